@@ -24,7 +24,7 @@ test: .venv/.installed-dev ## Set up everything, check the code and run the test
 	@$(MAKE) --no-print-directory -j 2 lint $(if $(ARGS),,.compiled-tests)
 	$(PY) -m pytest -m "not agents and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
 
-test-postgres: .venv/.installed-dev ## Run the ledger's tests on PostgreSQL, which they start (ARGS="tests/ledger -k hear" to choose)
+test-postgres: .venv/.installed-proof ## Run the ledger's tests on PostgreSQL, which they start (ARGS="tests/ledger -k hear" to choose)
 	SEMEL_TEST_LEDGER=postgres $(PY) -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) tests/ledger)
 
 # Every worker of a run reads all tests, and in a fresh clone would compile each. While mypy takes one core, the other

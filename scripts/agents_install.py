@@ -2,17 +2,20 @@
 
 Everything goes below `.agents/` in the project, one npm project or virtual environment for each agent with exact
 versions, so nothing else on the machine changes and `make clean` removes it. A stamp is written last: an interrupted
-installation is done again, a finished one costs nothing.
+installation is done again, a finished one costs nothing. A second run at the same time waits for the first one.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / ".agents"
@@ -26,7 +29,7 @@ AGENTS: dict[str, dict[str, str]] = {
     "copilot": {"@github/copilot": "1.0.102"},
     "gemini": {"@google/gemini-cli": "0.61.0"},
     "qwen": {"@qwen-code/qwen-code": "0.24.4"},
-    "pi": {"pi-acp": "0.0.34", "@earendil-works/pi-coding-agent": "0.87.1"},
+    "pi": {"pi-acp": "0.0.34", "@earendil-works/pi-coding-agent": "1.3.0"},
     "kimi": {"@moonshot-ai/kimi-code": "2.1.0"},
     "openclaw": {"openclaw": "2026.9.6"},
     "kilo": {"@kilocode/cli": "7.7.7"},
@@ -47,6 +50,19 @@ PYTHON_AGENTS: dict[str, tuple[str, int, int]] = {
 
 class CannotInstall(Exception):
     """The message says what to do."""
+
+
+@contextlib.contextmanager
+def lock_folder() -> Iterator[None]:
+    """Hold the lock of `.agents/`. It ends with the process, also if that is killed."""
+    ROOT.mkdir(exist_ok=True)
+    with (ROOT / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"Waiting for another run that installs into {ROOT} ...", flush=True)  # noqa: T201
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def node_version(node: str) -> int:
@@ -136,20 +152,26 @@ def main() -> int:
     if unknown := [name for name in names if name not in everyone]:
         parser.error(f"no agent is called {unknown[0]!r}; there are {', '.join(everyone)}")
     try:
-        system = shutil.which("node")
-        if not system or node_version(system) < OLDEST_NODE:
-            install("node", NODE)
-            if node_version(node()) < OLDEST_NODE:
-                raise CannotInstall(f"{node()} does not run: remove {ROOT / 'node'} and try again")
-        for name in names:
-            if name in PYTHON_AGENTS:
-                install_python(name)
-            else:
-                install(name, AGENTS[name])
+        with lock_folder():
+            install_all(names)
     except CannotInstall as fault:
         print(f"agents_install: {fault}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
+
+
+def install_all(names: list[str]) -> None:
+    """These agents, and a node for them if the system's is too old or missing."""
+    system = shutil.which("node")
+    if not system or node_version(system) < OLDEST_NODE:
+        install("node", NODE)
+        if node_version(node()) < OLDEST_NODE:
+            raise CannotInstall(f"{node()} does not run: remove {ROOT / 'node'} and try again")
+    for name in names:
+        if name in PYTHON_AGENTS:
+            install_python(name)
+        else:
+            install(name, AGENTS[name])
 
 
 if __name__ == "__main__":

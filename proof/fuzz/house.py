@@ -24,6 +24,7 @@ from semel.gateway.record import Hub, LedgerAccess
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
 from semel.law.commands import AgentMessage
 from semel.ledger.admin.books import audit
+from semel.ledger.inbound.hear import IdleStart
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
 
@@ -53,9 +54,9 @@ class _Everyone:
 
 
 class _Quiet:
-    """Nobody makes turns of what is heard; no command is done."""
+    """A message that finds its session idle begins a turn, which nobody runs; no command is done."""
 
-    idle_start = None
+    idle_start = IdleStart("fuzz", lambda session: True, lambda session: None, lambda turn: None)
 
     def act_on(self, heard: Any) -> None: ...
 

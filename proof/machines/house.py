@@ -221,10 +221,10 @@ class House:
     def seen(self, result: T) -> T:
         """What a transaction came to; watchers were told, and its echoes are held against what stood at that moment."""
         self.tell()
-        self._judge_echoes()
+        self.judge_echoes()
         return result
 
-    def _judge_echoes(self) -> None:
+    def judge_echoes(self) -> None:
         """Law 5 speaks of the moment of judging: an original may fall in the next transaction of the same step."""
         newest = self.newest()
         if newest != self.judged:

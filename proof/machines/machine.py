@@ -56,6 +56,8 @@ class LedgerMachine(Counted):
         self.words = count(1)  # no text comes twice by chance
 
     def teardown(self) -> None:
+        """The last claims may come of a transaction after which nothing was judged."""
+        self.model.house.judge_echoes()
         self.model.ledger.close()
 
     @initialize()
@@ -161,7 +163,10 @@ class LedgerMachine(Counted):
             self.model.take(run, Changed(slot, {"text": text}), now=now)
         elif run.slots.entries:
             slot = data.draw(st.sampled_from(sorted(run.slots.entries)))
-            self.model.take(run, Changed(slot, {"superseded": True}), now=now)
+            later = data.draw(
+                st.sampled_from([*sorted(other for other in run.slots.entries if other > slot), run.fresh()])
+            )
+            self.model.take(run, Changed(slot, {"superseded": True, "superseded_by": later}), now=now)
 
     @precondition(lambda self: self.model.runs)
     @rule(

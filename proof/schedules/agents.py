@@ -84,8 +84,10 @@ class Process(Deeds):
 
     modes: Json | None = None
     models: Json | None = None
-    images = False
+    options: list[Json] | None = None
+    images = audio = resources = False
     tools_problem = ""
+    tools_advice = ""
 
     def __init__(self, agent: SeededAgent, launch: Launch, memory: str, restored: str) -> None:
         self.agent, self.launch, self.memory, self.restored = agent, launch, memory, restored
@@ -123,7 +125,7 @@ class Process(Deeds):
 
     async def prompt(self, content: Sequence[Json]) -> None:
         self.agent.prompting(self.launch, content)
-        self._stdin.put(("prompt", list(content)))
+        self._stdin.put(("prompt", (list(content), self.outside.loop.time())))
 
     async def answer(self, id: str, option: str | None) -> None:
         self._stdin.put(("answer", (id, option)))
@@ -167,10 +169,11 @@ class Process(Deeds):
             permit.answers.append(line[1][1])
             permit.news.set()
             return
-        marks, resumes = questions(line[1])
+        content, given = line[1]
+        marks, resumes = questions(content)
         steered = self._answers
-        n, texts = len(self.disk.prompts), [str(block.get("text", "")) for block in line[1]]
-        one = Prompted(n, self.launch.spawn, self.launch.session, marks, resumes, steered, texts)
+        n, texts = len(self.disk.prompts), [str(block.get("text", "")) for block in content]
+        one = Prompted(n, self.launch.spawn, self.launch.session, marks, resumes, steered, given, texts)
         self.disk.prompts.append(one)
         self._waiting.append(one)
         self.past.hear(texts)

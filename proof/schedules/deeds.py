@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import cycle
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from proof.schedules import memories
@@ -75,7 +76,7 @@ class Deeds:
         told.unmarked = again == "unmarked"
         one.told.append(told)
         self._message += 1
-        await self._stream(text, 2 if again else 1, kept=True)
+        told.began = await self._stream(text, 2 if again else 1, kept=True)
         if again == "another id":
             self._message += 1
         if again:  # a second channel hands over the same text once more, as one piece
@@ -92,7 +93,9 @@ class Deeds:
         told.whole, told.kept = True, text
         self.past.end_text(self._chunk(text), self._chunk(text[len(text) // 2 :]), attempt)
 
-    async def _stream(self, text: str, least: int = 1, kept: bool = False, again: bool = False) -> None:
+    async def _stream(self, text: str, least: int = 1, kept: bool = False, again: bool = False) -> float:
+        """Tell it in pieces. Return when the first of them was told, in virtual seconds."""
+        began = inf
         parts = pieces(text, least + int(self.outside.chance.random() * 6))
         if kept:
             self.past.begin_text(self._chunk(text))
@@ -100,8 +103,10 @@ class Deeds:
             if kept and n == len(parts) // 2:
                 self.past.reach_half(self._chunk(text[: len(text) // 2]))
             await self.emit(self._chunk(piece))
+            began = min(began, self.outside.loop.time())
             if again:
                 self.agent.retelling()
+        return began
 
     async def _aside(self, one: Prompted, text: str) -> None:
         told = Told(text, "aside", "side")

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from proof.schedules import chats, outputs, words
@@ -315,8 +316,8 @@ class _Judge:
     def _twice(self, key: str, entries: list[Json]) -> Iterator[str]:
         """Every text of these agents is said as often as one answer says it: what stands more often in the same place
         was replayed or re-delivered.
-        What joins a turn parts it: the later prompt may be answered in the same words, and a copy that an agent hands
-        over behind it is a text of its own."""
+        What joins a turn parts it: the later prompt may be answered in the same words, and a copy of a text that was
+        streaming when the prompt came is a text of its own."""
         by_text: defaultdict[tuple[int, str, str], list[Json]] = defaultdict(list)
         for e in entries:
             if not e["superseded"] and not e["partial"] and e["claim"] is not None and e["claim"] not in self.fallen:
@@ -327,18 +328,18 @@ class _Judge:
             again = [
                 after
                 for before, after in pairwise(same)
-                if not chats.answers_a_later_prompt(self, before, after)
-                and not self._copied_late(key, text, before, after)
+                if not chats.answers_a_later_prompt(self, before, after) and not self._copied_late(text, after)
             ]
             if len(again) >= copies:
                 yield f"law 5: {text!r} stands {len(same)} times in {key} for {dest}, in turn {root}"
 
-    def _copied_late(self, key: str, text: str, before: Json, after: Json) -> bool:
-        """Whether the agent told a copy of it, and something was heard before the copy came."""
-        told = (one for prompt in self.world.disk.prompts if prompt.session == key for one in prompt.told)
-        copied = any(one.copied and verbatim_form(one.text) == text for one in told)
-        between = (e for e in self.entries if e["session"] == after["session"] and e["role"] == "user")
-        return copied and any(before["seq"] < e["seq"] < after["seq"] for e in between)
+    def _copied_late(self, text: str, after: Json) -> bool:
+        """Whether the agent told a copy of it, and a prompt joined the turn between its first piece and the copy."""
+        spawn = self.turns.get(after["turn"], {}).get("spawn")
+        mine = [one for one in self.all_prompts if one.spawn == spawn]
+        began = [told.began for one in mine for told in one.told if told.copied and verbatim_form(told.text) == text]
+        joined = [one.given for one in mine if one.steered and EPOCH + round(one.given * 1000) <= after["at"]]
+        return min(began, default=inf) <= max(joined, default=-inf)
 
     # ------------------------------------------------------------ law 9: what agents may do
 

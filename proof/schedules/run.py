@@ -25,6 +25,7 @@ from proof.schedules.loop import Endless, SeededLoop, Stuck
 from proof.schedules.plan import Plan
 from proof.schedules.strands import Shelf, staged
 from proof.schedules.world import World
+from semel.gateway.api import book_checks
 from semel.gateway.record import Watcher
 from semel.ledger.sqlite.store import Store
 
@@ -94,6 +95,11 @@ class Folder:
         self.look.close()
         shutil.rmtree(self.path, ignore_errors=True)
 
+    def empty(self) -> None:
+        """Leave nothing of the run before: no rows, and no result of its checks of the books."""
+        self.shelf.empty()
+        (self.path / book_checks.FILE).unlink(missing_ok=True)
+
 
 def run(plan: Plan, folder: Folder, told: Callable[[str], None] | None = None) -> Verdict:
     """One run from its start to its verdict. `told`: each step, in words."""
@@ -111,7 +117,7 @@ def run(plan: Plan, folder: Folder, told: Callable[[str], None] | None = None) -
         log.told = loop.told = lambda text: told(f"{loop.steps:6} {loop.time():9.3f}  {text}")
     faults: list[str] = []
     loop.set_exception_handler(lambda _, context: faults.append(f"in the loop: {context}"))
-    folder.shelf.empty()
+    folder.empty()
     with seeded(plan.seed, loop.time), logged(log), staged(loop, folder.shelf) as stage:
         world = World(plan, loop, stage, folder.ledger, folder.look)
         try:

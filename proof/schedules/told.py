@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal
 
 from semel.text.verbatim import verbatim_form
@@ -19,6 +20,7 @@ class Told:
     text: str  # as it has to be shown: with what came before it unmarked
     how: Literal["block", "aside", "send", "after", "insist"]
     to: str | None = None
+    began: float = inf  # when its first piece was told, in virtual seconds
     whole: bool = False
     broken: bool = False  # its stream broke off, and it was to be told again in a block of its own
     unmarked: bool = False  # it came again without any mark: its agent remembers the last of it
@@ -40,6 +42,7 @@ class Prompted:
     marks: list[str]
     resumes: bool
     steered: bool
+    given: float  # when the gateway handed it over, in virtual seconds
     texts: list[str] = field(default_factory=list, repr=False)  # of its blocks, as they came
     told: list[Told] = field(default_factory=list)
     end: str | None = None  # the stop reason it answered with

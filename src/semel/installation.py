@@ -28,9 +28,9 @@ def find_command() -> str:
 
 
 def shorten_path(path: Path) -> str:
-    """Shorten a path to one relative to the current directory or to `~`, if it is below one of them."""
+    """Shorten a path to one relative to `~` or to another current directory, if it is below one of them."""
     for base, prefix in ((Path.cwd(), ""), (Path.home(), "~/")):
-        if path.is_relative_to(base):
+        if path.is_relative_to(base) and (prefix or base != Path.home()):
             return prefix + str(path.relative_to(base))
     return str(path)
 
@@ -40,7 +40,9 @@ def find_install_command(extra: str) -> str:
     packages = shlex.join(list_packages(extra))
     if (Path(sys.prefix) / "pipx_metadata.json").exists():
         return f"pipx inject {PROGRAM} {packages}"
-    python = shlex.quote(shorten_path(Path(sys.executable)))
+    shortened = shorten_path(Path(sys.executable))
+    python = shlex.quote(shortened.removeprefix("~/"))  # a shell expands no tilde in quotes
+    python = f"~/{python}" if shortened.startswith("~/") else python
     if find_spec("pip") is None:  # uv makes environments without pip
         return f"uv pip install --python {python} {packages}"
     return f"{python} -m pip install {packages}"

@@ -136,6 +136,7 @@ class House:
     def __init__(self, tmp: Path) -> None:
         self.tmp = tmp
         self.state = tmp / "state"
+        self.tools_url: str | None = None  # of the MCP server over HTTP
         self.work = tmp / "work"
         self.work.mkdir()
         self.talks: list[AcpConversation] = []
@@ -151,11 +152,16 @@ class House:
         path.write_text(PRELUDE + textwrap.dedent(code))
         return [sys.executable, "-u", str(path)]
 
-    async def open(self, agent: AcpAgent, memory: str | None = None) -> AcpConversation:
+    async def open(
+        self, agent: AcpAgent, memory: str | None = None, modes: dict[str, Any] | None = None
+    ) -> AcpConversation:
         async def on_start(pid: int, pgid: int, born: str) -> None:
             self.spawned.append((pid, pgid, born))
 
-        launch = Launch("main:test", len(self.spawned) + 1, "tok-secret", self.tmp / "sock", memory, on_start)
+        spawn = len(self.spawned) + 1
+        launch = Launch(
+            "main:test", spawn, "tok-secret", self.tmp / "sock", memory, on_start, self.tools_url, modes=modes
+        )
         async with asyncio.timeout(2 * PATIENCE):
             talk = await agent.open(launch)
         self.talks.append(talk)
@@ -166,7 +172,8 @@ class House:
         return await self.open(self.agent(command, **more), memory)
 
     async def opened(self, code: str, memory: str | None = None, **more: Any) -> AcpConversation:
-        return await self.open(self.agent(self.fake(code), **more), memory)
+        modes = more.pop("modes", None)
+        return await self.open(self.agent(self.fake(code), **more), memory, modes)
 
     async def close(self) -> None:
         for talk in self.talks:

@@ -113,6 +113,26 @@ async def test_a_mode_is_set_where_the_agent_does_not_list_its_modes_again_after
     await talk.set_model("large")
 
 
+async def test_modes_that_are_not_listed_again_after_a_load_are_those_of_before(house: House) -> None:
+    """agentao 0.5.17 would take any name of a mode, and go on as before."""
+    modes = {"currentModeId": "plan", "availableModes": [{"id": "plan"}, {"id": "write"}]}
+    talk = await house.opened(
+        """
+        m = expect("initialize"); out(id=m["id"], result={"agentCapabilities": {"loadSession": True}})
+        m = expect("session/load"); out(id=m["id"], result={})
+        m = expect("session/set_mode"); out(id=m["id"], result={})
+        read()
+        """,
+        memory="old",
+        modes=modes,
+    )
+    assert talk.modes == {**modes, "currentModeId": None}, "which one is on is unknown"
+    with pytest.raises(AgentError, match=r"there is no mode 'fly'\. There are: plan, write"):
+        await talk.set_mode("fly")
+    await talk.set_mode("write")
+    assert talk.modes["currentModeId"] == "write"
+
+
 async def test_an_agent_that_tells_the_history_after_its_answer_is_heard_out_before_it_is_open(
     house: House,
 ) -> None:
@@ -400,6 +420,24 @@ async def test_an_agent_that_takes_no_tools_is_opened_without(house: House) -> N
         """
     )
     assert talk.memory == "s1"
+
+
+async def test_an_agent_that_refuses_a_server_over_stdio_is_offered_it_over_http(house: House) -> None:
+    house.tools_url = "http://127.0.0.1:1/v1/tools/mcp"
+    talk = await house.opened(
+        """
+        m = expect("initialize")
+        out(id=m["id"], result={"agentCapabilities": {"mcpCapabilities": {"http": True}}})
+        m = expect("session/new")
+        assert "command" in m["params"]["mcpServers"][0]
+        out(id=m["id"], error={"code": -32602, "message": "MCP servers over stdio are not supported"})
+        m = expect("session/new")
+        assert [server["type"] for server in m["params"]["mcpServers"]] == ["http"]
+        out(id=m["id"], result={"sessionId": "s1"})
+        read()
+        """,
+    )
+    assert (talk.memory, talk.tools_problem, talk.tools_advice) == ("s1", "", "")
 
 
 async def test_an_agent_that_takes_no_tools_is_loaded_without(house: House) -> None:

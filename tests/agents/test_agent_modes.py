@@ -31,6 +31,23 @@ async def test_an_agent_that_opens_its_session_in_a_mode_without_questions_is_pu
     assert talk.modes and talk.modes["currentModeId"] == "default" and not talk.decides_alone
 
 
+@pytest.mark.parametrize(("program", "asked"), [("claude-agent-acp", True), ("codex-acp", False)])
+async def test_claude_is_asked_to_tell_of_its_retries_and_no_other_agent(
+    house: House, program: str, asked: bool
+) -> None:
+    """Claude's adapter 0.101.0 tells of them only to clients with this capability; Codex spends more tokens then."""
+    code = f"""
+        m = expect("initialize")
+        meta = m["params"]["clientCapabilities"]["_meta"]
+        air = {{"version": 1, "capabilities": ["sessionFailure"]}}
+        assert meta.get("jetbrains") == ({{"air": air}} if {asked} else None), meta
+        out(id=m["id"], result={{}})
+        m = expect("session/new"); out(id=m["id"], result={{"sessionId": "s1"}})
+        read()
+        """
+    await house.open(house.agent([*house.fake(code), program]))
+
+
 async def test_modes_and_models_are_set_and_unknown_ones_are_named(house: House) -> None:
     talk = await house.scripted()
     assert talk.modes and talk.models and talk.modes["currentModeId"] == "auto"

@@ -81,7 +81,7 @@ def test_output_that_is_no_text_is_kept_as_it_was_up_to_a_limit_and_its_end_is_t
     kept = (house.data / "jobs" / "outputs" / f"{job['id']}.txt").read_bytes()
     assert len(kept) == 100_000 and kept.startswith(b"\xff\xfe x\n1\n2\n")
     assert "of the 588,901 bytes it printed (1 of them no UTF-8, replaced by \ufffd)" in end["text"]
-    assert "100000\n\ufffd" in end["text"] and "(The file of it holds the first 100,000 bytes" in end["text"]
+    assert "100000\n\ufffd" in end["text"] and "(Only its first 100,000 bytes were stored" in end["text"]
 
 
 def test_what_is_over_the_limits_is_refused_with_the_reason_and_recorded(house: House) -> None:
@@ -196,6 +196,7 @@ def test_a_supervisor_that_is_killed_is_told_of_once_and_nothing_of_its_job_goes
     os.kill(supervisor(job), signal.SIGKILL)
     (end,) = ended(house, "demo:lost")
     assert time.monotonic() - began < 30
-    assert end["kind"] == "exec.lost" and "What still ran of it was killed." in end["text"] and "begun" in end["text"]
+    assert end["kind"] == "exec.lost" and "begun" in end["text"]
+    assert "Its remaining processes were killed." in end["text"]
     assert processes(job) == [] and jobs(house, "demo:lost")[0]["state"] == "lost"
     assert woken(house, "demo:lost") == 1

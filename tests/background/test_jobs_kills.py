@@ -73,9 +73,9 @@ def test_whatever_dies_while_jobs_run_each_end_is_told_once(tmp_path: Path) -> N
         ended(house, "demo:through")
         texts = {name: told_once(house, f"demo:{name}") for name in ("through", "down", "lost", "told", "never")}
         assert "exit code 4" in texts["through"] and "exit code 5" in texts["down"]
-        assert "What still ran of it was killed." in texts["lost"] and processes(lost) == []
+        assert "Its remaining processes were killed." in texts["lost"] and processes(lost) == []
         assert "exit code 6" in texts["told"] and "said" in texts["told"]
-        assert "was not started" in texts["never"] and "Nothing of it was run." in texts["never"]
+        assert "was not started" in texts["never"] and "Nothing was run." in texts["never"]
         assert not ran.exists()
         house.kill()
         house.up()

@@ -39,8 +39,8 @@ def test_a_gateway_that_died_before_it_started_a_run_leaves_one_that_is_told_of(
     (orphan,) = one.orphans()
     (body,) = orphan.reports()
     assert (body["kind"], body["key"]) == ("exec.lost", "job-1:exec.lost")
-    assert body["text"].startswith("`make` was not started (background job job-1): what was to start it was killed")
-    assert body["text"].endswith("Nothing of it was run.")
+    assert body["text"].startswith("`make` was not started (background job job-1): its supervisor was killed")
+    assert body["text"].endswith("Nothing was run.")
     assert one.orphans() == []  # it is held
     orphan.release(0)
     (orphan,) = one.orphans()
@@ -68,7 +68,7 @@ def test_a_supervisor_that_is_handed_half_an_order_runs_nothing(tmp_path: Path) 
     os.close(writing)
     (orphan,) = supervisors(tmp_path).orphans()
     (body,) = orphan.reports()
-    assert "the gateway ended before it had handed it over; nothing was run" in body["text"]
+    assert "the gateway ended before it had handed over the command; nothing was run" in body["text"]
     assert body["data"]["exit"] == 125
     orphan.release(0)
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from backup_desk import Place, add_file, make_place
+from backup_desk import Place, make_place
 from outbox_desk import say
-from step_killer import dies_at
 
 from semel.ledger.backup import settle_restored
-from semel.ledger.backup.backups import check_backup
 from semel.ledger.backup.restore import RestoreResult, restore_backup
 from semel.ledger.delivery import parts
 from semel.ledger.sqlite.store import Store, now_ms
@@ -69,42 +66,3 @@ def test_a_damaged_backup_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(errors.BackupDamaged):
         restore(place, tmp_path / "new")
     assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["empty", "replaced"])
-def test_killed_at_any_step_it_is_the_old_state_or_the_new_one_and_a_second_run_finishes(
-    tmp_path: Path, replace: bool
-) -> None:
-    place = make_place(tmp_path, messages=1, files=1)
-    made = place.back_up()
-    check_backup(made)
-    step, killed, flagged = 1, 0, 0
-    while True:
-        data = tmp_path / f"data{step}"
-        data.mkdir()
-        if replace:
-            old = Place(data, place.folder)
-            (data / "blobs").mkdir()
-            with Store.open_sync(old.ledger) as store:
-                store.write_sync(say, "hook:room", ["old"])
-                add_file(old, store, b"old content")
-        if not dies_at(step, lambda data=data: restore(place, data, replace=True)):  # type: ignore[misc]
-            break
-        killed += 1
-        if (data / "ledger.db.restoring").exists():
-            flagged += 1
-            with pytest.raises(errors.LedgerRestoring, match="semel restore"):
-                Store.open_sync(data / "ledger.db")
-        elif (data / "ledger.db").exists():
-            assert texts(data / "ledger.db") in (["old"], ["message 0"])
-        done = restore(place, data, replace=True)
-        assert texts(data / "ledger.db") == ["message 0"]
-        kept = [texts(path) for path in data.glob("replaced-*/ledger.db")]
-        if replace:
-            assert ["old"] in kept, "the old ledger is never lost"
-            assert (done.aside is not None) or killed
-        assert not (data / "ledger.db.restoring").exists()
-        step += 1
-    assert killed > 20
-    assert flagged > 3
-    assert json.loads((made.folder / "manifest.json").read_text())["blobs"] == 1

@@ -12,7 +12,8 @@ import pytest
 from http_server import answers, breaks_off, drops, hangs, serve
 
 from semel.channels import http
-from semel.channels.http import HttpAnswer, is_public, look_up, request
+from semel.channels.http import HttpAnswer, look_up, request
+from semel.channels.public_address import is_public
 from semel.gateway.ports import NotSent, Unknown
 
 CERTIFICATE = Path(__file__).parent / "hook.test.pem"

@@ -71,7 +71,7 @@ def test_two_sections_with_one_account_are_an_error() -> None:
     with pytest.raises(ChannelError) as caught:
         make_all({"phone": first, "tablet": second})
     told = str(caught.value)
-    assert "[channels.tablet]: this is the account of [channels.phone], bot 8000000001 at api.telegram.org" in told
+    assert "[channels.tablet]: [channels.phone] has the same account, bot 8000000001 at api.telegram.org" in told
     assert "remove one" in told and "AAtest" not in told
     other = section("tablet", "telegram", token="9" + token)
     assert set(make_all({"phone": first, "tablet": other})) == {"phone", "tablet"}
@@ -108,7 +108,7 @@ def test_a_broken_package_is_named(install: Any, name: str, target: str, says: s
         (section(), "missing 1 required positional argument: 'loft'"),
         (section("hook", "webhook", token="short"), "[channels.hook]: token should have 16 or more characters"),
         (section("web", loft="n"), "[channels.web]: the name is taken by the web itself; choose another"),
-        (section("a:b", loft="n"), "a channel's name holds no colon"),
+        (section("a:b", loft="n"), "a channel's name may contain no colon"),
     ],
 )
 def test_a_section_that_cannot_work_says_what_to_change(install: Any, settings: Any, says: str) -> None:
@@ -120,7 +120,7 @@ def test_a_section_that_cannot_work_says_what_to_change(install: Any, settings: 
 
 def test_a_kind_that_makes_something_else_is_refused(install: Any) -> None:
     install("pigeon", "pigeons:WRONG_NAME")
-    with pytest.raises(ChannelError, match="made something that is not this channel"):
+    with pytest.raises(ChannelError, match="made an object that is not this channel"):
         make(section(loft="n"))
 
 

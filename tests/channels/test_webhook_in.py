@@ -96,7 +96,7 @@ async def test_a_repeat_is_answered_like_the_first_and_other_content_is_a_confli
     await hook.signed({"text": "hi"})
     assert await hook.signed({"text": "hi"}, at=NOW + 60) == (202, {"event": 1, "status": "duplicate"})
     status, answer = await hook.signed({"text": "other"})
-    assert (status, answer["title"], answer["event"]) == (409, "Conflict", 1)
+    assert (status, answer["type"], answer["event"]) == (409, "urn:semel:problem:conflict", 1)
     assert (answer["kept"], answer["given"]) == ("first", "other"), "both digests"
     assert len(hook.inbox.heard) == 1
 
@@ -187,9 +187,10 @@ async def test_a_channel_without_secret_and_token_hears_nothing(make: Any) -> No
         (b"[" * 100_000, "the body is not JSON"),
         (b"\xff\xfe", "the body is not JSON"),
         (b'{"text": "\\ud800"}', "the body holds half of a surrogate pair"),
-        (b'{"text": "hi", "data": {"n": NaN}}', "the body is not JSON: NaN is no JSON number"),
+        (b'{"text": "hi", "data": {"n": NaN}}', "the body is not JSON: NaN is not a JSON number"),
         (b"[]", "the body should be a JSON object"),
         ({}, "'text' is missing"),
+        ({"text": " "}, "'text' is blank, and there is no 'data'"),
         ({"text": None}, "'text' should be a string"),
         ({"text": 1}, "'text' should be a string"),
         ({"text": "hi", "sender": 1}, "'sender' should be a string"),

@@ -85,7 +85,7 @@ def test_a_retry_after_is_a_number_or_a_date() -> None:
 
 
 async def test_a_channel_without_a_url_only_hears() -> None:
-    with pytest.raises(Rejected, match="it only hears"):
+    with pytest.raises(Rejected, match="it can only receive"):
         await channel(None).send(OP)
 
 

@@ -274,6 +274,21 @@ def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(
     assert "sk-" not in said
 
 
+def test_a_server_that_codex_ignores_is_told_unless_its_own_file_names_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(cli, "codex-acp")
+    (cli.home / "bin" / "codex-acp").write_text(f"#!/bin/sh\nexec {shlex.join(login_agent('modes'))}\n")
+    configure(cli, codex=["codex-acp"])
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    file = cli.home / ".codex" / "config.toml"
+    said = cli("agents", "check").stdout
+    assert f"To use that server, write its URL as `openai_base_url` into {file}" in said
+    file.parent.mkdir()
+    file.write_text('openai_base_url = "http://127.0.0.1:9/v1"')
+    assert "OPENAI_BASE_URL" not in cli("agents", "check").stdout
+
+
 def test_npm_that_may_not_write_is_explained(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     read_only = cli.home / "system"
     monkeypatch.setattr(os, "access", lambda place, mode: place != cli.home)  # as for a user who is not root

@@ -108,4 +108,5 @@ def test_words_for_places_and_marks() -> None:
     assert (format_waiting_state("queue"), format_waiting_state("steer", 2)) == ("queued", "joins the running turn")
     waiting = {"born": 1, "seq": 7, "waiting": "collect"}
     assert number_waiting([{"seq": 9, "born": 3, "waiting": "queue"}, {"seq": 8, "born": 2}, waiting]) == {7: 1, 9: 2}
-    assert list_remarks({"role": "user", "joined": True, "automatic": True}) == ["automatic", "joined the running turn"]
+    joined = {"role": "user", "at": 0, "joined": True, "automatic": True}
+    assert list_remarks(joined) == ["automatic", "joined the running turn"]

@@ -18,6 +18,7 @@ from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, until
 from textual.pilot import Pilot
 from textual.widgets import Markdown, OptionList, Static
 
+from semel.faces.client import NoGateway
 from semel.faces.client.connection import RETRY_DELAYS_S, Connection
 from semel.faces.config.load import load_config
 from semel.faces.run import RunningGateway, open_gateway
@@ -136,8 +137,9 @@ async def test_keys_typed_while_a_question_appears_never_answer_it(house: Runnin
         await type_in(pilot, PERMISSION)
         question = pilot.app.query_one(Question)
         await seen(pilot, lambda: question.display, "the question")
-        last_key = OPTION_KEYS[question.query_one(OptionList).option_count - 1]
-        assert f"· a-{last_key} or Enter answers ·" in str(question.query_one("#hint", Static).render())
+        keys = OPTION_KEYS[: question.query_one(OptionList).option_count]
+        hint = str(question.query_one("#hint", Static).render())
+        assert hint == f"To answer, press Tab, then a {'or' if len(keys) == 2 else 'to'} {keys[-1]}"
         await pilot.press("a", "b")
         assert pilot.app.query_one(Prompt).text == "ab"
         assert app_of(pilot).link.view.open_questions()
@@ -147,6 +149,29 @@ async def test_keys_typed_while_a_question_appears_never_answer_it(house: Runnin
         assert not question.display
         assert pilot.app.query_one(Prompt).text == "ab"
         assert pilot.app.focused is pilot.app.query_one(Prompt)
+
+
+async def test_a_key_that_is_sent_instead_of_pressed_is_held_back_once_and_explained(
+    house: RunningGateway, tmp_path: Path
+) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, PERMISSION)
+        question = pilot.app.query_one(Question)
+        await seen(pilot, lambda: question.display, "the question")
+        await type_in(pilot, "a")
+        note = pilot.app.query_one("#note", Static)
+        await seen(pilot, lambda: "press Tab, then a, to answer" in str(note.render()), "the explanation")
+        assert app_of(pilot).link.view.open_questions()
+        await pilot.press("tab")
+        hint = question.query_one("#hint", Static)
+        await seen(pilot, lambda: "Enter answers with the marked one" in str(hint.render()), "the keys that work now")
+        await pilot.press("escape")
+        await type_in(pilot, "a")
+        await seen(pilot, lambda: "a" in rows(pilot), "the message")
+        await seen(pilot, lambda: "it does not answer the request" in rows(pilot)[-1], "how to answer")
+        await pilot.press("tab", "a")
+        await seen(pilot, lambda: idle(pilot), "the end")
+        assert not note.display
 
 
 async def test_escape_stops_the_running_turn(house: RunningGateway, tmp_path: Path) -> None:
@@ -256,6 +281,27 @@ async def test_a_gateway_that_comes_back_is_followed_where_it_was_left(tmp_path:
             assert app.query_one(Prompt).text == "an unsent draft"
     finally:
         await running.__aexit__(None, None, None)
+
+
+async def test_while_the_gateway_is_away_a_message_is_said_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = asyncio.Event()
+
+    async def say(*_: object) -> None:
+        await tried.wait()
+        raise NoGateway("it is gone")
+
+    async with house_in(tmp_path), chat(tmp_path) as pilot:
+        app = app_of(pilot)
+        await seen(pilot, lambda: app.link.state == "new", "a new session")
+        monkeypatch.setattr(app.link, "say", say)
+        monkeypatch.setattr(app.link, "state", "away")
+        await type_in(pilot, "are you there")
+        note = app.query_one("#note", Static)
+        await seen(pilot, lambda: "waits a moment for the gateway" in str(note.content), "where the message is")
+        tried.set()
+        await seen(pilot, lambda: app.query_one(Prompt).text == "are you there", "the text, again")
 
 
 async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

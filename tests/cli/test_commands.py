@@ -181,10 +181,25 @@ def test_the_outbox_of_page_and_terminal_is_empty(house: Cli) -> None:
     assert "must be one of" in house("outbox", "list", "--state", "gone", rc=2).stderr
 
 
+def test_who_stops_waiting_is_told_that_the_turn_goes_on(house: Cli) -> None:
+    with semel("say", "left", PERMISSION, "--wait", env=house.env, cwd=house.home) as terminal:
+        terminal.expect("the agent asks: rm -r ./build")
+        terminal.interrupt()
+        terminal.expect("its turn goes on; see it with: ")
+    assert [row["state"] for row in house.json("sessions") if row["key"] == "left"] == ["running"]
+    house("say", "left", "/stop", "--wait")
+
+
 def test_plain_chat_reads_lines_and_prints_what_is_final(house: Cli) -> None:
     done = house("chat", "lines", stdin="say: one\nsay: two\n")
     assert done.stdout.splitlines() == ["agent: one", "agent: two"]
     assert house.json("show", "lines")[0]["text"] == "say: one"
+
+
+def test_plain_chat_waits_for_every_answer_also_if_a_command_came_last(house: Cli) -> None:
+    done = house("chat", "waits", stdin=f"{prompt({'sleep': 1}, 'late')}\n/status\n")
+    assert done.stdout.splitlines()[-1] == "agent: late"
+    assert "notice: Session waits" in done.stdout
 
 
 def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:

@@ -137,6 +137,7 @@ def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, 
         ('[gateway]\ndefault_agent = "dmo"', 'default_agent is "dmo"; did you mean "demo"?'),
         ('[agents."a:b"]\ncommand = ["x"]', '"a:b" is not a name'),
         ("[gateway", "semel.toml:1: this is not TOML"),
+        ("[sessions.main:telegram:*]", '(at line 1, column 15); write [sessions."main:telegram:*"]'),
         ('[channels.w]\nkind = "webhok"', 'semel.toml:2: [channels.w] kind is "webhok"; did you mean "webhook"?'),
         ('[channels.w]\nkind = "pigeon"', "xmpp; a kind of your own needs its package"),
         (
@@ -183,6 +184,96 @@ def test_an_origin_is_written_as_browsers_send_it(home: Path) -> None:
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(home: Path) -> None:
     lines = problems(home, '[gateway]\nlogg = "json"\n[agents.a]\nkind = "x"\nenvv = {}').splitlines()
     assert [line.split(":")[1] for line in lines] == ["2", "4", "5"]
+
+
+MANY_MISTAKES = """\
+[gateway]
+default_agent = "my agent"
+[agents."my agent"]
+kind = "demo"
+[agents.b]
+kind = "model"
+model = "opus"
+mode = "plan"
+permissions = "maybe"
+[agents.c]
+command = 5
+base_url = "x"
+[channels."the hook"]
+kind = "webhook"
+[channels.t]
+kind = "(unknown)"
+agent = "my agent"
+[people."ada l"]
+[people.bob]
+accounts = ["the hook:1"]
+[agents.d]
+kind = "demo"
+approvals = ["ada l", "eve"]
+[destinations.x]
+channel = "the hook"
+address = "a"
+[schedules.s]
+cron = "61 * * * *"
+tz = "Mars"
+session = "my chat"
+downtime = "never"
+[schedules.u]
+cron = "0 7 * * *"
+every = "2h"
+text = 5
+[schedules.v]
+at = "soon"
+[sessions."*"]
+busy = "x"
+wake = { debounce = "9s", max_wait = "2s" }
+[channels.u]
+kind = "telegram"
+token = "secret"
+timeout = 0
+pol = 3
+"""
+
+
+def test_a_file_with_many_mistakes_has_all_of_them_told_in_one_run_and_none_that_follows_from_another(
+    home: Path,
+) -> None:
+    lines = problems(home, MANY_MISTAKES).replace("semel.toml:", "").splitlines()
+    beginnings = [
+        '3: "my agent" is not a name',
+        '5: [agents.b]: mode is for agents of kind "acp"',
+        '5: [agents.b]: model is "opus", and should be PROVIDER:NAME',
+        "9: [agents.b] \"permissions\" is 'maybe'",
+        '11: [agents.c] "command" is 5',
+        "12: [agents.c] \"base_url\": 'x' should begin with https://",
+        '13: "the hook" is not a name',
+        '16: [channels.t] kind is "(unknown)"; known: email, matrix',
+        '18: "ada l" is not a name',
+        "23: [agents.d] \"approvals\": 'eve' is neither",
+        '27: [schedules.s] needs "text"',
+        "28: [schedules.s] \"cron\": '61' is no minute",
+        '29: [schedules.s] "tz": ',
+        '30: [schedules.s] "session": ',
+        "31: [schedules.s] \"downtime\" is 'never'",
+        "32: [schedules.u]: a schedule has exactly one of cron, at and every; here: cron, every",
+        '35: [schedules.u] "text" is 5',
+        '36: [schedules.v] needs "text"',
+        "37: [schedules.v] \"at\": 'soon' is not a date and time",
+        '39: [sessions."*"] "busy" is \'x\'',
+        '40: [sessions."*".wake]: max_wait is 2 s',
+        "43: [channels.u]: token should be what BotFather gave, like 123456:AA...; ask it with /token; timeout should",
+        '45: [channels.u] has no setting "pol"; did you mean "poll"?',
+    ]
+    assert len(lines) == len(beginnings), "\n".join(lines)
+    lines.sort(key=lambda line: (int(line.partition(":")[0]), line))
+    for line, beginning in zip(lines, beginnings, strict=True):
+        assert line.startswith(beginning), "\n".join(lines)
+
+
+def test_what_a_wrong_setting_decides_is_no_mistake_of_its_own(home: Path) -> None:
+    text = '[agents.a]\nkind = "modell"\nmodel = "opus"\n[schedules.s]\ncron = 5\ntext = "x"'
+    assert len(problems(home, text).splitlines()) == 2
+    assert len(problems(home, 'agents = 5\n[gateway]\ndefault_agent = "a"').splitlines()) == 1
 
 
 def test_sessions_take_what_comes_by_the_first_pattern_of_the_file_that_fits(home: Path) -> None:

@@ -206,6 +206,7 @@ def test_a_channel_that_its_platform_refuses_is_told_by_the_running_gateway(cli:
     [channel] = findings(cli, rc=1)["channel hook"]
     end(process)
     assert channel["level"] == "broken" and "it can neither send nor receive" in channel["text"]
+    assert channel["remedy"].startswith("remove the cause, and restart the gateway"), "it may lie outside of semel.toml"
 
 
 def test_a_variable_that_only_the_running_gateway_has_is_no_fault_of_the_installation(
@@ -265,7 +266,7 @@ address = "x"
     assert done.stdout == ""
     lines = [line for line in done.stderr.splitlines() if line]
     assert len(lines) == 8 and all(line.startswith("semel: ") for line in lines), done.stderr
-    for place in ("mine.toml:2:", "mine.toml:6:", "mine.toml:8:", "mine.toml:12:", "mine.toml:14:", "mine.toml:15:"):
+    for place in ("mine.toml:2:", "mine.toml:6:", "mine.toml:9:", "mine.toml:12:", "mine.toml:15:", "mine.toml:16:"):
         assert place in done.stderr, place
     assert cli.json("config", "check", "--config", "mine.toml", rc=2)["problems"] == [
         line.removeprefix("semel: ") for line in lines
@@ -282,7 +283,7 @@ def test_a_model_whose_key_is_missing_and_two_channels_with_one_account_are_mist
     )
     told = cli.json("config", "check", rc=2)["problems"]
     assert len(told) == 2, told
-    assert "semel.toml:7: [channels.b]: this is the account of [channels.a]" in told[0]
+    assert "semel.toml:7: [channels.b]: [channels.a] has the same account" in told[0]
     assert 'semel.toml:1: [agents.m] model "anthropic:claude-opus-5"' in told[1] and "ANTHROPIC_API_KEY" in told[1]
 
 

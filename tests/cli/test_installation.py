@@ -49,6 +49,14 @@ def test_an_extra_is_installed_by_what_made_the_environment(clone: Path, monkeyp
     assert installation.find_install_command("email") == f"pipx inject semel {packages}"
 
 
+def test_a_path_below_home_is_written_so_that_a_shell_finds_it(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(clone))
+    assert installation.shorten_path(clone / "data") == "~/data"  # also typed in HOME itself
+    (clone / "project").mkdir()
+    monkeypatch.chdir(clone / "project")
+    assert installation.find_install_command("email").startswith("~/.venv/bin/python -m pip install ")
+
+
 def test_the_package_index_is_never_asked_for_semel_itself() -> None:
     for extra in ("model", "email", "xmpp"):
         packages = installation.list_packages(extra)

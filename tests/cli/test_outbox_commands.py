@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,7 +61,8 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     assert "1 held: nobody knows whether they arrived." in listed.stderr
     assert f"semel outbox arrived {row[0]} " in listed.stderr
     assert row[1:4] == ["held", "hook:team", "1"]
-    assert row[-1] == "it is done"
+    assert row[5] == "it is done"
+    assert row[6] == "" and "HTTP 500" in row[7], "nothing is tried next; why it is held"
     shown = cli("outbox", "show", row[0]).stdout
     assert "held" in shown and "HTTP 500" in shown and shown.endswith("\nit is done\n")
     assert "hook:team: held" in cli("show", "demo:hook:team").stdout
@@ -74,8 +76,24 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     assert cli("outbox", "drop", row[0], rc=1).stderr  # what was sent cannot be unsent
     assert cli.json("doctor", "--laws")["ok"]
     listed = cli("outbox", "list")
+    part = cli("outbox", "show", row[0])
     end(process)
     assert cli("outbox", "list").stdout == listed.stdout, "without a gateway, too"
+    offline = cli("outbox", "show", row[0])
+    assert offline.stdout == part.stdout and "no gateway is running; read from" in offline.stderr
+    assert "there is no part 99" in cli("outbox", "show", "p99", rc=1).stderr
+
+
+def test_a_part_that_is_tried_again_is_listed_with_its_reason_and_the_next_time(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(
+        '[channels.hook]\nkind = "webhook"\nallow_private = true\nurl = "http://127.0.0.1:1/in"\n'  # nobody listens
+    )
+    process = cli.up()
+    cli("say", "demo:hook:team", "say: it is done", "--wait")
+    until(lambda: cli.json("outbox", "list")[0].get("error"), "the first attempt")
+    end(process)
+    row = cli("outbox", "list").stdout.rstrip("\n").split("\t")
+    assert row[1] == "queued" and re.search(r"\d\d:\d\d:\d\d$", row[6]) and "127.0.0.1" in row[7], row
 
 
 def test_several_held_parts_are_decided_by_one_command_in_their_order(cli: Cli, receiver: Receiver) -> None:

@@ -35,7 +35,7 @@ def test_beyond_loopback_the_screen_has_the_real_address_a_login_link_and_its_qr
     assert page and page[2] != "0.0.0.0"
     assert re.search(rf"login +{page[1]}/#code=[\w-]{{22}}\n +for one browser, until [0-9 :-]+; another link: ", said)
     assert "tls       none: others on the network can read along" in said
-    assert said.count("█▄▄▄▄▄▄▄█") == 3, "the three corners of a QR code"
+    assert said.count("█▄▄▄▄▄▄▄█") >= 3, "the three corners of a QR code; its data may look like one"
 
 
 def test_on_a_small_terminal_there_is_the_link_alone(cli: Cli) -> None:

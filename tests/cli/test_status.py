@@ -41,7 +41,7 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     assert "no credit left" in shown and "; try again: semel say fails /retry" in shown
     assert "gone: command not found" in shown
     assert "channels  hook denied since" in shown and "can neither send nor receive" in shown
-    assert "correct it in semel.toml, and restart the gateway" in shown
+    assert "remove the cause, and restart the gateway; by itself it tries every ten minutes" in shown
     cli("say", "fails", "hello")
     until(lambda: len(cli.json("status")["attention"]) == 2, "the next turn")
     end(process)
@@ -99,8 +99,8 @@ def test_the_data_of_another_user_are_said_to_be_theirs(cli: Cli, monkeypatch: p
 @pytest.mark.parametrize(
     ("seconds", "told"),
     [
-        (0.01, "0.01 s"), (4.2, "4.2 s"), (65, "1 min 5 s"), (3 * 3600 + 12 * 60, "3 h 12 min"), (3600, "1 h"),
-        (2 * 86400, "2 d"), (90 * 86400 + 7210, "90 d 2 h"),
+        (0.00463, "5 ms"), (0.01, "0.01 s"), (4.2, "4.2 s"), (65, "1 min 5 s"), (3 * 3600 + 12 * 60, "3 h 12 min"),
+        (3600, "1 h"), (2 * 86400, "2 d"), (90 * 86400 + 7210, "90 d 2 h"),
     ],
 )  # fmt: skip
 def test_a_duration_has_its_two_largest_units(seconds: float, told: str) -> None:

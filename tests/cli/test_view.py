@@ -100,6 +100,17 @@ def test_questions_are_those_that_are_open_oldest_first() -> None:
     assert [item["id"] for item in view.open_questions()] == [2, 1]
 
 
+def test_a_question_is_open_until_the_next_message_of_a_person_and_a_permission_until_its_answer() -> None:
+    question = {"id": 1, "born": 5, "rev": 5, "kind": "ask", "text": "Tea?", "state": "open", "options": []}
+    permission = {**question, "id": 2, "kind": "permission", "title": "rm"}
+    view = SessionView()
+    view.apply(snapshot(5, entry(1, 4, "go", role="user"), items=[question, permission]))
+    view.apply(change(6, {"op": "entry", **entry(2, 6, "/status", role="user", kind="command")}))
+    assert [item["kind"] for item in view.open_questions()] == ["ask", "permission"]
+    view.apply(change(7, {"op": "entry", **entry(3, 7, "tea, please", role="user")}))
+    assert [item["kind"] for item in view.open_questions()] == ["permission"]
+
+
 def test_an_agents_text_cannot_command_the_terminal() -> None:
     assert visible("a\x1b]0;owned\x07b\r\nc\td\x9b") == "a␛]0;owned␇b\nc\td<U+009B>"
     assert visible("safe ✓ naïve 👍🏽") == "safe ✓ naïve 👍🏽"

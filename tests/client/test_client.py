@@ -260,6 +260,27 @@ async def test_who_asks_learns_that_a_permission_is_needed_and_waits_no_longer_t
         assert (await asking).text.startswith("I would") or (await asking).notices
 
 
+async def test_an_answer_far_back_is_found_and_an_event_of_another_session_is_refused(house: Cli) -> None:
+    session = "demo:web:far"
+    async with AsyncClient(house.data) as client, asyncio.timeout(60):
+        first = await client.ask(session, "say: far back", id="first")
+        for number in range(205):  # more than a snapshot holds
+            event = {"kind": "build.finished", "text": f"build {number}", "wakes": False}
+            await client.post(f"/v1/sessions/{session}/events", event)
+        assert (await client.ask(session, "say: far back", id="first")).texts == first.texts == ["far back"]
+        elsewhere = await client.say("demo:web:elsewhere", "say: here")
+        with pytest.raises(ValueError, match=f"event {elsewhere.event} is not in session {session}"):
+            await client.wait_for_answer(session, elsewhere.event)
+
+
+async def test_text_and_blocks_together_are_refused_and_neither_is_dropped(house: Cli) -> None:
+    async with AsyncClient(house.data) as client:
+        with pytest.raises(RequestRefused, match="either `text` or `blocks`"):
+            await client.say("demo:web:both", "read this", blocks=[{"type": "text", "text": "and that"}])
+        with pytest.raises(RequestRefused, match="no session"):
+            await client.session("demo:web:both")
+
+
 def code_blocks() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (DOCS / "python.md").read_text(), re.M | re.S)
 

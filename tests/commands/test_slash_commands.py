@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 
 from command_world import answer, command, exists, given
@@ -31,6 +33,16 @@ async def test_a_command_is_answered_and_the_agent_never_hears_of_it(tmp_path: P
         assert (asked["role"], asked["kind"], asked["sender"]) == ("user", "command", "Ada")
         story = await w.gateway.why(f"e{asked['event']}")
         assert any("answered in entry" in line["text"] for line in story["lines"])
+
+
+async def test_the_history_is_that_of_the_chapter(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask("before")
+        await command(w, "/new")
+        assert await command(w, "/history") == "Nothing was said in this chapter yet."
+        await w.ask("after")
+        history = await command(w, "/history")
+        assert "after" in history and "before" not in history
 
 
 async def test_a_command_that_is_delivered_again_is_done_once(tmp_path: Path) -> None:
@@ -70,6 +82,38 @@ async def test_stop_stops_the_turn_that_ran_and_no_later_one(tmp_path: Path) -> 
         assert "Stopped by Ada." in await w.texts("s", "notice")
         await w.gateway.say("s", "/stop")
         assert "said" in (await w.ask(script("said")))[-1]
+
+
+async def test_a_stop_given_while_nothing_ran_spares_the_turn_that_takes_an_older_report_along(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with World(tmp_path) as w:
+        wake = w.gateway.commands.wake
+        w.gateway.commands.wake = lambda session: None  # type: ignore[method-assign]  # the command is executed later
+        await w.gateway.say("s", "q1 is built", wakes=False)
+        stop = await w.gateway.say("s", "/stop", sender="Ada")
+        await w.gateway.say("s", script("began", {"wait": str(go)}, {"touch": str(tmp_path / "done")}))
+        await until(lambda: asyncio.sleep(0, bool(w.gateway.turns.runs)))
+        wake(await w.gateway.record.find_session("s"))
+        assert await answer(w, stop.event) == "Nothing runs here."
+        go.touch()
+        await w.idle()
+        assert await w.texts("s", "agent") == ["began"]
+        assert (tmp_path / "done").exists()
+
+
+async def test_a_stop_that_is_left_to_the_next_gateway_spares_the_turn_that_began_after_it(tmp_path: Path) -> None:
+    w = World(tmp_path)
+    await w.start()
+    w.gateway.commands.wake = lambda session: None  # type: ignore[method-assign]  # as if killed right there
+    stop = await w.gateway.say("s", "/stop", sender="Ada")
+    attempts = [[{"touch": str(tmp_path / "a")}, {"hang": True}], ["well now"]]
+    await w.gateway.say("s", script(attempts=attempts, name="n"))
+    await until(exists(tmp_path / "a"))
+    await w.stop()
+    async with World(tmp_path) as w:
+        assert await answer(w, stop.event) == "Nothing runs here."
+        await w.idle()
+        assert await w.texts("s", "agent") == ["well now"]
 
 
 async def test_retry_runs_a_failed_turn_again_without_a_second_message(tmp_path: Path) -> None:
@@ -128,6 +172,44 @@ async def test_a_mode_chosen_after_the_agent_ended_is_on_when_it_starts_again(tm
         assert await command(w, "/mode") == "Modes:\n- auto\n* ask"
         await w.ask("hello again")
         assert _running_mode(w) == "ask"
+
+
+LISTS_MODES_ONCE = """
+import json, sys
+def out(id, **result): print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+def say(text):
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    params = {"sessionId": "s1", "update": update}
+    print(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": params}), flush=True)
+mode = "write"
+for line in sys.stdin:
+    got = json.loads(line)
+    match got.get("method"):
+        case "initialize": out(got["id"], protocolVersion=1, agentCapabilities={"loadSession": True})
+        case "session/new":
+            modes = {"currentModeId": mode, "availableModes": [{"id": "write"}, {"id": "look"}]}
+            out(got["id"], sessionId="s1", modes=modes)
+        case "session/load": out(got["id"])
+        case "session/set_mode":
+            mode = got["params"]["modeId"]
+            out(got["id"])
+        case "session/prompt":
+            say(f"in {mode}")
+            out(got["id"], stopReason="end_turn")
+"""
+
+
+async def test_a_mode_that_the_agent_does_not_tell_again_is_on_after_a_restart(tmp_path: Path) -> None:
+    """As with agentao: what people see as the session's mode is the one in which the agent works."""
+    (tmp_path / "agent.py").write_text(LISTS_MODES_ONCE)
+    async with World(tmp_path, command=(sys.executable, str(tmp_path / "agent.py"))) as w:
+        await w.ask("hello")
+        assert await command(w, "/mode look") == "The mode is look now."
+        await w.gateway.spawns.end(1, "idle")
+        assert (await w.ask("hello again"))[-1] == "in look"
+        assert await command(w, "/mode fly") == "There is no mode 'fly'. There are: write, look"
+        assert await command(w, "/mode write") == "The mode is write now."
+        assert (await w.ask("and again"))[-1] == "in write"
 
 
 async def test_a_choice_that_the_agent_does_not_offer_any_more_is_dropped(tmp_path: Path) -> None:

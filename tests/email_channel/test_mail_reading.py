@@ -273,7 +273,7 @@ def test_of_a_mail_that_is_too_large_the_words_are_read_and_the_files_are_named(
     one = mail("see attached")
     one.add_attachment(b"x" * 300_000, maintype="image", subtype="png", filename="cat.png")
     letter = parse_mail(bytes(one)[:50_000], settings(), size=len(bytes(one)))
-    assert letter.text.startswith("Subject: Engines\n\nsee attached\n\n[There is more")
+    assert letter.text.startswith("Subject: Engines\n\nsee attached\n\n[This mail is too large")
     [file] = letter.files
     assert (file.name, file.content) == ("cat.png", None)
     assert "kB, which is more than is read" in file.reason
@@ -435,8 +435,8 @@ def test_parts_without_end_are_read_as_far_as_it_goes() -> None:
         deep += b'Content-Type: multipart/mixed; boundary="b%d"\r\n\r\n--b%d\r\n' % (n, n)
     assert heard(deep + b"\r\nwords").kind == "message"
     deeper = deep + b'Content-Type: multipart/mixed; boundary="c"\r\n\r\n--c\r\n' * 100
-    assert (heard(deeper).kind, heard(deeper).reason) == ("unreadable", "it has too many parts inside one another")
+    assert (heard(deeper).kind, heard(deeper).reason) == ("unreadable", "its parts are nested too deeply")
     wide = b"From: ada@people.org\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\n\r\nx\r\n" * 3000
     letter = heard(wide)
     assert letter.kind == "message"
-    assert "There is more in this mail" in letter.text
+    assert "[This mail is too large" in letter.text

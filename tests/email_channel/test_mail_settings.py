@@ -47,10 +47,10 @@ def test_the_password_is_in_no_text() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"address": "semel"}, "no mail address"),
+        ({"address": "semel"}, "not a mail address"),
         ({"address": "semel@example.org\r\nBcc: x@y.org"}, "control character"),
         ({"address": "a" * 60 + "@" + "b" * 60 + ".org"}, "at most 90"),
-        ({"aliases": ["x"]}, "no mail address"),
+        ({"aliases": ["x"]}, "not a mail address"),
         ({"password": ""}, "env:NAME"),
         ({"password": "a\nb"}, "control character"),
         ({"imap": "imap.example.org:993"}, "imap_port"),
@@ -66,7 +66,7 @@ def test_the_password_is_in_no_text() -> None:
         ({"poll": 3600}, "seconds"),
         ({"settle": -1}, "seconds"),
         ({"file_limit": 0}, "bytes"),
-        ({"ca_file": "/nowhere/ca.pem"}, "is no file"),
+        ({"ca_file": "/nowhere/ca.pem"}, "is not a file"),
         ({"mailbox": ""}, "mailbox is empty"),
     ],
 )

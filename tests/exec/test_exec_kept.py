@@ -143,6 +143,20 @@ def test_ctrl_c_leaves_the_report_in_the_spool_and_says_so(house: House) -> None
     assert len(house.runs()) == 1
 
 
+def test_flush_says_that_it_waits_for_the_gateway_and_why(house: House) -> None:
+    for code in ("6", "7"):
+        house.exec("-s", "ci:away", "--name", "box", "--wait", "0", "--", "sh", "-c", f"exit {code}", rc=int(code))
+    flushing = house.start("--flush", "--name", "box")
+    assert flushing.stderr is not None
+    told = flushing.stderr.readline()
+    assert "the reports of 2 runs wait for the gateway, 10 min at most: " in told and "Ctrl-C leaves them" in told
+    flushing.send_signal(signal.SIGINT)
+    _, told = flushing.communicate(timeout=PATIENCE)
+    assert flushing.returncode == 1
+    assert told.count("kept in") == 2
+    assert len(house.runs()) == 2
+
+
 def test_lost_answers_and_answers_of_strangers_are_no_acknowledgement(gateway: House) -> None:
     ways = ["html", "drop", "html", "drop", "drop"]
     with proxy(lambda: gateway.url, ways) as url:
@@ -162,6 +176,7 @@ def test_a_refusal_is_told_and_the_report_is_kept_until_it_is_put_right(
     gateway.exec("-s", "ci:refused", *more, "--", "sh", "-c", "exit 9", rc=9)
     told = capfd.readouterr().err
     assert "the gateway refuses exec.finished" in told and "not the owner's token, nor a node's" in told
+    assert "when the reason is mended, `semel exec --flush` sends it; to give it up, remove that directory" in told
     gateway.exec("--flush", rc=1)
     (gateway.home / "other.token").write_text(TOKEN)
     gateway.exec("--flush")
@@ -187,7 +202,7 @@ def test_a_full_disk_stops_neither_the_command_nor_its_report(gateway: House) ->
     assert out == "".join(f"{n}\n" for n in range(1, 100001))
     (report,) = gateway.events("ci:full", "exec.finished")
     assert "of the 588,895 bytes it printed" in report and "\n100000\n" in report
-    assert "(The file of it holds the first 200,000 bytes: File too large.)" in report
+    assert "(Only its first 200,000 bytes were stored: File too large.)" in report
 
 
 def test_room_for_the_report_is_kept_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

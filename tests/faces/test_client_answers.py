@@ -26,7 +26,7 @@ async def test_a_slow_answer_is_not_taken_for_a_gateway_that_does_not_run(tmp_pa
 
     server = await asyncio.start_unix_server(say_nothing, path)
     async with AsyncClient(tmp_path) as talk:
-        with pytest.raises(NoAnswer, match=r"did not answer within 0\.05 s; it may still be at work"):
+        with pytest.raises(NoAnswer, match=r"did not answer within 0\.05 s; it may still carry out"):
             await talk.compare_memory("s")
     assert connected.is_set()
     server.close()

@@ -50,7 +50,10 @@ class World:
 
     async def start(self) -> World:
         store = await asyncio.to_thread(Store.open, self.settings.ledger)
-        agents = {name: AcpAgent(name, a.command, a.cwd, a.env) for name, a in self.settings.agents.items()}
+        agents = {
+            name: AcpAgent(name, a.command, a.cwd, a.env, mcp_transport=a.mcp_transport)
+            for name, a in self.settings.agents.items()
+        }
         self.gateway = Gateway(self.settings, store, agents, self.channels, reap=_reap)
         return await self.begin()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,9 @@ async def test_the_comparison_waits_for_nobody_and_disturbs_nothing(tmp_path: Pa
         assert await w.ask(script("Fine.")) == ["Working. ", "Fine."]
 
 
-async def test_what_is_heard_during_the_comparison_is_answered_after_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begins", [False, True])
+async def test_what_is_heard_during_the_comparison_is_answered_after_it(tmp_path: Path, begins: bool) -> None:
+    """`begins`: the comparison began while the message was written, so that a turn begins with it."""
     async with logged(tmp_path) as w:
         await w.ask(script("One."))
         ended, heard = asyncio.Event(), asyncio.Event()
@@ -115,7 +118,11 @@ async def test_what_is_heard_during_the_comparison_is_answered_after_it(tmp_path
         w.gateway.spawns.end = end_then_wait  # type: ignore[method-assign]
         comparing = asyncio.create_task(w.gateway.controls.compare_memory("s"))
         await ended.wait()
+        turns = w.gateway.turns
+        idle_start = turns.idle_start
+        turns.idle_start = replace(idle_start, is_idle=lambda session: begins)
         await w.gateway.say("s", script("Two."))
+        turns.idle_start = idle_start
         heard.set()
         assert (await comparing)["lacks"] == [], "what waits for its turn is not lacking"
         w.gateway.spawns.end = end  # type: ignore[method-assign]

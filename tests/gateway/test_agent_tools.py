@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import httpx2
 import pytest
 from gateway_world import World, script, until
 
@@ -22,9 +26,11 @@ CANNOT = "cannot send messages or files in the middle of its turn"
 
 
 @asynccontextmanager
-async def opened(path: Path, *args: str, port: bool = True) -> AsyncIterator[World]:
-    """A world whose gateway also serves a port, and whose scripted agent has these options."""
-    async with World(path, args=args) as world:
+async def opened(
+    path: Path, *args: str, port: bool = True, mcp_transport: str | None = None, **settings: Any
+) -> AsyncIterator[World]:
+    """A world whose gateway also serves a port, and whose scripted agent has these options, and these settings."""
+    async with World(path, args=args, agent={"mcp_transport": mcp_transport}, **settings) as world:
         server = await serve(make_app(world.gateway, Settings()), "127.0.0.1", 0)
         world.gateway.spawns.tools_url = server.url + MCP_PATH if port else None
         try:
@@ -60,6 +66,31 @@ async def test_a_token_over_http_is_of_no_use_after_its_process(tmp_path: Path) 
         assert agent.process.code is not None
         await world.ask(script({"call": "send_message", "arguments": {"text": "New."}}, "End."))
         assert await world.texts("s", "agent") == ["Hello.", "New.", "End."]
+
+
+@pytest.mark.parametrize("transport", ["http", None])
+async def test_an_unknown_agent_that_takes_http_servers_only_has_tools_as_configured_or_is_told_of_the_setting(
+    tmp_path: Path, transport: str | None, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(agent_pool, "TOOLS_START_TIMEOUT_S", 0.05)
+    async with opened(tmp_path, "--mcp", "http", mcp_transport=transport) as world:
+        send = {"call": "send_message", "arguments": {"text": "On it."}}
+        if transport:
+            assert await world.ask(script(send, "Done.")) == ["On it.", "Done."]
+            return
+        assert await world.ask("say: hello") == ["hello"]
+
+        async def told() -> bool:
+            return (await session_of(world)).get("tools") is False
+
+        await until(told)
+        assert 'set mcp_transport = "http" under [agents.' in (await status_of(world))["problem"]
+
+
+async def test_an_agent_that_is_to_have_its_tools_over_stdio_is_not_offered_them_over_http(tmp_path: Path) -> None:
+    async with opened(tmp_path, "--name", "copilot", "--mcp", "stdio", mcp_transport="stdio") as world:
+        send = {"call": "send_message", "arguments": {"text": "On it."}}
+        assert await world.ask(script(send, "Done.")) == ["On it.", "Done."]
 
 
 @pytest.mark.parametrize(
@@ -116,3 +147,21 @@ async def test_the_demo_has_its_tools_before_it_calls_one(tmp_path: Path) -> Non
             return (await status_of(world))["tools"] is True
 
         await until(has_tools)
+
+
+async def test_the_agent_of_the_documentation_speaks_over_http_and_so_does_curl_with_its_token(tmp_path: Path) -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
+    (tmp_path / "agent.py").write_text(code)
+    command = (sys.executable, str(tmp_path / "agent.py"))
+    async with opened(tmp_path, command=command, mcp_transport="http") as world:
+        assert await world.ask("hello") == ["On it.", "Done."]
+        (server,) = json.loads((world.work / "servers.json").read_text())
+        headers = {header["name"]: header["value"] for header in server["headers"]}
+        list_tools, call_tool = re.findall(r"-d '(.*)'", docs)
+        async with httpx2.AsyncClient(headers=headers, timeout=30) as curl:
+            tools = (await curl.post(server["url"], content=list_tools)).json()["result"]["tools"]
+            answer = (await curl.post(server["url"], content=call_tool)).json()
+        assert "send_message" in [tool["name"] for tool in tools]
+        assert answer["result"]["content"][0]["text"].startswith("sent (id c")
+        assert await world.texts("s", "agent") == ["On it.", "Done.", "From curl."]

@@ -13,6 +13,7 @@ from gateway_world import World, script, until
 from semel.gateway.errors import BadRequest
 from semel.gateway.settings import SessionSettings, WakeSettings
 from semel.ledger.transcript import views
+from semel.ledger.turns.turns import StopRequest
 from semel.testing.scripted_agent import read_prompts
 
 
@@ -319,3 +320,15 @@ async def test_interrupting_one_after_the_other_while_agents_start_ends_with_the
             await w.gateway.spawns.end(
                 (await w.gateway.record.read(views.find_session, "s")).id, "so that the next one starts"
             )
+
+
+async def test_a_stop_of_a_turn_that_has_ended_leaves_the_next_one_alone_while_its_agent_starts(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        assert await w.ask(script("one")) == ["one"]
+        session = (await w.gateway.record.read(views.find_session, "s")).id
+        (ended,) = {e["turn"] for e in await w.entries() if e["role"] == "agent"}
+        await w.gateway.spawns.end(session, "so that the next one starts")
+        await w.gateway.say("s", script("two"))
+        await w.gateway.turns.cancel(session, StopRequest("anna"), only=ended)
+        await w.idle()
+        assert await w.texts("s", "agent", "notice") == ["one", "two"]

@@ -84,6 +84,30 @@ async def test_what_the_lost_attempt_began_to_say_is_marked_once_it_is_said_in_f
             ("Half an ans", True, True),
             ("Half an answer, whole.", None, None),
         ]
+        assert entries[1]["supersedes"] == [entries[0]["seq"]]
+
+
+async def test_a_text_names_what_it_will_supersede_while_it_still_streams(tmp_path: Path) -> None:
+    """A client that cannot take back the text of the lost attempt then shows only the rest."""
+    gate = tmp_path / "go on"
+    async with World(tmp_path) as w:
+        lost = ["Half an ans", {"sleep": 0.2}, {"die": 9}]
+        again = [{"text": "Half an answer", "chunks": 1}, {"wait": str(gate)}, {"text": ", whole.", "chunks": 1}]
+        await w.gateway.say("s", f"[[script {_attempts(lost, again)}]]")
+        async for frame in w.gateway.watch("s"):
+            rows = frame.get("entries") or [change for change in frame.get("changes", ()) if change["op"] == "entry"]
+            if any(row.get("live") and row.get("supersedes") == [2] for row in rows):
+                break
+        assert (await marks(w))[0] == ("Half an ans", True, None), "it is not superseded before the other is whole"
+        gate.touch()
+        await w.idle()
+        assert await marks(w) == [("Half an ans", True, True), ("Half an answer, whole.", None, None)]
+
+
+async def test_another_text_after_a_lost_attempt_supersedes_nothing(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(f"[[script {_attempts(['Half an ans', {'sleep': 0.2}, {'die': 9}], ['Something else.'])}]]")
+        assert [entry.get("supersedes") for entry in await w.entries()] == [None, None, None]
 
 
 async def test_a_turn_whose_end_the_agents_history_marks_is_finished_from_it(tmp_path: Path) -> None:

@@ -121,13 +121,16 @@ async def test_what_may_be_an_echo_is_not_previewed_until_it_differs(tmp_path: P
         assert await w.texts("s", "agent") == ["The report is ready.", "The report is late."]
 
 
-async def test_a_call_that_overtakes_the_stream_is_recorded_behind_what_was_said_before_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("agent", "delay_s"), [("unknown", 0.3), ("OpenCode", 2.0)])
+async def test_a_call_that_overtakes_the_stream_is_recorded_behind_what_was_said_before_it(
+    tmp_path: Path, agent: str, delay_s: float
+) -> None:
     told = {"toolCallId": "t1", "title": "mcp__semel__send_message", "rawInput": {"text": "The report is ready."}}
     late = [
-        {"sleep": 0.3}, {"text": "On it. ", "chunks": 1},
+        {"sleep": delay_s}, {"text": "On it. ", "chunks": 1},
         {"update": {"sessionUpdate": "tool_call", **told, "status": "in_progress"}},
     ]  # fmt: skip
-    async with World(tmp_path) as w:
+    async with World(tmp_path, args=("--name", agent)) as w:
         call = {**send("The report is ready."), "announce": False}
         said = await w.ask(script({"together": [call, late]}, {"text": "Done.", "message": "another"}))
         assert said == ["On it. ", "The report is ready.", "Done."]

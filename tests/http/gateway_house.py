@@ -37,20 +37,23 @@ class PlayedConversation:
     memory = "played"
     restored = "new"
     agent_name = profile = ""
-    images = False
+    images = audio = resources = False
     tools_problem = ""
-    models = None
+    tools_advice = ""
+    models = options = None
 
     def __init__(self) -> None:
         self.modes: Json | None = None
         self.answers: dict[str, str | None] = {}  # what its permission requests were answered
         self.prompts = 0
+        self.contents: list[list[Json]] = []  # the content blocks of each prompt
         self._signals: asyncio.Queue[Signal] = asyncio.Queue()
 
     async def next(self) -> Signal:
         return await self._signals.get()
 
     async def prompt(self, content: Sequence[Json]) -> None:
+        self.contents.append(list(content))
         self.prompts += 1
 
     def update(self, kind: str, **fields: Any) -> None:
@@ -90,10 +93,13 @@ class PlayedAgent:
     def __init__(self, name: str):
         self.name = name
         self.conversations: dict[str, PlayedConversation] = {}
+        self.first_updates: list[Json] = []  # what it tells before its first prompt
 
     async def open(self, launch: Launch) -> PlayedConversation:
-        self.conversations[launch.session] = PlayedConversation()
-        return self.conversations[launch.session]
+        conversation = self.conversations[launch.session] = PlayedConversation()
+        for update in self.first_updates:
+            conversation.update(**update)
+        return conversation
 
 
 class RawHook(FakeChannel):
@@ -177,7 +183,8 @@ class GatewayHouse:
         return found[0]
 
     async def entries(self, key: str = "s") -> list[Json]:
-        return (await self.gateway.entries(key))[0]
+        """The entries of a session, in their order."""
+        return sorted((await self.gateway.entries(key))[0], key=lambda entry: int(entry["seq"]))
 
     async def idle(self, key: str = "s") -> None:
         """Wait until no turn runs in the session, and nothing looks for one."""
@@ -265,8 +272,11 @@ class Script:
         await self.set(seq, text, live=False)
 
     async def item(self, kind: str, text: str = "", live: bool = False, **body: Any) -> int:
+        name = body.pop("call", None) if kind == "tool" else None
         return await self.write(
-            lambda tx, session: entries.add_item(tx, session, turn=None, kind=kind, text=text, body=body, live=live)
+            lambda tx, session: entries.add_item(
+                tx, session, turn=None, kind=kind, name=name, text=text, body=body, live=live
+            )
         )
 
     async def set_item(self, id: int, text: str | None = None, live: bool | None = None, **body: Any) -> None:

@@ -141,11 +141,11 @@ def test_the_same_words_from_two_people_are_two_messages(page: Browser, live: Li
 def test_a_refused_message_says_why_and_can_be_edited(page: Browser, live: LiveHouse) -> None:
     page.run("void (document.querySelector('#text').value = 'x'.repeat(1100000))")
     page.run("void document.querySelector('#composer').requestSubmit()")
-    page.until(lambda: any("not sent: A body may have" in t for t in page.texts("#outgoing .state")), "the reason")
+    page.until(lambda: any("not sent: text: at most" in t for t in page.texts("#outgoing .state")), "the reason")
     page.click("#outgoing .options button")
     page.until(lambda: page.run("document.querySelector('#text').value.length") == 1_100_000, "the text is back")
     assert page.texts("#outgoing li") == []
-    page.errors()  # the browser notes the 413 by itself
+    page.errors()  # the browser notes the 400 by itself
 
 
 def test_a_draft_stays_with_its_session(page: Browser, live: LiveHouse) -> None:
@@ -188,6 +188,26 @@ def test_an_approved_command_without_output_is_one_row_that_says_so(page: Browse
     assert page.run("[...document.querySelectorAll('#rows > li')].filter((row) => row.offsetHeight).length") == 2
     visit(page, live)
     shows(page, "#rows .tool .state", "done, no output · Allow once · page", "running")
+
+
+def test_of_two_equal_calls_each_shows_the_answer_to_its_own_request(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    for call in ("one", "two"):
+        live.do(lambda call=call: script.item("tool", live=True, status="pending", title="make", call=call))
+    asked = {"title": "make", "options": OPTIONS, "state": "open"}
+    first, second, again = [
+        live.do(lambda call=call: script.item("permission", live=True, call=call, **asked))
+        for call in ("one", "two", "one")
+    ]
+    for request, answer in ((first, "y"), (second, "n"), (again, "n")):
+        live.do(
+            lambda id=request, answer=answer: script.set_item(id, live=False, state="answered", answer=answer, by="me")
+        )
+    states = ("waiting · Allow once · me", "waiting · Reject · me")
+    shows(page, "#rows .tool .state", *states)
+    shows(page, "#rows .request:not([hidden]) .outcome", "Reject · me")
+    visit(page, live)
+    shows(page, "#rows .tool .state", *states)
 
 
 def test_a_request_that_somebody_else_answered_shows_their_answer(page: Browser, live: LiveHouse) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import browser
@@ -63,3 +64,14 @@ def test_what_is_asked_reads_as_it_is(page: Browser, live: LiveHouse) -> None:
     shows(page, "#rows .tool .input", f"rm {SHOWN}\nls\ncwd: {SHOWN}")
     live.do(lambda: script.set_item(item, state="answered", answer="y", by=TURNED))
     shows(page, "#rows .tool .state", f"{SHOWN} · {SHOWN}")
+
+
+def test_a_late_report_of_a_command_says_when_it_ended(page: Browser, live: LiveHouse) -> None:
+    script, hour_ago = live.script(), int(time.time() * 1000) - 3_600_000
+    for ended in (hour_ago, hour_ago + 3_600_000, "yesterday"):
+        data = {"ended": ended}
+        live.do(lambda data=data: script.entry("event", "it ended", kind="exec.finished", data=data))
+    bodies(page, "it ended", "it ended", "it ended")
+    assert [text.partition("ended at ")[1] for text in page.texts("#rows .mark")] == ["ended at "]
+    shown = page.run("Array.from(document.querySelectorAll('#rows .mark time'), (time) => Date.parse(time.dateTime))")
+    assert shown == [hour_ago]

@@ -21,7 +21,7 @@ from http_house import TOKEN
 from semel.faces.http import Server, Settings, make_app, serve, slow_clients
 from semel.gateway import Gateway
 
-PATH = "/v1/sessions/s/messages"
+PATH = "/v1/sessions/s/events"
 LIMIT = 1024 * 1024
 HEAD = {"Content-Type": "application/json"}
 Send = Callable[[str, bytes], tuple[int, str]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from urllib.parse import quote
 
 import httpx2
@@ -158,8 +159,35 @@ async def test_a_body_that_is_too_large_is_refused_whether_announced_or_not(
 
     headers = {"Content-Type": "application/json"}
     for content in (big, drip()):
-        answer = await client.post(f"{SESSION}/messages", content=content, headers=headers)
+        answer = await client.post(f"{SESSION}/events", content=content, headers=headers)
         assert (answer.status_code, answer.json()["limit"]) == (413, 1024 * 1024)
+    assert await gateway.sessions() == []
+
+
+async def test_a_message_may_hold_an_image_of_megabytes(client: httpx2.AsyncClient, gateway: Gateway) -> None:
+    data = base64.b64encode(b"\x89PNG" * 700_000).decode()
+    blocks = [{"type": "text", "text": "Look:"}, {"type": "image", "data": data, "mimeType": "image/png"}]
+    answer = await client.post(f"{SESSION}/messages", json={"blocks": blocks, "id": "a1"})
+    assert (answer.status_code, answer.json()) == (202, {"event": 1, "status": "accepted"})
+    (entry,) = (await gateway.entries("main:web:1"))[0]
+    assert (entry["text"], [file["size"] for file in entry["files"]]) == ("Look:", [2_800_000])
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({}, "A message needs `text` or `blocks`."),
+        ({"blocks": [{"type": "image"}]}, "blocks[0]: Object missing required field `data`"),
+        ({"blocks": ["x"]}, "Expected `object`, got `str`"),
+        ({"blocks": [{"type": "text", "text": "x"}], "text": "y"}, "either `text` or `blocks`"),
+    ],
+)
+async def test_a_message_without_usable_content_is_refused(
+    client: httpx2.AsyncClient, gateway: Gateway, body: dict[str, object], detail: str
+) -> None:
+    answer = await client.post(f"{SESSION}/messages", json=body)
+    assert answer.status_code == 400
+    assert detail in answer.json()["detail"]
     assert await gateway.sessions() == []
 
 

@@ -72,6 +72,7 @@ async def test_the_typescript_example_compiles_strictly_and_folds_the_stream_to_
     printed = await run("node", "dist/watch.js", "demo:web:ts", text, cwd=example, SEMEL_URL=url)
 
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
-        recorded = (await client.get("/v1/sessions/demo:web:ts/entries")).json()["entries"]
+        entries = (await client.get("/v1/sessions/demo:web:ts/entries")).json()["entries"]
+    recorded = sorted(entries, key=lambda entry: int(entry["seq"]))
     assert json.loads(printed) == recorded
     assert [entry["text"] for entry in recorded] == [text, "I counted to two."]

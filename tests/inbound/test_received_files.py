@@ -238,6 +238,7 @@ async def test_images_are_shown_where_the_agent_takes_them_by_what_they_are(tmp_
 
     class Event:
         entry_fields = {"files": [image, fake, large]}  # noqa: RUF012
+        blocks = ()
 
     given = await prompt_files.copy_received_files(store, work, [Event()], images=True)  # type: ignore[list-item]
     assert set(given.paths) == {image["id"], fake["id"], large["id"]}

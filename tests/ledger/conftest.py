@@ -23,8 +23,15 @@ SQLITE_FILES = {
 }
 """Test files that are about SQLite's file, and why: they are left out where another engine is tested."""
 
-POSTGRES_FILES = ["test_machine_faults.py"]
-"""The machines over PostgreSQL with faults of the server (`make test-postgres`)."""
+POSTGRES_FILES = [
+    "test_machine_faults.py",
+    "test_postgres_commits.py",
+    "test_postgres_held.py",
+    "test_postgres_open.py",
+    "test_postgres_schema.py",
+    "test_postgres_statements.py",
+]
+"""Test files that start a PostgreSQL server: `make test-postgres` runs them."""
 
 collect_ignore = POSTGRES_FILES if ENGINE == "sqlite" else list(SQLITE_FILES)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,13 @@ def test_a_start_on_sqlite_imports_nothing_of_postgresql() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "[]"
+
+
+def test_the_types_are_the_five_that_are_translated() -> None:
+    from semel.ledger.postgres.types import translate_schema
+    from semel.ledger.storage.migrations import list_migrations
+
+    for migration in list_migrations():
+        translated = translate_schema(migration.sql)
+        assert not re.search(r"\b(INTEGER|TEXT|BLOB|REAL|STRICT|ROWID)\b", translated), migration.name
+        assert "'" not in re.sub(r"'[^';]*'", "", translated), "a text with a semicolon would be cut"

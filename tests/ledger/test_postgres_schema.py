@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres, shared_server
 from semel.ledger.sqlite.store import Store
@@ -74,13 +72,3 @@ def test_texts_are_compared_by_their_bytes_as_sqlite_does() -> None:
         database,
     )
     assert other == []
-
-
-def test_the_types_are_the_five_that_are_translated() -> None:
-    from semel.ledger.postgres.types import translate_schema
-    from semel.ledger.storage.migrations import list_migrations
-
-    for migration in list_migrations():
-        translated = translate_schema(migration.sql)
-        assert not re.search(r"\b(INTEGER|TEXT|BLOB|REAL|STRICT|ROWID)\b", translated), migration.name
-        assert "'" not in re.sub(r"'[^';]*'", "", translated), "a text with a semicolon would be cut"

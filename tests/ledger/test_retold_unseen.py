@@ -40,8 +40,9 @@ def test_an_attempt_that_broke_off_and_came_again_is_marked_and_leaves_only_with
 
     desk.finish(begun, *viewing.take_batch())
 
-    said = [(one["text"], bool(one.get("superseded"))) for one in desk.entries("chat") if one["role"] == "agent"]
-    assert said == [(ATTEMPT, True), (ANSWER, False)]
+    lost, answer = [one for one in desk.entries("chat") if one["role"] == "agent"]
+    assert [(one["text"], bool(one.get("superseded"))) for one in (lost, answer)] == [(ATTEMPT, True), (ANSWER, False)]
+    assert answer["supersedes"] == [lost["seq"]]
     sent = desk.look(lambda tx: rows(tx, "SELECT op ->> 'text' FROM part"))
     assert "".join(text for (text,) in sent) == ANSWER
 
@@ -53,7 +54,7 @@ def test_a_text_whose_retry_was_lost_is_told_once_by_the_next_attempt(desk: Desk
     says = block(1, "It is warm.", home, legs=legs)
     desk.hear("Is it warm?", key)
     lost = desk.begin(key)
-    desk.show(lost, turn_ops.Preview(1, "It is warm."), says, turn_ops.Supersede(1))
+    desk.show(lost, turn_ops.Preview(1, "It is warm."), says, turn_ops.Supersede(1, by=2))
     desk.do(turns.release_lease, fence(lost))
     begun = desk.begin(key)
     desk.do(

@@ -216,7 +216,7 @@ async def test_an_alias_is_an_address_and_nonsense_is_none(house: House) -> None
     await house.bot.join(room)
     channel = house.channel()
     assert isinstance(await channel.send(op(f"#ops-{house.bot.name}:localhost", "hello")), Receipt)
-    for address, says in (("#none:localhost", "no room"), ("nowhere", "is no room"), ("@x", "is no Matrix user")):
+    for address, says in (("#none:localhost", "no room"), ("nowhere", "is not a room"), ("@x", "is not a Matrix user")):
         with pytest.raises(Rejected, match=says):
             await channel.send(op(address, "hello"))
 

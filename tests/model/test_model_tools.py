@@ -327,3 +327,18 @@ async def test_a_cancel_at_a_permission_request_withdraws_it(tmp_path: Path) -> 
         assert [one["state"] for one in await w.items("permission")] == ["cancelled"]
         assert await w.ask("Again") == ["Next"]
         assert not (w.work / "b").exists()
+
+
+async def test_the_tools_of_a_model_work_in_the_sessions_folder(tmp_path: Path) -> None:
+    garden = tmp_path / "garden"
+    garden.mkdir()
+    (garden / "plan.txt").write_text("beans\n")
+    answers = Answer(calls=[("read", {"path": "plan.txt"})]), Answer(["Read."]), Answer(["ok"])
+    async with ModelServer(*answers) as api, ModelWorld(tmp_path, api) as w:
+        await w.gateway.make_session("s", folder=str(garden))
+        assert await w.ask("Read the plan") == ["Read."]
+        (call,) = await w.items("tool")
+        assert "beans" in call["text"]
+        assert str(garden) in api.requests[0].system
+        await w.ask("hello", "other")
+        assert str(w.work) in api.requests[2].system

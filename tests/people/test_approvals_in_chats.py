@@ -128,6 +128,42 @@ async def test_of_two_questions_a_reply_says_which(tmp_path: Path) -> None:
         await w.idle(KEY)
 
 
+async def test_a_message_answers_nothing_and_its_writer_is_told_once_how_to_answer(tmp_path: Path) -> None:
+    hint = (
+        "Your message goes to the agent; it does not answer the request that is still open: rm -r build. "
+        "The owner can allow it with /approve 1, and deny it with /deny 2."
+    )
+    options = [
+        {"optionId": "y", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "n", "name": "No", "kind": "reject_once"},
+    ]
+    async with asking(tmp_path) as w:
+        await asked(w, step={**ASK, "options": options})
+        await w.tell("yes do it")
+        await w.tell("ok")
+        assert await w.until_shown("Your message goes") == hint
+        assert (await request(w))["state"] == "open"
+        await w.tell("/approve 1")
+        await w.until_shown("tidy")
+        await w.idle(KEY)
+        assert [text for text in w.shown() if "Your message goes" in text] == [hint]
+        said = [e["text"] for e in await w.entries(KEY) if e["role"] == "user" and e.get("kind") != "command"]
+        assert said[1:] == ["yes do it", "ok"]
+        assert (await w.gateway.doctor())["ok"]
+
+
+async def test_who_writes_on_the_page_is_told_there_and_not_in_the_chat(tmp_path: Path) -> None:
+    async with asking(tmp_path, approvals=("bob",)) as w:
+        await asked(w)
+        await w.gateway.say(KEY, "yes", sender="Ada")
+        notices = [e for e in await w.entries(KEY) if e.get("kind") == "permission.hint"]
+        assert "The owner or bob can allow it with /approve 1 (" in notices[0]["text"]
+        await w.tell("/deny")
+        await w.until_shown("left it")
+        await w.idle(KEY)
+        assert not any("Your message goes" in text for text in w.shown())
+
+
 async def open_ones(w: Chat) -> list[str]:
     items = (await anext(w.gateway.watch(KEY)))["items"]
     return [item["title"] for item in items if item["kind"] == "permission" and item["state"] == "open"]

@@ -89,8 +89,11 @@ RUN = """
 import json, sys
 from proof.schedules.plan import Plan
 from proof.schedules.run import Folder, run
+from semel.acp_stream.messages import BlockAssembler
 
 told = json.load(sys.stdin)
+if told["unfolded"]:
+    BlockAssembler._is_copy_of = lambda *_: False
 with Folder() as folder:
     verdict = run(Plan(7, told["shape"], tuple(told["actions"])), folder)
     print(json.dumps([verdict.broken, folder.look.execute(told["sql"]).fetchall()]))
@@ -98,9 +101,13 @@ with Folder() as folder:
 """A process of its own: the schedules put other doors into the gateway than it has."""
 
 
-def looked(*actions: Json, sql: str, agent: Json | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """What is broken in a run of these actions, and what its ledger says."""
-    told = {"shape": SHAPE | {"agent": SHAPE["agent"] | (agent or {})}, "actions": actions, "sql": sql}
+def looked(
+    *actions: Json, sql: str, agent: Json | None = None, busy: str = "queue", unfolded: bool = False
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """What is broken in a run of these actions, and what its ledger says. `unfolded`: by a gateway with a defect, that
+    takes no message for the copy of another."""
+    shape = SHAPE | {"agent": SHAPE["agent"] | (agent or {}), "busy": busy}
+    told = {"shape": shape, "actions": actions, "sql": sql, "unfolded": unfolded}
     done = subprocess.run(
         [sys.executable, "-c", RUN], input=json.dumps(told), capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONHASHSEED": "0"},
@@ -143,8 +150,30 @@ def test_a_call_behind_a_cancelled_turn_is_refused() -> None:
     assert claims == [("tool", "refused", "its turn was cancelled")]
 
 
+@pytest.mark.parametrize(
+    ("busy", "second", "wait", "faults"),
+    [
+        ("steer", {"when": {"told": 1}}, 0.0, 0),  # it joins while the text streams
+        ("steer", {"at": 2.0}, 5.0, 1),  # it joined before the text began
+        ("queue", {"when": {"told": 1}}, 0.0, 1),  # it comes while the text streams, and waits for the next turn
+    ],
+)
+def test_a_copy_is_a_text_of_its_own_only_behind_what_joined_while_the_text_streamed(
+    busy: str, second: Json, wait: float, faults: int
+) -> None:
+    broken, texts = looked(
+        {"do": "hear", "at": 1.0, "room": 0, "mark": "q1"},
+        {"do": "hear", "room": 0, "mark": "q2", **second},
+        {"do": "script", "room": 0, "n": 0, "steps": [{"wait": wait}, {"say": 0, "again": "another id"}]},
+        sql="SELECT count(*) FROM entry WHERE role = 'agent' AND text LIKE 'About N0, say0: %' AND NOT partial",
+        agent={"name": "semel-demo", "slow": 5.0}, busy=busy, unfolded=True,
+    )  # fmt: skip
+    assert texts == [(2,)]
+    assert len(broken) == faults and all("stands 2 times" in one for one in broken)
+
+
 def answered(*texts: str) -> Prompted:
-    return Prompted(0, 1, "s", ["q1"], False, False, told=[Told(text, "block") for text in texts])
+    return Prompted(0, 1, "s", ["q1"], False, False, 0.0, told=[Told(text, "block") for text in texts])
 
 
 def history(*lines: str) -> list[Json]:

@@ -108,6 +108,12 @@ EXPECTED: dict[str, Expected] = {
     "drop": Expected(
         (f"agent superseded: {DROPPED}", f"agent: {DROPPED}And now the complete answer."), ("drop:0", "drop:0")
     ),
+    "empty": Expected(
+        ("notice: The agent ended its turn without a word.",),
+        ("empty:0",),
+        ("The agent ended its turn without a word.",),
+    ),
+    "busy": Expected(("agent: Answered at the second request.",), ("busy:0", "busy:0")),
     "kill_send": _KILLED,
     "kill_gateway": _KILLED,
     "kill_said": Expected(
@@ -208,6 +214,8 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     **{(name, "think2"): {"items": _thinks(_ECHO, asked=True)} for name in ("opencode", "codex")},
     **{(name, "load"): {"items": (*_thinks(_ECHO, asked=True), "tool done")} for name in ("opencode", "codex")},
     **{(name, "drop"): _TWICE for name in _UNMARKED},
+    # They ask their model once more if its answer is empty.
+    **{(name, "empty"): {"asked": ("empty:0", "empty:0")} for name in ("claude", "openclaw")},
     # Their history holds what was complete, but not that the turn ended: they are asked to go on, and add nothing.
     ("codex", "kill_said"): _GOES_ON,
     ("codex-zed", "kill_said"): _GOES_ON,

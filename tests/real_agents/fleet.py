@@ -41,7 +41,8 @@ class RealAgent:
     model calls Semel's tools as functions, from its first turn on. `asks`: it asks for permission. `asks_aside`: it
     asks its model once more about an answer, such as what to suggest next. `streams`: its model's words are shown as
     they come. `asks_in_order`: its questions come behind the call that they are about. `companion(command)`: the
-    program that must run beside it; it listens at the port of `command`'s address.
+    program that must run beside it; it listens at the port of `command`'s address. `no_tools`: why it has none of
+    Semel's tools, as people are told.
     """
 
     name: str
@@ -54,6 +55,7 @@ class RealAgent:
     streams: bool = True
     asks_in_order: bool = True
     companion: Callable[[list[str]], list[str]] | None = None
+    no_tools: str | None = None
 
 
 def _base(home: Path) -> Env:
@@ -324,6 +326,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+_NOT_STARTED = "it has not started Semel's MCP server"
 AGENTS = {
     one.name: one
     for one in (
@@ -334,19 +337,27 @@ AGENTS = {
         RealAgent("copilot", "openai", _copilot),
         RealAgent("qwen", "openai", _qwen, tools=False, asks_aside=True),  # it offers the tools from a later turn on
         RealAgent("gemini", "gemini", _gemini),
-        RealAgent("pi", "openai", _pi, tools=False, asks=False),
+        RealAgent("pi", "openai", _pi, tools=False, asks=False, no_tools=_NOT_STARTED),
         RealAgent("vibe", "openai", _vibe, tools=False),  # its model calls them in TypeScript
         RealAgent("fast-agent", "openai", _fast_agent, asks=False),
         RealAgent("kimi", "openai", _kimi),
         RealAgent("kilo", "openai", _kilo, asks_in_order=False),
         RealAgent("hermes", "openai", _hermes),
-        RealAgent("nanocoder", "openai", _nanocoder, tools=False),
+        RealAgent("nanocoder", "openai", _nanocoder, tools=False, no_tools=_NOT_STARTED),
         RealAgent("agentao", "openai", _agentao, asks=False),  # it refuses dangerous commands by itself
         RealAgent("openhands", "openai", _openhands, streams=False, asks_in_order=False),
-        RealAgent("deepagents", "openai", _deepagents, tools=False),
+        RealAgent("deepagents", "openai", _deepagents, tools=False, no_tools=_NOT_STARTED),
         # Its model calls tools in the text of its answer; what the model has said comes in batches, the last one late.
         RealAgent("gptme", "openai", _gptme, tools=False, asks=False, streams=False),
-        RealAgent("openclaw", "openai", _openclaw, tools=False, asks=False, companion=_openclaw_gateway),
+        RealAgent(
+            "openclaw",
+            "openai",
+            _openclaw,
+            tools=False,
+            asks=False,
+            companion=_openclaw_gateway,
+            no_tools="it refuses MCP servers",
+        ),
     )
 }
 

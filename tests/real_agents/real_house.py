@@ -182,6 +182,25 @@ class House:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
+    async def session(self, key: str) -> Json:
+        """The session, as the listing tells of it."""
+        return next(dict(s) for s in (await self.get("/v1/sessions"))["sessions"] if s["key"] == key)
+
+    async def status_of_tools(self) -> Json:
+        """What the status says about the agent, as soon as it is known whether it has Semel's tools."""
+        end = asyncio.get_running_loop().time() + PATIENCE
+        while True:
+            (agent,) = (await self.get("/v1/status"))["agents"]
+            if agent["tools"] is not None:
+                return dict(agent)
+            assert asyncio.get_running_loop().time() < end, f"not known after {PATIENCE:g} s: {agent}"
+            await asyncio.sleep(0.1)
+
+    async def choose_mode(self, session: str, mode: str) -> int:
+        """Put the session's agent into a mode; the HTTP status of the answer."""
+        answer = await self.http.put(f"{self.url}/v1/sessions/{session}/mode", json={"mode": mode})
+        return answer.status_code
+
     async def post(self, session: str, what: str, body: Json) -> Json:
         answer = await self.http.post(f"{self.url}/v1/sessions/{session}/{what}", json=body)
         assert answer.status_code == 200, answer.text
@@ -199,14 +218,14 @@ class House:
         """Wait until the gateway says that nothing runs, waits or is on its way, and the watcher has seen it all."""
         end = asyncio.get_running_loop().time() + PATIENCE
         while True:
-            mine = [s for s in (await self.get("/v1/sessions"))["sessions"] if s["key"] == session]
+            mine = await self.session(session)
             parts = (await self.get("/v1/parts"))["parts"]
             left = [p for p in parts if p["state"] in ("queued", "sending")]
             seen = self.watchers[session].view
-            if mine[0]["state"] == "idle" and not mine[0]["waiting"] and not left and seen.rev >= mine[0]["rev"]:
+            if mine["state"] == "idle" and not mine["waiting"] and not left and seen.rev >= mine["rev"]:
                 return
             if asyncio.get_running_loop().time() > end:
-                raise AssertionError(f"not idle after {PATIENCE:g} s: {mine[0]} {left}\n{self.story()}")
+                raise AssertionError(f"not idle after {PATIENCE:g} s: {mine} {left}\n{self.story()}")
             await asyncio.sleep(0.05)
 
     def shows(self, session: str, text: str) -> Callable[[], bool]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from models.script import Cut, Gate, Json, Scenario, Shell, Text, Think, Tool
+from models.script import Cut, Gate, Json, Refuse, Scenario, Shell, Text, Think, Tool
 from real_house import PAGE, ROOM, House
 from watcher import Seen
 
 SENT = "The report is ready: 3 files changed."
 DROPPED = "Partial text before the drop: alpha beta gamma delta. "
+TELLS_RETRIES = {  # what the agents that tell of a retry say
+    "claude": "Retrying Claude, attempt 1 of 10.",
+    "vibe": "The agent's model request failed (HTTP 429). The agent is trying again.",
+}
 STEERS = ("opencode",)  # agents that read a second prompt in the turn that runs
 ORPHANED = "Sent by an orphan."
 
@@ -48,6 +52,8 @@ SCENARIOS: dict[str, Scenario] = {
     "cancel_text": Scenario([[[Text("A long text begins here. ", 5, hold="cancel")]]]),
     "held": Scenario([[[Text("The first answer, held. ", 3, hold="first")]]]),
     "drop": Scenario([[[Text(DROPPED, 8), Cut()], [Text(DROPPED + "And now the complete answer.", 8)]]]),
+    "empty": Scenario([[[]]]),
+    "busy": Scenario([[[Refuse(429)], [Text("Answered at the second request.")]]]),
     "kill_send": Scenario(
         [[[Text("Sending, then dying. ", 3), _send("Said right before the kill.")]],
          [[Text("The closing text begins. ", hold="closing")]]],
@@ -176,6 +182,22 @@ async def _kill_gateway_before_send(house: House) -> None:
     await house.idle(ROOM)
 
 
+async def _plain(house: House) -> None:
+    """Whether the agent has Semel's tools is told, and why not."""
+    await _simple("plain")(house)
+    reason = house.agent.no_tools
+    status = await house.status_of_tools()
+    assert status["tools"] is (reason is None)
+    assert reason is None or reason in status["problem"], status
+
+
+async def _busy(house: House) -> None:
+    """The model's API is busy once; the agent says that it tries again."""
+    await _simple("busy")(house)
+    told = [item["text"] for item in house.watchers[ROOM].view.items.values() if item["kind"] == "notice"]
+    assert TELLS_RETRIES[house.agent.name] in told
+
+
 async def _load(house: House) -> None:
     """The gateway is ended and started again between two turns: the agent loads its session, and nothing is added."""
     await _simple("think2")(house)
@@ -187,10 +209,21 @@ async def _load(house: House) -> None:
     assert '"restored": "loaded"' in (house.path / "log").read_text()
     after = house.watchers[ROOM].view.entries
     assert {seq: entry for seq, entry in after.items() if seq in before} == before
+    await _choose_modes(house)
+
+
+async def _choose_modes(house: House) -> None:
+    """Each mode that the session shows can be chosen after a load, too, and no other."""
+    session = await house.session(ROOM)
+    modes = [mode["id"] for mode in (session.get("modes") or {}).get("availableModes", [])]
+    for mode in modes:
+        assert await house.choose_mode(ROOM, mode) == 204, mode
+    if modes:
+        assert await house.choose_mode(ROOM, "no-such-mode") == 409
 
 
 PLANS: dict[str, Plan] = {
-    "plain": _simple("plain"),
+    "plain": _plain,
     "think2": _simple("think2"),
     "send": _simple("send"),
     "send_distinct": _simple("send_distinct"),
@@ -202,6 +235,8 @@ PLANS: dict[str, Plan] = {
     "steer": _steer,
     "interrupt": _interrupt,
     "drop": _simple("drop"),
+    "empty": _simple("empty"),
+    "busy": _busy,
     "kill_send": _kill_send,
     "kill_gateway": _kill_gateway,
     "kill_said": _kill_said,
@@ -210,10 +245,18 @@ PLANS: dict[str, Plan] = {
     "load": _load,
 }
 
-NEED_TOOLS = frozenset(PLANS) - {"plain", "think2", "perm", "cancel_text", "steer", "interrupt", "drop", "kill_said"}
+NEED_TOOLS = frozenset(PLANS) - {
+    "plain", "think2", "perm", "cancel_text", "steer", "interrupt", "drop", "empty", "busy", "kill_said",
+}  # fmt: skip
 """The scenarios in which the model calls Semel's tools."""
 NEED_STREAM = frozenset({"cancel_text", "steer", "interrupt"}) | {name for name in PLANS if name.startswith("kill")}
 """The scenarios in which something happens while an answer streams."""
+ONLY = {
+    "busy": frozenset(TELLS_RETRIES),
+    "empty": frozenset(("claude", "codex", "pi", "vibe", "agentao", "openclaw")),
+}
+"""The scenarios that only these agents play. With an empty answer, some of the others ask for more than a minute again,
+or say something of their own."""
 UNABLE = frozenset(
     {("gemini", "load"), ("nanocoder", "cancel_text"), ("nanocoder", "interrupt"), ("nanocoder", "kill_said")}
 )

@@ -11,7 +11,7 @@ from expected import Expected, expected
 from fleet import AGENTS, chosen, installed
 from models.script import SUGGESTION, Json, Script
 from real_house import ROOM, House
-from scenarios import NEED_STREAM, NEED_TOOLS, ORPHANED, PLANS, SCENARIOS, UNABLE
+from scenarios import NEED_STREAM, NEED_TOOLS, ONLY, ORPHANED, PLANS, SCENARIOS, UNABLE
 from watcher import Watcher, row
 
 pytestmark = pytest.mark.agents
@@ -26,6 +26,7 @@ def cases() -> list[tuple[str, str]]:
         if (AGENTS[agent].tools or scenario not in NEED_TOOLS)
         and (AGENTS[agent].asks or scenario != "perm")
         and (AGENTS[agent].streams or scenario not in NEED_STREAM)
+        and agent in ONLY.get(scenario, AGENTS)
         and (agent, scenario) not in UNABLE
     ]
 
@@ -99,10 +100,20 @@ def _items(house: House, items: Mapping[int, Json], wanted: Expected) -> None:
     """Tool calls, thoughts and permission requests; each text as far as the expectation tells."""
     found = [_line(item) for item in _ordered(items) if item["kind"] in ("tool", "thought", "permission")]
     assert len(found) == len(wanted.items), (found, wanted.items)
-    lines, wants = (found, wanted.items) if house.agent.asks_in_order else (sorted(found), sorted(wanted.items))
-    for line, want in zip(lines, wants, strict=True):
-        assert line.startswith(want), house.story()
+    lines = found if house.agent.asks_in_order else _in_order_of(wanted.items, found)
+    for line, want in zip(lines, wanted.items, strict=True):
+        assert line.startswith(want), (lines, house.story())
     assert not [item for item in items.values() if item.get("live")]
+
+
+def _in_order_of(wants: tuple[str, ...], lines: list[str]) -> list[str]:
+    """The lines, each where it is wanted: the most precise wish takes its line first. A wish in vain gets ""."""
+    left, taken = list(lines), dict.fromkeys(range(len(wants)), "")
+    for at in sorted(taken, key=lambda at: -len(wants[at])):
+        if line := next((line for line in left if line.startswith(wants[at])), ""):
+            taken[at] = line
+            left.remove(line)
+    return list(taken.values())
 
 
 def _line(item: Json) -> str:

@@ -43,7 +43,7 @@ VARYING = (
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?", "TIME"),
     (r"\b\d\d:\d\d:\d\d\b", "TIME"),
     (r"\b\d{4}-\d\d-\d\d\b", "DAY"),
-    (r"\b[0-9a-f]{12,}\b", "HEX"),
+    (r"\b[0-9a-f]{10,}\b", "HEX"),
     (r"\b[0-9.]+ (s|ms|MB|GB)\b", r"N \1"),
     (r"\be\d+\b|(?<=\"event\":)\d+", "EVENT"),
     (r" +", " "),  # columns that are as wide as what they hold

@@ -120,7 +120,7 @@ async def missed(path: Path, downtime: str, spec: str, start: str, end: str) -> 
     ("downtime", "dues", "notes"),
     [
         ("skip", [], ["Schedule daily: 3 firings were missed; they are skipped."]),
-        ("once", ["2026-03-03T09:00:00Z"], ["Schedule daily: 2 firings were missed; one makes up for all."]),
+        ("once", ["2026-03-03T09:00:00Z"], ["Schedule daily: 2 firings were missed; one firing stands for all."]),
         ("all", ["2026-03-01T09:00:00Z", "2026-03-02T09:00:00Z", "2026-03-03T09:00:00Z"], []),
     ],
 )
@@ -144,7 +144,7 @@ async def test_all_is_bounded_and_says_so(tmp_path: Path) -> None:
         dues = [e["data"]["due"] for e in await world.entries("s", "event")]
         assert len(set(dues)) == 100
         assert dues[-1] == "2027-03-01T08:00:00Z"
-        assert "Schedule daily: more than 100 firings were missed; the newest 100 are made up." in await world.texts()
+        assert "Schedule daily: more than 100 firings were missed; only the newest 100 run now." in await world.texts()
 
 
 async def test_what_is_a_little_late_was_not_missed(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ async def test_what_an_agent_cannot_schedule_it_is_told(tmp_path: Path) -> None:
         await gateway.say("s", script(*wrong, "I see."))
         await world.idle()
         outputs = [i["text"] for i in (await gateway.history("s", 1 << 40))["items"] if i["kind"] == "tool"]
-        wanted = ["is no cron expression", "is in the past", "is no time zone", "comes from the configuration"]
+        wanted = ["is not a cron expression", "is in the past", "is not a time zone", "comes from the configuration"]
         assert len(outputs) == len(wanted)
         for text, words in zip(outputs, wanted, strict=True):
             assert "refused: " in text

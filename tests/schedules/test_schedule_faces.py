@@ -59,7 +59,7 @@ def test_the_command_line_adds_shows_pauses_resumes_and_removes(house: House) ->
 
 def test_the_command_line_refuses_what_cannot_be(house: House) -> None:
     for wrong, words in (
-        (("--cron", "every morning"), "no cron expression"),
+        (("--cron", "every morning"), "not a cron expression"),
         (("--cron", "@daily", "--tz", "Europe/Berln"), "did you mean"),
         ((), "exactly one of cron, at and every"),
     ):
@@ -113,13 +113,13 @@ def test_a_removed_schedule_answers_204_and_then_404(house: House) -> None:
         ('[schedules.x]\ntext = "t"', "exactly one of cron, at and every; here: none"),
         ('[schedules.x]\ntext = "t"\ncron = "@daily"\nevery = "1h"', "here: cron, every"),
         ('[schedules.x]\ntext = "t"\ncron = "0 25 * * *"', "'25' is no hour"),
-        ('[schedules.x]\ntext = "t"\ncron = "@daily"\ntz = "Mars"', "no time zone"),
+        ('[schedules.x]\ntext = "t"\ncron = "@daily"\ntz = "Mars"', "not a time zone"),
         ('[schedules.x]\ntext = "t"\ncron = "@daily"\nsession = "a b"', "session key"),
         ('[schedules.x]\ntext = "t"\ncron = "@daily"\ndowntime = "never"', "'skip', 'once' or 'all'"),
         ('[schedules.x]\ncron = "@daily"', 'needs "text"'),
         ('[schedules."a b"]\ntext = "t"\ncron = "@daily"', "is not a name"),
         ('[schedules.x]\ntext = "t"\ncorn = "@daily"', 'did you mean "cron"?'),
-        ('[heartbeat]\nhours = "8-22"', "are no hours"),
+        ('[heartbeat]\nhours = "8-22"', "is not a range of hours"),
         ('[heartbeat]\ntz = "Europe/Berln"', 'did you mean "Europe/Berlin"?'),
         ('[heartbeat]\nevery = "0s"', "every"),
         ('[heartbeat]\nsesions = ["s"]', 'did you mean "sessions"?'),

@@ -160,7 +160,7 @@ def test_a_new_index_says_so_once_and_then_works(tmp_path: Path) -> None:
     assert index.revs() == {}
     index.close()
     assert Index(tmp_path / "x-search", "one").revs() == {}
-    with pytest.raises(IndexReset, match=r"is of another ledger .* and is made anew") as reset:
+    with pytest.raises(IndexReset, match=r"belongs to another ledger .* and is rebuilt") as reset:
         Index(tmp_path / "x-search", "two").revs()
     assert reset.value.level == logging.INFO
     with pytest.raises(IndexFailed, match="cannot be used"):

@@ -133,7 +133,7 @@ def test_a_session_of_a_place_is_not_made_without_its_home_before_somebody_speak
     """A channel's own sessions are `AGENT:CHANNEL:ADDRESS`: one that was made with another home would stay without
     an answer for whoever writes there later."""
     refused = report(places, WIDE, "demo:hooko:later")
-    assert refused.status_code == 400 and "nobody has spoken there yet" in refused.json()["detail"]
+    assert refused.status_code == 400 and "nobody has written yet" in refused.json()["detail"]
     assert '"demo:hooko:*"' in refused.json()["detail"] and places.session("demo:hooko:later") is None
     places.say("demo:hooko:later", "hello")
     assert home(places, "demo:hooko:later") == "hooko:later"

@@ -25,6 +25,13 @@ def superseded(view: View) -> list[str]:
     return [item.text for item in view.items if item.kind == "message" and item.fields.get("superseded")]
 
 
+def named(view: View) -> list[str]:
+    """The text of the message that each superseded message names as the one that replaced it."""
+    texts = {item.id: item.text for item in view.items}
+    replaced = [item for item in view.items if item.kind == "message" and item.fields.get("superseded")]
+    return [texts[item.fields["superseded_by"]] for item in replaced]
+
+
 def codex_retry(again: bool = True) -> dict[str, Any]:
     error = {"message": "Reconnecting... 1/5", "willRetry": again}
     return {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": error}}}
@@ -34,6 +41,7 @@ def codex_retry(again: bool = True) -> dict[str, Any]:
 def test_the_whole_answer_again_under_a_new_id(name: str) -> None:
     view = folded([say(c, "m1") for c in FIRST] + [say(c, "m2") for c in WHOLE], PROFILES[name])
     assert (messages(view), superseded(view)) == ([B], [A])
+    assert named(view) == [B]
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"hermes", "semel-model"}))
@@ -41,6 +49,7 @@ def test_a_long_answer_again_under_a_new_id_by_any_agent(name: str) -> None:
     first, whole = LONG
     view = folded([say(c, "m1") for c in first] + [say(c, "m2") for c in whole], PROFILES[name])
     assert (messages(view), superseded(view)) == (["".join(whole)], ["".join(first)])
+    assert named(view) == ["".join(whole)]
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES.keys() - set(RETRIES_UNDER_ANOTHER_ID)))
@@ -108,6 +117,7 @@ def test_after_a_retry_signal_other_wording_takes_the_place_of_the_attempt() -> 
     updates = [*(say(c, "m1") for c in FIRST), codex_retry(), *(say(c, "m2") for c in OTHER)]
     view = folded(updates, PROFILES["codex"])
     assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    assert named(view) == ["".join(OTHER)]
     assert [item.text for item in view.items if item.kind == "notice"] == ["Reconnecting... 1/5"]
 
 
@@ -127,12 +137,14 @@ def test_a_thought_of_the_next_attempt_does_not_yet_deny_the_message() -> None:
     assert (messages(view), superseded(view)) == ([A], [])
     view = folded([*updates, *(say(c, "m2") for c in OTHER)], PROFILES["codex"])
     assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    assert named(view) == ["".join(OTHER)]
 
 
 def test_vibe_says_that_it_retries_beside_the_updates() -> None:
     retrying = {"sessionUpdate": "_session/retrying", "category": "connection", "detail": "Connection lost."}
     view = folded([*(say(c, "m") for c in FIRST), retrying, *(say(c, "m") for c in OTHER)], PROFILES["vibe"])
     assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    assert named(view) == ["".join(OTHER)]
 
 
 def test_a_retry_that_vibe_announces_many_times_in_a_row_is_one_notice() -> None:
@@ -152,6 +164,7 @@ def test_pi_types_its_retries_into_the_answer() -> None:
     ]
     view = folded(updates, PROFILES["pi"])
     assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    assert named(view) == ["".join(OTHER)]
     notices = [item.text for item in view.items if item.kind == "notice"]
     assert notices == ["Retrying (attempt 1/3, waiting 2s)...", "Retry finished, resuming."]
 
@@ -173,6 +186,7 @@ def test_copilot_types_its_retries_into_the_answer(notice: str) -> None:
     """copilot 1.0.102: in a chunk of its own, without an id."""
     view = folded([*(say(c) for c in FIRST), say(notice), *(say(c) for c in OTHER)], PROFILES["copilot"])
     assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    assert named(view) == ["".join(OTHER)]
     assert messages(folded([say(notice)], PROFILES["careful"])) == [notice]
 
 
@@ -186,6 +200,7 @@ def test_claude_seals_a_message_with_its_usage_so_a_broken_one_was_an_attempt() 
     updates = [*(say(c, "msg_1") for c in FIRST), *(say(c, "msg_2") for c in OTHER), usage]
     view = folded(updates, PROFILES["claude"])
     assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    assert named(view) == ["".join(OTHER)]
     sealed = folded([*updates[:3], {**usage, "used": 120}, *updates[3:]], PROFILES["claude"])
     assert (messages(sealed), superseded(sealed)) == ([A, "".join(OTHER)], [])
     costs = folded([*updates[:-1], {**usage, "cost": {"amount": 1, "currency": "USD"}}], PROFILES["claude"])
@@ -197,6 +212,7 @@ def test_an_attempt_may_have_announced_a_call_that_never_ran(name: str) -> None:
     updates = [*(say(c, "msg_1") for c in FIRST), call("dead"), *(say(c, "msg_2") for c in WHOLE)]
     view = folded([*updates, call("t"), result("t", status="completed")], PROFILES[name])
     assert (messages(view), superseded(view)) == ([B], [A])
+    assert named(view) == [B]
 
 
 def test_what_was_said_before_a_call_that_ran_stands() -> None:

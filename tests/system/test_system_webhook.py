@@ -196,25 +196,26 @@ def test_the_door_of_a_webhook_takes_each_id_once_and_nothing_unsigned(world: Wo
     assert house.hook("door", body, "k").json()["status"] == "duplicate"
     other = house.hook("door", {**body, "text": "other"}, "k")
     assert other.status_code == 409 and {"event", "kept", "given"} <= other.json().keys()
+    assert other.json()["type"] == "urn:semel:problem:conflict"
     wrong, foreign = {"webhook-signature": "v1,AAAA"}, {"origin": "https://evil.example"}
     deep = b'{"text": "x", "data": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     refusals = {
-        "bad signature": (house.hook("door", body, "a", headers=wrong), 401),
-        "no signature": (house.post("/v1/hooks/door", body), 401),
-        "old": (house.hook("door", body, "b", at=-400), 401),
-        "from the future": (house.hook("door", body, "c", at=400), 401),
-        "unknown channel": (house.hook("nope", body, "d"), 404),
-        "too long": (house.hook("door", b'{"text": "' + b"x" * 1_100_000 + b'"}', "e"), 413),
-        "no JSON": (house.hook("door", b"text=hello", "f"), 400),
-        "a list": (house.hook("door", [1], "g"), 400),
-        "a number": (house.hook("door", {"text": 1}, "h"), 400),
-        "half a pair": (house.hook("door", b'{"text": "\\ud800"}', "i"), 400),
-        "deep": (house.hook("door", deep, "j"), 400),
-        "another session": (house.hook("door", {**body, "session": "other:x"}, "k2"), 403),
-        "a browser": (house.hook("door", body, "l", headers=foreign), 403),
+        "bad signature": (house.hook("door", body, "a", headers=wrong), 401, "bad-signature"),
+        "no signature": (house.post("/v1/hooks/door", body), 401, "bad-signature"),
+        "old": (house.hook("door", body, "b", at=-400), 401, "bad-signature"),
+        "from the future": (house.hook("door", body, "c", at=400), 401, "bad-signature"),
+        "unknown channel": (house.hook("nope", body, "d"), 404, "not-found"),
+        "too long": (house.hook("door", b'{"text": "' + b"x" * 1_100_000 + b'"}', "e"), 413, "too-large"),
+        "no JSON": (house.hook("door", b"text=hello", "f"), 400, "bad-json"),
+        "a list": (house.hook("door", [1], "g"), 400, "bad-field"),
+        "a number": (house.hook("door", {"text": 1}, "h"), 400, "bad-field"),
+        "half a pair": (house.hook("door", b'{"text": "\\ud800"}', "i"), 400, "bad-json"),
+        "deep": (house.hook("door", deep, "j"), 400, "bad-json"),
+        "another session": (house.hook("door", {**body, "session": "other:x"}, "k2"), 403, "channel-scope"),
+        "a browser": (house.hook("door", body, "l", headers=foreign), 403, "foreign-origin"),
     }
-    for why, (got, status) in refusals.items():
-        assert got.status_code == status, (why, got.text)
+    for why, (got, status, code) in refusals.items():
+        assert (got.status_code, got.json()["type"]) == (status, f"urn:semel:problem:{code}"), (why, got.text)
         assert got.headers["content-type"] == "application/problem+json" and got.json()["detail"], why
     assert house.texts(room("door"), "event", "user") == ["hello"]
 

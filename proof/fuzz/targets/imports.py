@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 from proof.fuzz.house import House
@@ -16,6 +17,7 @@ from proof.fuzz.source import Source, plain
 from semel.faces.documents import FORMATS
 from semel.gateway.api.archive import ArchiveApi
 from semel.gateway.errors import BadRequest, Conflict
+from semel.gateway.file_store import FileStore
 from semel.law.identity import digest_fields
 from semel.ledger.admin.books import audit
 from semel.ledger.admin.export import ExportWriter
@@ -62,6 +64,7 @@ class _Shelf(ArchiveApi):
     def __init__(self) -> None:
         self.inbox = _house.inbox._inbox
         self.record, self.settings = _house.record, self.inbox.settings
+        self.file_store = FileStore(Path("/nowhere"))
         self._importing = asyncio.Lock()
 
 

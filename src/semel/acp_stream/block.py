@@ -105,15 +105,14 @@ class Section:
     def find_repeat(self, text: str) -> tuple[str, bool] | None:
         """Decide whether the next chunk, `text`, begins with a copy of this whole section.
 
-        Return None if it does not, else (the text after the copy, whether the wording alone proves the copy). Without
-        that proof, the chunk begins with a probable copy only in these two cases:
+        Return None if it does not, else (the text after the copy, whether the wording alone proves the copy). The copy
+        may lack the white space at the section's ends, or have newlines there instead. Without that proof, a copy is
+        probable in three cases:
 
-        - The section's last word would run into the chunk's first word (`is_glued`). The section must also be
-          distinctive, or a chunk of newlines must precede the section and new text must follow the copy.
-        - The chunk is the section and nothing more, the section is distinctive, and it came in chunks of at most half
-          its length. A section that ends with a single newline does not count, because lists repeat lines.
-
-        The copy may lack the white space at the section's ends, or have newlines there instead.
+        - The section's last word would run into the chunk's first word (`is_glued`), and the section is distinctive.
+        - The two words would run together, a chunk of newlines precedes the section, and new text follows the copy.
+        - The chunk contains only the section, which is distinctive and came in chunks of at most half its length. The
+          section does not end with a single newline, because lists repeat lines.
         """
         if not self.pieces or self.size > len(text) + MAX_EDGE:
             return None
@@ -143,13 +142,13 @@ def missing_newlines(before: str, after: str) -> int:
     return max(0, 2 - have)
 
 
-def supersede(block: TextBlock, repeated: bool = False) -> list[Op]:
+def supersede(block: TextBlock, by: int, repeated: bool = False) -> list[Op]:
     """Mark the block as superseded, because it is a failed attempt.
 
-    Return the operation for this; [] if nothing changed. `repeated`: the later block that replaces it contains its
-    whole text.
+    Return the operation for this; [] if nothing changed. `by`: the id of the later block that replaces it. `repeated`:
+    the later block contains this one's whole text.
     """
-    marks = {"superseded": True, "repeated": True} if repeated else {"superseded": True}
+    marks: dict[str, Any] = {"superseded": True, "superseded_by": by} | ({"repeated": True} if repeated else {})
     marks = {key: value for key, value in marks.items() if not block.fields.get(key)}
     block.fields.update(marks)
     return [Changed(block.id, marks)] if marks else []

@@ -63,7 +63,7 @@ class Fold:
 
     @property
     def is_replaying(self) -> bool:
-        """Whether a replay was begun and not ended yet: its last message may still wait for more."""
+        """Whether a replay has begun and not ended. Until it ends, its last message may get more chunks."""
         return self._replay is not None
 
     def items(self) -> Iterator[ViewItem]:
@@ -318,6 +318,8 @@ class Fold:
             return self.state.fold_plan(data)
         if kind == "current_mode_update":
             return self.state.fold_mode(data)
+        if kind == "config_option_update":
+            return self.state.fold_options(data)
         if kind == "available_commands_update":
             return self.state.fold_commands(data)
         if kind == "session_info_update":

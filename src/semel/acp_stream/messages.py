@@ -138,14 +138,15 @@ class BlockAssembler:
         ops = self._close(kind)
         if kind is MESSAGE:
             ops += self._close(THOUGHT)
-        ops += self._superseded_by(kind)
         block = _new_block(kind, mid)
+        began = self.board.add(block)
+        ops += self._supersede_void(kind, block.id)
         if self.profile.retry != "continue":
             earlier = [
                 b for b in self.recent_blocks if b.kind == kind and b.size and (kind == THOUGHT or not b.superseded)
             ]
             block.rivals = [(b, TextCursor(b.pieces, b.size)) for b in earlier[-MAX_RIVALS:]]
-        ops.append(self.board.add(block))
+        ops.append(began)
         self.open_blocks[kind] = self.latest_blocks[kind] = block
         self.recent_blocks.append(block)
         return ops + self._grow(block, text)
@@ -200,7 +201,7 @@ class BlockAssembler:
             if cursor.remaining or rival.size == block.size:
                 remaining_rivals.append((rival, cursor))
             if not cursor.remaining and self._is_attempt(rival, block):
-                ops += supersede(rival, repeated=True)
+                ops += supersede(rival, block.id, repeated=True)
         block.rivals = remaining_rivals
         return ops
 
@@ -250,7 +251,7 @@ class BlockAssembler:
             block.restart(next_text)
             return [Changed(block.id, {"text": next_text})]
         block.restart(attempt)
-        marks = {"superseded": True, "repeated": True}
+        marks = {"superseded": True, "repeated": True, "superseded_by": self.board.last_id + 1}  # the block that begins
         block.fields.update(marks)
         ops: list[Op] = [Changed(block.id, {"text": attempt, **marks})]
         self.open_blocks[block.kind] = None
@@ -265,24 +266,25 @@ class BlockAssembler:
         """End the open blocks at a retry signal, and remember which blocks the agent discards with it.
 
         These are the blocks since the last tool call that started. They are superseded once the next attempt produces
-        text (`_superseded_by`).
+        text (`_supersede_void`).
         """
         ops = self._close_open(**({"broken": True} if self.profile.signal_means_retry else {}))
         for kind, void in self.void_blocks.items():
             void[:] = [b for b in self.recent_blocks if b.kind == kind and not b.superseded]
         return ops
 
-    def _superseded_by(self, kind: str) -> list[Op]:
+    def _supersede_void(self, kind: str, by: int) -> list[Op]:
         """Mark the blocks that a retry signal discarded as superseded, because the next attempt begins.
 
-        `kind`: the kind of the block that begins. A thought supersedes only thoughts, a message supersedes both kinds.
-        Nothing is marked if the agent's signals do not mean a retry (`Profile.signal_means_retry`).
+        `kind`, `by`: the kind and the id of the block that begins. A thought supersedes only thoughts, a message
+        supersedes both kinds. Nothing is marked if the agent's signals do not mean a retry
+        (`Profile.signal_means_retry`).
         """
         kinds = (THOUGHT,) if kind == THOUGHT else (THOUGHT, MESSAGE)
         void = [block for block_kind in kinds for block in self.void_blocks[block_kind]]
         for block_kind in kinds:
             self.void_blocks[block_kind].clear()
-        return [op for block in void for op in supersede(block)] if self.profile.signal_means_retry else []
+        return [op for block in void for op in supersede(block, by)] if self.profile.signal_means_retry else []
 
     def seal_message(self) -> list[Op]:
         """Mark the open message as streamed to its end, because the agent confirmed that.
@@ -295,7 +297,7 @@ class BlockAssembler:
             return []
         block.sealed = True
         before = [b for b in self.recent_blocks if b.kind == MESSAGE and b is not block and self._has_model_id(b)]
-        return [op for b in before if not b.sealed for op in supersede(b)]
+        return [op for b in before if not b.sealed for op in supersede(b, block.id)]
 
     def _has_model_id(self, block: TextBlock) -> bool:
         return block.mid is not None and block.mid.startswith(self.profile.model_id)
@@ -425,7 +427,7 @@ class BlockAssembler:
         for rival, cursor in block.rivals:
             is_whole_repeat = not cursor.remaining and rival.size == block.size  # equal: even short texts count
             if is_whole_repeat and self._retries_under_another_id(rival, block.mid):
-                ops += supersede(rival, repeated=True)
+                ops += supersede(rival, block.id, repeated=True)
         block.rivals, block.repeat_cursor = [], None
         return [*ops, block.end(**fields)]
 

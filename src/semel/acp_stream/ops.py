@@ -73,15 +73,15 @@ WHOLE = Limits(head=None, tail=0)
 class ViewItem:
     """One row of the view.
 
-    `kind` is message, thought, tool, plan, notice, usage, mode, commands, title, or turn (the end of a turn). Each kind
-    has its own `fields`. Those of the following kinds are (optional ones in brackets):
+    `kind` is message, thought, tool, plan, notice, usage, mode, options, commands, title, or turn (the end of a turn).
+    Each kind has its own `fields`. Those of the following kinds are (optional ones in brackets):
 
-    - message: role, text [message_id, content (attachments), partial, superseded, history, broken (the agent announced
-      a retry while the message was open)]
-    - thought: text [message_id, superseded, history]
+    - message: role, text [message_id, content (attachments), partial, superseded, superseded_by (the id of the message
+      that replaced it), history, broken (the agent announced a retry while the message was open)]
+    - thought: text [message_id, superseded, superseded_by, history]
     - tool: call, title, status (pending, running, done, failed, cancelled, no result), output [name, tool_kind, input,
-      exit, diffs, files, truncated, late, history; if the middle of the output was dropped: head, gap (the number of
-      dropped characters), tail]
+      exit, diffs, locations, files, truncated, late, history; if the middle of the output was dropped: head, gap (the
+      number of dropped characters), tail]
     - turn: stop [error]
     """
 

@@ -1,4 +1,4 @@
-"""Read a tool call's output, exit code and diffs from wherever agents put them (docs/agents.md).
+"""Read a tool call's output, exit code, diffs and locations from wherever agents put them (docs/agents.md).
 
 All functions are stateless: each reads one update. A *source* is a field in which an agent states a call's output. An
 update may have several sources, and each gives a `Snapshot`. An *adapter* is the program that speaks ACP for an agent;
@@ -183,6 +183,15 @@ def read_diffs(content: object) -> list[dict[str, Any]]:
     """Return the diffs in a `ToolCallContent` list, each as `{"path", "oldText"?, "newText"}`."""
     parts = [part for part in objects_in(content) if part.get("type") == "diff"]
     return [{key: part[key] for key in ("path", "oldText", "newText") if key in part} for part in parts]
+
+
+def read_locations(locations: object) -> list[dict[str, Any]]:
+    """Return the places in files that an ACP `ToolCallLocation` list names, each as `{"path", "line"?}`."""
+    places = [place for place in objects_in(locations) if isinstance(place.get("path"), str)]
+    return [
+        {"path": place["path"], **({"line": place["line"]} if type(place.get("line")) is int else {})}
+        for place in places
+    ]
 
 
 def _unfence(text: str, infos: tuple[str, ...]) -> str:

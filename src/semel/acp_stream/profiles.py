@@ -108,6 +108,10 @@ class Profile:
     starts_mcp_servers: bool = True
     """Whether the agent starts MCP servers over stdio; otherwise it is offered Semel's over HTTP, if it takes that."""
 
+    announces_calls: bool = False
+    """Whether every tool call is known to be announced, perhaps after it has reached its MCP server. Then it is waited
+    for as long in a process's first turn as later."""
+
     logged_out_error: Pattern | None = None
     """How an agent that nobody has logged in refuses a session, if it does not use ACP's code for that."""
 
@@ -192,7 +196,7 @@ PROFILES: dict[str, Profile] = {
         replace(CAREFUL, name="semel-demo", second="steers", history_end="semel-demo/ended"),
         replace(
             CAREFUL,
-            name="semel-model",  # our own loop: nothing in its stream has to be guessed
+            name="semel-model",  # Semel's own loop, so nothing in the stream has to be guessed
             exact=True,
             retry="continue",
             empty_is_break=False,
@@ -211,7 +215,7 @@ PROFILES: dict[str, Profile] = {
             model_id="msg_",
             usage_seals=True,
             terminal="snapshot",
-            content_before_result="none",  # it is the call's description
+            content_before_result="none",  # `content` is then the call's description
             fences=("console", ""),
             unattended_modes=frozenset(("auto", "dontAsk", "bypassPermissions")),
             asking_mode="default",
@@ -223,7 +227,8 @@ PROFILES: dict[str, Profile] = {
             name="codex",
             another_id="message",
             unidentified_is_notice=True,
-            # in `agent`, a model of Codex's answers its requests; `workspace-write` asks a person, but not for edits
+            # in the mode `agent`, a model answers the permission requests; `workspace-write` asks a person, but not
+            # about edits
             unattended_modes=frozenset(("agent", "agent-full-access")),
             asking_mode="read-only",
         ),
@@ -234,7 +239,7 @@ PROFILES: dict[str, Profile] = {
             retry="whole",
             replay_until="prompt",
             thought_frame="****\n",
-            content_before_result="none",  # it is the description of the call
+            content_before_result="none",  # `content` is then the call's description
             unattended_modes=frozenset(("autoEdit", "yolo")),
             asking_mode="default",
         ),
@@ -254,7 +259,9 @@ PROFILES: dict[str, Profile] = {
             content="window",
             window_marks=(_OPENCODE_CUT, _DOTS),
             second="steers",
+            announces_calls=True,
         ),
+        replace(CAREFUL, name="kilo", announces_calls=True),
         replace(
             CAREFUL,
             name="kimi",
@@ -279,7 +286,7 @@ PROFILES: dict[str, Profile] = {
             CAREFUL,
             name="vibe",
             retry="whole",
-            unattended_modes=frozenset(("accept-edits", "auto-approve")),  # it starts in accept-edits
+            unattended_modes=frozenset(("accept-edits", "auto-approve")),  # the agent starts in accept-edits
             asking_mode="ask",
         ),
         replace(CAREFUL, name="fast-agent", retry="whole", empty_is_break=False, unfinished="done"),
@@ -307,13 +314,13 @@ PROFILES: dict[str, Profile] = {
         replace(
             CAREFUL,
             name="gptme",
-            prose=((_GPTME_GREETING, "note"),),  # it may cross the first prompt on its way
-            unattended_modes=frozenset(("default", "auto")),  # it says that it asks in `default`, and never does
+            prose=((_GPTME_GREETING, "note"),),  # it may come after the first prompt was sent
+            unattended_modes=frozenset(("default", "auto")),  # in `default`, it never asks, though it says so
         ),
         replace(
             CAREFUL,
             name="nanocoder",
-            unattended_modes=frozenset(("auto-accept", "yolo")),  # it starts in auto-accept
+            unattended_modes=frozenset(("auto-accept", "yolo")),  # the agent starts in auto-accept
             asking_mode="normal",
         ),
         replace(
@@ -340,6 +347,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("gemini", "gemini"),
     ("qwen", "qwen"),
     ("opencode", "opencode"),
+    ("kilo", "kilo"),
     ("kimi", "kimi"),
     ("hermes", "hermes"),
     ("mistral", "vibe"),

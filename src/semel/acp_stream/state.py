@@ -1,4 +1,4 @@
-"""Track the state of a session: plan, usage, mode, commands and title. A newer value replaces the older one."""
+"""Track the state of a session: plan, usage, mode, options, commands, title. A newer value replaces the older one."""
 
 from __future__ import annotations
 
@@ -70,6 +70,10 @@ class SessionState:
     def fold_commands(self, data: Mapping[str, Any]) -> list[Op]:
         commands = data.get("availableCommands")
         return self.set_item("commands", {"commands": commands}) if isinstance(commands, list) else []
+
+    def fold_options(self, data: Mapping[str, Any]) -> list[Op]:
+        options = data.get("configOptions")
+        return self.set_item("options", {"options": objects_in(options)}) if isinstance(options, list) else []
 
     def fold_title(self, data: Mapping[str, Any]) -> list[Op]:
         title = data.get("title")

@@ -27,6 +27,7 @@ from semel.acp_stream.output_fields import (
     exit_code,
     is_wrapped,
     read_diffs,
+    read_locations,
     read_snapshots,
     terminal_text,
     unwrap,
@@ -176,9 +177,7 @@ class ToolCalls:
                 self.by_id[cid] = asked_for
                 self._requests.append(asked_for)
                 return []
-        description = {
-            k: v for k, v in tool_call.items() if k in ("toolCallId", "title", "kind", "rawInput", "name", "_meta")
-        }
+        description = {k: v for k, v in tool_call.items() if k in _DESCRIPTION}
         if known_call is not None:
             description = {k: v for k, v in description.items() if not known_call.fields.get(_FIELD.get(k, k))}
         ops = self.update(cid, description)
@@ -256,6 +255,8 @@ class ToolCalls:
                 change["input"] = arguments
         if found_diffs := read_diffs(data.get("content")):
             change["diffs"] = found_diffs
+        if locations := read_locations(data.get("locations")):
+            change["locations"] = locations
         if files := files_of(data.get("content")):
             change["files"] = files
         exit_value = exit_code(data)
@@ -362,6 +363,7 @@ def _choose_snapshot(statements: list[Snapshot]) -> Snapshot:
     return complete[0] if complete else max(statements, key=lambda snapshot: len(snapshot.text))
 
 
+_DESCRIPTION = ("toolCallId", "title", "kind", "rawInput", "name", "locations", "_meta")
 _FIELD = {"title": "title", "kind": "tool_kind", "name": "name", "rawInput": "input"}
 _OPEN = ("pending", "running")
 _ORDER = {"pending": 0, "running": 1, NO_RESULT: 2, "done": 3, "failed": 3, "cancelled": 3}

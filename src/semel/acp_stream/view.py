@@ -51,7 +51,8 @@ class View:
 def as_json(item: ViewItem) -> dict[str, Any] | None:
     """Return an item as the JSON object that `semel fold` prints, with its kind as "item".
 
-    Return None if the item is not printed: the agent's commands, and thoughts that were repeated as a whole.
+    Return None if the item is not printed: the agent's commands and options, and thoughts that were repeated as a
+    whole.
     """
     fields = dict(item.fields)
     if item.kind == "message":
@@ -69,7 +70,7 @@ def as_json(item: ViewItem) -> dict[str, Any] | None:
         return {"item": "tool", **head, "output": output, **extra}
     if item.kind == "turn":
         return {"item": "turn", **fields}
-    if item.kind == "commands":
+    if item.kind in ("commands", "options"):
         return None
     return {"item": item.kind, **fields}
 

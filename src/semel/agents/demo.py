@@ -21,17 +21,26 @@ from typing import IO, Any
 Json = dict[str, Any]
 STATE_DIR = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "semel/demo"
 TURN_ENDED_KEY = "semel-demo/ended"  # `_meta` key in the history: the stop reason of the turn that just ended
-GATEWAY_NOTE = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)  # what the gateway adds to a person's words
-COMMAND = re.compile(r"(?:[^:]{1,80}:\s+)?(?:(help|permission|slow)[.!]?|(say|send):\s*(.+))\s*", re.IGNORECASE)
+GATEWAY_NOTE = re.compile(r"\[semel: (.*?)\]\n(.*?)\n\[/semel\]", re.DOTALL)  # title and body of what the gateway adds
+WORDS = "help|file|ask|permission|job|slow"
+COMMAND = re.compile(rf"(?:[^:]{{1,80}}:\s+)?(?:({WORDS})[.!]?|(say|send):\s*(.+))\s*", re.IGNORECASE)
+REPEATABLE = ("help", "say", "slow")  # commands that do nothing but talk: an interrupted one may run again
+INTERRUPTED = re.compile(r"- it was asked: (['\"])(.*)\1$", re.MULTILINE)  # in the body of the note that resumes a turn
+QUIET = re.compile(r"answer with exactly (\S+)")  # in the title of a heartbeat's note
 HELP = """I am Semel's demo agent: no model, no network. Words I know:
 
 - `help`: this list
 - `say: TEXT`: say exactly TEXT
 - `send: TEXT`: send TEXT in the middle of the turn, then close with the same text (an echo)
+- `file`: send a small file
+- `ask`: ask you to choose
 - `permission`: ask for the permission to run a tool, and run it
-- `slow`: text for about ten seconds (try to cancel it)
+- `job`: start a command in the background; its end starts a turn
+- `slow`: text for about ten seconds (try to cancel it, or kill the gateway and start it again)
 
-Anything else I simply answer."""
+Anything else I simply answer. To a heartbeat I answer with the quiet word, which nobody sees."""
+JOB = "for n in 1 2 3; do sleep 1; echo step $n; done"
+QUESTION = {"question": "Tea or coffee?", "options": ["Tea", "Coffee"]}
 ALLOW = {"optionId": "allow", "name": "Allow once", "kind": "allow_once"}
 REJECT = {"optionId": "reject", "name": "Reject", "kind": "reject_once"}
 
@@ -156,9 +165,31 @@ class DemoSession:
             self._client.send(id=prompt_id, result={"stopReason": stop_reason})
 
     def _answer(self, prompt: str) -> None:
-        """Run the last command among the prompt's lines (see HELP). If there is none, repeat the last line."""
+        """Answer a person's words; or, if there are none, the last note of the gateway."""
         self._history.append(make_chunk("user_message_chunk", prompt))
-        lines = (GATEWAY_NOTE.sub("", prompt).strip() or prompt.removesuffix("\n[/semel]")).splitlines()
+        title, body = (GATEWAY_NOTE.findall(prompt) or [("", "")])[-1]
+        if words := GATEWAY_NOTE.sub("", prompt).strip():
+            self._obey(words)
+        elif quiet := QUIET.search(title):
+            self._say(quiet[1])
+        elif interrupted := INTERRUPTED.findall(body):
+            self._go_on(interrupted[-1][1])
+        elif title.startswith("event "):
+            verb = "You chose" if title.startswith("event answer ") else "I was told"
+            self._say(f"{verb}: {body[:500]}")
+        else:
+            self._obey(body)  # a schedule is due
+
+    def _go_on(self, question: str) -> None:
+        match = COMMAND.fullmatch(question)
+        if match and (match[1] or match[2]).lower() in REPEATABLE:
+            self._obey(question)
+        else:
+            self._say("I was interrupted. I do nothing twice by myself: ask me again, if you still want it.")
+
+    def _obey(self, words: str) -> None:
+        """Run the last command among the lines (see HELP). If there is none, repeat the last line."""
+        lines = words.splitlines()
         match = next(filter(None, map(COMMAND.fullmatch, reversed(lines))), None)
         word, verb, text = match.groups() if match else ("", "", "")
         match (word or verb).lower():
@@ -167,15 +198,24 @@ class DemoSession:
             case "say":
                 self._say(text)
             case "send":
-                self._send_message(text)
+                self._call_tool("send_message", text=text)
                 self._say(text)
+            case "file":
+                Path("semel-demo.txt").write_text("A file from Semel's demo agent.\n")
+                self._call_tool("send_file", path="semel-demo.txt", text="Here it is.")
+            case "ask":
+                self._call_tool("ask", **QUESTION)
             case "permission":
                 self._say("I would like to tidy up. ")
                 self._say("Thank you, it is tidy now." if self._tidy_up() else "I leave it as it is, then.")
+            case "job":
+                answer = self._call_tool("run_in_background", command=JOB, name="demo")
+                started = (
+                    f"It was {answer.partition(';')[0]}. I tell you when it has ended; meanwhile, ask me anything."
+                )
+                self._say(started if answer.startswith("started ") else f"It was not started. {answer}".strip())
             case "slow":
                 self._say("One word after the other. " * 12, delay_s=0.45)
-            case _ if lines and lines[-1].startswith("- it was asked: "):
-                self._say("I was interrupted, and go on from where I was.")
             case _:
                 line = lines[-1][:300] if lines else ""
                 self._say(f"You said: {line}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
@@ -201,15 +241,17 @@ class DemoSession:
                 self._tools = start_mcp_server(self._mcp_servers[0])
             return self._tools
 
-    def _send_message(self, text: str) -> None:
-        call = {"toolCallId": make_id("tool"), "title": "mcp__semel__send_message", "rawInput": {"text": text}}
+    def _call_tool(self, name: str, /, **arguments: Any) -> str:
+        """Call a tool of the MCP server and return its answer; "" if the server ended."""
+        call = {"toolCallId": make_id("tool"), "title": f"mcp__semel__{name}", "rawInput": arguments}
         self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
         tools, meta = self._connect_tools(), {"claudecode/toolUseId": call["toolCallId"]}
-        result = tools.request("tools/call", name="send_message", arguments=call["rawInput"], _meta=meta)
+        result = tools.request("tools/call", name=name, arguments=arguments, _meta=meta)
         answer = "".join(block.get("text", "") for block in result.get("content", []))
         if not result:
-            self._tools = None  # it may have ended: the next message starts another one
+            self._tools = None  # it may have ended: the next call starts another one
         self._end_tool(call, "completed" if result and not result.get("isError") else "failed", answer)
+        return answer
 
     def _tidy_up(self) -> bool:
         """Ask for permission, then pretend to run a command. Return False if the permission is denied."""

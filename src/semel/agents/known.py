@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TypedDict
+from typing import Any, TypedDict
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class KnownAgent:
     - `npm`, `pypi`: the packages to install, in versions that are known to work.
     - `node`: the oldest major version of Node.js with which its packages work, as they say; 0 if any does.
     - `cli`: the program that people use without ACP, if it is another program.
+    - `extensions`: what Semel adds to the `_meta` of its capabilities for this agent.
     """
 
     name: str
@@ -37,6 +38,7 @@ class KnownAgent:
     pypi: str = ""
     node: int = 0
     cli: str = ""
+    extensions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def install_command(self) -> tuple[str, ...]:
@@ -55,6 +57,11 @@ class KnownAgent:
         return "\n".join(lines)
 
 
+# The capability of JetBrains' AIR extension whose signals `semel.acp_stream.notices.read_signal` reads. Claude's
+# adapter tells of its retries only to clients that have it. Codex tells of them anyway, and asks its model once more
+# after each turn if a client has it.
+_TYPED_FAILURES = {"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure"]}}}
+
 KNOWN_AGENTS = (
     # Without ENABLE_TOOL_SEARCH=false, its model does not see the tool send_message until it searches for it.
     KnownAgent(
@@ -66,6 +73,7 @@ KNOWN_AGENTS = (
         npm=("@agentclientprotocol/claude-agent-acp@0.101.0",),
         node=22,
         cli="claude",
+        extensions=_TYPED_FAILURES,
     ),
     KnownAgent("claude", ("claude-code-acp",), ("ANTHROPIC_", "CLAUDE_"), {"ENABLE_TOOL_SEARCH": "false"}),
     KnownAgent(
@@ -105,7 +113,7 @@ KNOWN_AGENTS = (
         "pi",
         ("pi-acp",),
         ("PI_", "OPENAI_", "ANTHROPIC_"),
-        npm=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@0.87.1"),
+        npm=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@1.3.0"),
         node=22,
         cli="pi",
     ),

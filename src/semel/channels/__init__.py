@@ -17,7 +17,7 @@ from importlib import metadata
 from typing import Any
 
 from semel.channels import email, matrix, telegram, xmpp
-from semel.channels.webhook import WebhookChannel, WebhookSettings
+from semel.channels.webhook_settings import WebhookSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
 
@@ -53,8 +53,14 @@ class Kind:
     person: tuple[str, str] | None = None
 
 
+def _make_webhook(name: str, settings: WebhookSettings) -> Channel:
+    from semel.channels.webhook import WebhookChannel
+
+    return WebhookChannel(name, settings)
+
+
 _OWN = {
-    "webhook": Kind(WebhookSettings, WebhookChannel, people=False),
+    "webhook": Kind(WebhookSettings, _make_webhook, people=False),
     "email": Kind(email.EmailSettings, email.make),
     "matrix": Kind(matrix.MatrixSettings, matrix.make),
     "telegram": Kind(telegram.TelegramSettings, telegram.make, person=(r"-?[0-9]{1,19}", "123456789")),
@@ -89,7 +95,7 @@ def make(settings: ChannelSettings) -> Channel:
     if settings.name in RESERVED:
         raise ChannelError(f"{section}: the name is taken by the {settings.name} itself; choose another")
     if ":" in settings.name:
-        raise ChannelError(f"{section}: a channel's name holds no colon; it stands before it in destinations")
+        raise ChannelError(f"{section}: a channel's name may contain no colon; in CHANNEL:ADDRESS, it ends the name")
     all_kinds = kinds()
     if settings.kind not in all_kinds:
         raise ChannelError(f"{section}: there is no kind {settings.kind!r}; there is {', '.join(sorted(all_kinds))}")
@@ -99,7 +105,7 @@ def make(settings: ChannelSettings) -> Channel:
     except (ValueError, TypeError) as error:
         raise ChannelError(f"{section}: {error}") from None
     if channel.name != settings.name or not isinstance(channel.caps, Caps):
-        raise ChannelError(f"{section}: the kind {settings.kind!r} made something that is not this channel")
+        raise ChannelError(f"{section}: the kind {settings.kind!r} made an object that is not this channel")
     if settings.stream and not (channel.caps.edits and channel.caps.deletes):
         raise ChannelError(
             f"{section}: stream = true needs a platform where messages can be edited and deleted, "
@@ -130,7 +136,7 @@ def try_all(settings: Mapping[str, ChannelSettings]) -> tuple[dict[str, Channel]
         account = getattr(getattr(channels[name], "settings", None), "account", None)
         if account is not None and (owner := owners.setdefault((section.kind, account), name)) != name:
             problems.append(
-                f"[channels.{name}]: this is the account of [channels.{owner}], {account}, and each message is told to "
-                "one of them alone: remove one, or give it an account of its own"
+                f"[channels.{name}]: [channels.{owner}] has the same account, {account}, so each message would reach "
+                "only one of them: remove one, or give it an account of its own"
             )
     return channels, problems

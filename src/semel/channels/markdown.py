@@ -43,7 +43,7 @@ _SURPLUS_CELLS = "cells"
 class _LosslessMarkdown(MarkdownIt):
     """CommonMark with tables, ~~struck~~ text and bare links.
 
-    A bare link needs a scheme: `main.py` is a file name, not a host in Paraguay.
+    A bare link needs a scheme, so that a file name such as `main.py` is not taken for a host.
     """
 
     def __init__(self) -> None:

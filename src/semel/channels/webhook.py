@@ -18,88 +18,15 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx2
-
 from semel.channels import signature
-from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, is_public, request, retry_after
-from semel.channels.webhook_in import SESSION, WebhookReceiver
+from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, request, retry_after
+from semel.channels.webhook_in import WebhookReceiver
+from semel.channels.webhook_settings import WebhookSettings
 from semel.gateway.ports import Caps, Denied, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
 from semel.text.json_types import Json
-
-
-@dataclass(frozen=True)
-class WebhookSettings:
-    """`[channels.NAME]` with `kind = "webhook"`. Times are seconds.
-
-    Sending needs `url`. Receiving needs `secret` or `token`, and `session` or `sessions`.
-    """
-
-    url: str | None = None
-    """The URL to which messages are POSTed. Without one, the channel only receives."""
-    secret: str | None = field(default=None, repr=False)
-    """A Standard Webhooks secret, `whsec_...`: signs outgoing requests and verifies incoming ones."""
-    token: str | None = field(default=None, repr=False)
-    """A bearer token of 16 or more characters, which senders may use instead of a signature."""
-    session: str | None = None
-    """The session of incoming messages that name none."""
-    sessions: list[str] = field(default_factory=list)
-    """The sessions that incoming messages may name, as patterns."""
-    allow_private: bool = False
-    """Whether `url` may point to this machine or its network."""
-    key_life: float = 86400.0
-    """How long the receiver remembers a `webhook-id`. Until then, sending a message again is harmless."""
-    timeout: float = 30.0
-    """How long to wait for an answer, once connected."""
-    pace: float = 0.0
-    """The minimum time between two messages to one address."""
-
-    @property
-    def warning(self) -> str:
-        """Why the channel can neither send nor receive, and what to set; "" if it can do one of them."""
-        can_receive = (self.secret or self.token) and (self.session or self.sessions)
-        if self.url is not None or can_receive:
-            return ""
-        missing = "session or sessions" if self.secret or self.token else "secret or token, and session or sessions"
-        return f"can neither send nor receive. To send, set url; to receive, set {missing}"
-
-    def __post_init__(self) -> None:
-        if self.url is not None:
-            _check_url(self.url, self.allow_private)
-        if self.secret is not None:
-            try:
-                signature.decode_secret(self.secret)
-            except signature.BadSecret as error:
-                raise ValueError(f"secret should be {error}") from None
-        if self.token is not None and len(self.token) < 16:
-            raise ValueError("token should have 16 or more characters")
-        if self.session is not None and not SESSION.fullmatch(self.session):
-            raise ValueError(f"session is {self.session!r}; a session key is 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -")
-        for name in ("key_life", "timeout", "pace"):
-            if not 0 <= getattr(self, name) < 10**8 or (name == "timeout" and self.timeout == 0):
-                raise ValueError(f"{name} should be a number of seconds")
-
-
-def _check_url(url: str, allow_private: bool) -> None:
-    try:
-        parsed = httpx2.URL(url)
-    except httpx2.InvalidURL as error:
-        raise ValueError(f"url is not a URL: {error}") from None
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise ValueError("url should begin with https:// or http:// and name a host")
-    if parsed.username or parsed.password:
-        raise ValueError("url should hold no user name or password")
-    if allow_private:
-        return
-    try:
-        private = not is_public(parsed.host)
-    except ValueError:  # a host name: its addresses are checked before each attempt
-        private = parsed.host == "localhost" or parsed.host.endswith(".localhost")
-    if private:
-        raise ValueError(f"url leads to {parsed.host}: set allow_private = true if that is meant")
 
 
 class WebhookChannel:
@@ -145,7 +72,7 @@ class WebhookChannel:
     async def send(self, op: Op) -> Receipt:
         """Make one POST. The receipt's id is the `id` in the JSON of the 2xx answer, else the webhook-id."""
         if self.settings.url is None:
-            raise Rejected("this webhook has no url: it only hears")
+            raise Rejected("this webhook has no url, so it can only receive")
         body = make_payload(op)
         headers = {
             "content-type": "application/json",

@@ -22,6 +22,7 @@ from http import HTTPStatus
 from typing import Any
 
 from semel.channels import signature
+from semel.gateway.errors import PROBLEM_URN
 from semel.gateway.ports import Inbox
 from semel.text.json_types import Json
 
@@ -34,11 +35,12 @@ _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class WebhookRefused(Exception):
-    """The request was not accepted. `status` is the HTTP status; the message is for people."""
+    """The request was not accepted. `status`: the HTTP status. `code`: the problem's code. `detail`: for people."""
 
-    def __init__(self, status: int, detail: str) -> None:
+    def __init__(self, status: int, detail: str, code: str = "bad-field") -> None:
         super().__init__(detail)
         self.status = status
+        self.code = code
 
 
 class WebhookReceiver:
@@ -74,30 +76,31 @@ class WebhookReceiver:
             key = self._authenticate({name.lower(): value for name, value in headers.items()}, body)
             event = self._parse_event(body)
         except WebhookRefused as refusal:
-            return refusal.status, make_problem(refusal.status, str(refusal))
+            return refusal.status, make_problem(refusal.status, refusal.code, str(refusal))
         outcome = await inbox.hear(key=key, **event)
         if outcome.status == "conflict":
             detail = f"the key {key!r} was used before, with other content; the first content stays"
             digests = {"event": outcome.event, "kept": outcome.digest, "given": outcome.other}
-            return 409, {**make_problem(409, detail), **digests}
+            return 409, {**make_problem(409, "conflict", detail), **digests}
         return 202, {"event": outcome.event, "status": outcome.status}
 
     def _authenticate(self, headers: Mapping[str, str], body: bytes) -> str:
         """Authenticate the sender and return the event's key. Raises WebhookRefused."""
         if self._key is None and self._token is None:
-            raise WebhookRefused(403, f"the channel {self._name} hears nothing: it has no secret and no token")
+            problem = f"the channel {self._name} receives nothing: it has no secret and no token"
+            raise WebhookRefused(403, problem, "channel-scope")
         if len(body) > MAX_BODY_BYTES:
-            raise WebhookRefused(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
+            raise WebhookRefused(413, f"the body is longer than {MAX_BODY_BYTES} bytes", "too-large")
         if self._key is not None and ("webhook-signature" in headers or self._token is None):
             try:
                 return _check_key(signature.verify(self._key, headers, body, self._clock()))
             except signature.BadSignature as error:
-                raise WebhookRefused(401, str(error)) from None
+                raise WebhookRefused(401, str(error), "bad-signature") from None
         scheme, _, authorization = headers.get("authorization", "").partition(" ")
         if self._token is None or scheme.lower() != "bearer":
-            raise WebhookRefused(401, "sign the request, or show the token as 'Authorization: Bearer ...'")
+            raise WebhookRefused(401, "sign the request, or show the token as 'Authorization: Bearer ...'", "no-token")
         if not hmac.compare_digest(authorization.strip().encode(), self._token.encode()):
-            raise WebhookRefused(401, "that is not this channel's token")
+            raise WebhookRefused(401, "that is not this channel's token", "no-token")
         return _check_key(headers.get("idempotency-key") or headers.get("webhook-id") or "")
 
     def _parse_event(self, body: bytes) -> Json:
@@ -106,9 +109,10 @@ class WebhookReceiver:
             event = json.loads(body, parse_constant=_no_number)
             json.dumps(event, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise WebhookRefused(400, "the body holds half of a surrogate pair (\\ud800 to \\udfff)") from None
+            problem = "the body holds half of a surrogate pair (\\ud800 to \\udfff)"
+            raise WebhookRefused(400, problem, "bad-json") from None
         except (ValueError, RecursionError) as error:
-            raise WebhookRefused(400, f"the body is not JSON: {error}") from None
+            raise WebhookRefused(400, f"the body is not JSON: {error}", "bad-json") from None
         if not isinstance(event, dict):
             raise WebhookRefused(400, "the body should be a JSON object")
         if unknown := sorted(event.keys() - {"text", "session", "sender", "kind", "data"}):
@@ -120,10 +124,13 @@ class WebhookReceiver:
             raise WebhookRefused(400, "'kind' should be lower-case letters, digits and ._-")
         if "text" not in event:
             raise WebhookRefused(400, "'text' is missing")
+        text = _read_field(event, "text", str, "")
+        if not text.strip() and not data:
+            raise WebhookRefused(400, "'text' is blank, and there is no 'data': nothing would be said")
         session = self._address(_read_field(event, "session", str, None))
         return {
             "session": session,
-            "text": _read_field(event, "text", str, ""),
+            "text": text,
             "kind": kind,
             "sender": _read_field(event, "sender", str, None),
             "data": data or None,
@@ -138,13 +145,14 @@ class WebhookReceiver:
         if not SESSION.fullmatch(session):
             raise WebhookRefused(400, "'session' should be 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -")
         if session != self._session and not any(fnmatchcase(session, pattern) for pattern in self._sessions):
-            raise WebhookRefused(403, f"the channel {self._name} may not speak in the session {session!r}")
+            problem = f"the channel {self._name} may not speak in the session {session!r}"
+            raise WebhookRefused(403, problem, "channel-scope")
         return session
 
 
-def make_problem(status: int, detail: str) -> Json:
-    """Make a problem details object (RFC 9457)."""
-    return {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+def make_problem(status: int, code: str, detail: str) -> Json:
+    """Make a problem details object (RFC 9457). `code`: one of those in docs/api.md, "Problems"."""
+    return {"type": f"{PROBLEM_URN}{code}", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
 
 
 def _check_key(key: str) -> str:
@@ -165,4 +173,4 @@ def _read_field(event: Mapping[str, Any], name: str, kind: type, default: Any) -
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")

@@ -12,7 +12,8 @@ import json
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+import tomllib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +32,7 @@ from semel.faces.http.server import serve, serve_unix
 from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError, Answered, Asked, Died, Launch, Update
 from semel.gateway.process_identity import find_tagged_processes, list_group_members
-from semel.gateway.turns.live_agent import WITHOUT_TOOLS
+from semel.gateway.turns.live_agent import explain_no_tools
 from semel.text.json_types import Json
 from semel.tools.http_tools import MCP_PATH
 
@@ -50,9 +51,10 @@ NO_WORD = "it answered the prompt without a word"
 class AgentCheck:
     """What was found of an agent. `problem`: why it cannot be used, and what to do; "" if it can.
 
-    `program`: what it calls itself. `tools`: it reached Semel's MCP server. `session_s`: seconds to the open session.
-    `memory_mb`, `processes`: of its process group, with the MCP server. `answer`: to the prompt, if there was one.
-    `notes`: what works, but differs from what people expect. `key`: which API key a model's server gets, or why none.
+    `program`: the name that the agent gives itself. `tools`: it reached Semel's MCP server. `session_s`: seconds until
+    its session was open. `memory_mb`, `processes`: memory and number of its processes, the MCP server's included.
+    `answer`: its answer to the prompt, if one was sent. `notes`: what works, but differs from what people expect.
+    `key`: which API key a model's server gets, or why it gets none.
     """
 
     name: str
@@ -153,7 +155,7 @@ async def _check_program(
             try:
                 check.session_s = round(time.monotonic() - begun, 2)
                 _read_choices(conversation, agent, check)
-                check.notes += find_stale_key(agent)
+                check.notes += find_codex_notes(agent)
                 if prompt is not None and not check.problem:
                     delay = asyncio.create_task(_report_delay(on_delay))
                     try:
@@ -169,32 +171,55 @@ async def _check_program(
     return check
 
 
-def find_stale_key(agent: AcpAgent) -> list[str]:
+def find_codex_notes(agent: AcpAgent) -> list[str]:
+    """Return notes about a key or a server in the environment that Codex does not use; [] for other agents."""
+    if not any(known.name == "codex" for known in recognise_command(agent.command)):
+        return []
+    env = agent.environment()
+    home = Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")
+    notes = (_find_stale_key(agent.name, env, home), _find_ignored_server(env, home))
+    return [note for note in notes if note is not None]
+
+
+def _find_stale_key(agent: str, env: Mapping[str, str], home: Path) -> str | None:
     """Return a note if Codex uses another key than the one in its environment.
 
     It keeps the key with which it was logged in, in auth.json, and looks at the environment no more (codex 0.169.0,
     codex-acp 2.6.0).
     """
-    if not any(known.name == "codex" for known in recognise_command(agent.command)):
-        return []
-    env = agent.environment()
-    home = Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")
     try:
         kept = json.loads((home / "auth.json").read_text(encoding="utf-8"))["OPENAI_API_KEY"]
     except (OSError, ValueError, KeyError, TypeError):
-        return []
+        return None
     variable = next((name for name in PROVIDER_VARIABLES["openai"] if env.get(name)), None)
     if not kept or variable is None or env[variable] == kept:
-        return []
-    return [
+        return None
+    return (
         f"Codex keeps another key in {home / 'auth.json'} than {variable} has, and uses that one. For the new one: "
-        f"semel agents login {agent.name} --method api-key"
-    ]
+        f"semel agents login {agent} --method api-key"
+    )
+
+
+def _find_ignored_server(env: Mapping[str, str], home: Path) -> str | None:
+    """Return a note if OPENAI_BASE_URL is set, which Codex does not read, and its config.toml names no server.
+
+    Measured with codex 0.169.0.
+    """
+    if not env.get("OPENAI_BASE_URL") or env.get("MODEL_PROVIDER"):
+        return None
+    file = home / "config.toml"
+    try:
+        config = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = {}
+    if "openai_base_url" in config or "model_provider" in config:
+        return None
+    return f"Codex does not read OPENAI_BASE_URL. To use that server, write its URL as `openai_base_url` into {file}"
 
 
 def _make_launch(socket: Path, tools_url: str) -> Launch:
     async def on_start(pid: int, pgid: int, born: str) -> None:
-        """There is no ledger that records the spawn."""
+        """Do nothing: without a gateway, there is no ledger in which to record the process."""
 
     return Launch("check", 0, secrets.token_urlsafe(32), socket, None, on_start, tools_url)
 
@@ -220,14 +245,14 @@ async def _look_at_processes(conversation: AcpConversation, check: AgentCheck, t
     check.processes = len(pids)
     check.memory_mb = _resident_mb(pids)
     if not check.tools:
-        reason = conversation.tools_problem or "it has not started Semel's MCP server, unless it does so later"
-        check.notes.append(f"{reason}. {WITHOUT_TOOLS}")
+        reason = "it has not started Semel's MCP server, unless it does so later"
+        check.notes.append(explain_no_tools(conversation, reason))
 
 
 async def _ask(
     conversation: AcpConversation, prompt: str, timeout: float, check: AgentCheck, on_notice: Callable[[str], None]
 ) -> None:
-    """Send the prompt, and note the answer, and the last notices of the agent about itself."""
+    """Send the prompt, and store in `check` the answer, or why there is none, and the agent's last notices."""
     begun, fold = time.monotonic(), Fold(profile_for(conversation.profile))
     notices: dict[str, None] = {}  # in their order, each once
     fold.prompt(prompt)

@@ -55,6 +55,15 @@ class Covers(Struct, omit_defaults=True):
     cut: bool = False
 
 
+class Mention(Struct):
+    """A resource or a link in a message that came as content blocks: `text[start:end]` of its entry stands for it."""
+
+    start: int
+    end: int
+    name: str
+    uri: str
+
+
 class Tokens(Struct):
     """Tokens of a request to a model, as counted by its API."""
 
@@ -62,16 +71,29 @@ class Tokens(Struct):
     output: int
 
 
+class Ended(Struct, omit_defaults=True):
+    """How a turn ended. `stop`: the agent's stop reason (ACP's `StopReason`, or `error`), if it gave one. `error`: why
+    the turn failed.
+    """
+
+    turn: int
+    state: Literal["done", "failed", "cancelled"]
+    stop: str | None = None
+    error: str | None = None
+
+
 class Entry(Struct, omit_defaults=True):
     """One row of the transcript. `at` is milliseconds since 1970. The view shows entries and items in the order of
     `born`.
 
     State: `live`: the text is still streaming. `partial`: it was cut off. `superseded`: a later attempt at the turn
-    replaced it. `waiting`: the busy mode by which the message waits for a turn. `joined`: it joined a running turn.
+    replaced it. `supersedes`: the seqs of the entries that it replaces. `waiting`: the busy mode by which the message
+    waits for a turn. `joined`: it joined a running turn. `ended`: how the turn for which it asked has ended.
 
-    Origin: `from`: the session that it came from, if another one. `tool`: a tool call said it. `late`: it was said
-    after its turn had ended. `automatic`: a program sent it. `data`: what the event's source reported besides the text.
-    `imported`: it comes from an export.
+    Origin: `source`, `key`: of its event. What came over the API has the source `api:` and the session's key, and the
+    idempotency key that the caller chose. `from`: the session that it came from, if another one. `tool`: a tool call
+    said it. `late`: it was said after its turn had ended. `automatic`: a program sent it. `data`: what the event's
+    source reported besides the text. `imported`: it comes from an export.
 
     Delivery: `to`: the destination, if not home. `echoes`: how often the same text was said again and not sent again.
     `behind`: the session's chat got it after the entries up to this seq.
@@ -92,14 +114,18 @@ class Entry(Struct, omit_defaults=True):
     live: bool = False
     partial: bool = False
     superseded: bool = False
+    supersedes: list[int] = []
     turn: int | None = None
     event: int | None = None
     claim: int | None = None
+    source: str | None = None
+    key: str | None = None
     kind: str | None = None
     sender: str | None = None
     to: str | None = None
     from_: str | None = field(default=None, name="from")
     files: list[File] = []
+    mentions: list[Mention] = []
     emoji: str | None = None
     of: int | None = None
     quote: str | None = None
@@ -117,6 +143,7 @@ class Entry(Struct, omit_defaults=True):
     imported: dict[str, Any] | None = None
     waiting: BusyMode | None = None
     joined: bool = False
+    ended: Ended | None = None
     automatic: bool = False
     covers: Covers | None = None
     tokens: Tokens | None = None
@@ -160,10 +187,29 @@ class ItemBase(Struct, kw_only=True, omit_defaults=True, tag_field="kind"):
         return str(self.__struct_config__.tag)
 
 
+class Diff(Struct, omit_defaults=True):
+    """A change of a file, as ACP's `Diff`. Without `oldText`, the file is new. A diff that is too large has no text;
+    `left_out` is the number of its characters.
+    """
+
+    path: str
+    old_text: str | None = field(default=None, name="oldText")
+    new_text: str | None = field(default=None, name="newText")
+    left_out: int = 0
+
+
+class Location(Struct, omit_defaults=True):
+    """A place in a file, as ACP's `ToolCallLocation`."""
+
+    path: str
+    line: int | None = None
+
+
 class ToolItem(ItemBase, tag="tool", kw_only=True):
     """A tool call. `text` is the head of its output, `gap` the number of characters left out after it, `tail` the end
-    of the output; the whole is at /v1/sessions/{key}/outputs/{id}. `name`: the tool's name, or the agent's id of the
-    call. `input`: its arguments, as the agent sent them. `exit`: the exit code of a command.
+    of the output; the whole is at /v1/sessions/{key}/outputs/{id}. `call`: the agent's id of the call (ACP's
+    `toolCallId`); `name`: the tool's name, or else the same id. `input`: its arguments, as the agent sent them. `exit`:
+    the exit code of a command. `diffs`: changes of files; `locations`: the files that it works on.
 
     `truncated`: the agent itself left out a part of the output. `late`: output came after the call had ended. `lost`:
     the turn ended without a result.
@@ -171,8 +217,11 @@ class ToolItem(ItemBase, tag="tool", kw_only=True):
 
     title: str
     status: Literal["pending", "running", "done", "failed", "cancelled", "no result"]
+    call: str | None = None
     tool_kind: str | None = None
     input: Any = None
+    diffs: list[Diff] = []
+    locations: list[Location] = []
     exit: int | None = None
     gap: int = 0
     tail: str = ""
@@ -229,15 +278,22 @@ class RequestBase(ItemBase, kw_only=True):
 
 
 class PermissionItem(RequestBase, tag="permission", kw_only=True):
-    """A request for permission. `input`: the arguments of the tool call; `call`: the agent's id of it. `first`: the
-    number of its first option, for `/approve N`. `announced`: the seq of the message that announced it in a chat.
+    """A request for permission. `input`: the arguments of the tool call; `call`: the agent's id of it; `tool_kind`,
+    `diffs`, `locations`: as of a tool call. `first`: the number of its first option, for `/approve N`. `approvers`: who
+    may answer it, as a phrase. `announced`: the seq of the message that announced it in a chat; `hint`: the seq
+    of the notice that told somebody who wrote a message how to answer.
     """
 
     title: str
     input: Any = None
     call: str | None = None
+    tool_kind: str | None = None
+    diffs: list[Diff] = []
+    locations: list[Location] = []
     first: int | None = None
+    approvers: str | None = None
     announced: int | None = None
+    hint: int | None = None
 
 
 class AskItem(RequestBase, tag="ask"):
@@ -284,6 +340,7 @@ class SessionState(Struct, kw_only=True):
     state: Literal["idle", "running", "waiting", "deleted"]
     waiting: int
     title: str | None = None
+    folder: str | None = None
     archived: bool = False
     chapter: int = 1
     turn: int | None = None
@@ -292,6 +349,7 @@ class SessionState(Struct, kw_only=True):
     mode: str | None = None
     modes: dict[str, Any] | None = None
     models: dict[str, Any] | None = None
+    options: list[dict[str, Any]] | None = None
     commands: list[dict[str, Any]] | None = None
     tools: bool | None = None
 

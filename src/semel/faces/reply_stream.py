@@ -3,10 +3,10 @@
 Chat clients and front ends get a reply in pieces, and a piece cannot be taken back. So each character of the agent's
 text is handed out once, and only when it is certain where it belongs:
 
-- A text is begun when every text before it has ended, though a tool call may run on.
+- A text begins only when every text before it has ended. A tool call before it may still be running.
 - If an attempt was lost and the next one says the same again, what was handed out is not repeated: the new text
-  continues it. While it is only the beginning of the lost text, it is withheld (Law 8).
-- What a lost attempt had shown and nobody said again is part of the reply (Law 6).
+  continues the lost one. While the new text is only a beginning of the lost text, it is withheld (Law 8).
+- A text that a lost attempt had shown and that nobody said again is part of the reply (Law 6).
 
 A client that asks again for the same reply gets all of it, from the ledger.
 """

@@ -84,12 +84,12 @@ class RunningGateway:
 
     @property
     def page_urls(self) -> list[str]:
-        """Where browsers reach the page, the most useful first; on other machines, too, if it listens for them."""
+        """The page's URLs, the most useful first, also those for other machines if the gateway listens for them."""
         return list(self.state.page_urls)
 
     @property
     def is_local(self) -> bool:
-        """Whether it listens on this machine only, where its own user needs no login."""
+        """Whether the gateway listens on this machine only. Then its own user needs no login."""
         return is_loopback(self.config.host)
 
     def make_login_link(self) -> LoginLink:
@@ -170,7 +170,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
         await gateway.start()
         for server in servers:
             await server.start()
-        with _publish_address(settings.data_dir, running.url, listener.path), list_as_running(settings.data_dir):
+        with list_as_running(settings.data_dir), _publish_address(settings.data_dir, running.url, listener.path):
             yield running
 
 
@@ -352,6 +352,7 @@ def build_acp_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent:
         trace=settings.trace,
         mode=settings.mode,
         model=settings.model,
+        mcp_transport=settings.mcp_transport,
     )
 
 

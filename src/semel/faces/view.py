@@ -100,11 +100,19 @@ class SessionView:
         return self.session.get("state", "idle") != "idle" or bool(self.session.get("waiting"))
 
     def open_questions(self) -> list[Json]:
-        """Return open permission requests and questions, oldest first."""
+        """Return open permission requests, and questions after which no person has written yet, oldest first.
+
+        The answer to a question may be any message, so the next message of a person counts as having read it.
+        """
+        messages = (e for e in self.entries.values() if e["role"] == "user" and e.get("kind") != "command")
+        last_message = max((int(entry["born"]) for entry in messages), default=0)
         return [
             item
             for item in self.ordered()
-            if item.get("kind") in ("permission", "ask") and "seq" not in item and item.get("state") == "open"
+            if item.get("kind") in ("permission", "ask")
+            and "seq" not in item
+            and item.get("state") == "open"
+            and (item["kind"] == "permission" or int(item["born"]) > last_message)
         ]
 
 

@@ -64,7 +64,7 @@ def _unknown_zone(name: str) -> BadSchedule:
         return BadSchedule(f"{name!r} cannot be looked up: there is no tz database here; pip install tzdata")
     near = difflib.get_close_matches(name[:50], sorted(names), 1, 0.6)
     hint = f'; did you mean "{near[0]}"?' if near else '; write it like "Europe/Berlin"'
-    return BadSchedule(f"{name!r} is no time zone{hint}")
+    return BadSchedule(f"{name!r} is not a time zone{hint}")
 
 
 def format_local(at: int, name: str) -> str:

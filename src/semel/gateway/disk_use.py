@@ -52,8 +52,8 @@ def find_growth_problem(ledger: Path) -> str | None:
     """Return why the files of the ledger cannot grow by GROWTH_BYTES, and what to do; `None` if they can.
 
     A small write may still succeed on a full disk, inside the existing files. So GROWTH_BYTES are written to a
-    temporary file, which shows a full disk or quota and rarely reaches the disk. That file cannot show that the ledger
-    has nearly reached the process's limit on the size of one file, so these two sizes are compared.
+    temporary file, which shows a full disk or quota and rarely reaches the disk. The process may also have a limit on
+    the size of one file (RLIMIT_FSIZE); the ledger's largest file is compared with that limit.
     """
     max_size, size = resource.getrlimit(resource.RLIMIT_FSIZE)[0], max(map(_file_size, _list_ledger_files(ledger)))
     if max_size != resource.RLIM_INFINITY and size + GROWTH_BYTES > max_size:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+PROBLEM_URN = "urn:semel:problem:"
+"""The beginning of a problem's `type`; its code follows (RFC 9457; docs/api.md, "Problems")."""
+
 
 class GatewayError(Exception):
     """The gateway could not carry out the request. This is the base class of the errors below."""
@@ -27,6 +30,13 @@ class Conflict(GatewayError):
     """The thing that the request names is in a state that does not allow the request."""
 
 
+class SessionBusy(Conflict):
+    """A turn runs in the session, or is about to."""
+
+    def __init__(self) -> None:
+        super().__init__("a turn runs in this session; ask again when it is over, or stop it")
+
+
 class GatewayUnavailable(GatewayError):
     """The gateway is stopping, or its store cannot be used now. Nothing was accepted; the caller may retry later."""
 
@@ -37,5 +47,6 @@ class UnknownSpawn(GatewayError):
     def __init__(self) -> None:
         super().__init__(
             "these tools belong to agents: they take the token that the gateway gives a running agent process in "
-            "session/new, and this request has no such token"
+            "session/new (see semel docs tools), and this request has no such token. Other programs use the HTTP API "
+            "(see semel docs front-end)"
         )

@@ -47,6 +47,6 @@ class Readiness:
             return f"The ledger did not take a write within {TEST_TIMEOUT_S:g} s."
         except LedgerClosed:
             return "The ledger is closed: the gateway is stopping."
-        except LedgerError as error:  # its path is nobody's business without a token
+        except LedgerError as error:  # a caller without a token may not learn the path
             return error.format_without_path()
         return None if problem is None else f"The ledger takes no large message: {problem}"

@@ -147,7 +147,7 @@ class Rules:
     absence_proven_after: int = 0  # so long after an attempt, a look-up without a result proves that it was not sent
     can_look_up: bool = False  # the platform can be asked whether it has a message
     resend_unknown: bool = False  # the operator prefers a possible duplicate to a held part
-    horizon: int = HORIZON_MS  # then an unknown part is held, and an unsent one given up if MIN_ATTEMPTS were made
+    horizon: int = HORIZON_MS  # when it has passed, unknown parts are held, and unsent ones given up (MIN_ATTEMPTS)
 
 
 Resolution = Literal["again", "look", "repeat", "hold"]

@@ -142,7 +142,7 @@ def find_original_of_cut_block(
 
 
 def _since(attempt: Attempt, boundaries: ClaimBoundaries, is_last_of_attempt: bool) -> int:
-    """Return the id up to which claims are too old to be a block's original: a prompt joined since (rule 5)."""
+    """Return the id of the newest claim that is too old to be a block's original: a prompt joined after it (rule 5)."""
     answers_again = attempt in ("restart", "recall") and not is_last_of_attempt
     return boundaries.joined if answers_again else boundaries.joined_root
 

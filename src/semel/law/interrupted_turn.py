@@ -336,11 +336,12 @@ class _Texts:
         return False
 
     def _breaks_off(self, n: int, form: str, following: str) -> bool:
-        """Whether `form`, a beginning of what remains of text `n`, may count as all that the history has of this text.
+        """Whether a short message is a piece of text `n` and not another text that begins alike.
 
-        It may if the text was cut off or is already matched in part. Otherwise, the history must go on with the rest of
-        the text. If the history ends here, there must be earlier texts, and all of them must be matched completely.
-        `following`: as in `find_remainder`.
+        `form`: the message's form, with which the unmatched rest of the text begins. The message is a piece of the text
+        if the text was cut off, or if an earlier piece of it was matched. Otherwise, the history must continue with the
+        rest of the text; if the history ends with the message, all earlier texts must be matched completely, and there
+        must be one. `following`: as in `find_remainder`.
         """
         remaining, upcoming = self._remaining(n), form + following
         if self.written[n].is_cut or self.matched[n]:

@@ -45,7 +45,7 @@ UNLIMITED = Limits()
 
 @dataclass(frozen=True)
 class Crossing:
-    """A limit came near (`is_used_up` is false) or is used up."""
+    """A limit that is now completely used up or, if `is_used_up` is false, nearly."""
 
     measure: Measure
     most: int
@@ -75,7 +75,7 @@ def find_crossings(before: Amounts, after: Amounts, limits: Limits) -> list[Cros
 
 
 def identify_person(source: str, kind: str, person: str | None, account: str | None, role: str | None) -> str | None:
-    """Return the person whose limits an event counts for; None if no person asked for it.
+    """Return the person whose limit an event counts toward; None if no person caused it.
 
     `source`, `kind`: the event's. `person`, `account`, `role`: of its sender, if a channel or a node stated them.
     """

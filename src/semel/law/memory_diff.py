@@ -29,12 +29,14 @@ class RecordedMessage:
     """A message of the record.
 
     `needed`: if the agent's history lacks the message, the difference lists it. `seq`: the number of its entry.
+    `typed`: the part of `text` that the history may have; None: all of it.
     """
 
     seq: int
     role: Literal["agent", "user"]
     text: str
     needed: bool = True
+    typed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def _longest_first(message: RecordedMessage) -> int:
 
 def _is_in_history(message: RecordedMessage, history: _History, prompts: str) -> bool:
     if message.role == "user":
-        return without_white_space(message.text) in prompts or _was_quoted(message.text, prompts)
+        typed = message.text if message.typed is None else message.typed
+        return without_white_space(typed) in prompts or _was_quoted(message.text, prompts)
     return history.take(message.text) or _was_quoted(message.text, prompts)
 
 
@@ -126,10 +129,10 @@ class _History:
         self.texts = [text for message in spoken for text in _segments(message, names) if not is_quiet(text, quiet)]
         self.tool_inputs = [flatten_texts(i.fields.get("input")) for i in replayed if i.kind == "tool"]
         self.joined = "".join(without_white_space(text) for text in self.texts)
-        self.oldest_match = len(self.joined)  # offset of the oldest text that the record has, too
+        self.oldest_match = len(self.joined)  # where the first text begins that the record has, too
 
     def take(self, text: str) -> bool:
-        """Use up one copy of this text in the history. Returns False if the history contains none (any more)."""
+        """Use up one copy of this text in the history. Returns False if the history has no copy of it left."""
         form = without_white_space(text)
         if not form:
             return True

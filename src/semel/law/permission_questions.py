@@ -92,6 +92,27 @@ def describe_request(title: str, tool_input: Any) -> str:
     return head if tool_input in (None, "", {}, []) else f"{head}\n\n{_fenced(tool_input)}"
 
 
+def format_hint(request: PermissionRequest, approvers: str) -> str:
+    """Return a text for a person who wrote a message while this request is open: it says how to answer the request.
+
+    The commands give numbers of the request's options, so they mean this request wherever they are typed.
+    `approvers`: who may answer, as a phrase.
+    """
+    by = f"{approvers[:1].upper()}{approvers[1:]}"
+    allow = f"/approve {request.first_number}"
+    options = [(n, option) for n, option in zip(request.numbers, request.options, strict=False) if _is(option, "allow")]
+    if len(options) > 1:
+        allow = " or ".join(f"/approve {n} ({name_option(option)})" for n, option in options)
+    elif options:
+        allow = f"/approve {options[0][0]}"
+    rejecting = [n for n, option in zip(request.numbers, request.options, strict=False) if _is(option, "reject")]
+    deny = f"/deny {rejecting[0] if len(rejecting) == 1 else request.first_number}"
+    return (
+        "Your message goes to the agent; it does not answer the request that is still open: "
+        f"{request.title_line}. {by} can allow it with {allow}, and deny it with {deny}."
+    )
+
+
 def format_withdrawal(title: str, expired: bool) -> str:
     """Return a text that says that a request can no longer be answered.
 

@@ -42,7 +42,7 @@ UNKNOWN_REPLY = (
     "option that you mean, like /approve N."
 )
 REPLY_ELSEWHERE = f"{NOTHING_DONE}: that request belongs to another conversation. Answer it on the page."
-OTHER_NOTICE = "The message that you replied to is no open request. To answer an open one, reply to it."
+OTHER_NOTICE = "The message that you replied to is not an open request. To answer an open one, reply to it."
 
 
 @dataclass(frozen=True)

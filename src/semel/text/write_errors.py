@@ -20,5 +20,5 @@ _REMEDIES = {
 
 
 def advise_on_write_error(error: OSError) -> str:
-    """Return what to do about it, as a sentence; "" if nothing is known."""
+    """Return what to do about a failed write, as a sentence; "" if nothing is known."""
     return _REMEDIES.get(error.errno or 0, "")

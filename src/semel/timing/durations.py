@@ -19,7 +19,9 @@ def parse_duration(text: str) -> float | None:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration in its two largest units: "2.5 s", "3 min 12 s", "1 h 3 min", "90 d"."""
+    """Format a duration in its two largest units: "5 ms", "2.5 s", "3 min 12 s", "1 h 3 min", "90 d"."""
+    if 0 < seconds < 0.01:
+        return f"{max(1, round(seconds * 1000))} ms"
     if seconds < 60:
         return f"{seconds:.3g} s"
     left = round(seconds)

@@ -78,7 +78,7 @@ def read_cron(text: str) -> Cron:
     fields = CRON_SHORTCUTS.get(text.strip().lower(), text).upper().split()
     if len(fields) != len(CRON_FIELDS) or len(text) > MAX_CRON_CHARACTERS:
         raise BadSchedule(
-            f"{text!r} is no cron expression: write 5 fields, minute hour day-of-month month day-of-week, like "
+            f"{text!r} is not a cron expression: write 5 fields, minute hour day-of-month month day-of-week, like "
             f'"30 7 * * MON-FRI", or one of {", ".join(CRON_SHORTCUTS)}'
         )
     fields[4] = re.sub(r"-(SUN|0)\b", "-7", fields[4])  # SAT-SUN
@@ -130,7 +130,7 @@ def read_every(text: str) -> int:
     """Parse an interval ("90s", "10m", "2h", "1d", "1w", or a number of seconds) into seconds. Raises BadSchedule."""
     seconds = parse_duration(text)
     if seconds is None or not seconds.is_integer() or not 1 <= seconds <= MAX_EVERY_S:
-        raise BadSchedule(f'{text!r} is no interval: write it like "90s", "10m", "2h" or "1d", at most 366 days')
+        raise BadSchedule(f'{text!r} is not an interval: write it like "90s", "10m", "2h" or "1d", at most 366 days')
     return int(seconds)
 
 

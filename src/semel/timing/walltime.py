@@ -67,12 +67,12 @@ def read_moment(text: str, zone: tzinfo) -> int:
     """Parse a date and time (RFC 3339) into an instant; without a UTC offset it is in `zone`. Raises BadSchedule."""
     match = _MOMENT.fullmatch(text.strip())
     if match is None:
-        raise BadSchedule(f'{text!r} is no date and time: write it like "2026-03-29 07:30" or "2026-03-29T07:30:00Z"')
+        raise BadSchedule(f'{text!r} is not a date and time, like "2026-03-29 07:30" or "2026-03-29T07:30:00Z"')
     date, time, offset = match.groups()
     try:
         moment = datetime.fromisoformat(f"{date}T{time}{(offset or '').upper()}").replace(microsecond=0)
     except ValueError:
-        raise BadSchedule(f"{text!r} is a date or time that no calendar has") from None
+        raise BadSchedule(f"{text!r} is not a date and time that exists") from None
     return first_at(zone, moment) if offset is None else int(moment.timestamp())
 
 
@@ -99,5 +99,5 @@ def read_hours(text: str) -> tuple[int, int]:
     numbers = [int(n) for n in match.groups()] if match else []
     low, high = (numbers[0] * 60 + numbers[1], numbers[2] * 60 + numbers[3]) if numbers else (0, 0)
     if not numbers or max(numbers[1], numbers[3]) > 59 or low >= 1440 or high > 1440 or low == high:
-        raise BadSchedule(f'{text!r} are no hours: write them like "08:00-22:00"')
+        raise BadSchedule(f'{text!r} is not a range of hours: write it like "08:00-22:00"')
     return low, high

@@ -122,7 +122,7 @@ class _Connection:
         head = bytes(self._received[: end - 2])
         length = _CONTENT_LENGTH.search(head)
         if length is None:
-            raise _BrokenConnection("the gateway sent what is no answer")
+            raise _BrokenConnection("the gateway's answer cannot be read")
         if len(self._received) < end + int(length[1]):
             return None
         body = bytes(self._received[end : end + int(length[1])])
@@ -145,7 +145,7 @@ def _read_outcome(head: bytes, body: bytes) -> Json | GatewayRefused:
             return GatewayRefused(str(message["detail"]), failed=status >= 500)
     except (ValueError, TypeError, LookupError, RecursionError):
         pass
-    raise _BrokenConnection("the gateway sent what is no answer")
+    raise _BrokenConnection("the gateway's answer cannot be read")
 
 
 class GatewayLink:

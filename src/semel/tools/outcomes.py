@@ -41,7 +41,7 @@ def render_too_long(error: GatewayRefused) -> str:
 
 
 def parse_greeting(outcome: Outcome) -> Greeting:
-    """Parse the gateway's answer to `hello`. Returns general defaults if there was no answer."""
+    """Parse the gateway's answer to `hello`. Without an answer, returns a greeting that fits any session."""
     if not isinstance(outcome, dict):
         return Greeting()
     names = outcome.get("names")

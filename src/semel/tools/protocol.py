@@ -87,7 +87,7 @@ def receive(line: bytes | OverlongLine, greeting: Greeting) -> list[Effect]:
     try:
         message = _parse_json(line)
     except (ValueError, RecursionError):
-        return [_error(None, {"code": PARSE_ERROR, "message": "The line is not JSON."})]
+        return [_error(None, {"code": PARSE_ERROR, "message": "The message is not JSON."})]
     if UNSTORABLE_ESCAPE.search(line):
         message = scrub(message)  # the JSON parser has joined surrogate pairs: only lone surrogates are left
     messages = message if isinstance(message, list) and message else [message]  # revision 2025-03-26 has batches

@@ -20,10 +20,12 @@ from .script import (
     broken,
     our_tool,
     pieces,
+    refused,
     shell_call,
 )
 
 USAGE = {"input_tokens": 100, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 1}
+ERRORS = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}
 
 
 class Messages:
@@ -47,6 +49,11 @@ class Messages:
             acts: Attempt = [Text('{"title": "A title", "isNewTopic": false}', 1)]
         else:
             acts = self.script.next(_turns(body))
+        if (status := refused(acts)) is not None:
+            kind = ERRORS.get(status, "api_error")
+            error = {"type": kind, "message": "The scripted server refuses this request."}
+            await reply.send(status, {"type": "error", "error": error})
+            return
         message = {
             "id": self.script.new_id("msg"), "type": "message", "role": "assistant", "model": body.get("model"),
             "content": [], "stop_reason": None, "stop_sequence": None, "usage": USAGE,

@@ -24,10 +24,12 @@ from .script import (
     fenced,
     our_tool,
     pieces,
+    refused,
     shell_call,
 )  # fmt: skip
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 25, "total_tokens": 125}
+REFUSAL = {"error": {"message": "The scripted server refuses this request.", "type": "refused", "code": "refused"}}
 
 
 class OpenAI:
@@ -60,6 +62,9 @@ class OpenAI:
         else:
             self.script.aside += 1
             acts = [Text("A title", 1)]
+        if (status := refused(acts)) is not None:
+            await reply.send(status, REFUSAL)
+            return
         base = {"id": self.script.new_id("chatcmpl"), "created": int(time.time()), "model": body.get("model")}
         if body.get("stream"):
             await _Stream(self.script, tools, base, reply).run(acts)

@@ -6,7 +6,22 @@ import asyncio
 import json
 
 from .http import Json, Reply, Request
-from .script import Act, Attempt, Cut, Gate, Script, Shell, Text, Think, Tool, Turn, our_tool, pieces, shell_call
+from .script import (
+    Act,
+    Attempt,
+    Cut,
+    Gate,
+    Script,
+    Shell,
+    Text,
+    Think,
+    Tool,
+    Turn,
+    our_tool,
+    pieces,
+    refused,
+    shell_call,
+)
 
 USAGE = {"promptTokenCount": 100, "candidatesTokenCount": 25, "totalTokenCount": 125}
 
@@ -34,7 +49,10 @@ class Gemini:
             acts: Attempt = [Text(_choose(body), 1)]
         else:
             acts = self.script.next(_turns(body.get("contents") or []))
-        if streams:
+        if (status := refused(acts)) is not None:
+            error = {"code": status, "message": "The scripted server refuses this request.", "status": "UNAVAILABLE"}
+            await reply.send(status, {"error": error})
+        elif streams:
             await answer.stream(acts)
         else:
             await reply.send(200, answer.frame([{"text": a.text} for a in acts if type(a) is Text], ends=True))

@@ -21,6 +21,7 @@ from .script import (
     broken,
     our_tool,
     pieces,
+    refused,
     shell_call,
 )
 
@@ -49,6 +50,9 @@ class Responses:
             acts: Attempt = [Text('{"title": "A title"}', 1)]
         else:
             acts = self.script.next(_turns(items))
+        if (status := refused(acts)) is not None:
+            await reply.send(status, {"error": {"message": "The scripted server refuses this request."}})
+            return
         await _Stream(self.script, tools, spaces, reply).run(body.get("model"), acts)
 
 

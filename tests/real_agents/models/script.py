@@ -68,7 +68,14 @@ class Cut:
     """The connection breaks; what stands before it in this attempt was streamed and not ended."""
 
 
-Act = Text | Shell | Tool | Gate | Cut
+@dataclass(frozen=True)
+class Refuse:
+    """The server refuses the request with this HTTP status; an attempt has nothing else."""
+
+    status: int
+
+
+Act = Text | Shell | Tool | Gate | Cut | Refuse
 Attempt = Sequence[Act]
 
 
@@ -146,6 +153,11 @@ def pieces(text: str, n: int) -> list[str]:
     """The text in about n equal pieces."""
     size = max(1, -(-len(text) // max(1, n)))
     return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def refused(acts: Attempt) -> int | None:
+    """The HTTP status with which this attempt is refused; None if it is answered."""
+    return acts[0].status if acts and isinstance(acts[0], Refuse) else None
 
 
 def broken(acts: Attempt, n: int) -> bool:

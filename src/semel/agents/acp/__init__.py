@@ -21,6 +21,7 @@ from semel.agents.acp.wire import Trace
 from semel.agents.known import explain_plain_program
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.process_identity import kill_group_if_same, read_identity
+from semel.gateway.settings.agents import McpTransport
 
 __all__ = ["AcpAgent", "AcpConversation", "kill_group_if_same", "read_identity"]
 
@@ -41,6 +42,7 @@ class AcpAgent:
     - `hidden`: names of variables that are never passed on from the gateway's environment.
     - `trace`: the directory for traces of the messages, in the format that `semel fold` reads; None writes none.
     - `timeout`: seconds for each of initialize, session/load, session/resume and session/new.
+    - `mcp_transport`: how Semel's MCP server is offered: "stdio" or "http"; None: as the agent's profile says.
     - `tools`: the command of the MCP server that the agent gets; only tests change it.
     """
 
@@ -60,6 +62,7 @@ class AcpAgent:
         tools: Sequence[str] = TOOL_SERVER_COMMAND,
         mode: str | None = None,
         model: str | None = None,
+        mcp_transport: McpTransport | None = None,
     ) -> None:
         if not command:
             raise ValueError(f"agent {name!r} has an empty command")
@@ -74,14 +77,20 @@ class AcpAgent:
         self._tools = tuple(tools)
         self.mode = mode
         self.model = model
+        self.mcp_transport = mcp_transport
 
     def __repr__(self) -> str:
         return f"<AcpAgent {self.name} {' '.join(self.command)}>"
 
     def copy_to(self, cwd: Path) -> AcpAgent:
-        """Return the same agent with another workspace."""
+        """Return the same agent with another workspace.
+
+        A program that is named by a path relative to the old workspace stays the same.
+        """
         other = copy.copy(self)
         other.cwd = cwd
+        if "/" in self.command[0]:
+            other.command = (str(self.cwd / self.command[0]), *self.command[1:])
         return other
 
     async def open(self, launch: Launch) -> AcpConversation:
@@ -89,6 +98,8 @@ class AcpAgent:
 
         Return the conversation. Raises AgentError.
         """
+        if launch.folder is not None and launch.folder != self.cwd:
+            return await self.copy_to(launch.folder).open(launch)
         env = self.environment()
         conversation = await self._start(env, launch.on_start, self._open_trace(launch), launch.spawn)
         try:
@@ -145,7 +156,7 @@ class AcpAgent:
         return AcpConversation(self.name, process, process.stdout, trace)
 
     def _session_options(self, env: Mapping[str, str]) -> SessionOptions:
-        return SessionOptions(str(self.cwd), env, self._timeout, self._tools, self.mode, self.model)
+        return SessionOptions(str(self.cwd), env, self._timeout, self._tools, self.mode, self.model, self.mcp_transport)
 
     def environment(self) -> dict[str, str]:
         """Check that workspace and command exist. Return the environment for the agent's process. Raises AgentError."""

@@ -22,7 +22,7 @@ from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import AUTH_REQUIRED, Choices, RpcError, normalize_id, parse_prompt_answer
 from semel.agents.acp.wire import AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
-from semel.text.json_types import object_at, objects_in, text_at
+from semel.text.json_types import object_at, objects_in, text_at, value_at
 
 log = logging.getLogger("semel.agents")
 
@@ -41,8 +41,9 @@ class AcpConversation:
         self.restored: Literal["new", "loaded", "resumed"] = "new"
         self.agent_name = ""
         self.profile = ""
-        self.images = False
+        self.images = self.audio = self.resources = False
         self.tools_problem = ""
+        self.tools_advice = ""
         self.choices = Choices()
         self.is_logged_out = False  # the agent reported that nobody is logged in (`_auth/status_update`)
         self.login_help = ""  # what a person can do if the agent demands a login
@@ -80,6 +81,10 @@ class AcpConversation:
     @property
     def models(self) -> Json | None:
         return self.choices.models
+
+    @property
+    def options(self) -> list[Json] | None:
+        return self.choices.config or None
 
     # ---------------------------------------------------------------- the gateway's side
 
@@ -143,13 +148,14 @@ class AcpConversation:
             value = self.choices.find(kind, choice)
             method, params = self.choices.choice_request(kind, value)
             try:
-                await self.request(method, {"sessionId": self.memory, **params}, CHOICE_TIMEOUT_S)
+                result = await self.request(method, {"sessionId": self.memory, **params}, CHOICE_TIMEOUT_S)
             except RpcError as error:
                 option = self.choices.options.get(kind)
                 if error.code != METHOD_NOT_FOUND or option is None:
                     raise
                 params = {"sessionId": self.memory, "configId": option, "value": value}
-                await self.request("session/set_config_option", params, CHOICE_TIMEOUT_S)
+                result = await self.request("session/set_config_option", params, CHOICE_TIMEOUT_S)
+            self.choices.read_options(value_at(result, "configOptions"))
         except (ValueError, RpcError) as error:
             raise AgentError(f"agent {self.name!r}: {error}") from error
         return value
@@ -295,8 +301,8 @@ class AcpConversation:
         """
         if code == AUTH_REQUIRED and self.key_variable is not None:
             error = (
-                f"{error}. {self.key_variable} is set, so this key was probably refused: correct it and restart the "
-                f"gateway, or run `semel agents login {self.name}` in a terminal"
+                f"{error}. {self.key_variable} is set, so this key was probably refused, or another one that the agent "
+                f"keeps: correct it and restart the gateway, or run `semel agents login {self.name}` in a terminal"
             )
         elif code == AUTH_REQUIRED and self.login_help:
             error = f"{error}. The agent is not logged in: {self.login_help}"

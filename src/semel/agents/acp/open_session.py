@@ -2,7 +2,8 @@
 
 If the agent had the session before, Semel asks it to load or else to resume the session. `memory` is the session id
 that the agent gave then. If neither works, a new session is created; `AcpConversation.restored` says which of the three
-happened. An agent that rejects Semel's MCP server gets a session without it.
+happened. An agent that rejects Semel's MCP server over stdio is offered it over HTTP, if it takes that. One that
+rejects this, too, gets a session without it.
 
 If the agent demands a login and its environment has a key that one of its login methods takes, Semel authenticates with
 that method once and asks again. Otherwise the error says what a person can do (`semel.agents.acp.login`).
@@ -30,6 +31,7 @@ from semel.agents.acp.session import (
 )
 from semel.agents.known import recognise_command
 from semel.gateway.ports import AgentError, Json, Launch
+from semel.gateway.settings.agents import McpTransport
 from semel.text.json_types import text_at
 
 log = logging.getLogger("semel.agents")
@@ -43,7 +45,8 @@ class SessionOptions:
 
     `cwd`: the workspace. `env`: the agent's environment. `timeout`: seconds for each request. `tools`: the command of
     Semel's MCP server. `mode`, `model`: those with which each session starts. None leaves them to the agent, except
-    that it may not stay in a mode in which it decides by itself.
+    that it may not stay in a mode in which it decides by itself. `mcp_transport`: how Semel's MCP server is offered;
+    None: as the agent's profile says.
     """
 
     cwd: str
@@ -52,6 +55,7 @@ class SessionOptions:
     tools: Sequence[str]
     mode: str | None = None
     model: str | None = None
+    mcp_transport: McpTransport | None = None
 
 
 async def initialize(
@@ -61,8 +65,9 @@ async def initialize(
 
     `command`: the agent's argv. `timeout`: in seconds. `env`: the agent's environment, which may hold its key.
     """
+    known = recognise_command(command)
     try:
-        result = await conversation.request("initialize", initialize_params(), timeout)
+        result = await conversation.request("initialize", initialize_params(known), timeout)
     except RpcError as error:
         raise AgentError(f"agent {conversation.name!r} refused `initialize`: {error}") from error
     initialized = InitializeResult.read(result, command)
@@ -73,8 +78,9 @@ async def initialize(
         )
     conversation.agent_name = initialized.name
     conversation.profile = profile_for(initialized.name).name
-    conversation.images = initialized.images
-    known_keys = [agent.key for agent in recognise_command(command) if agent.key]
+    conversation.images, conversation.audio = initialized.images, initialized.audio
+    conversation.resources = initialized.resources
+    known_keys = [agent.key for agent in known if agent.key]
     conversation.login_help = describe_login(conversation.name, initialized.logins, known_keys)
     variables = (*(name for method in initialized.logins for name in method.variables), *known_keys)
     conversation.key_variable = next((name for name in variables if env.get(name)), None)
@@ -86,7 +92,7 @@ async def open_session(
 ) -> None:
     """Open the session of an agent that has answered `initialize`. Raises AgentError."""
     opener = _SessionOpener(conversation, launch, initialized, options)
-    if not (launch.memory and await opener.restore(launch.memory)):
+    if not (launch.memory and await opener.restore(launch.memory, launch.modes)):
         conversation.memory, conversation.replaying = "", False
         conversation.drop_signals()
         await opener.create()
@@ -101,28 +107,50 @@ class _SessionOpener:
         self.initialized = initialized
         self.options = options
         self.profile: Profile = profile_for(initialized.name)
-        self.session_params: Json = {"cwd": options.cwd, "mcpServers": self._list_mcp_servers(launch)}
+        self._offers = self._list_offers(launch)
+        self.session_params: Json = {"cwd": options.cwd}
+        self._make_offer("")
 
-    def _list_mcp_servers(self, launch: Launch) -> list[Json]:
-        """Return a list with Semel's MCP server: over stdio or, for an agent that starts none over stdio, over HTTP.
+    def _list_offers(self, launch: Launch) -> list[Json]:
+        """Return Semel's MCP server for each transport by which it can be offered, the preferred one first.
 
-        If the agent can use neither, return [] and set the conversation's `tools_problem`.
+        ACP asks each agent to take MCP servers over stdio, and lets it announce that it takes them over HTTP, too.
         """
-        if self.profile.starts_mcp_servers:
-            return [build_mcp_server(launch, self.conversation.process.mark, self.options.tools)]
-        if self.initialized.http_tools and launch.tools_url is not None:
-            return [build_http_mcp_server(launch.tools_url, launch.token)]
-        self.conversation.tools_problem = (
-            "it takes MCP servers over HTTP only, and the gateway does not listen on loopback"
-            if self.initialized.http_tools
-            else "it starts no MCP servers"
-        )
-        return []
+        takes_stdio, takes_http = self.profile.starts_mcp_servers, self.initialized.http_tools
+        if self.options.mcp_transport is not None:
+            takes_stdio, takes_http = self.options.mcp_transport == "stdio", self.options.mcp_transport == "http"
+        offers = []
+        if takes_stdio:
+            offers.append(build_mcp_server(launch, self.conversation.process.mark, self.options.tools))
+        if takes_http and launch.tools_url is not None:
+            offers.append(build_http_mcp_server(launch.tools_url, launch.token))
+        return offers
 
-    async def restore(self, memory: str) -> bool:
+    def _make_offer(self, refusal: str) -> None:
+        """Offer the agent the first server of the list. Set the conversation's `tools_problem` and `tools_advice`.
+
+        `refusal`: how the agent refused the server before it; "" if it was offered none.
+        """
+        conversation = self.conversation
+        self.session_params["mcpServers"] = self._offers[:1]
+        conversation.tools_problem = "" if self._offers else self._explain_no_offer(refusal)
+        conversation.tools_advice = (
+            f'If it takes MCP servers over HTTP only, set mcp_transport = "http" under [agents.{conversation.name}]'
+            if len(self._offers) > 1
+            else ""
+        )
+
+    def _explain_no_offer(self, refusal: str) -> str:
+        if refusal:
+            return f"it refuses MCP servers ({refusal})"
+        if self.options.mcp_transport == "http" or self.initialized.http_tools:
+            return "it takes MCP servers over HTTP only, and the gateway does not listen on loopback"
+        return "it starts no MCP servers"
+
+    async def restore(self, memory: str, modes: Json | None) -> bool:
         """Load the session with the id `memory`, or else resume it. Return False if neither works.
 
-        Loading is tried first, because the replay shows what the agent remembers (Law 9).
+        Loading is tried first, because the replay shows what the agent remembers (Law 9). `modes`: as in `Launch`.
         """
         ways: list[tuple[str, Literal["loaded", "resumed"]]] = []
         if self.initialized.can_load:
@@ -141,6 +169,7 @@ class _SessionOpener:
                 conversation.drop_signals()
                 continue
             conversation.restored, conversation.choices = restored, Choices.read(result, restored=True)
+            conversation.choices.keep_modes(modes)
             if replays_late:  # this agent replays after its answer, without any mark
                 await conversation.wait_for_silence(LATE_REPLAY_QUIET_S)
             return True
@@ -185,18 +214,18 @@ class _SessionOpener:
     async def _open(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
         """Send a request that opens a session, and return the result.
 
-        If the agent refuses Semel's MCP server, ask without it. Raises RpcError, AgentError.
+        If the agent refuses Semel's MCP server, offer the next one, and at last none. Raises RpcError, AgentError.
         """
         is_load = self.conversation.replaying
-        try:
-            return await self._request(method, {**params, **self.session_params}, ends_replay=ends_replay)
-        except RpcError as error:
-            if "mcp" not in str(error).lower() or not self.session_params["mcpServers"]:
-                raise
-            self.conversation.tools_problem = f"it refuses MCP servers ({error})"
-            self.session_params["mcpServers"] = []
-        self.conversation.replaying = is_load  # the refusal ended the replay
-        return await self._request(method, {**params, **self.session_params}, ends_replay=ends_replay)
+        while True:
+            try:
+                return await self._request(method, {**params, **self.session_params}, ends_replay=ends_replay)
+            except RpcError as error:
+                if "mcp" not in str(error).lower() or not self._offers:
+                    raise
+                del self._offers[0]
+                self._make_offer(str(error))
+            self.conversation.replaying = is_load  # the refusal ended the replay
 
     async def _request(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
         """Send a request that opens a session, and return the result.

@@ -14,6 +14,7 @@ import semel
 from semel.acp_stream.choices import explain_no_choice, find_choice, read_choices
 from semel.agents.acp.login import LoginMethod, read_login_methods
 from semel.agents.acp.wire import AgentReply, Id
+from semel.agents.known import KnownAgent
 from semel.gateway.ports import Answered, Json, Launch
 from semel.text.json_types import object_at, objects_in, text_at, value_at
 
@@ -21,19 +22,20 @@ PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000  # ACP ErrorCode
 
 
-def initialize_params() -> Json:
-    """Return the parameters of ACP's initialize.
+def initialize_params(agents: Sequence[KnownAgent] = ()) -> Json:
+    """Return the parameters of ACP's initialize. `agents`: the known agents that may be at the other end.
 
     Semel offers the agent no file system and no terminals. It asks for the output of terminals as deltas in
     `_meta.terminal_output`, and for login methods that need a terminal, because `semel agents login` opens one.
     """
+    extensions = {name: value for agent in agents for name, value in agent.extensions.items()}
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "clientCapabilities": {
             "fs": {"readTextFile": False, "writeTextFile": False},
             "terminal": False,
             "auth": {"terminal": True},
-            "_meta": {"terminal_output": True, "terminal-auth": True},
+            "_meta": {"terminal_output": True, "terminal-auth": True, **extensions},
         },
         "clientInfo": {"name": "semel", "title": "Semel", "version": semel.__version__},
     }
@@ -44,7 +46,7 @@ TOOL_SERVER_COMMAND = (sys.executable, "-P", "-m", "semel.tools")
 
 
 def build_mcp_server(launch: Launch, mark: str, command: Sequence[str] = TOOL_SERVER_COMMAND) -> Json:
-    """Return the entry of Semel's MCP server (ACP `McpServerStdio`), with this spawn's fencing token (Law 10).
+    """Return the description of Semel's MCP server (ACP `McpServerStdio`), with the spawn's fencing token (Law 10).
 
     `mark`: the value of SEMEL_SPAWN, as in the agent's environment.
     """
@@ -58,7 +60,7 @@ def build_mcp_server(launch: Launch, mark: str, command: Sequence[str] = TOOL_SE
 
 
 def build_http_mcp_server(url: str, token: str) -> Json:
-    """Return the entry of Semel's MCP server over HTTP (ACP `McpServerHttp`), with this spawn's fencing token."""
+    """Return the description of Semel's MCP server over HTTP (ACP `McpServerHttp`), with the spawn's fencing token."""
     headers = [{"name": "Authorization", "value": f"Bearer {token}"}]
     return {"type": "http", "name": "semel", "url": url, "headers": headers}
 
@@ -74,6 +76,8 @@ class InitializeResult:
     can_resume: bool
     logins: tuple[LoginMethod, ...] = ()
     images: bool = False  # promptCapabilities.image
+    audio: bool = False  # promptCapabilities.audio
+    resources: bool = False  # promptCapabilities.embeddedContext
     http_tools: bool = False  # mcpCapabilities.http
 
     @classmethod
@@ -87,6 +91,8 @@ class InitializeResult:
             can_resume=value_at(caps, "sessionCapabilities", "resume") not in (None, False),
             logins=read_login_methods(answer, agent_command),
             images=value_at(caps, "promptCapabilities", "image") is True,
+            audio=value_at(caps, "promptCapabilities", "audio") is True,
+            resources=value_at(caps, "promptCapabilities", "embeddedContext") is True,
             http_tools=value_at(caps, "mcpCapabilities", "http") is True,
         )
 
@@ -105,7 +111,9 @@ class Choices:
     mode_option: str | None = None  # id of the configuration option that sets the mode, if there is one
     model_option: str | None = None
     options: dict[str, str] = field(default_factory=dict)
-    """The ids of the configuration options "mode" and "model", also where `modes` and `models` are what is shown."""
+    """The ids of the configuration options "mode" and "model", even if the agent states `modes` and `models`, too."""
+    config: list[Json] = field(default_factory=list)
+    """All configuration options, as the agent reported them last (ACP's SessionConfigOption)."""
     restored: bool = False
     """The session was restored. Some agents (agentao) do not list again then what the session offers."""
 
@@ -117,6 +125,8 @@ class Choices:
 
     def read_options(self, options: Any) -> None:
         """Store the `configOptions` from the answer that opens a session, or from a `config_option_update`."""
+        if isinstance(options, list):
+            self.config = objects_in(options)
         for option in objects_in(options):
             category = option.get("category") or option.get("id")
             if category in ("mode", "model"):
@@ -133,6 +143,14 @@ class Choices:
             elif category == "model" and (self.models is None or self.model_option):
                 self.model_option = str(option.get("id"))
                 self.models = option
+
+    def keep_modes(self, modes: Json | None) -> None:
+        """Keep offering these modes of the session before, if the agent did not list any. Which one is on is unknown.
+
+        agentao lists no modes when it loads a session.
+        """
+        if self.modes is None and modes is not None:
+            self.modes = {**modes, "currentModeId": None}
 
     def find(self, kind: Literal["mode", "model"], choice: str) -> str:
         """Return the id of the mode or model that a person means by an id or a name, in any letter case.

@@ -104,8 +104,9 @@ class ModelAgent:
         """Open a conversation that reads the session's history from the ledger, and return it. Raises AgentError."""
         if launch.inside is None:
             raise AgentError(f"agent {self.name!r} runs inside the gateway only")
-        if not self.settings.cwd.is_dir():
-            raise AgentError(f"the workspace of agent {self.name!r} is not a directory: {self.settings.cwd}")
+        workspace = launch.folder or self.settings.cwd
+        if not workspace.is_dir():
+            raise AgentError(f"the workspace of agent {self.name!r} is not a directory: {workspace}")
         async with self._loading:
             if self._models is None:
                 await asyncio.to_thread(self.check)
@@ -114,7 +115,8 @@ class ModelAgent:
 
         door = self._door(launch) if self._door is not None else None
         try:
-            return await ModelConversation.open(self._models, launch.inside, door, launch.spawn, self._hidden)
+            models = self._models.copy_to(workspace)
+            return await ModelConversation.open(models, launch.inside, door, launch.spawn, self._hidden)
         except AgentError:
             raise
         except Exception as error:

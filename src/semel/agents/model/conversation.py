@@ -47,11 +47,14 @@ class ModelConversation:
     """A conversation with a model agent (`semel.gateway.ports.Conversation`). Create it with `ModelAgent.open`."""
 
     memory = RECORD
-    restored: Literal["new", "loaded", "resumed"] = "resumed"  # its memory is the ledger, always at hand
+    restored: Literal["new", "loaded", "resumed"] = "resumed"  # its memory is the ledger, which never has to be loaded
     agent_name = AGENT_NAME
     profile = AGENT_NAME
     tools_problem = ""
-    images = False  # pydantic-ai cannot tell whether a model takes images, so it gets paths
+    tools_advice = ""
+    images = audio = False  # pydantic-ai does not say whether a model takes images, so the prompt names files
+    resources = True
+    options = None
     modes: Json | None = None
     models: Json | None = None
 

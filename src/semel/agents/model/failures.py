@@ -105,10 +105,10 @@ def describe_error(error: Exception, server: ModelServer) -> str:
 
 _OWN_ADVICE = "Is this machine connected to the network?"
 _NO_TOOLS = "support tool"
-"""In what Ollama ("does not support tools") and OpenRouter ("that support tool use") answer."""
+"""Part of the error for a model without tools: Ollama's "does not support tools", OpenRouter's "support tool use"."""
 _TOOLS_ADVICE = "Semel gives each model tools: set `model` to one that can call tools"
 _NO_JSON = "expected JSON data"
-"""In what pydantic-ai says of a response to a chat completion without a stream, such as a web page."""
+"""Part of pydantic-ai's error for a response that is no event stream and not JSON, such as a web page."""
 _BASE_URL_ADVICE = "Start that server, or correct `base_url`"
 
 

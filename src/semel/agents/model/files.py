@@ -100,7 +100,7 @@ def list_(workspace: Workspace, arguments: Json) -> str:
         with os.scandir(path) as entries:
             rows = sorted(_row(entry) for entry in entries)
     except NotADirectoryError:
-        raise ToolRefused(f"{arguments['path']!r} is no directory; use read") from None
+        raise ToolRefused(f"{arguments['path']!r} is not a directory; use read") from None
     except OSError as error:
         raise ToolRefused(f"{workspace.name(path)!r} cannot be listed: {error.strerror}") from None
     if not rows:

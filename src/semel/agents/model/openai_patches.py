@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 
 WEB_PAGE = "text/html"
-"""The media type of what a server answers that speaks no such API, such as a web interface at the same port."""
+"""The media type of an answer from a server that does not speak the API, such as a web interface at the same port."""
 
 Create = Callable[..., Awaitable[Any]]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import re
 import sys
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic_ai.direct import model_request
@@ -29,7 +31,7 @@ _SETTING_PREFIXES = {
     "anthropic", "bedrock", "cerebras", "cohere", "google", "groq", "huggingface", "mistral", "openai", "openrouter",
     "xai", "zai",
 }  # fmt: skip
-"""How the names of settings begin that belong to one provider only."""
+"""The beginnings of the names of settings that belong to one provider only."""
 
 ABORTED_FINISH_REASONS = frozenset({"abort", "aborted", "cancel", "cancelled", "canceled"})
 """Finish reasons that mean that the server aborted the answer (vLLM: "abort"), so its text is incomplete."""
@@ -61,6 +63,12 @@ class ConfiguredModel:
 
     def __repr__(self) -> str:
         return f"<ConfiguredModel {self.name}>"
+
+    def copy_to(self, cwd: Path) -> ConfiguredModel:
+        """Return the same model, with the same connections, for an agent that works in this folder."""
+        other = copy.copy(self)
+        other.agent = self.agent.model_copy(update={"cwd": cwd})
+        return other
 
     def is_whole(self, response: ModelResponse) -> bool:
         """Return whether a response is complete.
@@ -160,7 +168,8 @@ class ConfiguredModel:
 def _switch_off_retries(model: Model) -> bool:
     """Switch off the retries of OpenAI's or Anthropic's client. Returns False if the client has no such switch.
 
-    A setting of each request would make a copy of the client, without its patches and with what the environment says.
+    This changes the client itself, because an option per request would make the library copy the client. The copy would
+    lack the patches of `openai_patches`, and would read the environment again.
     """
     client: Any = getattr(model.provider, "client", None)
     if not isinstance(getattr(client, "max_retries", None), int):

@@ -20,10 +20,10 @@ from pydantic_ai.providers import Provider
 from semel.gateway.settings import AgentSettings
 
 NO_KEY = "no-key"
-"""In place of a key: the providers' libraries want one, or else take the one of the environment."""
+"""Given to a provider's library in place of a key. Without any, it would fail, or take the key of the environment."""
 
 PLACEHOLDERS = (NO_KEY, "api-key-not-set")
-"""What is no key. The second is pydantic-ai's own, which it sends to the server of OPENAI_BASE_URL."""
+"""Values that stand for no key. pydantic-ai itself sends the second one to the server of OPENAI_BASE_URL."""
 
 _URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")  # providers' names of the parameter for an address
 
@@ -97,10 +97,10 @@ class ModelServer:
 
     - `url`: its address, without a user name, a password and a query, which may be secrets.
     - `model`: the model's name there.
-    - `key`: which key it gets: "key" for the setting, the name of a variable, "environment" if the provider's library
-      found one in a place of its own, or "" for none.
-    - `withheld`: the variable with a key that it does not get, because it belongs to the provider; or "".
-    - `is_own`: whether the address is the provider's, not `base_url`.
+    - `key`: the source of the key that the server gets: "key" for the setting, the name of a variable, "environment" if
+      the provider's library found a key in a place of its own, or "" for no key.
+    - `withheld`: the variable whose key the server does not get, because the key belongs to the provider; or "".
+    - `is_own`: whether the address is the provider's own, and not from `base_url`.
     """
 
     url: str
@@ -111,7 +111,7 @@ class ModelServer:
 
     @property
     def key_remark(self) -> str:
-        """Which key it gets, or why none: a sentence without a subject and full stop, about the agent."""
+        """Which key the server gets, or why it gets none. The words follow the agent's name: "sends the key ..."."""
         if self.key == "key":
             return f"sends the key of its setting `key` to {self.url}"
         if self.key:
@@ -122,7 +122,7 @@ class ModelServer:
 
     @property
     def key_advice(self) -> str:
-        """What to do if it refuses the key."""
+        """What to do if the server refuses the key."""
         if self.key:
             place = "the setting `key`" if self.key == "key" else self.key
             return f"It got the key of {place}: is that a valid one for this server?"

@@ -92,7 +92,7 @@ class Toolbox:
         try:
             arguments = part.args_as_dict(raise_if_invalid=True)
         except (ValueError, AssertionError) as error:
-            arguments, parse_error = {"arguments": str(part.args)[:2000]}, f"The arguments are no JSON object: {error}"
+            arguments, parse_error = {"arguments": str(part.args)[:2000]}, f"Arguments must be a JSON object: {error}"
         else:
             parse_error = ""
         self._tell(self._build_announcement(id, name, arguments))

@@ -38,7 +38,7 @@ class Workspace:
         try:
             real = Path(os.path.realpath(self.root / written))
         except (OSError, ValueError) as error:
-            raise ToolRefused(f"{written!r} is no path: {error}") from None
+            raise ToolRefused(f"{written!r} is not a valid path: {error}") from None
         if not real.is_relative_to(self.root):
             raise ToolRefused(f"{written!r} is outside the workspace {self.root}: only what is inside can be used")
         return real

@@ -112,7 +112,7 @@ class EmailChannel:
             raise Rejected(f"a mail that was sent cannot be changed: there is no {op.kind}")
         recipient_address = threads.parse_address(op.address)
         if recipient_address is None:
-            raise Rejected(f"{op.address!r} is no mail address")
+            raise Rejected(f"{op.address!r} is not a mail address")
         settings = self.settings
         answers = read_answered(op.answers) or await self._find_answered_mail(op.address, recipient_address)
         mail = await asyncio.to_thread(compose, op, settings, answers)
@@ -141,9 +141,9 @@ class EmailChannel:
         return Receipt(id) if mailbox else None
 
     async def _find_answered_mail(self, address: str, recipient_address: threads.MailPlace) -> AnsweredMail | None:
-        """Find the newest mail of a thread: a post answers it if the gateway names no other mail.
+        """Find the newest mail of a thread, which a post answers if the gateway names no other mail.
 
-        `address`: the thread's address; `recipient_address`: the same, parsed. Returns None if no mail is found.
+        `address`: the thread's address; `recipient_address`: the same, parsed. Returns None if the thread has no mail.
         """
         if recipient_address.thread is None:
             return None

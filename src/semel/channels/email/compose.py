@@ -71,7 +71,7 @@ def compose(op: Op, settings: EmailSettings, answers: AnsweredMail | None) -> by
     """
     recipient_address = threads.parse_address(op.address)
     if recipient_address is None:
-        raise Rejected(f"{op.address!r} is no mail address")
+        raise Rejected(f"{op.address!r} is not a mail address")
     mail = _build_body(op)
     repeat = REPEAT_PREFIX if op.marked else ""
     subject = f"Re: {base_subject(answers.subject)}" if answers and answers.subject.strip() else settings.subject

@@ -1,8 +1,8 @@
 """Convert a mail's HTML to plain text: the visible text in order, with link addresses; hidden elements are dropped.
 
-It takes time linear in the length of any input. HTML5 parsers repair malformed input, and a hostile mail can make the
-repair take minutes. The tokenizer here repairs nothing; it can afford that because its output is shown as plain text
-and never becomes HTML again.
+The time of a conversion is linear in the length of the input, whatever the input is. HTML5 parsers repair malformed
+input, and a hostile mail can make the repair take minutes. The tokenizer here repairs nothing. That is safe, because
+its output is shown as plain text and never becomes HTML again.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def convert_html(html: str) -> str:
 class _HtmlReader:
     def __init__(self) -> None:
         self._lines: list[list[str]] = [[]]
-        self._open: list[tuple[str, bool]] = []  # tag, hidden
-        self._count: Counter[str] = Counter()  # of open tags
+        self._open: list[tuple[str, bool]] = []  # (name of the tag, whether it hides its content)
+        self._count: Counter[str] = Counter()  # open tags by name
         self._hidden = 0
         self._quotes = 0
         self._pre = 0

@@ -73,7 +73,7 @@ def parse_mail(raw: bytes, settings: EmailSettings, *, at: float = 0.0, size: in
     received the mail, in seconds since the epoch; 0.0 if unknown.
     """
     if len(_BOUNDARY.findall(raw)) > MAX_BOUNDARIES:  # parsing time is nesting depth times length
-        return ParsedMail("unreadable", _hash_mail(raw), at, reason="it has too many parts inside one another", raw=raw)
+        return ParsedMail("unreadable", _hash_mail(raw), at, reason="its parts are nested too deeply", raw=raw)
     try:
         mail: Mail = email.message_from_bytes(raw)
         return _parse_mail(mail, raw, settings, at, size if size is not None else len(raw))
@@ -183,7 +183,7 @@ def _message_text(
     if len(words) > MAX_TEXT_CHARS:
         words = f"{words[:MAX_TEXT_CHARS]}\n\n[The text goes on; the whole of it is in whole-text.txt]"
     if cut or content.is_cut:
-        omitted = f"{omitted}\n[There is more in this mail than is told here: it is too large]".strip()
+        omitted = f"{omitted}\n[This mail is too large: only a part of it is shown here]".strip()
     if not words and not is_reply:
         return subject
     opening = f"Subject: {subject}" if subject and not is_reply else ""
@@ -247,7 +247,7 @@ def format_size(size: int) -> str:
 
 
 def _limit_references(references: list[str]) -> list[str]:
-    """At most MAX_REFERENCES of the references: the first, which names the thread, and the newest ones."""
+    """Return at most MAX_REFERENCES of the references: the first, which names the thread, and the newest ones."""
     if len(references) <= MAX_REFERENCES:
         return references
     return [references[0], *references[-(MAX_REFERENCES - 1) :]]

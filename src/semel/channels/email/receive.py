@@ -111,7 +111,7 @@ class MailboxReceiver:
             cursor = MailboxCursor(selected.uidvalidity, selected.next_uid - 1, time.time())
             await self._inbox.put([], cursor.dump())
         elif cursor.uidvalidity != selected.uidvalidity:
-            _log.warning("the mailbox %s was numbered anew: it is read again", self._settings.mailbox)
+            _log.warning("the server renumbered the mailbox %s: it is read again", self._settings.mailbox)
             cursor = MailboxCursor(selected.uidvalidity, 0, cursor.since, selected.next_uid)
         return cursor
 
@@ -143,21 +143,20 @@ class MailboxReceiver:
         if (
             self._failed_fetches[item.uid] >= MAX_FETCH_ATTEMPTS
         ):  # each time, the answer exceeded the limits, which ended the connection
-            _log.warning("the mail with UID %d is left behind: the server's answers to it have no end", item.uid)
-            return ParsedMail(
-                "unreadable", f"uid:{validity}:{item.uid}", item.at, reason="the server's answers have no end"
-            )
+            _log.warning("the mail with UID %d is skipped: the server's answers with it exceed the limits", item.uid)
+            reason = "the server's answers with it exceed the limits"
+            return ParsedMail("unreadable", f"uid:{validity}:{item.uid}", item.at, reason=reason)
         letter = await self._fetch_beginning(item, min(item.size, FIRST_FETCH_BYTES))
         if isinstance(letter, ParsedMail) and item.size > FIRST_FETCH_BYTES and await self._may_speak(letter):
             max_bytes = item.size if item.size <= self._settings.mail_limit else OVERSIZED_MAIL_BYTES
             letter = await self._fetch_beginning(item, max_bytes)
         if isinstance(letter, ParsedMail) and letter.kind == "unreadable" and item.size > FIRST_FETCH_BYTES:
-            return replace(letter, reason=f"{letter.reason}; kept is its beginning, all of it lies in the mailbox")
+            return replace(letter, reason=f"{letter.reason}; only its beginning is kept here, all of it in the mailbox")
         if not isinstance(letter, str):
             return letter
         self._failed_fetches[item.uid] += 1
         if self._failed_fetches[item.uid] < MAX_FETCH_ATTEMPTS:
-            raise Offline(f"{self._settings.imap} does not give out the mail with UID {item.uid}: {letter}")
+            raise Offline(f"{self._settings.imap} does not send the mail with UID {item.uid}: {letter}")
         return ParsedMail(
             "unreadable", f"uid:{validity}:{item.uid}", item.at, reason=f"the server refuses it: {letter}"
         )

@@ -120,10 +120,10 @@ def _classify_refusal(
 ) -> NotSent | Rejected | Unknown:
     reason = _describe_error(answer, settings)
     if answer.code in LOGIN_REPLY_CODES or 400 <= answer.code < 500:
-        return NotSent(f"the mail server says not now: {reason}")
+        return NotSent(f"the mail server does not take it now: {reason}")
     if 500 <= answer.code < 600:
         return Rejected(f"the mail server refuses it: {reason}")
-    return Unknown(f"the mail server answers what nobody can tell the meaning of: {reason}")
+    return Unknown(f"the mail server's answer has no defined meaning: {reason}")
 
 
 def _describe_answer(answer: aiosmtplib.SMTPResponseException) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
+
+from semel.channels.problems import explain, raise_problems
 
 Tls = Literal["tls", "starttls", "none"]
 
@@ -64,7 +67,7 @@ class EmailSettings:
     sent: str | None = None
     """The mailbox of sent mail. Default: the one that the server marks as such."""
     subject: str = "A message from Semel"
-    """The subject of a mail that answers none."""
+    """The subject of a mail that is not an answer."""
     quotes: Literal["trim", "keep"] = "trim"
     """Whether quoted earlier mail is removed from the text (trim) or kept (keep)."""
     authserv: list[str] | str = ""
@@ -88,50 +91,51 @@ class EmailSettings:
     """The most bytes of a mail that is read."""
 
     def __post_init__(self) -> None:
-        for name in ("address", "imap", "smtp", "password", "display_name", "mailbox", "subject"):
-            _check_text_value(name, getattr(self, name))
-        for name in ("user", "sent", "ca_file"):
-            if getattr(self, name) is not None:
-                _check_text_value(name, getattr(self, name))
-        for address in (self.address, *self.aliases):
-            if not _ADDRESS.fullmatch(address):
-                raise ValueError(f"{address!r} is no mail address; write one like semel@example.org")
-        if len(self.address) > 90:
-            raise ValueError("address should have at most 90 characters")
-        self._check_host("imap")
-        self._check_host("smtp")
-        self._check_numbers()
-        self._check_trust()
-        if self.smtp_login and not self.password:
-            raise ValueError('password is missing; write password = "env:NAME" or "file:PATH"')
-        if self.ca_file is not None and not Path(self.ca_file).is_file():
-            raise ValueError(f"ca_file {self.ca_file} is no file")
+        raise_problems(self._find_problems())
 
-    def _check_host(self, service: str) -> None:
-        host, port = getattr(self, service), getattr(self, f"{service}_port")
-        if not _HOST.fullmatch(host):
-            raise ValueError(f"{service} should be a host's name, without a port; there is {service}_port")
+    def _find_problems(self) -> Iterator[str]:
+        for name in ("password", "display_name", "mailbox", "subject"):
+            yield from explain(_check_text_value, name, getattr(self, name))
+        for name in ("user", "sent"):
+            if getattr(self, name) is not None:
+                yield from explain(_check_text_value, name, getattr(self, name))
+        for name, address in [("address", self.address), *(("aliases", alias) for alias in self.aliases)]:
+            yield from explain(_check_address, name, address)
+        if len(self.address) > 90:
+            yield "address should have at most 90 characters"
+        yield from self._find_host_problems("imap")
+        yield from self._find_host_problems("smtp")
+        yield from self._find_number_problems()
+        yield from self._find_trust_problems()
+        if self.smtp_login and not self.password:
+            yield 'password is missing; write password = "env:NAME" or "file:PATH"'
+        if self.ca_file is not None and not Path(self.ca_file).is_file():
+            yield f"ca_file {self.ca_file!r} is not a file"
+
+    def _find_host_problems(self, service: str) -> Iterator[str]:
+        port = getattr(self, f"{service}_port")
+        yield from explain(_check_host, service, getattr(self, service))
         if port is not None and not 0 < port < 65536:
-            raise ValueError(f"{service}_port should be a number from 1 to 65535")
+            yield f"{service}_port should be a number from 1 to 65535"
         if getattr(self, f"{service}_tls") == "none" and not self.allow_plaintext:
-            raise ValueError(
+            yield (
                 f'{service}_tls = "none" would send the password and every mail readable over the network; '
                 "set allow_plaintext = true if that is meant"
             )
 
-    def _check_numbers(self) -> None:
+    def _find_number_problems(self) -> Iterator[str]:
         for name, (minimum, maximum) in _TIMES.items():
             if not minimum <= getattr(self, name) <= maximum:
-                raise ValueError(f"{name} should be {minimum:g} to {maximum:g} seconds")
+                yield f"{name} should be {minimum:g} to {maximum:g} seconds"
         for name in ("file_limit", "mail_limit"):
             if not 0 < getattr(self, name) <= _MAX_SIZE_BYTES:
-                raise ValueError(f"{name} should be a number of bytes, at most {_MAX_SIZE_BYTES}")
+                yield f"{name} should be a number of bytes, at most {_MAX_SIZE_BYTES}"
 
-    def _check_trust(self) -> None:
+    def _find_trust_problems(self) -> Iterator[str]:
         if not self.verified_by:
-            raise ValueError("verified_by is empty, so that nobody could ever write; name at least one method")
+            yield "verified_by is empty, so that nobody could ever write; name at least one method"
         if not self.authservs and not self.trust_from:
-            raise ValueError(
+            yield (
                 "authserv is missing: the name at the beginning of the Authentication-Results line that your "
                 "mail server adds (`semel docs email` says how to find it). Without it anybody could write in any name"
             )
@@ -161,3 +165,15 @@ def _check_text_value(name: str, value: str) -> None:
         raise ValueError(f"{name} holds a control character")
     if not value.strip() and name not in ("password", "display_name"):
         raise ValueError(f"{name} is empty")
+
+
+def _check_address(name: str, address: str) -> None:
+    _check_text_value(name, address)
+    if not _ADDRESS.fullmatch(address):
+        raise ValueError(f"{address!r} is not a mail address; write one like semel@example.org")
+
+
+def _check_host(service: str, host: str) -> None:
+    _check_text_value(service, host)
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"{service} should be a host's name, without a port; there is {service}_port")

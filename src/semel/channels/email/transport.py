@@ -167,7 +167,7 @@ class ImapConnection:
                 open_socket.close()
 
     def _find_unused_login(self) -> MailBox | None:
-        """Return the mailbox of a login that ended when its caller had been cancelled, and did not get it."""
+        """Return the mailbox of a login whose caller was cancelled before the login ended, to be closed; else None."""
         if self._work is None or self._work.cancelled() or self._work.exception() is not None:
             return None
         result = self._work.result()

@@ -123,8 +123,9 @@ class MatrixAccount:
             raise Denied(f"the token belongs to {me.id}, and user is {self.settings.user}")
         if self.settings.device and me.device != self.settings.device:
             raise Denied(
-                f"the token belongs to the device {me.device}, and device is {self.settings.device}: a new device does "
-                "not fold what another one sent. Once nothing waits in the outbox, set device to the new one"
+                f"the token belongs to the device {me.device}, and device is {self.settings.device}: the homeserver "
+                "recognises a repeated message only from the same device. Once nothing waits in the outbox, set device "
+                "to that of the token"
             )
         return me
 
@@ -133,7 +134,7 @@ class MatrixAccount:
         if 200 <= reply.status < 300:
             if isinstance(reply.data.get("user_id"), str):
                 return
-            raise Denied(f"{self.settings.homeserver} is no Matrix homeserver: it does not answer as one")
+            raise Denied(f"{self.settings.homeserver} does not answer as a Matrix homeserver; check homeserver")
         refusal = reply.refusal()
         if reply.status == 429 or refusal.code in ("M_LIMIT_EXCEEDED", "M_RESOURCE_LIMIT_EXCEEDED"):
             raise Offline(str(refusal), refusal.retry_after or MANUAL_RETRY_DELAY_S)
@@ -151,7 +152,7 @@ def _parse_identity(data: Json) -> MatrixIdentity:
 
 
 class MatrixReader:
-    """Reads for one run of the channel. `me` is our identity, set by `begin`."""
+    """The authenticated GET requests of one run of the channel. `me` is our identity, set by `begin`."""
 
     def __init__(self, link: MatrixReadConnection, account: MatrixAccount) -> None:
         self.link = link
@@ -196,7 +197,7 @@ class MatrixReader:
 
 
 class MatrixWriter:
-    """Makes the requests that `send`, `find` and `typing` need, independent of `run`."""
+    """The authenticated requests of `send`, `find` and `typing`, which do not need a running `run`."""
 
     def __init__(self, account: MatrixAccount) -> None:
         self.account = account

@@ -56,7 +56,7 @@ class MatrixFetcher:
         """
         address = _MXC.fullmatch(media.mxc)
         if media.encrypted or address is None:
-            reason = "it is encrypted" if media.encrypted else "its address is no mxc:// address"
+            reason = "it is encrypted" if media.encrypted else "its address does not begin with mxc://"
             return Missing(media.name, reason, media.mime)
         if not sender_known:
             return Missing(media.name, "its sender is not known here", media.mime)

@@ -69,7 +69,7 @@ class MatrixDraft:
 def parse_event(event: Any, room: Room, me: MatrixIdentity) -> MatrixDraft | None:
     """Parse one event; None if it is ignored."""
     if not _is_event(event):
-        return MatrixDraft(make_unreadable(event, room, "it is no event: id, type, sender or content is missing"))
+        return MatrixDraft(make_unreadable(event, room, "it is not an event: id, type, sender or content is missing"))
     if "state_key" in event:
         return None
     if event["sender"] == me.id:
@@ -171,7 +171,7 @@ def _parse_edit(event: Json, room: Room, me: MatrixIdentity, target: str) -> Mat
 def _parse_deletion(event: Json, room: Room) -> MatrixDraft | None:
     target = parse_redaction(event)
     if target is None:
-        return MatrixDraft(make_unreadable(event, room, "the deletion does not say of what"))
+        return MatrixDraft(make_unreadable(event, room, "the deletion names no message"))
     return MatrixDraft(
         replace(_make_incoming("delete", event, room, RoomPlace(room.id)), of=target), references=(target,)
     )
@@ -180,7 +180,7 @@ def _parse_deletion(event: Json, room: Room) -> MatrixDraft | None:
 def _parse_reaction(event: Json, room: Room) -> MatrixDraft | None:
     annotation = parse_annotation(event)
     if annotation is None:
-        return MatrixDraft(make_unreadable(event, room, "the reaction does not say to what, or which"))
+        return MatrixDraft(make_unreadable(event, room, "the reaction names no message or no emoji"))
     target, emoji = annotation
     return MatrixDraft(
         replace(_make_incoming("reaction", event, room, RoomPlace(room.id)), text=emoji, of=target),

@@ -143,7 +143,7 @@ class Sync:
         if reply.status >= 300:
             raise Offline(str(reply.refusal()))
         if not isinstance(reply.data.get("next_batch"), str):
-            raise Offline("the homeserver's answer to /sync is none")
+            raise Offline("the homeserver's answer to /sync has no next_batch")
         return reply.data
 
     # ------------------------------------------------------------ one answer
@@ -165,7 +165,7 @@ class Sync:
         await self._invitations.answer()
 
     async def _process_room(self, room: str, section: Json) -> list[Incoming]:
-        """Put the events of this room that the answer omits. Returns the events that are still to be put."""
+        """Put the events of this room that the answer omits into the inbox. Returns the others, still to be put."""
         timeline = object_at(section, "timeline")
         events = list_at(timeline, "events")
         if (state := self._resolver.rooms.get(room)) is not None:

@@ -104,7 +104,7 @@ class EventResolver:
             return incoming
         assert incoming.sender is not None
         if incoming.kind == "edit" and origin.sender != incoming.sender.id:
-            _log.info("an edit by %s of what %s wrote is none", incoming.sender.id, origin.sender)
+            _log.info("ignored an edit by %s of a message by %s", incoming.sender.id, origin.sender)
             return None
         if incoming.kind == "delete" and origin.reaction is not None:
             message, emoji = origin.reaction

@@ -106,10 +106,10 @@ class MatrixSender:
             return RoomPlace(await self._resolve_alias(address))
         if address.startswith("@"):
             if not USER.fullmatch(address):
-                raise Rejected(f"{address!r} is no Matrix user; one is like @ada:example.org")
+                raise Rejected(f"{address!r} is not a Matrix user, like @ada:example.org")
             return RoomPlace(await self.direct.open(address))
         if not address.startswith("!"):
-            raise Rejected(f"{address!r} is no room (!...), alias (#...) or user (@...)")
+            raise Rejected(f"{address!r} is not a room (!...), an alias (#...) or a user (@...)")
         return parse_address(address)
 
     async def _resolve_alias(self, alias: str) -> str:
@@ -238,7 +238,7 @@ def _make_relation(op: Op, place: RoomPlace) -> tuple[Json | None, str | None]:
 
 
 def no_room_state(room: str) -> Room | None:
-    """The `get_room` of a sender while `run` is not running: no room's state is known."""
+    """Return None: a sender's `get_room` for the time in which `run` does not run and no room's state is known."""
     return None
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-import httpx2
-
-from semel.channels.http import is_public
+from semel.channels.problems import explain, parse_url, raise_problems
+from semel.channels.public_address import is_public
 
 USER = re.compile(r"@[^:\s\x00-\x1f\x7f]{1,200}:[A-Za-z0-9.:\[\]-]{1,230}")
 """A user id: @localpart:server (historical ones have odd localparts)."""
@@ -49,24 +49,27 @@ class MatrixSettings:
     """Whether `homeserver` may be an http:// URL outside this machine and its network."""
 
     def __post_init__(self) -> None:
-        _check_homeserver(self.homeserver, self.allow_http)
+        raise_problems(self._find_problems())
+
+    def _find_problems(self) -> Iterator[str]:
+        yield from explain(_check_homeserver, self.homeserver, self.allow_http)
         if (self.password is None) == (self.token is None):
-            raise ValueError("give either token, or user and password")
+            yield "give either token, or user and password"
         if self.password is not None and not self.user:
-            raise ValueError("a password needs user, like @bot:example.org")
+            yield "a password needs user, like @bot:example.org"
         if self.user and not USER.fullmatch(self.user):
-            raise ValueError(f"user is {self.user!r}; a Matrix user is like @bot:example.org")
+            yield f"user is {self.user!r}; a Matrix user is like @bot:example.org"
         if "" in (self.password, self.token):
-            raise ValueError("the password or token is empty")
+            yield "the password or token is empty"
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and " " not in self.token):
-            raise ValueError("token holds characters that no access token has; copy it again")
+            yield "token holds characters that no access token has; copy it again"
         if self.device and not _DEVICE.fullmatch(self.device):
-            raise ValueError(f"device is {self.device!r}; it is 1 to 64 of A-Z a-z 0-9 . _ ~ -")
+            yield f"device is {self.device!r}; it is 1 to 64 of A-Z a-z 0-9 . _ ~ -"
         if not 1 <= self.file_limit <= 10**9:
-            raise ValueError("file_limit should be 1 to 1000000000 bytes")
+            yield "file_limit should be 1 to 1000000000 bytes"
         for name in ("key_life", "timeout", "pace"):
             if not 0 <= getattr(self, name) < 10**8 or (name == "timeout" and self.timeout == 0):
-                raise ValueError(f"{name} should be a number of seconds")
+                yield f"{name} should be a number of seconds"
 
     @property
     def base(self) -> str:
@@ -80,10 +83,7 @@ class MatrixSettings:
 
 
 def _check_homeserver(text: str, allow_http: bool) -> None:
-    try:
-        url = httpx2.URL(text)
-    except httpx2.InvalidURL as error:
-        raise ValueError(f"homeserver is not a URL: {error}") from None
+    url = parse_url("homeserver", text)
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError("homeserver should begin with https:// and name a host, like https://matrix.example.org")
     if url.username or url.password or url.query or url.fragment:

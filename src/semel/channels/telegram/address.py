@@ -39,7 +39,7 @@ def parse_address(address: str) -> ChatPlace:
     """Parse an address. Raises ValueError."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        raise ValueError(f"{address!r} is no place on Telegram; write a chat's id, or CHAT:topic-ID")
+        raise ValueError(f"{address!r} is not a Telegram address; write a chat's id, or CHAT:topic-ID")
     topic = int(match[2]) if match[2] else None
     return ChatPlace(int(match[1]), None if topic == GENERAL_TOPIC else topic)
 
@@ -53,7 +53,7 @@ def message(id: str) -> tuple[int, int]:
     """Parse a message id. Returns (chat, message). Raises ValueError."""
     match = _MESSAGE.fullmatch(id)
     if match is None:
-        raise ValueError(f"{id!r} is no message on Telegram; they are named CHAT/MESSAGE")
+        raise ValueError(f"{id!r} is not the id of a Telegram message, which looks like CHAT/MESSAGE")
     return int(match[1]), int(match[2])
 
 

@@ -91,14 +91,13 @@ class TelegramChannel:
             if op.key in self._plain_keys:
                 raise Rejected(f"Telegram: {refusal}") from None
             self._plain_keys[op.key] = None
-            raise NotSent(
-                f"Telegram refuses it as it is ({refusal}); it goes without formatting, or as a document", 0
-            ) from None
+            remedy = "the next attempt goes without formatting, or as a document"
+            raise NotSent(f"Telegram refuses it as it is ({refusal}); {remedy}", 0) from None
         except GroupMigrated as move:
             if self._moved.get(chat := parse_address(op.address).chat) == move.chat:
-                raise Rejected(f"Telegram: {move}, and says so there, too") from None
+                raise Rejected(f"Telegram says that {move}, and says the same of that group") from None
             self._moved[chat] = move.chat
-            raise NotSent(f"{move}; it goes there", 0) from None
+            raise NotSent(f"{move}; the next attempt goes there", 0) from None
 
     async def _attempt(self, op: Op, call: BotApiCall) -> Receipt:
         try:

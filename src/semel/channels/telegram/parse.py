@@ -99,9 +99,7 @@ def _make_unreadable(update: Json, reason: str) -> TelegramDraft:
 
 def make_unparsable_draft(id: int, raw: bytes) -> TelegramDraft:
     """Make an "unreadable" event with the raw bytes of an update that is not valid JSON. `id`: the update's id."""
-    return TelegramDraft(
-        Incoming("unreadable", f"update/{id}", raw=raw, why="Telegram's answer is no JSON that can be read")
-    )
+    return TelegramDraft(Incoming("unreadable", f"update/{id}", raw=raw, why="Telegram's answer is not readable JSON"))
 
 
 # ---------------------------------------------------------------- messages

@@ -73,7 +73,7 @@ def _raise_unclear(reply: TelegramReply) -> None:
         raise NotSent(f"HTTP {reply.status}, and the answer broke off")
     if not reply.is_bot_api and 300 <= reply.status < 500 and reply.status != 408:
         raise Rejected(f"HTTP {reply.status}, not from Telegram: check the setting `api`")
-    raise Unknown(f"HTTP {reply.status}" if reply.is_bot_api else f"HTTP {reply.status}, and no answer of Telegram's")
+    raise Unknown(f"HTTP {reply.status}" if reply.is_bot_api else f"HTTP {reply.status}, and not an answer of Telegram")
 
 
 def _sent_receipt(op: Op, reply: TelegramReply) -> Receipt:

@@ -47,8 +47,8 @@ _WEBHOOK = (
     "or make a bot of your own"
 )
 _ANOTHER = (
-    "this token is of another bot, {}, than the one that was here before, whose messages have the same numbers: put it "
-    "into a section of its own, [channels.{}-2], or put the first bot's token back"
+    "this token belongs to another bot, {}, than before. The messages of the two bots have the same numbers, so give "
+    "this bot a section of its own, [channels.{}-2], or put the first bot's token back"
 )
 
 _log = logging.getLogger("semel.telegram")
@@ -78,7 +78,11 @@ class Topics:
 
 
 class TelegramReceiver:
-    """The receiving half of one bot. `moved` and `topics` are shared with the sending half."""
+    """The receiving half of one bot.
+
+    `moved`: the first ids of groups, mapped to their current ids. `topics`: the topics of messages. The sending half
+    uses the same two objects.
+    """
 
     def __init__(
         self,
@@ -243,7 +247,7 @@ class TelegramReceiver:
         if "webhook" in reply.error_text.lower():
             return Denied(_WEBHOOK)
         previous, self._last_conflict = self._last_conflict, self._clock()
-        if previous is None or self._last_conflict - previous > CONFLICT_WINDOW_S:  # perhaps one manual call
+        if previous is None or self._last_conflict - previous > CONFLICT_WINDOW_S:  # perhaps one call by hand
             return Offline(_CONFLICT)
         return Denied(_CONFLICT)
 

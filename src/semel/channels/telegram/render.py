@@ -92,7 +92,10 @@ class _Blocks:
                 self._write_block(node, lambda: self._runs.write(node.content))
 
     def _write_block(self, node: Node, write: Callable[[], None], block: bool = False) -> None:
-        """Write one block. `block`: it begins on a line of its own and is not indented, like code and tables."""
+        """Write one block, by calling `write` at its place.
+
+        `block`: the block begins on a line of its own and is not indented, as code and tables are.
+        """
         start, end = node.map or (self._next_line, self._next_line)
         if self._runs:
             self._runs.write_separator("\n" if start <= self._next_line else "\n\n")

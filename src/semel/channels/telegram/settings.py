@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import httpx2
+from semel.channels.problems import explain, parse_url, raise_problems
 
 DEFAULT_API = "https://api.telegram.org"
 MAX_POLL_S = 50.0
@@ -33,27 +34,31 @@ class TelegramSettings:
     """Whether files that people send are downloaded."""
 
     def __post_init__(self) -> None:
-        if not _TOKEN.fullmatch(self.token):
-            raise ValueError("token should be what BotFather gave, like 123456:AA...; ask it with /token")
         object.__setattr__(self, "api", self.api.rstrip("/"))
-        try:
-            url = httpx2.URL(self.api)
-        except httpx2.InvalidURL as error:
-            raise ValueError(f"api is not a URL: {error}") from None
-        if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
-            raise ValueError(f"api should begin with https:// or http:// and name a host, like {DEFAULT_API}")
-        if url.username or url.password:
-            raise ValueError("api should hold no user name or password")
+        raise_problems(self._find_problems())
+
+    def _find_problems(self) -> Iterator[str]:
+        if not _TOKEN.fullmatch(self.token):
+            yield "token should be what BotFather gave, like 123456:AA...; ask it with /token"
+        yield from explain(_check_api, self.api)
         if not 0 <= self.poll <= MAX_POLL_S:
-            raise ValueError(
-                f"poll should be at most {MAX_POLL_S:g} seconds: Telegram holds no request open for longer"
-            )
+            yield (f"poll should be at most {MAX_POLL_S:g} seconds: Telegram holds no request open for longer")
         if not 0 < self.timeout < 10**6:
-            raise ValueError("timeout should be a number of seconds above 0")
+            yield "timeout should be a number of seconds above 0"
         if not 0 <= self.pace < 10**6:
-            raise ValueError("pace should be a number of seconds")
+            yield "pace should be a number of seconds"
 
     @property
     def account(self) -> str:
         """The bot's id, which is the beginning of the token, and the API host."""
+        import httpx2
+
         return f"bot {self.token.partition(':')[0]} at {httpx2.URL(self.api).host}"
+
+
+def _check_api(text: str) -> None:
+    url = parse_url("api", text)
+    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
+        raise ValueError(f"api should begin with https:// or http:// and name a host, like {DEFAULT_API}")
+    if url.username or url.password:
+        raise ValueError("api should hold no user name or password")

@@ -84,7 +84,7 @@ class UploadService:
         slot = find_child(answer, "slot", ns.UPLOAD)
         put_url, get_url = (child_attribute(slot, name, ns.UPLOAD, "url") for name in ("put", "get"))
         if not put_url or not get_url:
-            raise NotSent(f"{service} gave no place to put the file")
+            raise NotSent(f"{service} gave no address to upload the file to")
         headers = children(find_child(slot, "put", ns.UPLOAD), "header", ns.UPLOAD)
         values = {header.get("name", "").lower(): " ".join((header.text or "").split()) for header in headers}
         return put_url, {name: value for name, value in values.items() if name in ALLOWED_HEADERS}, get_url
@@ -102,7 +102,7 @@ def _max_bytes(query: Element | None) -> int | None:
 async def _transfer(url: str, content: bytes, headers: dict[str, str], session: XmppSession) -> None:
     """Upload a file by one PUT. Every failure is NotSent or Rejected, because the message itself was not sent yet."""
     if urlsplit(url).scheme not in ("http", "https"):
-        raise Rejected("the server wants the file in a way that is not HTTP")
+        raise Rejected("the server wants the file uploaded in another way than by HTTP")
     try:
         answer = await request(
             "PUT",
@@ -114,11 +114,11 @@ async def _transfer(url: str, content: bytes, headers: dict[str, str], session: 
             tls=session.trust,
         )
     except Unknown as lost:
-        raise NotSent(f"the file was not put: {lost}") from None
+        raise NotSent(f"the file was not uploaded: {lost}") from None
     if 200 <= answer.status < 300:
         return
     if answer.status in (408, 429) or answer.status >= 500:
-        raise NotSent(f"the file was not put: HTTP {answer.status}")
+        raise NotSent(f"the file was not uploaded: HTTP {answer.status}")
     raise Rejected(f"the server does not take the file: HTTP {answer.status}")
 
 
@@ -134,7 +134,7 @@ async def fetch(url: str, inbox: Inbox, session: XmppSession) -> Kept | Missing:
     if parts.scheme == "aesgcm":
         return Missing(name, "it is encrypted with OMEMO, which cannot be read here", mime)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return Missing(name, f"{parts.scheme or 'that'}: is not a way to fetch it", mime)
+        return Missing(name, "its address is neither http: nor https:", mime)
     limit = session.settings.file_limit
     try:
         answer = await request(

@@ -174,7 +174,10 @@ def bounce_key(note: ParsedStanza) -> str:
 
 
 def unarchived_key(note: ParsedStanza, other: str) -> str:
-    """Return the key of a message that is in no archive: address, author, and the author's id for it, else `other`."""
+    """Return the key of a message that is in no archive, made of its address, its author and an id.
+
+    The id is the one that the author gave the message; if there is none, it is `other`.
+    """
     author = note.sender.id if note.sender is not None else OURS
     return _bounded(f"{note.address}/{author}/{note.ids[0] if note.ids else other}")
 

@@ -90,7 +90,7 @@ class XmppSession:
                 raise stream.over.result()
             self.jid = stream.boundjid.bare
             if not stream.ready.done():
-                raise Offline(f"{self.settings.server or self.settings.domain} did not let us in in time")
+                raise Offline(f"{self.settings.server or self.settings.domain} did not complete the login in time")
         except BaseException:
             await self.close()
             raise

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from semel.channels.problems import explain, raise_problems
 from semel.channels.xmpp import address
 
 
@@ -37,7 +39,7 @@ class XmppSettings:
     archive: bool = True
     """Whether the server keeps an archive. Without one, less is promised ([XMPP](xmpp.md))."""
     allow_private: bool = False
-    """Whether files may be fetched from and put on this machine and its network."""
+    """Whether files may be downloaded from, and uploaded to, this machine and its network."""
     file_limit: int = 20_000_000
     """The most bytes of a file that people send."""
     max_len: int = 10_000
@@ -48,39 +50,45 @@ class XmppSettings:
     """The interval of checks that the server and rooms still answer."""
 
     def __post_init__(self) -> None:
-        if not self.jid:
-            raise ValueError('jid is needed: the account to speak as, like jid = "bot@example.org"')
+        raise_problems(self._find_problems())
         object.__setattr__(self, "jid", address.normalize_jid(address.bare_jid(self.jid), "jid"))
+        object.__setattr__(self, "rooms", [address.normalize_jid(room, "a room") for room in self.rooms])
+
+    def _find_problems(self) -> Iterator[str]:
+        if not self.jid:
+            yield 'jid is needed: the account to speak as, like jid = "bot@example.org"'
+        else:
+            yield from explain(address.normalize_jid, address.bare_jid(self.jid), "jid")
         if not self.password:
-            raise ValueError('password is needed: write password = "env:XMPP_PASSWORD" or "file:PATH"')
-        self._check_server()
-        self._check_rooms()
+            yield 'password is needed: write password = "env:XMPP_PASSWORD" or "file:PATH"'
+        yield from self._find_server_problems()
+        yield from self._find_room_problems()
         for name, least, most in (
             ("file_limit", 0, 10**10), ("max_len", 200, 60_000), ("timeout", 0.05, 600), ("keepalive", 0.05, 3600),
         ):  # fmt: skip
             if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} should be between {least:g} and {most:g}")
+                yield f"{name} should be between {least:g} and {most:g}"
 
-    def _check_server(self) -> None:
+    def _find_server_problems(self) -> Iterator[str]:
         if self.port is not None and not 0 < self.port < 65536:
-            raise ValueError("port should be between 1 and 65535")
+            yield "port should be between 1 and 65535"
         if self.port is not None and self.server is None:
-            raise ValueError("port says nothing without server: name the host it belongs to")
+            yield "port has no effect without server: name the host it belongs to"
         if self.tls == "none" and not _is_loopback(self.server):
-            raise ValueError(
+            yield (
                 'tls = "none" shows the password to everyone on the way: it is for a server on this machine, '
                 'with server = "127.0.0.1"'
             )
         if self.ca_file is not None and not Path(self.ca_file).is_file():
-            raise ValueError(f"ca_file: there is no file {self.ca_file}")
+            yield f"ca_file: there is no file {self.ca_file}"
 
-    def _check_rooms(self) -> None:
-        rooms = [address.normalize_jid(room, "a room") for room in self.rooms]
-        if len(set(rooms)) != len(rooms):
-            raise ValueError("rooms names a room twice")
-        object.__setattr__(self, "rooms", rooms)
+    def _find_room_problems(self) -> Iterator[str]:
+        problems = [problem for room in self.rooms for problem in explain(address.normalize_jid, room, "a room")]
+        yield from problems
+        if not problems and len({address.normalize_jid(room, "a room") for room in self.rooms}) != len(self.rooms):
+            yield "rooms names a room twice"
         if self.nick is not None and (not self.nick.strip() or len(self.nick) > 100 or not self.nick.isprintable()):
-            raise ValueError("nick should be 1 to 100 printable characters")
+            yield "nick should be 1 to 100 printable characters"
 
     @property
     def domain(self) -> str:

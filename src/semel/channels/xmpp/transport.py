@@ -150,10 +150,10 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
             self.lose(Offline("; ".join(dict.fromkeys(map(str, self._refused))) or "the server cannot be connected to"))
 
     def reconnect(self, wait: float = 0.0, reason: str = "") -> None:
-        self.lose(Offline(reason or "the server sends us elsewhere"))
+        self.lose(Offline(reason or "the server redirects us to another host"))
 
     def disconnect(self, wait: float = 0.0, reason: str | None = None, ignore_send_queue: bool = True) -> Any:
-        self.lose(Offline(reason or "the connection ended while it was made"))
+        self.lose(Offline(reason or "the connection ended before the login was complete"))
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done

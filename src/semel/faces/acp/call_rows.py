@@ -27,8 +27,8 @@ from semel.faces.acp.clients import Client
 from semel.text.json_types import Json, object_at, objects_in, text_at
 
 SNAPSHOT_INTERVAL_S = 0.5
-FREE_CHARS = 32 * 1024  # of a running call's output that are sent however short it is
-MAX_RAW_CHARS = 8 * 1024  # of a string in an ended call's `rawOutput`, because it repeats the output
+FREE_CHARS = 32 * 1024  # characters of a running call that are sent without regard to the size of its output
+MAX_RAW_CHARS = 8 * 1024  # kept of a string in an ended call's `rawOutput`, which repeats the output
 FINAL_LIMITS = Limits(head=16_384, tail=16_384, window=65_536)  # characters of an ended call's output
 RUNNING_HEAD, RUNNING_TAIL = 1_024, 3_072  # characters of a running call's output
 
@@ -72,9 +72,9 @@ class CallRow:
         self.is_announced = False
         self.changes: set[str] = set()  # fields that changed since the last update
         self.output = ToolOutput(FINAL_LIMITS)
-        self.output_ops: list[OutputOp] = []  # since the last update
-        self.has_new_output = False  # which the client does not have as content
-        self.is_shortened = False  # the client has less of it than it gets of an ended call's
+        self.output_ops: list[OutputOp] = []  # changes of the output since the last update
+        self.has_new_output = False  # there is output that the client does not have as content
+        self.is_shortened = False  # the client has less of the output than it gets when the call ends
         self.is_fenced = True  # shown as code: it does not come from the agent's own content
         self.details: Json = {}  # what the client has of the fields that are not folded, such as `locations`
         self.parts: list[Json] = []  # content besides the output: diffs, images, terminals
@@ -104,7 +104,7 @@ class CallRows:
         self._rows: dict[int, CallRow] = {}
         self._touched: dict[int, CallRow] = {}  # rows that changed since the last update, by the fold's item
         self._unsent: dict[int, CallRow] = {}  # rows with output that waits for its time
-        self.has_started = False  # one of those in the latest updates runs or ran
+        self.has_started = False  # a call of the latest updates runs or has run
 
     def __repr__(self) -> str:
         return f"<CallRows {len(self._rows)} calls, {len(self._unsent)} with unsent output>"
@@ -360,7 +360,7 @@ class CallRows:
         return [*([{"type": "content", "content": {"type": "text", "text": text}}] if text else []), *row.parts]
 
     def _is_affordable(self, row: CallRow) -> bool:
-        """Whether a running call's output may be sent again: all that is sent stays in proportion to its size."""
+        """Whether a running call's output may be sent again: what is sent in total must stay in proportion to it."""
         size = min(row.output.total, RUNNING_HEAD + RUNNING_TAIL)
         return row.sent_chars + size <= FREE_CHARS + row.output.total
 

@@ -39,11 +39,11 @@ class Relay:
     def __init__(self, command: Sequence[str], stream: EditorStream) -> None:
         """Start the agent. Raises OSError if it cannot be started."""
         self._stream = stream
-        self._lock = threading.Lock()  # of `_stream`
+        self._lock = threading.Lock()  # guards `_stream`
         self._queue: deque[bytes] = deque()  # lines for the editor from the thread that reads the editor
         self._main_wake, self._agent_wake = _Wake(), _Wake()
-        self._has_ended = False  # the agent has
-        self._is_over = False  # its process group has ended, too
+        self._has_ended = False  # the agent's process has ended
+        self._is_over = False  # the agent's process group has ended
         self._is_signalled = False
         self._next_signal, self._signal_at = signal.SIGTERM, inf
         self._popen = subprocess.Popen(

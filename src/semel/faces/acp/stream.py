@@ -57,7 +57,7 @@ class EditorStream:
         self._client = UNMEASURED
         self._folder = ConnectionFolder(limits=Limits())
         self._writers: dict[str, UpdateWriter] = {}
-        self._terminals: set[str] = set()  # those that the client made
+        self._terminals: set[str] = set()  # ids of the terminals that the client made
         self._held: dict[str, HeldLines] = {}  # by session: what waits for the client's next prompt
         self._resumed: set[str] = set()  # sessions whose history the client has already
         self._late_replays: dict[str, float] = {}  # replays that go on after their answer -> when the last update came
@@ -115,7 +115,7 @@ class EditorStream:
         return list(self._held.pop(session, HeldLines()).lines)
 
     def _open_session(self, session: str, is_resumed: bool) -> None:
-        """Forget a session that the client opens again: it has nothing of it yet on this connection.
+        """Forget a session that the client opens again: the client has nothing of the session on this connection yet.
 
         `is_resumed`: the client has the session's history already.
         """
@@ -181,9 +181,9 @@ class EditorStream:
         return [*lines, line]
 
     def _hold_lines(self, session: str, lines: list[bytes]) -> list[bytes]:
-        """Return the lines to write now. Outside of a turn, lines for a client that would drop them then are kept.
+        """Return the lines to write now. Some clients drop lines that come outside of a turn.
 
-        They follow after the client's next prompt.
+        For such a client, the lines are kept outside of a turn, and follow after its next prompt.
         """
         if self._client.outside != "held" or not lines or self._folder.is_prompting(session):
             return lines

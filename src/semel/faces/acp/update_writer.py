@@ -24,7 +24,7 @@ USER, AGENT, THOUGHT = "user_message_chunk", "agent_message_chunk", "agent_thoug
 CHUNKS = (AGENT, THOUGHT, USER)
 BEGAN_AGAIN = "The agent began its answer again."
 NOTICE_TITLE_CHARS = 120
-MAX_WAITING = 8  # messages withheld whole: no agent was seen that tries more often
+MAX_WAITING = 8  # messages that are withheld as a whole; no agent was seen to make more attempts
 
 encode_text = json.encoder.encode_basestring
 
@@ -62,7 +62,7 @@ class TextRow:
         return f"<TextRow {self.message_id} {self.size} chars, {len(self.withheld)} chunks withheld>"
 
     def withhold_if_repeat(self, text: str, rival: TextRow, size: int) -> bool:
-        """Begin to withhold this row if `text` may repeat the first `size` characters of `rival`. Return whether."""
+        """Begin to withhold this row if `text` may repeat the first `size` characters of `rival`; return whether so."""
         cursor = TextCursor(rival.pieces, size)
         if size and cursor.feed(text):
             self.cursor = cursor
@@ -337,7 +337,7 @@ class UpdateWriter:
             return b"%s%s}}}}\n" % (row.head, dump_json(text))
 
     def _address_chunk(self, row: TextRow, source: Source) -> bytes:
-        """Return the line of an attachment's chunk, under the row's message id."""
+        """Return the line for an attachment: the agent's chunk, with the row's message id in place of its own."""
         if source.update.get("messageId") == row.message_id:
             return source.line
         return self.format_line({**source.update, "messageId": row.message_id})

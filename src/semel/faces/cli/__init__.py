@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import os
 import re
 import sys
@@ -27,28 +28,55 @@ assert UsageError.__name__ == "UsageError"
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _NO_COMMAND = re.compile(r"No such command '(.*?)'.*")
+_TEXTS = ("text", "title")  # arguments that may have several words
 
 
-def load_commands() -> typer.Typer:
-    """Return the app with all commands, in the order in which the help lists them."""
-    # Importing a module registers its commands, and the import order is the order in the help.
-    from semel.faces.cli import up, init, talk, transcript, archive, session  # noqa: F401, I001
-    from semel.faces.cli import why, status, doctor, logs, agents, outbox, channels, channel, people, schedules  # noqa: F401
-    from semel.faces.cli import acp, exec, jobs, limits, retention, files, docs, backup, service  # noqa: F401
+_MODULES = (
+    "up", "init", "talk", "transcript", "archive", "session", "why", "status", "doctor", "logs", "agents", "outbox",
+    "channels", "channel", "people", "schedules", "acp", "exec", "jobs", "limits", "retention", "files", "docs",
+    "backup", "service",
+)  # fmt: skip
+"""The modules whose import registers commands, in the order in which the help lists these."""
 
+
+def load_commands(wanted: str | None = None) -> typer.Typer:
+    """Return the app with all commands, in the order in which the help lists them.
+
+    `wanted`: a command. Only as many modules are imported as it takes to find it, so that it starts sooner.
+    """
+    for module in sorted(_MODULES, key=lambda name: name != wanted):  # first the one with the name of the command
+        importlib.import_module(f"semel.faces.cli.{module}")
+        if wanted is not None and wanted in _list_names(app):
+            break
     return app
 
 
+def _list_names(commands: typer.Typer) -> set[str]:
+    named = [group.name for group in commands.registered_groups] + [one.name for one in commands.registered_commands]
+    functions = [one.callback.__name__ for one in commands.registered_commands if one.callback and not one.name]
+    return {name for name in named if isinstance(name, str)} | set(map(typer.main.get_command_name, functions))
+
+
 @cache
-def build_command() -> Any:
-    """Return the command line as a click command. It takes 25 ms to build, and can be run any number of times."""
-    command = typer.main.get_command(load_commands())
+def build_command(wanted: str | None = None) -> Any:
+    """Return the command line as a click command, which can be run any number of times. All of it takes 25 ms to build.
+
+    `wanted`: as in `load_commands`.
+    """
+    command = typer.main.get_command(load_commands(wanted))
     _hide_flag_types(command, command.context_settings["help_option_names"])
     return command
 
 
+def _find_wanted(words: list[str]) -> str | None:
+    """Return the command that these words of the command line call; None if all commands are to be built."""
+    if not words or words[0].startswith("-") or words[0] == "help":
+        return None
+    return None if build_command.cache_info().currsize else words[0]  # a program that runs many builds them once
+
+
 def _hide_flag_types(command: Any, help_options: list[str]) -> None:
-    """Make the help show `--json` where typer would show `--json <bool>`: an empty metavar takes the type's place."""
+    """Give each flag an empty metavar, so that the help shows `--json` and not `--json <bool>`."""
     help_option = command.get_help_option(command.context_class(command, help_option_names=help_options))
     for param in (*command.params, help_option):
         if getattr(param, "is_flag", False):
@@ -90,12 +118,10 @@ def _discard_output() -> None:
 
 def _run_command() -> int:
     """Run the command of the command line. Return its exit code; explain errors on stderr."""
-    from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
-    from semel.faces.config import ConfigError
-    from semel.ledger.storage.errors import LedgerError
-
     try:
-        code = build_command()(prog_name="semel", standalone_mode=False)
+        words = sys.argv[1:]
+        command = typer.main.get_command(app) if words == ["--version"] else build_command(_find_wanted(words))
+        code = command(prog_name="semel", standalone_mode=False)
         return code if isinstance(code, int) else 0  # the code of a typer.Exit
     except UsageError as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # a group without a command shows its help
@@ -106,18 +132,32 @@ def _run_command() -> int:
     except typer.Abort:  # Ctrl-C at a confirmation prompt
         print_error("aborted")
         return 1
-    except ConfigError as error:
+    except Exception as error:
+        code = _explain_failure(error)
+        if code is None:
+            raise
+        return code
+
+
+def _explain_failure(error: Exception) -> int | None:
+    """Print an error that the user can fix, and return the exit code. Return None for any other error."""
+    from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused  # only now: `semel up` needs no client
+    from semel.faces.config import ConfigError
+    from semel.ledger.storage.errors import LedgerError
+
+    if isinstance(error, ConfigError):
         print_error(*error.problems)
         return 2
-    except RequestRefused as error:
+    if isinstance(error, RequestRefused):
         print_error(str(error))
         return 2 if error.status == 400 else 1
-    except (NoGateway, LedgerError) as error:
+    if isinstance(error, NoGateway | LedgerError):
         print_error(str(error))
         return 1
-    except OutcomeUnknown as error:
+    if isinstance(error, OutcomeUnknown):
         print_error(str(error), f"To be sure, say it again with --id {error.id}: it is accepted at most once.")
         return 1
+    return None
 
 
 def explain_usage_error(error: Any) -> str:
@@ -135,7 +175,7 @@ def _find_command_with(option: str, group: Any) -> str | None:
 
 
 def _describe_mistake(error: Any, command: Any, path: str) -> str:
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".").replace(": Value error, ", ": ")
     if match := _NO_COMMAND.fullmatch(message):
         names = [name for name, item in getattr(command, "commands", {}).items() if not item.hidden]
         return f"there is no command {match[1]!r}{suggest_nearest(match[1], names)}"
@@ -145,5 +185,7 @@ def _describe_mistake(error: Any, command: Any, path: str) -> str:
         if taker := _find_command_with(error.option_name, command):
             return f"the option {error.option_name} belongs after a command, as in: {path} {taker} {error.option_name}"
         return f"there is no option {error.option_name}{suggest_nearest(error.option_name, options)}"
+    if "unexpected extra argument" in message and any(item.name in _TEXTS for item in command.params):
+        return f"{message[:1].lower()}{message[1:]}: put a text of several words in quotes"
     message = message.removeprefix("Invalid value: ")  # a command's own check names the option itself
     return f"{message[:1].lower()}{message[1:]}; see {path} --help"

@@ -28,12 +28,12 @@ def acp(
     """Run an agent for an editor that speaks ACP over stdin and stdout.
 
     The editor sees the agent's messages, thoughts and tool calls once, and a tool's output while it runs; everything
-    else passes as it came. No gateway is needed, and nothing is recorded. In a terminal, where nobody speaks ACP, the
-    agent's command runs by itself: an editor logs agents in there. The exit code is the agent's: 128 + n after signal
+    else passes as it came. No gateway is needed, and nothing is recorded. On a terminal, the agent's
+    command is run directly, because editors log agents in that way. The exit code is the agent's: 128 + n after signal
     n, 126 or 127 if it cannot be started.
     """
     if not alone:
-        raise typer.BadParameter("so far an editor can only have an agent without a gateway: add --alone")
+        raise typer.BadParameter("so far, an editor's agent can only run without a gateway: add --alone")
     if not command:
         raise typer.BadParameter("name the agent's command: semel acp --alone -- CMD...")
     raise typer.Exit(_run(command))

@@ -302,7 +302,7 @@ def install_agent(known: KnownAgent, wanted: bool) -> None:
         raise typer.Exit(1)
     print_remark(f"running {shlex.join(command)}")
     if subprocess.run(command, check=False).returncode:
-        print_error(f"{command[0]} could not install {name}; its own words stand above", *_explain_npm(command[0]))
+        print_error(f"{command[0]} could not install {name}; its error is shown above", *_explain_npm(command[0]))
         raise typer.Exit(1)
     if shutil.which(program) is None:
         print_error(
@@ -312,7 +312,7 @@ def install_agent(known: KnownAgent, wanted: bool) -> None:
 
 
 def find_node_problem(known: KnownAgent) -> str:
-    """Return why the Node.js here is too old for an agent, and what to do; "" if it is not, or if it cannot be asked.
+    """Return why the Node.js here is too old for an agent, and what to do; "" if it is new enough or not found.
 
     npm itself warns only after the download.
     """

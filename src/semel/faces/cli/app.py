@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from semel import __version__
-from semel.faces.client import AsyncClient
 from semel.faces.config import locate
+
+if TYPE_CHECKING:
+    from semel.faces.client import AsyncClient
 
 T = TypeVar("T")
 
@@ -77,6 +79,7 @@ def show_help(
 
 def ask_gateway(config: Path | None, data_dir: Path | None, call: Callable[[AsyncClient], Awaitable[T]]) -> T:
     """Return the result of `call`, run with a client of the running gateway. Raises NoGateway if none answers."""
+    from semel.faces.client import AsyncClient
 
     async def go() -> T:
         async with AsyncClient(locate(config, data_dir)[0]) as client:

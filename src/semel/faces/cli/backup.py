@@ -105,8 +105,8 @@ def restore(
 ) -> None:
     """Restore a backup after checking all of it. The gateway must not run.
 
-    If this command is interrupted, run it again; until then no gateway starts. The next start neither sends nor runs
-    by itself what may have happened since the backup.
+    If this command is interrupted, run it again; until then no gateway starts. The next start
+    repeats nothing by itself that may have been sent or run since the backup.
     """
     from semel.ledger.backup.restore import restore_backup, treat_as_restored
     from semel.ledger.backup.snapshot import format_utc

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MODEL, DEMO = "model", "demo"
 MODEL_PROMPT = "Answer with the single word: ready"
-"""Sent once to a model behind an API: whether its key is good shows only then."""
+"""The prompt that is sent once to a model behind an API, because only a request shows whether its key is accepted."""
 
 
 @app.command()
@@ -187,8 +187,8 @@ def _choose_agent(asks: bool) -> str:
     names = _known_names()
     choices = [*installed, *without_adapter, *others]
     absent = [name for name in names if name not in {choice.name for choice in choices}]
-    question = f"Which agent? Not installed, but known: {', '.join(absent)}." if absent else "Which agent?"
-    return ask_choice(question, choices, names)
+    others_line = f" Not installed; type a name to install one: {', '.join(absent)}." if absent else ""
+    return ask_choice(f"Which agent?{others_line}", choices, names)
 
 
 def _is_installed(name: str, asks: bool) -> bool:

@@ -39,7 +39,7 @@ MAX_MENU_MODELS = 12
 KEY_QUESTION = "(it is not shown; env:NAME or file:PATH refers to one)"
 CHAT_API = "openai-chat:"
 PROVIDER_PREFIXES = (CHAT_API, "openai:", "openai-responses:", "anthropic:")
-"""What begins like this, with --base-url, names the API, too. Other names may have a colon, as in llama3:8b."""
+"""With --base-url, a name that begins like this also names the API. Other names may have a colon, as in llama3:8b."""
 
 
 def add_model(setup: Setup, options: Options) -> bool:
@@ -117,9 +117,11 @@ def _ask_server(options: Options) -> tuple[ModelListing, str]:
     """Return what a server says about its models, and its key or a reference to it; "" if it needs none."""
     from semel.faces.model_listing import ModelListing, list_models
 
-    url, key, offered = options.base_url, options.key, DEFAULT_BASE_URL
+    url, key = options.base_url, options.key
     while True:
-        url = url or ask_text("\nThe address of its API, such as https://openrouter.ai/api/v1", default=offered)
+        url = url or ask_text(
+            "\nThe address of its API, such as https://openrouter.ai/api/v1", default=DEFAULT_BASE_URL
+        )
         url = url if "://" in url else f"{'http' if _is_loopback(f'//{url}') else 'https'}://{url}"
         problem = _find_url_problem(url)
         listing = ModelListing(url, problem=problem) if problem else list_models(url, _read_secret(key or ""))
@@ -129,11 +131,11 @@ def _ask_server(options: Options) -> tuple[ModelListing, str]:
         if not listing.problem:
             return listing, key or ""
         print_error(listing.problem)
-        doubted = "key" if key and listing.wants_key else "address"
+        doubted = "address" if not listing.wants_key else "key" if key else "server without a key"
         if not problem and ask_yes_or_no(f"Use this {doubted} all the same?", default=False):
             return listing, key or ""
-        offered = listing.url if listing.wants_key else offered  # a server that refuses a key was the right one
-        url, key = None, options.key
+        # a server that wants a key was the right one
+        url, key = (listing.url, None) if listing.wants_key else (None, options.key)
 
 
 def _find_url_problem(url: str) -> str:

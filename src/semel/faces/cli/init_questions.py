@@ -42,9 +42,10 @@ def ask_text(question: str, *, default: str | None = None, hidden: bool = False)
     """Ask for a line of text, without blanks around it; "" only if that is the default. `hidden`: do not show it."""
     shown_default = default not in (None, "")
     while True:
-        answer = str(typer.prompt(question, default=default, hide_input=hidden, show_default=shown_default)).strip()
-        if answer or default == "":
-            return answer
+        answer = typer.prompt(question, default=default or "", hide_input=hidden, show_default=shown_default)
+        if (text := str(answer).strip()) or default == "":
+            return text
+        print_error("an answer is needed; Ctrl-C ends this, and nothing is written")
 
 
 def ask_yes_or_no(question: str, default: bool = True) -> bool:

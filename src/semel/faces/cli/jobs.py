@@ -50,7 +50,7 @@ def list_(
             )
             for job in job_list
         ),
-        "no background jobs here",
+        f"no background jobs in {session}" if session else "no background job runs now",
     )
 
 

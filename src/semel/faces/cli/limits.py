@@ -19,7 +19,7 @@ def limits(json: Json = False, config: Config = None, data_dir: DataDir = None) 
 
     If no gateway runs, the ledger itself is read.
     """
-    today = ask_or_read(config, data_dir, partial(_read_all, config, data_dir))
+    today = ask_or_read(config, data_dir, partial(_read_all, config))
     if json:
         print_json(today)
         return
@@ -39,11 +39,11 @@ def limits(json: Json = False, config: Config = None, data_dir: DataDir = None) 
         )
 
 
-async def _read_all(config: Path | None, data_dir: Path | None, reader: Reader) -> dict[str, Any]:
+async def _read_all(config: Path | None, reader: Reader) -> dict[str, Any]:
     if isinstance(reader, OfflineLedger):
-        from semel.faces.config.load import load_config
+        from semel.faces.config.load import load_limits
 
-        return await reader.limits(load_config(config, data_dir).gateway.limits.policy)
+        return await reader.limits(load_limits(config).policy)
     today: dict[str, Any] = await reader.get("/v1/limits", limit=PAGE)
     while after := today.pop("next", None):
         page = await reader.get("/v1/limits", limit=PAGE, after=after)

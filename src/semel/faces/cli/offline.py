@@ -1,5 +1,5 @@
 """Read the ledger itself where no gateway runs, for the commands that only read: sessions, show, search, export,
-why, limits, outbox list, retention.
+why, limits, outbox list and show, retention.
 
 The ledger is opened read-only: it is neither migrated nor locked, so a gateway may start meanwhile.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ALL = 1 << 62  # rows: no listing is as long
+ALL = 1 << 62  # a number of rows that no listing reaches
 
 
 class OfflineLedger:
@@ -110,6 +110,14 @@ class OfflineLedger:
         if state is not None and state not in STATES:
             raise RequestRefused(400, "bad-request", f"state: {state!r} is not one of {', '.join(STATES)}")
         return await self._record.read(parts.list_newest, state)
+
+    async def read_part(self, id: int) -> Json:
+        from semel.ledger.delivery import parts
+
+        try:
+            return await self._record.read(parts.get_json, id)
+        except parts.NoSuchPart as error:
+            raise RequestRefused(404, "not-found", str(error)) from None
 
     async def limits(self, policy: LimitPolicy) -> Json:
         """Return what was used today, all on one page. `policy`: the configured limits, which the ledger lacks."""

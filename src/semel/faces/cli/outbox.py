@@ -27,6 +27,8 @@ outbox = typer.Typer(
 )
 app.add_typer(outbox, name="outbox")
 
+MAX_LISTED_CHARS = 60  # of a text or a reason in the listing; `semel outbox show` prints all of it
+
 Parts = Annotated[
     list[str],
     typer.Argument(
@@ -55,8 +57,9 @@ def list_(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List parts, newest first, but before them the held parts, which wait for your decision.
+    """List parts: first the held parts, which wait for your decision, then the others, newest first.
 
+    NEXT TRY is when a part is sent or looked up next. REASON says why it is held, rejected or not sent yet.
     If no gateway runs, the ledger itself is read.
     """
     parts, held = ask_or_read(config, data_dir, partial(_read_parts, state))
@@ -66,7 +69,7 @@ def list_(
     if state is None:
         parts = held + [part for part in parts if part["state"] != "held"]
     print_table(
-        ("PART", "STATE", "DESTINATION", "TRIES", "AT", "TEXT"),
+        ("PART", "STATE", "DESTINATION", "TRIES", "AT", "TEXT", "NEXT TRY", "REASON"),
         (
             (
                 f"p{item['id']}",
@@ -75,6 +78,8 @@ def list_(
                 item.get("attempts", 0),
                 format_time(item.get("at")),
                 _format_text(item),
+                format_time(item.get("due")),
+                shorten_to_line(item.get("error") or "", MAX_LISTED_CHARS),
             )
             for item in parts
         ),
@@ -109,10 +114,19 @@ _HELD_HELP = (
 
 @outbox.command()
 def show(part: Part, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Show one part: its text, its state, its attempts and the platform's answer."""
-    id = parse_part_id(part)
-    part_found = ask_gateway(config, data_dir, lambda client: client.get(f"/v1/parts/{id}"))
+    """Show one part: its text, its state, its attempts and the platform's answer.
+
+    If no gateway runs, the ledger itself is read.
+    """
+    part_found = ask_or_read(config, data_dir, partial(_read_part, parse_part_id(part)))
     print_json(part_found) if json else _print_part(part_found)
+
+
+async def _read_part(id: int, reader: Reader) -> dict[str, Any]:
+    if isinstance(reader, OfflineLedger):
+        return await reader.read_part(id)
+    part: dict[str, Any] = await reader.get(f"/v1/parts/{id}")
+    return part
 
 
 @outbox.command()
@@ -160,7 +174,7 @@ def _format_state(part: dict[str, Any]) -> str:
 def _format_text(part: dict[str, Any]) -> str:
     kind = part.get("kind", "post")
     text = " ".join([*(() if kind == "post" else (f"[{kind}]",)), str(part.get("text") or "")])
-    return shorten_to_line(text, 60)
+    return shorten_to_line(text, MAX_LISTED_CHARS)
 
 
 def _print_part(part: dict[str, Any]) -> None:

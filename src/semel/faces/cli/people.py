@@ -93,7 +93,7 @@ def add(
 
 @people.command()
 def remove(account: Account, config: Config = None, data_dir: DataDir = None) -> None:
-    """Remove an account: it is a stranger's again. One that semel.toml lists must be removed there."""
+    """Remove an account: whoever uses it is a stranger again. An account in semel.toml must be removed there."""
     ask_gateway(config, data_dir, lambda client: client.delete(f"/v1/people/{quote_segment(account)}"))
     print_remark(f"{account} is a stranger's account now: its messages are refused")
 

@@ -11,7 +11,6 @@ import shlex
 import shutil
 from typing import TYPE_CHECKING
 
-import segno
 from rich.console import Console
 from rich.text import Text
 
@@ -65,7 +64,7 @@ def _print_rows(out: Console, label: str, lines: list[str]) -> None:
 
 
 def _describe_agent(agent: AgentSettings) -> str:
-    """Name an agent, and what keeps it from working, as far as that shows without starting it."""
+    """Return an agent's name, with what keeps it from working if that can be seen without starting it."""
     if agent.kind == "demo":
         return f"{agent.name} (the bundled demo agent)"
     check = f"{find_command()} agents check {agent.name}"
@@ -114,6 +113,8 @@ def _data_dir_option(config: GatewayConfig) -> str:
 
 def print_qr_code(link: str) -> None:
     """Print a link as a QR code, if the terminal is large enough and can show its characters."""
+    import segno  # only now: few starts draw one
+
     out = stdout_console()
     drawn = io.StringIO()
     segno.make_qr(link, error="l").terminal(drawn, compact=True, border=QR_MARGIN)
@@ -122,4 +123,4 @@ def print_qr_code(link: str) -> None:
         return
     out.print()
     for row in rows:
-        out.print("  ", Text(row, "white on black"), sep="")  # it is drawn in light modules
+        out.print("  ", Text(row, "white on black"), sep="")  # the rows draw the light modules

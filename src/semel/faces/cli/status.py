@@ -133,7 +133,7 @@ def _describe_error(channel: dict[str, Any]) -> str:
     step = (
         f"it is tried again by itself{retry}"
         if channel["state"] == "offline"
-        else "correct it in semel.toml, and restart the gateway"
+        else "remove the cause, and restart the gateway; by itself it tries every ten minutes"
     )
     error = shorten_to_line(channel.get("error") or "no reason is known", 160).rstrip(".")
     return f": {error}; {step}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import sys
 from contextlib import aclosing
@@ -131,7 +132,7 @@ def say(
             print_remark(accepted.note)
         if wait and (waiting := describe_waiting(accepted)):
             print_remark(waiting)
-        return accepted, await client.wait_for_answer(session, accepted.event, print_remark) if wait else None
+        return accepted, await await_answer(client, session, accepted.event) if wait else None
 
     accepted, answer = ask_gateway(config, data_dir, go)
     if json:
@@ -152,8 +153,17 @@ def say(
         raise typer.Exit(1)
 
 
+async def await_answer(client: AsyncClient, session: str, event: int) -> Answer:
+    """Wait for the answer to a message. If the person stops waiting (Ctrl-C), say that the agent goes on."""
+    try:
+        return await client.wait_for_answer(session, event, print_remark)
+    except asyncio.CancelledError:
+        print_remark(f"the message was accepted, and its turn goes on; see it with: semel show {session}")
+        raise
+
+
 def read_bare_answer(text: str) -> str:
-    """Return "approve" or "deny" if the text is this command without a number; else ""."""
+    """Return "approve" or "deny" if the text is the command /approve or /deny without a number; else ""."""
     command = read_command(text)
     return (
         command.name if isinstance(command, CommandCall) and command.name in APPROVALS and not command.argument else ""

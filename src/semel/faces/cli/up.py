@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -43,6 +45,14 @@ def up(
     ~/.local/share/semel. Ctrl-C or SIGTERM stops it: running turns get a grace period to finish. A second Ctrl-C stops
     it at once; the next start resumes what was running.
     """
+    gc.disable()  # until it has started (`keep_started_objects`)
+    try:
+        _run(config, data_dir, listen, log, verbose)
+    finally:
+        gc.enable()
+
+
+def _run(config: Path | None, data_dir: Path | None, listen: str | None, log: str | None, verbose: bool) -> None:
     from semel.faces.config.load import load_config
     from semel.faces.http import CannotListen
     from semel.faces.log import configure_logging
@@ -64,6 +74,7 @@ async def _serve(config: Settings) -> None:
     import structlog
 
     from semel.faces.cli.start_screen import print_greeting
+    from semel.faces.process_memory import keep_started_objects
     from semel.faces.run import open_gateway
     from semel.faces.service.notify import ServiceManager
 
@@ -83,6 +94,7 @@ async def _serve(config: Settings) -> None:
             structlog.get_logger("semel.up").info(
                 "ready", url=running.url, pages=running.page_urls, agents=list(config.gateway.agents)
             )
+        keep_started_objects()
         _log_warnings(config)
         check = asyncio.create_task(_check_agents(running)) if config.check_agents else None
         async with manager.supervise(running.gateway.store, running.describe, config.gateway.grace_s):

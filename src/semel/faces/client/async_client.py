@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlencode
@@ -62,8 +62,9 @@ class AsyncClient(Connection):
     async def say(
         self,
         session: str,
-        text: str,
+        text: str = "",
         *,
+        blocks: Sequence[Json] | None = None,
         id: str | None = None,
         sender: str | None = None,
         busy: BusyMode | None = None,
@@ -72,6 +73,7 @@ class AsyncClient(Connection):
     ) -> Accepted:
         """Send a message, and return when it is in the ledger. A new key creates the session.
 
+        `text`, or else `blocks`: the message, as text or as ACP content blocks, which the agent gets as they are.
         `id`: an idempotency key: a repeat with the same id and text is accepted once. `busy`: what becomes of the
         message if the session is busy. `automatic`: a program sent it, and it starts no turn by itself. `seen`: the rev
         of the view that the person was looking at.
@@ -79,7 +81,9 @@ class AsyncClient(Connection):
         If the answer is lost, the message is sent again with the same id. Raises NoGateway if it provably did not
         arrive, OutcomeUnknown if it may have arrived.
         """
-        body: Json = {"text": text, "id": id or uuid.uuid4().hex}
+        body: Json = {"id": id or uuid.uuid4().hex}
+        body |= {"text": text} if text or blocks is None else {}
+        body |= {} if blocks is None else {"blocks": list(blocks)}
         optional = {"sender": sender, "busy": busy, "automatic": automatic, "seen": seen}
         body.update((name, value) for name, value in optional.items() if value)
         return msgspec.convert(await self.post_message(session, body), Accepted)
@@ -92,12 +96,12 @@ class AsyncClient(Connection):
         *,
         timeout: float | None = None,
     ) -> Answer:
-        """Wait until the session is idle after `event`, and return what the turns that took the event said.
+        """Wait until the turn that took `event` has ended, and return what the turns that took the event said.
 
-        `event`: of the answer to `say`. `on_news` is called with what a person should know meanwhile: retries,
-        questions and permission requests, for whose answer the agent waits. `timeout`: seconds after which TimeoutError
-        is raised; the turn goes on, and can be waited for again. If the gateway is away, it is waited for 30 seconds.
-        Raises NoGateway.
+        `event`: `Accepted.event`, as `say` returned it. `on_news` is called with what a person should know meanwhile:
+        retries, and the questions and permission requests whose answer the agent waits for. `timeout`: seconds after
+        which TimeoutError is raised; the turn goes on, and can be waited for again. Raises NoGateway if the gateway is
+        away for 30 seconds, and ValueError if the session has no such event.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -127,6 +131,17 @@ class AsyncClient(Connection):
         """Cancel the running turn. Returns whether one was running."""
         return bool((await self.post(f"{session_path(session)}/stop", {"by": by}))["stopped"])
 
+    async def start_agent(
+        self, session: str, *, agent: str | None = None, folder: str | Path | None = None
+    ) -> SessionRow:
+        """Start the session's agent before anybody speaks, and return the session with what the agent offers: `modes`,
+        `models`, `options` and `commands`. A missing session is made first, as `make_session` does.
+
+        Raises RequestRefused, whose text says why, if the agent does not start.
+        """
+        body = {"agent": agent, "folder": None if folder is None else str(folder)}
+        return msgspec.convert(await self.post(f"{session_path(session)}/agent", body), SessionRow)
+
     # ------------------------------------------------------------ watching
 
     def watch(
@@ -136,7 +151,7 @@ class AsyncClient(Connection):
 
         Updates are `EntryUpdate`, `ItemUpdate` and `SessionUpdate`. If the connection breaks, the iterator reconnects
         and goes on where it was: nothing comes twice, and nothing is left out. `after`: the `rev` of the last update
-        that the caller has handled, perhaps in an earlier life; only what changed since is yielded.
+        that the caller has handled, perhaps before a restart; only what changed since is yielded.
 
         `give_up_after`: seconds without a gateway after which NoGateway is raised; None: never.
 
@@ -146,13 +161,28 @@ class AsyncClient(Connection):
 
     # ------------------------------------------------------------ reading
 
-    async def sessions(self, archived: bool = False) -> list[SessionRow]:
-        """Return all sessions that are not archived, newest first; with `archived`, the archived ones instead."""
-        return msgspec.convert(await self.list_sessions(archived), list[SessionRow])
+    async def sessions(self, archived: bool = False, *, folder: str | Path | None = None) -> list[SessionRow]:
+        """Return all sessions that are not archived, newest first; with `archived`, the archived ones instead.
 
-    async def list_sessions(self, archived: bool = False) -> list[Json]:
+        `folder`: only those that were made for this folder.
+        """
+        return msgspec.convert(await self.list_sessions(archived, folder), list[SessionRow])
+
+    async def list_sessions(self, archived: bool = False, folder: str | Path | None = None) -> list[Json]:
         """Return the sessions as JSON objects."""
-        return await self.list_all("/v1/sessions", "sessions", limit=1000, archived=int(archived))
+        place = None if folder is None else str(folder)
+        return await self.list_all("/v1/sessions", "sessions", limit=1000, archived=int(archived), folder=place)
+
+    async def make_session(
+        self, session: str, *, agent: str | None = None, folder: str | Path | None = None
+    ) -> SessionRow:
+        """Make a session before anybody speaks in it. The same again changes nothing.
+
+        `agent`: the name of its agent, if it is not the one that the key names. `folder`: an absolute path on the
+        gateway's machine, where its agent works.
+        """
+        body = {"agent": agent, "folder": None if folder is None else str(folder)}
+        return msgspec.convert(await self.put(session_path(session), body), SessionRow)
 
     async def session(self, session: str) -> SessionRow:
         """Return one session."""

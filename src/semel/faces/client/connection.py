@@ -56,7 +56,8 @@ class NoAnswer(NoGateway):
 
     def __str__(self) -> str:
         return (
-            f"the gateway did not answer within {self.timeout_s:g} s; it may still be at work on it. Try again later."
+            f"the gateway did not answer within {self.timeout_s:g} s; it may still carry out the request. "
+            "Try again later."
         )
 
 
@@ -132,8 +133,7 @@ class Connection:
             query["after"] = page["next"]
 
     async def compare_memory(self, session: str) -> Json:
-        """Compare the agent's own memory with the transcript, as GET /v1/sessions/{key}/memory, which starts the
-        agent."""
+        """Compare the agent's own memory with the transcript (GET /v1/sessions/{key}/memory). This starts the agent."""
         return await self._ask("GET", f"{session_path(session)}/memory", timeout_s=AGENT_START_TIMEOUT_S)
 
     async def post_message(self, session: str, body: Json) -> Json:

@@ -15,12 +15,15 @@ T = TypeVar("T")
 
 
 class StreamIterator(AsyncIterator[T], Generic[T]):
-    """Yields what a stream brings. `aclose` ends it; so does the end of the client, or of the last use of it."""
+    """Yields the items of a stream.
+
+    The stream ends with `aclose`, when the client is closed, or when the program no longer uses this iterator.
+    """
 
     def __init__(self, generator: AsyncGenerator[T, None], open_streams: OpenStreams):
         self._generator = generator
         self._open_streams = open_streams
-        self._loop: asyncio.AbstractEventLoop | None = None  # on which it was begun
+        self._loop: asyncio.AbstractEventLoop | None = None  # the event loop on which the iteration began
 
     def __aiter__(self) -> Self:
         return self

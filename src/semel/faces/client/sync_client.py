@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -121,8 +121,9 @@ class Client:
     def say(
         self,
         session: str,
-        text: str,
+        text: str = "",
         *,
+        blocks: Sequence[Json] | None = None,
         id: str | None = None,
         sender: str | None = None,
         busy: BusyMode | None = None,
@@ -130,7 +131,9 @@ class Client:
         seen: int | None = None,
     ) -> Accepted:
         return self._run(
-            self._client.say(session, text, id=id, sender=sender, busy=busy, automatic=automatic, seen=seen)
+            self._client.say(
+                session, text, blocks=blocks, id=id, sender=sender, busy=busy, automatic=automatic, seen=seen
+            )
         )
 
     def wait_for_answer(
@@ -155,6 +158,9 @@ class Client:
     ) -> Answer:
         return self._run(self._client.ask(session, text, id=id, sender=sender, on_news=on_news, timeout=timeout))
 
+    def start_agent(self, session: str, *, agent: str | None = None, folder: str | Path | None = None) -> SessionRow:
+        return self._run(self._client.start_agent(session, agent=agent, folder=folder))
+
     def stop(self, session: str, by: str | None = None) -> bool:
         return self._run(self._client.stop(session, by))
 
@@ -163,8 +169,11 @@ class Client:
     def watch(self, session: str, after: int | None = None, *, give_up_after: float | None = None) -> Iterator[Update]:
         return self._iterate(self._client.watch(session, after, give_up_after=give_up_after))
 
-    def sessions(self, archived: bool = False) -> list[SessionRow]:
-        return self._run(self._client.sessions(archived))
+    def sessions(self, archived: bool = False, *, folder: str | Path | None = None) -> list[SessionRow]:
+        return self._run(self._client.sessions(archived, folder=folder))
+
+    def make_session(self, session: str, *, agent: str | None = None, folder: str | Path | None = None) -> SessionRow:
+        return self._run(self._client.make_session(session, agent=agent, folder=folder))
 
     def session(self, session: str) -> SessionRow:
         return self._run(self._client.session(session))

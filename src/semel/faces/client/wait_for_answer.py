@@ -11,13 +11,15 @@ import msgspec
 
 from semel.faces.api_types import Entry
 from semel.faces.busy_texts import SILENCE_S, describe_silence
-from semel.faces.client.connection import Connection
+from semel.faces.client.connection import Connection, session_path
+from semel.faces.transcript import format_timestamp
 from semel.faces.view import SessionView
 from semel.text.json_types import Json
 from semel.tools.address import NoGateway
 
 RECONNECT_TIMEOUT_S = 30.0
 CHECK_INTERVAL_S = 1.0
+HISTORY_PAGE_SIZE = 1000
 NEWS_KINDS = ("retry", "turn.retry", "limit.waits")
 """Kinds of notices that prolong the wait: retries, and a limit that is used up."""
 LIMIT_ADVICE = "still waiting for the answer; Ctrl-C is safe: the message is kept, and answered all the same"
@@ -32,18 +34,18 @@ class Answer:
 
     @property
     def texts(self) -> list[str]:
-        """What was said, without notices: one text for each of the agent's messages."""
+        """The texts of the answer, without notices: one for each message of the agent."""
         answers = [entry for entry in self.entries if entry.role == "agent" or entry.kind == "command"]
         return [entry.text for entry in answers if not entry.superseded]
 
     @property
     def text(self) -> str:
-        """What was said, as one text."""
+        """The texts of the answer, joined by blank lines."""
         return "\n\n".join(self.texts)
 
     @property
     def notices(self) -> list[str]:
-        """What Semel noticed about the turn, besides its failure and the retries that were reported meanwhile."""
+        """Semel's notices about the turn, except those of its failure, of retries, and of a limit that is used up."""
         notices = [entry for entry in self.entries if entry.role == "notice"]
         return [entry.text for entry in notices if entry.kind not in ("command", "turn.failed", *NEWS_KINDS)]
 
@@ -57,10 +59,11 @@ class TurnRows:
 
 
 async def wait_for_answer(client: Connection, session: str, event: int, on_news: Callable[[str], None]) -> Answer:
-    """Wait until the session is idle after this event. Returns what was said by the turns that took the event.
+    """Wait until the turn that took this event has ended. Returns what was said by the turns that took the event.
 
     `on_news` is called with what a person should know meanwhile: retries, questions and permission requests, and that
-    the agent has been silent for long. Raises NoGateway after RECONNECT_TIMEOUT_S without a gateway.
+    the agent has been silent for long. Raises NoGateway after RECONNECT_TIMEOUT_S without a gateway, and ValueError if
+    the session has no such event.
     """
     view = SessionView()
     silence = asyncio.create_task(_report_silence(view, on_news))
@@ -91,6 +94,7 @@ async def _follow_until_answered(
     client: Connection, session: str, event: int, view: SessionView, on_news: Callable[[str], None]
 ) -> Answer:
     reported = set[int]()
+    has_asked_for_limit = False
     loop = asyncio.get_running_loop()
     deadline = loop.time() + RECONNECT_TIMEOUT_S
     while True:
@@ -99,9 +103,14 @@ async def _follow_until_answered(
                 async for frame in frames:
                     deadline = loop.time() + RECONNECT_TIMEOUT_S
                     view.apply(frame)
+                    if frame["type"] == "snapshot":
+                        await _add_history_since(client, session, event, view, frame)
                     _report_questions(view, session, reported, on_news)
                     _report_retries(view, event, reported, on_news)
                     _report_agent_notices(view, event, reported, on_news)
+                    if not has_asked_for_limit and _waits_for_turn(view, event):
+                        has_asked_for_limit = True
+                        await _report_limit(client, session, event, on_news)
                     if (rows := find_answer(view, event)) is not None:
                         if rows.by_gateway:
                             return _make_answer(rows.entries)
@@ -113,6 +122,24 @@ async def _follow_until_answered(
         await asyncio.sleep(0.3)
 
 
+async def _add_history_since(client: Connection, session: str, event: int, view: SessionView, snapshot: Json) -> None:
+    """Add the older rows up to the event's entry to the view, if the snapshot begins after it.
+
+    Raises ValueError if the session has no entry of the event: its answer would never come.
+    """
+    before = snapshot["before"]
+    while not _has_event(view, event):
+        if not view.has_older:
+            raise ValueError(f"event {event} is not in session {session}; give the event that say returned for it")
+        page = await client.get(f"{session_path(session)}/history", after=before, limit=HISTORY_PAGE_SIZE)
+        view.prepend(page)
+        before = page["before"]
+
+
+def _has_event(view: SessionView, event: int) -> bool:
+    return any(entry.get("event") == event for entry in view.entries.values())
+
+
 def _make_answer(rows: list[Json]) -> Answer:
     failure = next((str(row["text"]) for row in rows if row.get("kind") == "turn.failed"), None)
     return Answer(msgspec.convert(rows, list[Entry]), failure)
@@ -121,7 +148,8 @@ def _make_answer(rows: list[Json]) -> Answer:
 def find_answer(view: SessionView, event: int) -> TurnRows | None:
     """Return the agent's entries and the notices after the event's entry; for a command, the gateway's answer to it.
 
-    Returns `None` while there is no answer: the session is busy, or the event is not in the view yet.
+    Returns `None` while there is no answer: the event's turn has not ended and the session is busy, or the event is not
+    in the view yet.
     """
     rows = view.ordered()
     start = next((index for index, row in enumerate(rows) if row.get("event") == event and "seq" in row), None)
@@ -131,7 +159,7 @@ def find_answer(view: SessionView, event: int) -> TurnRows | None:
         seq = rows[start]["seq"]
         answers = [row for row in rows[start + 1 :] if row.get("kind") == "command" and row.get("of") == seq]
         return TurnRows(answers, by_gateway=True) if answers else None
-    if view.is_busy:
+    if view.is_busy and "ended" not in rows[start]:  # reports that ask for no turn may wait long after its end
         return None
     return TurnRows([row for row in rows[start + 1 :] if "seq" in row and row["role"] in ("agent", "notice")])
 
@@ -161,6 +189,24 @@ def _report_retries(view: SessionView, event: int, reported: set[int], on_news: 
             on_news(entry["text"])
             if entry["kind"] == "limit.waits":
                 on_news(LIMIT_ADVICE)
+
+
+def _waits_for_turn(view: SessionView, event: int) -> bool:
+    """Whether the event waits although no turn runs: because a limit is used up, or until its turn begins."""
+    return _has_event(view, event) and view.session.get("state") == "waiting"
+
+
+async def _report_limit(client: Connection, session: str, event: int, on_news: Callable[[str], None]) -> None:
+    """Report each used-up limit for which the event waits, if the session has no notice of it after the event.
+
+    Messages that come after a session's notice get no further one. `_report_retries` reports notices after the event.
+    """
+    for limit in (await client.get(f"/v1/why/e{event}")).get("limits", ()):
+        if limit["session"] == session and not limit["noticed"]:
+            whose = " ".join(filter(None, (limit["scope"], limit["subject"])))
+            until = format_timestamp(limit["until"])
+            on_news(f"The message waits until {until}: the limit of {limit['measure']} is used up ({whose})")
+            on_news(LIMIT_ADVICE)
 
 
 def _report_agent_notices(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:

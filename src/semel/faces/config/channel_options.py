@@ -31,9 +31,9 @@ def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, A
     settings = kinds[channel.kind].settings
     fields = {field.name: field for field in dataclasses.fields(settings) if field.init}
     problems, types = ProblemList(), get_type_hints(settings)
-    for key, field in fields.items():
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and key not in channel.options:
+    required = [key for key, field in fields.items() if _is_required(field)]
+    for key in required:
+        if key not in channel.options:
             problems.add(source.error((*location, "kind"), f'{section} needs "{key}"'))
     values: dict[str, Any] = {}
     for key, value in channel.options.items():
@@ -45,13 +45,20 @@ def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, A
             values[key] = _read_option(value, types[key], source)
         except ValueError as error:
             problems.add(source.error((*location, key), f'{section} "{key}"{error}'))
+    if values.keys() >= {*required, *(fields.keys() & channel.options.keys())}:
+        try:
+            settings(**values)
+        except ValueError as error:
+            referred = [value for key, value in values.items() if _is_reference(channel.options[key])]
+            key = str(error).partition(" ")[0]  # messages about one setting begin with it
+            place = (*location, key if key in channel.options else "kind")
+            problems.add(source.error(place, f"{section}: {_redact_values(str(error), referred)}"))
     problems.raise_any()
-    try:
-        settings(**values)
-    except ValueError as error:
-        referred = [values[key] for key, value in channel.options.items() if _is_reference(value)]
-        raise source.error((*location, "kind"), f"{section}: {_redact_values(str(error), referred)}") from None
     return values
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _is_reference(value: Any) -> bool:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -92,8 +92,8 @@ class HttpOptions(Table):
     """The settings in `[gateway]` that concern HTTP."""
 
     hosts: Annotated[tuple[Host, ...], Field(strict=False)] = Field(default=(), examples=[["semel.example.org"]])
-    """Further host names under which the gateway is reached, such as a proxy's. Others are refused. Of a URL, the host
-    counts."""
+    """Further host names under which the gateway is reached, such as a proxy's. Others are refused. If an
+    entry is a URL, its host is used."""
     origins: Annotated[tuple[Origin, ...], Field(strict=False)] = Field(default=(), examples=[["https://app.example"]])
     """Origins of other web pages that may use the API, compared exactly. They must send the owner's token as a bearer
     token; the login cookie is only for the gateway's own page."""
@@ -167,12 +167,19 @@ class ConfigSource:
     base         the directory from which relative paths start
     text, name   for the line numbers and the file name in error messages
     env          the environment variables for `env:NAME`
+    content      the file's content as TOML, with its mistakes
     """
 
     base: Path
     text: str
     name: str
     env: Mapping[str, str]
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+    def find_names(self, kind: str) -> Collection[str] | None:
+        """Return the NAME of each section [kind.NAME], whether it is right or wrong; None if they cannot be told."""
+        sections = self.content.get(kind, {})
+        return list(sections) if isinstance(sections, dict) else None
 
     @property
     def resolvers(self) -> ReferenceResolvers:

@@ -1,7 +1,4 @@
-"""Leave the wrong settings out of the content of semel.toml, so that the mistakes in the rest of it are found, too.
-
-A wrong section that others may name is replaced by one that is right, so that those who name it are not called wrong.
-"""
+"""Leave the wrong settings out of the content of semel.toml, so that the mistakes in the rest of it are found, too."""
 
 from __future__ import annotations
 
@@ -9,32 +6,28 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-UNKNOWN_KIND = "(unknown)"
-"""The kind of a channel whose section is wrong. Nothing further is checked in it."""
-REPLACEMENTS: Mapping[str, Mapping[str, str]] = {
-    "agents": {"kind": "demo"},
-    "channels": {"kind": UNKNOWN_KIND},
-    "people": {},
-}
+KeyPath = tuple[str, ...]
+
+SUBSTITUTES: Mapping[tuple[str, str], str] = {("schedules", "text"): "-"}
+"""Settings that a section needs and no other check reads, as (kind of section, key): the value in place of a wrong or
+missing one. Without it, the rest of the section could not be checked."""
 
 
-def leave_out(raw: Mapping[str, Any], locations: Iterable[Sequence[str | int]]) -> dict[str, Any]:
-    """Return a copy of the content of semel.toml without the settings at these locations.
+def find_paths(raw: Mapping[str, Any], locations: Iterable[Sequence[str | int]]) -> set[KeyPath]:
+    """Return, for each of these locations, the path of what must be left out of the file.
 
-    A location is a path of keys and indices, as pydantic gives it. Of a list, all items are left out. Of a setting that
-    is missing, its section is left out.
+    A location is a path of keys and indices, as pydantic gives it. For an item of a list, the path is that of the whole
+    list. For a missing setting, it is that of its section, unless the setting has a substitute.
     """
-    kept = copy.deepcopy(dict(raw))
-    for path in {_find_path(raw, location): None for location in locations}:
-        _leave_out_one(kept, path)
-    return kept
+    return {_find_path(raw, location) for location in locations}
 
 
-def _find_path(raw: Mapping[str, Any], location: Sequence[str | int]) -> tuple[str, ...]:
-    """Return the path of the innermost setting or section at a location that the file has."""
+def _find_path(raw: Mapping[str, Any], location: Sequence[str | int]) -> KeyPath:
     table: Any = raw
     path: list[str] = []
     for key in location:
+        if _find_substitute((*path, str(key))) is not None:
+            return (*path, str(key))
         if not isinstance(table, dict) or key not in table:
             break
         table = table[key]
@@ -42,14 +35,19 @@ def _find_path(raw: Mapping[str, Any], location: Sequence[str | int]) -> tuple[s
     return tuple(path)
 
 
-def _leave_out_one(kept: dict[str, Any], path: tuple[str, ...]) -> None:
-    table = kept
-    for key in path[:-1]:
-        if key not in table:  # it was left out as a whole
-            return
-        table = table[key]
-    replacement = REPLACEMENTS.get(path[0]) if len(path) == 2 else None
-    if replacement is None or table.get(path[-1]) == replacement:
-        table.pop(path[-1], None)
-    else:
-        table[path[-1]] = dict(replacement)
+def _find_substitute(path: KeyPath) -> str | None:
+    return SUBSTITUTES.get((path[0], path[2])) if len(path) == 3 else None
+
+
+def leave_out(raw: Mapping[str, Any], paths: Iterable[KeyPath]) -> dict[str, Any]:
+    """Return a copy of the content of semel.toml without the settings and sections at these paths."""
+    kept = copy.deepcopy(dict(raw))
+    for path in sorted(paths, key=len, reverse=True):  # a section after its settings
+        table = kept
+        for key in path[:-1]:
+            table = table[key]
+        if (substitute := _find_substitute(path)) is not None:
+            table[path[-1]] = substitute
+        elif path:
+            del table[path[-1]]
+    return kept

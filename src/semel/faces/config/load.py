@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from semel.faces.config.channel_options import check_options
 from semel.faces.config.file import ConfigFile, ConfigSource, HttpOptions, NodeSettings
-from semel.faces.config.leave_out import UNKNOWN_KIND, leave_out
+from semel.faces.config.leave_out import KeyPath, find_paths, leave_out
 from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger_file, read_config_file
 from semel.faces.config.problems import ConfigError, ProblemList, explain_validation_error
 from semel.faces.config.references import (
@@ -25,9 +25,19 @@ from semel.faces.config.references import (
     has_people,
     map_secrets,
 )
-from semel.gateway.settings import AgentSettings, ChannelSettings, GatewayOptions, GatewaySettings, Sections
-from semel.gateway.settings.tables import DERIVED, pick_fields, read_table
+from semel.gateway.settings import (
+    AgentSettings,
+    ChannelSettings,
+    GatewayOptions,
+    GatewaySettings,
+    LimitSettings,
+    Sections,
+)
+from semel.gateway.settings.tables import CONFLICT, DERIVED, pick_fields, read_table
 from semel.text.write_errors import advise_on_write_error
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 MAX_HOST_CHARS = 253  # limit of the DNS
 MAX_PORT = 65535
@@ -63,6 +73,20 @@ def load_config(
     return config
 
 
+def load_limits(path: Path | None = None, env: Mapping[str, str] = os.environ) -> LimitSettings:
+    """Read only `[limits]`, so that the secrets of other tables need not be there. Raises ConfigError."""
+    path = find_config_file(path, env)
+    text, raw = read_config_file(path) if path else ("", {})
+    source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
+    limits = {name: table for name, table in raw.items() if name == "limits"}
+    try:
+        return read_table(ConfigFile, limits, source.resolvers).limits
+    except ValidationError as error:
+        raise ConfigError(
+            *explain_validation_error(error.errors(), ConfigFile, source.text, source.name).problems
+        ) from None
+
+
 def examine_config_file(
     path: Path | None = None,
     data_dir: Path | None = None,
@@ -76,7 +100,7 @@ def examine_config_file(
     """
     path = find_config_file(path, env)
     text, raw = read_config_file(path) if path else ("", {})
-    source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
+    source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env, raw)
     found, host, port = ProblemList(), "", 0
     file, raw = _parse(raw, source, found)
     check_references(file, source, found)
@@ -113,23 +137,31 @@ def examine_config_file(
 def _parse(raw: dict[str, Any], source: ConfigSource, found: ProblemList) -> tuple[ConfigFile, dict[str, Any]]:
     """Validate the file. Return it without the settings that are wrong, and its TOML without them.
 
-    The mistakes are added to `found`. What is wrong only after a mistake was left out follows from it, and is no
-    mistake of its own.
+    The mistakes are added to `found`. Errors that appear only after wrong settings were left out are consequences of
+    those, and are not added. Conflicts between settings that are all still there are added even then: pydantic looks
+    for conflicts only in a table whose settings are right.
     """
-    try:
-        return read_table(ConfigFile, raw, source.resolvers), raw
-    except ValidationError as error:
-        found.problems += explain_validation_error(error, ConfigFile, source.text, source.name).problems
-        wrong = error
+    left_out: set[KeyPath] = set()
     while True:
-        remaining = leave_out(raw, [problem["loc"] for problem in wrong.errors(include_url=False)])
-        if remaining == raw:
-            raise ConfigError(*found.problems)
-        raw = remaining
         try:
             return read_table(ConfigFile, raw, source.resolvers), raw
         except ValidationError as error:
-            wrong = error
+            details = error.errors(include_url=False)
+            own = [problem for problem in details if not left_out or _is_conflict_of_others(problem, left_out)]
+            found.problems += explain_validation_error(own, ConfigFile, source.text, source.name).problems
+        paths = find_paths(raw, [problem["loc"] for problem in details])
+        remaining = leave_out(raw, paths)
+        if remaining == raw:
+            raise ConfigError(*found.problems)
+        raw, left_out = remaining, left_out | paths
+
+
+def _is_conflict_of_others(problem: ErrorDetails, left_out: set[KeyPath]) -> bool:
+    """Whether the problem is a conflict between settings that are all still there."""
+    if problem["type"] != CONFLICT:
+        return False
+    section = tuple(str(key) for key in problem["loc"])
+    return left_out.isdisjoint((*section, key) for key in problem["ctx"]["keys"])
 
 
 def _read_address(option: str | None, setting: str, source: ConfigSource) -> tuple[str, int]:
@@ -143,7 +175,7 @@ def _read_address(option: str | None, setting: str, source: ConfigSource) -> tup
 
 
 def _parse_address(listen: str) -> tuple[str, int]:
-    """Raises ValueError, whose message begins with the value and says what it should be."""
+    """Parse HOST:PORT. Raises ValueError, whose message begins with the value and says what it should be."""
     host, colon, port = listen.rpartition(":")
     if colon and not host:
         raise ValueError(
@@ -183,9 +215,9 @@ def _find_existing(path: Path) -> Path:
 
 
 def _find_creation_error(place: Path) -> OSError | None:
-    """Return why nobody can make a directory in `place`: only an attempt tells, as root may write almost anywhere.
+    """Try to make a directory in `place`. Return the error that any user would get; None if it may be possible.
 
-    A missing permission is no reason: the gateway may run as another user.
+    A missing permission does not count, because the gateway may run as another user.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".semel-", dir=place):
@@ -218,8 +250,6 @@ def _complete_channels(
 ) -> dict[str, ChannelSettings]:
     completed = {}
     for name, channel in channels.items():
-        if channel.kind == UNKNOWN_KIND:
-            continue
         with found.collect():
             update = {"options": check_options(channel, source), "people": has_people(channel.kind)}
             completed[name] = channel.model_copy(update=update)

@@ -33,7 +33,7 @@ def expand_path(path: str | Path) -> Path:
         reason = "it holds a NUL character"
     except RuntimeError:  # ~name of an unknown user
         reason = "there is no such user, or no home directory"
-    raise ConfigError(f"{str(path)!r} is no path: {reason}")
+    raise ConfigError(f"{str(path)!r} is not a valid path: {reason}")
 
 
 def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -53,7 +53,7 @@ def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
 
 
 def _may_exist(path: Path) -> bool:
-    """Whether a path exists; true also if that cannot be seen: whoever reads the file is told the reason."""
+    """Whether a path exists. True also if that cannot be determined: reading the file then reports the reason."""
     try:
         return path.exists()
     except OSError:
@@ -69,15 +69,21 @@ def read_config_file(path: Path) -> tuple[str, dict[str, Any]]:
     except tomllib.TOMLDecodeError as error:
         place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         line = int(place[1]) if place else len(text.splitlines())  # else it is at the end of the document
-        raise ConfigError(
-            f"{path}:{line}: {_explain_repeat(text, line, error) or f'this is not TOML: {error}'}"
-        ) from None
+        problem = _explain_repeat(text, line, error) or f"this is not TOML: {error}{_suggest_quotes(text, line)}"
+        raise ConfigError(f"{path}:{line}: {problem}") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}:{line}: this is not UTF-8; save the file in that encoding") from None
     except OSError as error:
         remedy = "; let the user who runs this read it (chown, chmod)" if isinstance(error, PermissionError) else ""
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}{remedy}") from None
+
+
+def _suggest_quotes(text: str, line: int) -> str:
+    """Return a hint to append if this line is a section whose name needs quotes, like `[sessions.main:*]`; else ""."""
+    lines = text.splitlines()[:line]
+    header = re.match(r"""\s*\[(\w+)\.([^\]"'.]*[^\]"'.\w-][^\]"'.]*)\]""", lines[-1], re.A) if lines else None
+    return f'; write [{header[1]}."{header[2].strip()}"]' if header else ""
 
 
 def _explain_repeat(text: str, line: int, error: tomllib.TOMLDecodeError) -> str:

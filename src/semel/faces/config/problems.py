@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+    from pydantic import BaseModel
     from pydantic_core import ErrorDetails
 
 Location = Sequence[str | int]
@@ -60,13 +60,15 @@ def suggest_nearest(word: str, known_names: Iterable[str]) -> str:
     return f"; known: {', '.join(names)}" if names else ""
 
 
-def explain_validation_error(error: ValidationError, root: type[BaseModel], text: str, name: str) -> ConfigError:
-    """Convert a pydantic error to a ConfigError: one message per problem, with its line number if that is found.
+def explain_validation_error(
+    details: Iterable[ErrorDetails], root: type[BaseModel], text: str, name: str
+) -> ConfigError:
+    """Convert the details of a pydantic error to a ConfigError: one message each, with its line number if it is found.
 
     `root`: the model of the whole file. `text`, `name`: the file's content and name.
     """
     numbered_lines = []
-    for problem in error.errors(include_url=False):
+    for problem in details:
         location = [part for part in problem["loc"] if part != "[key]"]
         line = find_line(text, location)
         where = f"{name}:{line}" if line else name
@@ -75,6 +77,8 @@ def explain_validation_error(error: ValidationError, root: type[BaseModel], text
 
 
 def _describe_problem(problem: ErrorDetails, location: Location, root: type[BaseModel]) -> str:
+    from semel.gateway.settings.tables import CONFLICT  # as in _list_known_keys
+
     item = f" item {location[-1] + 1}" if location and isinstance(location[-1], int) else ""
     location = location[:-1] if item else location
     table, key = format_section(location[:-1]), str(location[-1]) if location else ""
@@ -88,6 +92,8 @@ def _describe_problem(problem: ErrorDetails, location: Location, root: type[Base
         return f'"{key}" is not a pattern of session keys, like "main:telegram:*"'
     if "[key]" in problem["loc"]:
         return f'"{key}" is not a name: letters, digits, "-" and "_" only'
+    if problem["type"] == CONFLICT:
+        return f"{format_section(location)}: {problem['msg']}"
     if problem["type"] == "value_error":
         message = problem["msg"].removeprefix("Value error, ")
         is_table = isinstance(problem["input"], dict)

@@ -21,14 +21,15 @@ ACCOUNT_SETTINGS = ("strangers", "groups", "group")
 def check_references(file: ConfigFile, source: ConfigSource, found: ProblemList) -> None:
     """Check that every name that a section mentions exists, and that accounts and node tokens are unique.
 
-    The problems are added to `found`.
+    The problems are added to `found`. A section that is wrong itself may be mentioned: its own mistake is told already.
     """
-    agents = list(file.agents) or ["demo"]
+    agents = source.find_names("agents")
+    agents = ["demo"] if agents == [] else agents
     with found.collect():
         _check_name(file.gateway.default_agent or None, agents, ("gateway", "default_agent"), source)
     for name, agent in file.agents.items():
         with found.collect():
-            _check_approvals(name, agent, file, source)
+            _check_approvals(name, agent, source)
     for name, channel in file.channels.items():
         with found.collect():
             _check_name(channel.agent, agents, ("channels", name, "agent"), source)
@@ -46,19 +47,22 @@ def _check_destination(name: str, destination: DestinationSettings, file: Config
     if name.lower() == HOME:
         problem = f'[destinations.{name}]: "{HOME}" is the name of every session\'s own home; choose another name'
         raise source.error(("destinations", name), problem)
-    _check_name(destination.channel, file.channels, ("destinations", name, "channel"), source)
+    _check_name(destination.channel, source.find_names("channels"), ("destinations", name, "channel"), source)
 
 
 def _check_name(
-    name: str | None, known_names: Collection[str], location: tuple[str, ...], source: ConfigSource
+    name: str | None, known_names: Collection[str] | None, location: tuple[str, ...], source: ConfigSource
 ) -> None:
-    if name is not None and name not in known_names:
+    if name is not None and known_names is not None and name not in known_names:
         hint = suggest_nearest(name, known_names) or "; there is no [channels.NAME] section"
         raise source.error(location, f'{format_section(location[:-1])} {location[-1]} is "{name}"{hint}')
 
 
-def _check_approvals(name: str, agent: AgentSettings, file: ConfigFile, source: ConfigSource) -> None:
-    approvers = ["owner", "member", *file.people]
+def _check_approvals(name: str, agent: AgentSettings, source: ConfigSource) -> None:
+    people = source.find_names("people")
+    if people is None:
+        return
+    approvers = ["owner", "member", *people]
     for approver in agent.approvals:
         if approver not in approvers:
             problem = f'[agents.{name}] "approvals": {approver!r} is neither "owner" nor "member" nor a [people.NAME]'
@@ -88,19 +92,22 @@ def _check_people(file: ConfigFile, source: ConfigSource, found: ProblemList) ->
 def _check_account(account: str, person: str, owners: dict[str, str], file: ConfigFile, source: ConfigSource) -> None:
     """Check one account of a person, and note in `owners` whose it is."""
     location = ("people", person, "accounts")
-    if problem := _find_account_problem(account, file):
+    if problem := _find_account_problem(account, file, source):
         raise source.error(location, f'{format_section(location[:-1])} "accounts": {account!r} {problem}')
     if account in owners:
         raise source.error(location, f'[people.{person}] "accounts": {account} belongs to {owners[account]} already')
     owners[account] = person
 
 
-def _find_account_problem(account: str, file: ConfigFile) -> str:
+def _find_account_problem(account: str, file: ConfigFile, source: ConfigSource) -> str:
     channel, _, id = account.partition(":")
     if not channel or not id:
         return 'should be CHANNEL:ID, like "matrix:@ada:example.org"'
+    channels = source.find_names("channels")
     if channel not in file.channels:
-        hint = suggest_nearest(channel, file.channels) or "; there is no [channels.NAME] section"
+        if channels is None or channel in channels:
+            return ""
+        hint = suggest_nearest(channel, channels) or "; there is no [channels.NAME] section"
         return f"names no channel of this file{hint}"
     name = file.channels[channel].kind
     kind = semel.channels.kinds().get(name)

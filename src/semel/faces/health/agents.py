@@ -104,7 +104,8 @@ def _examine_program(settings: AgentSettings, config: GatewayConfig) -> list[Fin
 
 def _log_finding(agent: str, finding: Finding) -> None:
     if finding.level == "broken":
-        log.warning("agent cannot be used", agent=agent, why=". ".join(filter(None, (finding.text, finding.remedy))))
+        why = ". ".join(text.rstrip(". ") for text in (finding.text, finding.remedy) if text)
+        log.warning("agent cannot be used", agent=agent, why=why)
     elif finding.level == "warning":
         log.warning("agent can be used", agent=agent, but=finding.text)
     else:

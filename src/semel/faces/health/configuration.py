@@ -25,7 +25,7 @@ class CheckedConfig:
     """The result of checking a configuration.
 
     - `path`: its file; None if there is none. `raw`: the file's content as parsed TOML.
-    - `config`: its settings; None if `semel up` would refuse it. `problems`: the mistakes for which it would.
+    - `config`: its settings; None if `semel up` would refuse it. `problems`: the mistakes in it.
     - `warnings`: settings that are allowed, but certainly mistakes. `agent_warnings`: agents whose program is missing.
     - `notes`: which API key the server of each model gets, or why none.
     """
@@ -87,7 +87,10 @@ def _place_problem(problem: str, config: GatewayConfig, text: str) -> str:
 
 
 def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
-    """Yield what the configuration allows, but cannot mean. `text`: the file's content, for the lines."""
+    """Yield a warning for each setting that is allowed, but certainly a mistake.
+
+    `text`: the file's content, in which the warnings' line numbers are looked up.
+    """
     for name, channel in config.gateway.channels.items():
         settings = semel.channels.kinds()[channel.kind].settings(**channel.options)
         if warning := getattr(settings, "warning", "") or _explain_lost_replies(channel):

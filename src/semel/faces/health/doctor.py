@@ -124,7 +124,7 @@ def _examine_channel(channel: Json) -> Finding:
         remedy = (
             "nothing, if its platform is away: it is tried again by itself"
             if state == "offline"
-            else "correct it in semel.toml, and restart the gateway"
+            else "remove the cause, and restart the gateway; by itself it tries every ten minutes"
         )
         return Finding(subject, "broken", f"{state}: {channel.get('error') or 'no reason is known'}", remedy)
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(channel["since"] / 1000))

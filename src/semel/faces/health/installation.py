@@ -13,8 +13,6 @@ import apsw
 
 from semel import __version__
 from semel.faces.health.finding import Finding, Level
-from semel.faces.http.server import CannotListen, bind
-from semel.faces.run import OWNER_TOKEN_FILE
 from semel.gateway.disk_use import LOW_FREE_BYTES, MIN_FREE_BYTES, format_bytes
 from semel.ledger.storage.migrations import list_migrations
 from semel.text.json_types import Json
@@ -45,6 +43,8 @@ def _examine_missing_dir(data_dir: Path) -> Finding:
 
 
 def _list_file_faults(data_dir: Path, ledger: Path) -> Iterator[Finding]:
+    from semel.faces.run import OWNER_TOKEN_FILE  # only now: `semel status` needs neither this nor what it imports
+
     if not data_dir.is_dir():  # another program's file, whose mode is none of our business
         yield Finding("files", "broken", f"{data_dir} is not a directory", "move it away, or name another directory")
         return
@@ -124,6 +124,8 @@ def examine_versions(gateway_version: str | None) -> Finding:
 
 async def examine_address(host: str, port: int) -> Finding:
     """Return the finding about the address on which a gateway would listen. Call this only if no gateway runs."""
+    from semel.faces.http.server import CannotListen, bind
+
     place = f"{f'[{host}]' if ':' in host else host}:{port}"
     try:
         for sock in await bind(host, port):

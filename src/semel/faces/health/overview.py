@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import ConfigError, locate
-from semel.faces.health.configuration import check_config
-from semel.gateway.api.reads import read_storage
-from semel.ledger.admin.overview import read_overview
-from semel.ledger.sqlite.store import Store
-from semel.ledger.storage.store import now_ms
-from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
 from semel.text.json_types import Json
 from semel.tools.address import find_url
+
+if TYPE_CHECKING:
+    from semel.ledger.turns.session_agent import ConfiguredAgents
 
 
 async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
@@ -29,15 +27,28 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     except GatewayNotTrusted:
         raise
     except NoGateway:
-        checked = check_config(config_path, data_dir)
-        mistakes = checked.count_mistakes()
-        if mistakes and not ledger.exists():  # the mistakes may be why: they are told rather than the missing ledger
-            raise ConfigError(f"the configuration is wrong: {mistakes}") from None
-        agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
-        return {"running": False, "problem": mistakes or None, **_read_files(data, ledger, agents)}
+        return _look_over_files(config_path, data_dir, data, ledger)
+
+
+def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path, ledger: Path) -> Json:
+    # Only now: what a gateway consists of takes longer to load than a gateway to answer.
+    from semel.faces.health.configuration import check_config
+    from semel.ledger.turns.session_agent import ANY_AGENT
+
+    checked = check_config(config_path, data_dir)
+    mistakes = checked.count_mistakes()
+    if mistakes and not ledger.exists():  # perhaps because of the mistakes, so report these
+        raise ConfigError(f"the configuration is wrong: {mistakes}")
+    agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
+    return {"running": False, "problem": mistakes or None, **_read_files(data, ledger, agents)}
 
 
 def _read_files(data: Path, ledger: Path, agents: ConfiguredAgents) -> Json:
+    from semel.gateway.api.reads import read_storage
+    from semel.ledger.admin.overview import read_overview
+    from semel.ledger.sqlite.store import Store
+    from semel.ledger.storage.store import now_ms
+
     store = Store.open(ledger, readonly=True)
     try:
         overview = store.read_sync(read_overview, agents)

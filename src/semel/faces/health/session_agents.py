@@ -29,6 +29,6 @@ def describe_missing_agents(config: GatewayConfig) -> list[str]:
 
 
 def examine_session_agents(config: GatewayConfig) -> list[Finding]:
-    """Return a finding for each such agent."""
+    """Return a finding for each agent that sessions have and that is not configured any more."""
     remedy = "if the agent was meant to stay, add its section to the configuration again"
     return [Finding("sessions", "warning", text, remedy) for text in describe_missing_agents(config)]

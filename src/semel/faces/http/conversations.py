@@ -193,7 +193,10 @@ def _write_history(history: Sequence[ConversationMessage]) -> str:
 
 
 def _count_recorded(texts: Sequence[str], recorded_texts: Sequence[str]) -> int:
-    """Return how many of the first `texts` are the last `recorded_texts` of the session, which are newest first."""
+    """Return how many texts at the beginning of `texts` are the last ones that the session contains.
+
+    `texts`: oldest first. `recorded_texts`: the session's texts, newest first.
+    """
     for count in range(len(texts), 0, -1):
         if list(reversed(texts[:count])) == list(recorded_texts[:count]):
             return count

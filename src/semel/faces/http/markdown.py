@@ -11,11 +11,7 @@ import functools
 from collections.abc import Sequence
 
 import nh3
-from markdown_it.renderer import RendererHTML
-from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, make_parser, parse, write_out_links
 from semel.text.json_types import Json
 from semel.text.visible import visible
 
@@ -30,32 +26,6 @@ ALLOWED_TAGS = {
 }  # fmt: skip
 ALLOWED_ATTRIBUTES = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}}
 ALLOWED_SCHEMES = frozenset({"http", "https", "mailto", "tel", "xmpp", "matrix"})
-
-
-class _HtmlRenderer(RendererHTML):
-    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        token = tokens[idx]
-        link = Token("link_open", "a", 1, attrs={"href": token.attrGet("src") or ""})
-        label = self.renderInlineAsText(token.children or [], options, env) or str(token.attrGet("src"))
-        return self.renderToken([link], 0, options, env) + nh3.clean_text(f"[image: {label}]") + "</a>"
-
-    def _aligned(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        """Use an `align` attribute: markdown-it writes a style attribute, which the page's policy forbids."""
-        token = tokens[idx]
-        style = str(token.attrs.pop("style", ""))
-        if style.startswith("text-align:"):
-            token.attrs["align"] = style.removeprefix("text-align:")
-        return self.renderToken(tokens, idx, options, env)
-
-    th_open = _aligned
-    td_open = _aligned
-
-
-@functools.cache
-def _make_options() -> OptionsDict:
-    options = make_parser().options
-    options["breaks"] = True
-    return options
 
 
 @functools.cache
@@ -74,6 +44,8 @@ def _make_cleaner() -> nh3.Cleaner:
 def render_html(text: str) -> str | None:
     """Render a text as sanitised HTML. Returns `None` for a text that is too long to render quickly: the page shows it
     as plain text."""
+    from semel.channels.markdown import MAX_FORMATTED_CHARS  # only now: a start needs no parser
+
     if len(text) > MAX_FORMATTED_CHARS:
         return None
     return _render_cached(text) if len(text) <= MAX_CACHED_CHARS else _render_uncached(text)
@@ -85,9 +57,9 @@ def _render_cached(text: str) -> str:
 
 
 def _render_uncached(text: str) -> str:
-    tokens = parse(visible(text))
-    write_out_links(tokens, has_scheme(ALLOWED_SCHEMES))
-    return sanitise(_HtmlRenderer().render(tokens, _make_options(), {}))
+    from semel.faces.http.html_renderer import render_markdown
+
+    return sanitise(render_markdown(visible(text), ALLOWED_SCHEMES))
 
 
 def sanitise(html: str) -> str:

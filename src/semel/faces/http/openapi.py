@@ -15,6 +15,7 @@ from semel.faces import api_types
 from semel.faces.http.problems import CODES, PROBLEM_MEDIA_TYPE
 from semel.faces.http.routing import BOOL_WORDS, Operation, Param, Returns
 from semel.faces.http.security import Access
+from semel.gateway.errors import PROBLEM_URN
 from semel.text.json_types import Json
 
 REF = "#/components/schemas/{name}"
@@ -56,10 +57,10 @@ def make_document(operations: Sequence[Operation]) -> Json:
 PROBLEM: Json = {
     "type": "object",
     "description": "RFC 9457 problem details. `type` is `urn:semel:problem:<code>`; `about:blank` where a channel "
-    "refuses a webhook.",
+    "of another package refuses a webhook.",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string", "enum": [*(f"urn:semel:problem:{code}" for code in CODES), "about:blank"]},
+        "type": {"type": "string", "enum": [*(f"{PROBLEM_URN}{code}" for code in CODES), "about:blank"]},
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})
 _DOCUMENTATION_ADDRESSES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
-"""Addresses of nobody (RFC 5737, RFC 3849): their route shows which address others see of us."""
+"""Addresses that nobody has (RFC 5737, RFC 3849). The route to them shows which of our addresses others see."""
 
 
 def list_page_urls(host: str, port: int, hosts: Sequence[str] = ()) -> list[str]:
     """Return the page's URLs, the most useful first.
 
-    `host`, `port`: where the gateway listens. `hosts`: the names of a proxy, which has TLS.
+    `host`, `port`: where the gateway listens. `hosts`: the host names of a proxy, which serves the page over https.
     """
     addresses = list_own_addresses(host) if host in ALL_ADDRESSES else [host]
     return [

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semel.gateway.errors import (
+    PROBLEM_URN,
     BadRequest,
     Conflict,
     GatewayError,
@@ -37,9 +38,11 @@ CODES: dict[str, tuple[int, str]] = {
     "bad-request": (400, "The gateway cannot do that"),
     "two-keys": (400, "The body and the Idempotency-Key header name different keys"),
     "no-token": (401, "A token is needed"),
+    "bad-signature": (401, "The signature is missing or wrong"),
     "foreign-host": (403, "This gateway is not known by that host name"),
     "foreign-origin": (403, "Another web page may not do that"),
     "node-scope": (403, "A node's token does not allow that"),
+    "channel-scope": (403, "The channel does not allow that"),
     "no-such-session": (404, "There is no such session"),
     "not-found": (404, "There is no such thing"),
     "no-such-path": (404, "There is nothing at this path"),
@@ -69,7 +72,7 @@ class Problem(Exception):
 
     def response(self) -> Response:
         status, title = CODES[self.code]
-        return make_response(status, self.detail, self.headers, self.members, f"urn:semel:problem:{self.code}", title)
+        return make_response(status, self.detail, self.headers, self.members, f"{PROBLEM_URN}{self.code}", title)
 
 
 def make_response(
@@ -80,10 +83,23 @@ def make_response(
     type: str = "about:blank",
     title: str | None = None,
 ) -> Response:
-    """Make a response with a problem document. `type` stays `about:blank` if none of our codes applies (a channel
-    refuses a webhook)."""
+    """Make a response with a problem document. `type` stays `about:blank` if none of our codes applies (a channel of
+    another package refuses a webhook)."""
     body = {"type": type, "title": title or HTTPStatus(status).phrase, "status": status, "detail": detail}
     return Response(msgspec.json.encode(body | dict(members or {})), status, headers, media_type=PROBLEM_MEDIA_TYPE)
+
+
+def make_channel_response(status: int, answer: Mapping[str, Any]) -> Response:
+    """Make a response from the problem document with which a channel refuses a webhook.
+
+    A `type` that is not one of ours becomes about:blank.
+    """
+    members = {name: value for name, value in answer.items() if name not in ("type", "title", "status", "detail")}
+    detail = str(answer.get("detail") or answer.get("title") or "")
+    code = str(answer.get("type")).removeprefix(PROBLEM_URN)
+    if code in CODES:
+        return make_response(status, detail, members=members, type=f"{PROBLEM_URN}{code}", title=CODES[code][1])
+    return make_response(status, detail, members=members)
 
 
 NOWHERE = "See /v1/openapi.json for what there is."
@@ -96,9 +112,9 @@ KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 class ErrorFormat:
     """How a foreign API shows problems.
 
-    `root`: the beginning of its paths. `type`: the shape of the body that `render` makes. `main_path`: the end of the
-    path that every client of it requests, by which one is recognised that has another base address. `nowhere`: what a
-    client is told that requests a path which does not exist.
+    `root`: the beginning of the API's paths. `type`: the shape of the body that `render` makes. `main_path`: the end of
+    the path that every client of the API requests; a client with a wrong base address is recognised by it. `nowhere`:
+    the message for a client that requests a path which does not exist.
     """
 
     root: str

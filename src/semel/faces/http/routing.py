@@ -77,7 +77,7 @@ SessionKey = Annotated[
     Param(
         "Key of the session, percent-encoded.",
         pattern=re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}"),
-        pattern_hint="A session key is 1-200 of A-Z a-z 0-9 . _ : @ ! + = ~ -",
+        pattern_hint="A session key has 1 to 200 letters, digits and ._:@!+=~- only, no blanks.",
     ),
 ]
 
@@ -148,6 +148,7 @@ class Operation:
     body_optional: bool = False
     streamed: bool = False  # the handler reads the body itself
     documented: bool = True
+    max_body: int | None = None  # bytes; None: as the settings say
     error_format: ErrorFormat | None = None  # None: problem details (RFC 9457)
 
     def __post_init__(self) -> None:
@@ -290,7 +291,7 @@ def read_int(name: str, text: str, maximum: int = MAX_INT, minimum: int = 0) -> 
 async def _read_body(request: Request, operation: Operation, settings: Settings) -> Any:
     if request.method in ("GET", "HEAD") or operation.streamed:
         return None
-    data = await read_bytes(request, settings.max_body)
+    data = await read_bytes(request, operation.max_body or settings.max_body)
     if operation.raw_body:
         return data
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -318,7 +319,8 @@ async def read_bytes(request: Request, limit: int) -> bytes:
             chunks.append(chunk)
     if size > limit:
         # The rest of the body is discarded, and the connection closed after this answer (`slow_clients.py`).
-        raise Problem("too-large", f"A body may have {limit:,} bytes.", headers={"Connection": "close"}, limit=limit)
+        detail = f"It is too large: the body of a request has at most {limit:,} bytes."
+        raise Problem("too-large", detail, headers={"Connection": "close"}, limit=limit)
     return b"".join(chunks)
 
 

@@ -126,6 +126,7 @@ export class EntryRow {
   marks() {
     const { partial, superseded, echoes, tool, late, behind, waiting, joined, automatic } = this.data;
     const mark = (text, title) => h("span", { class: "mark", title }, text);
+    const ended = lateEnd(this.data);
     const times = echoes > 1 ? ` ×${echoes}` : "";
     return [
       partial ? mark("cut off", "The agent ended before this was finished. What had been shown is kept.") : null,
@@ -136,6 +137,7 @@ export class EntryRow {
       behind ? mark("reached the chat later", "It was still being written: the chat got it after the entries below it.") : null,
       automatic ? mark("automatic", "A program sent this.") : null,
       joined ? mark("joined the running turn", "The agent got this while it worked.") : null,
+      ended ? h("span", { class: "mark", title: "The report of its end came late." }, "ended at ", time(ended)) : null,
       ...changed(this.data),
       waiting ? this.waits : null,
     ];
@@ -152,6 +154,14 @@ export class EntryRow {
     const button = h("button", { type: "button", class: "tiny", onclick: copy, title: "Copy the text as it was said" }, "Copy");
     return h("div", { class: "aside" }, time(data.at), navigator.clipboard ? button : null);
   }
+}
+
+const MAX_PUNCTUAL_MS = 60_000;
+
+/** When a command ended, in ms, if its report came later than in a minute; as in semel/timing/late_reports.py. */
+function lateEnd({ kind, data, at }) {
+  const ended = kind === "exec.finished" ? data?.ended : null;
+  return Number.isInteger(ended) && ended >= 0 && at - ended > MAX_PUNCTUAL_MS ? ended : null;
 }
 
 function isSummary(data) {

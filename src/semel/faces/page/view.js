@@ -76,13 +76,18 @@ export class View {
     }
   }
 
-  /** The row of the tool call that a request is about: the last one before it, else the first one after it. */
+  /**
+   * The row of the tool call that a request is about: the one with the call's id. If there is none (older versions did
+   * not tell the id, and some agents give requests ids of their own), a row with the same title or input: the last one
+   * before it, else the first one after it. Of a call that was asked for before, each further request keeps its own row.
+   */
   callOf(request) {
-    const { turn, title, input } = request.data;
+    const { turn, title, input, call: id } = request.data;
     const told = input && JSON.stringify(input);
-    const alike = ({ data, setRequest, request: other }) =>
-      setRequest && !other && data.turn === turn && (data.title === title || (told && JSON.stringify(data.input) === told));
-    const calls = [...this.rows.values()].filter(alike).sort((a, b) => a.born - b.born);
+    const alike = ({ data }) => data.title === title || (told && JSON.stringify(data.input) === told);
+    const ofTurn = [...this.rows.values()].filter((row) => row.setRequest && row.data.turn === turn);
+    const named = ofTurn.filter(({ data }) => id && data.call === id);
+    const calls = (named.length ? named : ofTurn.filter(alike)).filter((row) => !row.request).sort((a, b) => a.born - b.born);
     return calls.findLast((call) => call.born < request.born) ?? calls[0];
   }
 

@@ -64,7 +64,7 @@ def build_unit(service: Service) -> str:
         "RestartSec=5",
         "# 2: the configuration is wrong, and stays so until somebody mends it.",
         "RestartPreventExitStatus=2",
-        "# A new version may have to bring a large ledger forward.",
+        "# A new version may have to upgrade a large ledger.",
         "TimeoutStartSec=15min",
         f"TimeoutStopSec={EXIT_TIMEOUT_S}",
         "WatchdogSec=120",

@@ -294,17 +294,24 @@ class ChatApp(App[None]):
     # ------------------------------------------------------------ from the person to the gateway
 
     def on_prompt_sent(self, event: Prompt.Sent) -> None:
-        self.say(self.query_one(Prompt).take_text())
+        """Send the message, unless it is a key of the open question and its writer probably meant to answer."""
+        text = self.query_one(Prompt).take_text()
+        if self.query_one(Question).holds_back(text):
+            self.query_one(Prompt).remember(text)
+            self.show_note(f"not sent: press Tab, then {text.strip()}, to answer; or send it again as a message")
+            return
+        self.say(text)
 
     @work
     async def say(self, text: str) -> None:
         prompt = self.query_one(Prompt)
-        self.show_note("")
+        self.show_note("the message waits a moment for the gateway …" if self.link.state == "away" else "")
         self.log_view.anchor()
         mode = self._set_busy_mode(None)
         try:
             accepted = await self.link.say(text, self.sender, mode, self._unsure_ids.pop(text, None))
             prompt.remember(text)
+            self.show_note("")
             if accepted.status == "duplicate":
                 self.show_note("it had arrived before, and was not accepted twice")
             elif accepted.why:
@@ -375,8 +382,8 @@ class ChatApp(App[None]):
         except (NoGateway, RequestRefused) as error:
             self.show_note(f"not answered: {error}")
             return
-        if outcome != "answered":
-            self.show_note("somebody answered before you" if outcome == "already" else "it is not open any more")
+        problems = {"answered": "", "already": "somebody answered before you"}
+        self.show_note(problems.get(outcome, "it is not open any more"))
 
 
 def run_chat(data_dir: Path, session: str, sender: str) -> int:

@@ -1,7 +1,7 @@
 """`semel chat` line by line, for pipes, screen readers and simple terminals.
 
 Each line of input is a message. Rows of the view are printed in order once they are final. At the end of the input,
-the program waits for the running turn.
+the program waits for the answers to all of them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 import threading
+from collections import deque
 from pathlib import Path
 
 from semel.faces.busy_texts import describe_waiting
@@ -32,7 +33,7 @@ class LineChat:
         self._printed: set[tuple[str, int]] = set()
         self._skips_old_rows = True
         self._row_changed = asyncio.Event()
-        self._last_event = 0  # event id of the last message sent from here
+        self._sent: deque[int] = deque()  # event ids of the messages from here whose answer was not waited for
         self._answers_by_label: dict[
             str, tuple[int, str]
         ] = {}  # printed label -> (item, option); never reused (Law 13)
@@ -108,7 +109,7 @@ class LineChat:
                     self._print_notice("that request is gone: it was answered already, or withdrawn")
             else:
                 accepted = await self.link.say(line, self.sender)
-                self._last_event = accepted.event
+                self._sent.append(accepted.event)
                 if accepted.note:
                     self._print_notice(accepted.note)
                 if waiting := describe_waiting(accepted):
@@ -118,15 +119,16 @@ class LineChat:
             self.failed = True
 
     async def _wait_for_answer(self, link_task: asyncio.Task[None]) -> None:
-        """Wait until the turn of the last message is over, or the link ends."""
-        while not link_task.done() and not self._is_answered():
+        """Wait until the turns of all messages sent from here are over, or the link ends."""
+        while not link_task.done():
+            while self._sent and find_answer(self.link.view, self._sent[0]) is not None:
+                self._sent.popleft()
+            if not self._sent:
+                return
             self._row_changed.clear()
             change = asyncio.create_task(self._row_changed.wait())
             await asyncio.wait({change, link_task}, return_when=asyncio.FIRST_COMPLETED)
             change.cancel()
-
-    def _is_answered(self) -> bool:
-        return not self._last_event or find_answer(self.link.view, self._last_event) is not None
 
 
 def label_options(question: Json) -> list[tuple[str, Json]]:

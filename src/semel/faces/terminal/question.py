@@ -1,7 +1,8 @@
 """The panel for a permission request or a question.
 
 The panel ignores keys until the person focuses it (Tab or a click): text typed while a request appears must never
-become an answer to it (Law 8: an update never moves the reader's input).
+become an answer to it (Law 8: an update never moves the reader's input). If a person sends the key of an option from
+the prompt, it is held back once, and they are told to press Tab first.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ def format_input(input: Any) -> str:
 
 
 def _name_keys(options: int) -> str:
-    """Return the keys that choose one of so many options, such as "a-c"."""
+    """Return the keys that choose one of so many options, such as "a or b" or "a to c"."""
     keys = OPTION_KEYS[:options]
-    return f"{keys[0]}-{keys[-1]}" if len(keys) > 1 else keys
+    if len(keys) < 2:
+        return keys
+    return f"{keys[0]} {'or' if len(keys) == 2 else 'to'} {keys[-1]}"
 
 
 class Question(Vertical):
@@ -51,6 +54,7 @@ class Question(Vertical):
     def __init__(self) -> None:
         super().__init__(id="question")
         self.item: Json | None = None
+        self._explained_item: int | None = None  # the last question whose key was held back
 
     def compose(self) -> ComposeResult:
         yield Static(id="asked")
@@ -77,14 +81,12 @@ class Question(Vertical):
         question = str(item.get("title") or item["text"].split("\n1. ")[0])  # its options stand below
         text = Text("The agent asks: ", "bold yellow").append(visible(question))
         detail = visible(format_input(item.get("input")))
-        if detail:
+        if detail and detail != question:
             text.append("\n" + detail, "dim")
         if more_questions:
             text.append(f"\n({more_questions} more after this one)", "dim")
         self.query_one("#asked", Static).update(text)
-        self.query_one("#hint", Static).update(
-            f"Tab goes here · {_name_keys(len(item.get('options', [])))} or Enter answers · Esc goes back"
-        )
+        self._draw_hint()
         options = self.query_one(OptionList)
         options.clear_options()
         names = [
@@ -92,6 +94,36 @@ class Question(Vertical):
         ]
         options.add_options([Option(name) for name in names])
         options.highlighted = None
+
+    def _draw_hint(self) -> None:
+        """Show the keys that work now: the panel's own, or those that lead to it."""
+        keys = _name_keys(len(self._options))
+        if not keys:
+            is_permission = self.item is not None and self.item["kind"] == "permission"
+            hint = "To answer, type /approve or /deny" if is_permission else "To answer, write a message"
+        elif self.has_focus_within:
+            hint = f"{keys} answers · Enter answers with the marked one · Esc goes back"
+        else:
+            hint = f"To answer, press Tab, then {keys}"
+        self.query_one("#hint", Static).update(hint)
+
+    def on_descendant_focus(self) -> None:
+        self._draw_hint()
+
+    def on_descendant_blur(self) -> None:
+        self.call_after_refresh(self._draw_hint)
+
+    def holds_back(self, text: str) -> bool:
+        """Whether the message `text` is the key of an option, and the first such message during this question."""
+        key = text.strip()
+        if self.item is None or key not in OPTION_KEYS[: len(self._options)] or len(key) != 1:
+            return False
+        before, self._explained_item = self._explained_item, int(self.item["id"])
+        return before != self._explained_item
+
+    @property
+    def _options(self) -> list[Json]:
+        return list(self.item.get("options", [])) if self.item else []
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self._choose(event.option_index)
@@ -105,6 +137,5 @@ class Question(Vertical):
             self._choose(OPTION_KEYS.index(event.character))
 
     def _choose(self, index: int) -> None:
-        options = self.item.get("options", []) if self.item else []
-        if self.item is not None and 0 <= index < len(options):
-            self.post_message(self.Answered(self.item["id"], options[index]["optionId"]))
+        if self.item is not None and 0 <= index < len(self._options):
+            self.post_message(self.Answered(self.item["id"], self._options[index]["optionId"]))

@@ -92,7 +92,7 @@ class ArchiveApi(Components):
             return False
         writer = export.ExportWriter()
         async for records in self.export(key):
-            if records[0].get("entries", entries) != entries:  # the header states another number of entries
+            if records[0].get("entries", entries) != entries:  # the header, which comes first
                 return False
             await asyncio.to_thread(lambda records=records: [writer.line(r) for r in records])  # type: ignore[misc]
         return writer.digest == digest

@@ -5,15 +5,14 @@ uses one of the ledger's readers for at most half of the time, and no long trans
 log into the database file. The check never uses the writer, unless it has to tell the owners about a broken law.
 
 The result of the last check is in a file in the data directory. It is not in the ledger, because it is no event, and
-because it must be readable without a gateway. The file also has how large the data were at the checks of the last days,
-so that their growth is known.
+because it must be readable without a gateway. The file also keeps the size of the data at the checks of the last days,
+from which the growth per day is computed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -120,19 +119,20 @@ class BookChecks:
 
         Return the result. Raises LedgerError or OSError.
         """
-        at, begun, broken = self.clock.now(), time.monotonic(), []
+        now = asyncio.get_running_loop().time
+        at, begun, broken = self.clock.now(), now(), []
         for name in books.LAWS:
-            book_begun = time.monotonic()
+            book_begun = now()
             book = await self.record.read(books.run_book, name)
             if not book.ok:
                 broken.append(book.name)
                 log.error("a law is broken", book=book.name, law=book.law, rows=len(book.broken))
-            await asyncio.sleep(max(MIN_PAUSE_S, time.monotonic() - book_begun))
+            await asyncio.sleep(max(MIN_PAUSE_S, now() - book_begun))
         entries = (await self.record.read(books.count_rows))["entries"]
         last_check = read_last_check(self.data_dir)
         disk = await asyncio.to_thread(measure_disk, self.record.store.path, self.data_dir / "blobs")
         sizes = add_size(last_check.sizes if last_check is not None else (), at, disk.ledger + disk.files)
-        check = LastCheck(at, round(time.monotonic() - begun, 1), len(books.LAWS), entries, tuple(broken), sizes)
+        check = LastCheck(at, round(now() - begun, 1), len(books.LAWS), entries, tuple(broken), sizes)
         if new := sorted(set(broken) - set(last_check.broken if last_check is not None else ())):
             await self._tell_owners(new)
         await asyncio.to_thread(write_atomically, self.data_dir / FILE, json.dumps(asdict(check)) + "\n")

@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 import difflib
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -21,8 +22,10 @@ from semel.gateway.api.archive import ArchiveApi
 from semel.gateway.api.reads import ReadApi
 from semel.gateway.api.replies import ReplyApi
 from semel.gateway.api.sessions import SessionApi
-from semel.gateway.errors import BadRequest, NoSuchSession
+from semel.gateway.errors import BadRequest, NoSuchSession, NotFound
+from semel.gateway.file_store import HeldFiles
 from semel.gateway.files import clear_drafts
+from semel.gateway.inbound.prompt_content import check_content, hold_files
 from semel.gateway.ports import Heard
 from semel.law.identity import CUSTOMARY_NAME
 from semel.law.wake import Busy as Mode
@@ -126,8 +129,9 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
     async def say(
         self,
         session: str,
-        text: str,
+        text: str = "",
         *,
+        blocks: Sequence[Json] | None = None,
         sender: str | None = None,
         key: str | None = None,
         source: str | None = None,
@@ -138,21 +142,42 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
     ) -> Heard:
         """Accept a person's message. Return after the commit. A missing session is created.
 
-        `session`: the session's key. `key`: the idempotency key. `source`: None names the API callers of this session.
+        `session`: the session's key. `text`, or else `blocks`: the message, as text or as ACP content blocks, which the
+        agent gets as they are. `key`: the idempotency key. `source`: None names the API callers of this session.
         `busy`: the busy mode for this message; None takes that of the session. `automatic`: a program wrote the
         message. `seen`: the rev of the view that the person saw; a command never answers a request that is newer (Law
         13). `wakes`: False lets the message wait for the next turn without starting one. Raises BadRequest,
         GatewayUnavailable.
         """
         self._check_running()
-        if not text.strip():
+        if blocks is None and not text.strip():
             raise BadRequest("text: a message needs a text that is not blank")
         note = await self._explain_default_agent(session)
-        heard = await self.inbox.hear(
-            source=source or f"api:{session}", session=session, key=key, text=text, sender=sender,
-            stable=("text", "sender"), busy=busy, automatic=automatic, seen=seen, wakes=wakes,
+        hear = partial(
+            self.inbox.hear, source=source or f"api:{session}", session=session, key=key, sender=sender, busy=busy,
+            automatic=automatic, seen=seen, wakes=wakes,
         )  # fmt: skip
+        if blocks is None:
+            heard = await hear(text=text, stable=("text", "sender"))
+        else:
+            heard = await self._hear_blocks(hear, text, blocks, automatic)
         return replace(heard, note=note) if note is not None and heard.status == "accepted" else heard
+
+    async def _hear_blocks(
+        self, hear: Callable[..., Awaitable[Heard]], text: str, blocks: Sequence[Json], automatic: bool
+    ) -> Heard:
+        """Accept a message in content blocks: first its files are stored, then it is recorded together with them."""
+        if text:
+            raise BadRequest("blocks: a message has either `text` or `blocks`")
+        if automatic:
+            raise BadRequest("blocks: what a program sends is data for the agent; send it as `text`")
+        content = await check_content(blocks)
+        held = HeldFiles(self.record, self.file_store)
+        try:
+            await hold_files(held, content)
+            return await hear(text=content.text, content=content, stable=("blocks", "sender"))
+        finally:
+            await held.release()
 
     async def _explain_default_agent(self, session: str) -> str | None:
         """Return a note that the default agent will answer, if a new session's key begins with an unknown agent's name.
@@ -174,12 +199,12 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle a platform's HTTP request to a channel.
 
-        Return (HTTP status, response body) after the commit (Law 1).
+        Return (HTTP status, response body) after the commit (Law 1). Raises NotFound.
         """
         self._check_running()
         receive = getattr(self.channels.get(channel), "receive", None)
         if receive is None:
-            return 404, {"title": "No such webhook", "detail": f"no webhook channel is named {channel!r}"}
+            raise NotFound(f"no webhook channel is named {channel!r}")
         status, answer = await receive(self.channel_manager.inboxes[channel], headers, body)
         return int(status), dict(answer)
 

@@ -148,10 +148,10 @@ class ReadApi(Components):
         return await self.jobs.list(number, limit, after)
 
     async def limits(self, limit: int = 200, after: str = "") -> Json:
-        """Return what was used today, of what, and which sessions wait: the members of what `GET /v1/limits` answers.
+        """Return today's use, the limits, and the sessions that wait for a limit, as `GET /v1/limits` answers them.
 
-        `limit`: the maximum number of `limits` and of `waiting`. `after`: "SCOPE/SUBJECT" of the line before the first.
-        Raises BadRequest.
+        `limit`: the maximum length of each of the lists `limits` and `waiting`. `after`: "SCOPE/SUBJECT" of the last
+        line of the previous page. Raises BadRequest.
         """
         return await read_limits(self.record, self.turns.limits, self.clock.now(), limit, after)
 
@@ -274,11 +274,11 @@ def _read_output(tx: Tx, session: int, item: int) -> str | None:
 
 
 async def read_limits(record: LedgerAccess, policy: limits.LimitPolicy, now: int, limit: int, after: str = "") -> Json:
-    """Return what `Reads.limits` does, of a ledger that no gateway needs to have open. `now`: the time in ms."""
+    """Return what `ReadApi.limits` returns, without a running gateway. `now`: the time in ms."""
     day, ends = policy.day(now)
     scope, _, subject = after.partition("/")
     if after and scope not in ("all", "person", "session"):
-        raise BadRequest(f"after: {after!r} is no `next` of this list")
+        raise BadRequest(f"after: {after!r} is not the `next` of a page of this list")
     rows = await record.read(limits.list_spent, day, (scope, subject), limit)
     waiting = await record.read(limits.list_limited, limit)
     return {
@@ -293,10 +293,7 @@ async def read_limits(record: LedgerAccess, policy: limits.LimitPolicy, now: int
 
 
 def _limit_json(row: limits.ListedSpent, most: law_limits.Limits) -> Json:
-    """Return one line of `limits`. "cost" is in the agents' currency.
-
-    A value in "most" is None if there is no limit.
-    """
+    """Return one line of `limits`. "cost" is in the agents' currency; None in "most" means that there is no limit."""
     used = {"turns": row.turns, "tokens": row.tokens, "cost": row.cost / law_limits.MILLION}
     allowed = {
         "turns": most.turns, "tokens": most.tokens,

@@ -147,7 +147,7 @@ class Search:
                 resets += 1
                 if resets > MAX_REBUILDS:
                     self._compare_all = True
-                    raise IndexFailed(f"the search index is lost again and again ({error})") from error
+                    raise IndexFailed(f"the search index was lost several times in a row ({error})") from error
                 _log_reset(error)
                 await self._compare()
                 self._todo, self._changed = self._todo | self._changed, set()

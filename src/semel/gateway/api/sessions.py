@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 
 from semel.gateway.api.composition import Components
-from semel.gateway.errors import BadRequest
+from semel.gateway.errors import BadRequest, Conflict
 from semel.gateway.ports import Heard
+from semel.law import identity
+from semel.ledger.inbound import hear
 from semel.ledger.transcript import views
 from semel.ledger.turns import jobs as job_rows
 from semel.ledger.turns import sessions as rows
@@ -16,13 +20,50 @@ from semel.text.json_types import Json
 class SessionApi(Components):
     """The part of the gateway's API that manages sessions."""
 
-    async def sessions(self, archived: bool = False, before: str | None = None, limit: int = 200) -> list[Json]:
+    async def sessions(
+        self, archived: bool = False, before: str | None = None, limit: int = 200, folder: str | None = None
+    ) -> list[Json]:
         """Return a page of sessions, newest first: the active ones or, if `archived`, the archived ones.
 
-        `before`: the key of a session; only sessions that were created before it are returned. Raises NoSuchSession.
+        `before`: the key of a session; only sessions that were created before it are returned. `folder`: only the
+        sessions that were made for this folder. Raises NoSuchSession.
         """
         edge = 1 << 62 if before is None else await self.record.find_session(before)
-        return await self.record.read(views.list_sessions, edge, limit, archived)
+        wanted = None if folder is None else os.path.normpath(folder)
+        return await self.record.read(views.list_sessions, edge, limit, archived, wanted)
+
+    async def make_session(
+        self, session: str, agent: str | None = None, folder: str | None = None
+    ) -> tuple[Json, bool]:
+        """Make a session before anybody speaks in it. Return it, and whether it is new.
+
+        `agent`: the name of its agent; None takes the one that the key names. `folder`: the absolute path of the folder
+        in which the agent works; None takes the agent's own. Asking again changes nothing. Raises BadRequest, Conflict
+        if the session exists with another agent or folder, GatewayUnavailable.
+        """
+        self._check_running()
+        try:
+            target = self.inbox.target(identity.check_session_key(session))
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+        if agent is not None and agent not in self.settings.agents:
+            raise BadRequest(f"agent: no agent is named {agent!r}; there are: {', '.join(self.settings.agents)}")
+        place = None if folder is None else await asyncio.to_thread(_check_folder, folder)
+        try:
+            number, is_new = await self.record.write(hear.make_session, target, agent, place)
+        except hear.SessionDiffers as error:
+            raise Conflict(str(error)) from None
+        return await self.record.read(views.read_session, number), is_new
+
+    async def start_agent(self, session: str, agent: str | None = None, folder: str | None = None) -> Json:
+        """Start the session's agent without a turn, and return the session with what the agent offers.
+
+        A missing session is made first; `agent` and `folder` are those of `make_session`. Raises AgentError if the
+        agent does not start, and the errors of `make_session`.
+        """
+        await self.make_session(session, agent, folder)
+        await self.controls.start_agent(session)
+        return await self.session(session)
 
     async def session(self, session: str) -> Json:
         """Return one session. Raises NoSuchSession."""
@@ -80,3 +121,13 @@ class SessionApi(Components):
         jobs = await self.record.read(job_rows.list_open_of_session, session)
         await asyncio.gather(*(self.jobs.end(job) for job in jobs), return_exceptions=True)
         self.erasures.add(session)
+
+
+def _check_folder(folder: str) -> str:
+    """Return the path of a session's folder without "." and "..". Raises BadRequest if it is no directory."""
+    path = Path(os.path.normpath(folder))
+    if not path.is_absolute() or "\0" in folder:
+        raise BadRequest(f"folder: {folder[:200]!r} is not an absolute path")
+    if not path.is_dir():
+        raise BadRequest(f"folder: {str(path)!r} is not a directory on the gateway's machine")
+    return str(path)

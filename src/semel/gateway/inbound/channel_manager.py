@@ -46,7 +46,10 @@ class ChannelManager:
         await self.inbox.record.write(rows.release_unclaimed_files)
 
     def doubt(self, until: int) -> None:
-        """Only record events up to `until` (ms), because they may have been answered before a restore (Law 14)."""
+        """Let events up to `until` (ms) be recorded without effect: they may have been answered already (Law 14).
+
+        `until`: when the ledger was last restored from a backup.
+        """
         for inbox in self.inboxes.values():
             inbox.doubtful_until = until
 

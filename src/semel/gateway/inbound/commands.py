@@ -178,8 +178,8 @@ class Commands:
         ):
             self.turns.wake(command.session)
             return "The running turn was stopped."
-        turn, waiting = await self.record.read(rows.find_turn_to_stop, command.session, command.seq)
-        if turn is None or not await self.turns.cancel(command.session, by, turn or None):
+        root, waiting = await self.record.read(rows.find_turn_to_stop, command.session, command.seq)
+        if root is None or not await self.turns.cancel(command.session, by, root or None):
             return "Nothing runs here."
         return "The running turn is being stopped." + _describe_waiting(waiting)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from semel.gateway.errors import BadRequest
 from semel.gateway.inbound.commands import Commands
+from semel.gateway.inbound.prompt_content import PromptContent
 from semel.gateway.ports import Heard
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import GatewaySettings
@@ -22,6 +23,7 @@ from semel.law.commands import AgentMessage
 from semel.law.wake import MODES, PERSON_KINDS, Busy, WakeDelay
 from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import hear as rows
+from semel.text.json_types import Json
 from semel.text.wellformed import MAX_NAME_CHARS, one_line, scrub
 
 KIND_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -59,12 +61,14 @@ class EventInbox:
         automatic: bool = False,
         scope: Sequence[str] | None = None,
         seen: int | None = None,
+        content: PromptContent | None = None,
     ) -> Heard:
         """Accept one event for one or more sessions. Return after the commit. Raises BadRequest.
 
         `scope`: the patterns of session keys that the caller may use; None if the caller is the owner. They also limit
         the home of a session that the event creates (`identity.Grant`). `seen`: the rev of the session's view that the
-        sender saw. `ports.Inbox.hear` describes the other arguments.
+        sender saw. `content`: the content blocks of which `text` was made; their files are stored. `ports.Inbox.hear`
+        describes the other arguments.
         """
         keys = [session] if isinstance(session, str) else list(session)
         if not keys:
@@ -79,11 +83,15 @@ class EventInbox:
             raise BadRequest(f"busy: {str(busy)[:80]!r} is not one of {', '.join(MODES)}")
         if len(text) > MAX_TEXT_CHARS:
             raise BadRequest(f"text: at most {MAX_TEXT_CHARS:,} characters; send a file instead")
+        blocks: Sequence[Json] = content.blocks if content is not None else ()
         try:
-            text, sender, data = scrub(text), scrub(sender), scrub(data)
+            text, sender, data, blocks = scrub(text), scrub(sender), scrub(data), scrub(blocks)
         except RecursionError:
             raise BadRequest("data: it is nested too deeply; flatten it") from None
-        own_fields = {"kind": kind, "text": text, "sender": sender, "data": dict(data or {}), "session": keys}
+        own_fields = {
+            "kind": kind, "text": text, "sender": sender, "data": dict(data or {}), "session": keys,
+            "blocks": list(blocks),
+        }  # fmt: skip
         fields = {**(data or {}), **own_fields}  # our fields win: `data` cannot replace the text
         try:
             if key is not None:
@@ -100,6 +108,9 @@ class EventInbox:
         if kind == "message" and not automatic and text.startswith("/"):  # only people give commands
             parsed = await self.commands.read(text, sender, source, keys)
             if isinstance(parsed, AgentMessage):
+                if parsed.text != text and content is not None:
+                    content = content.without_command(text, parsed.text)
+                    blocks = content.blocks
                 text, busy = parsed.text, parsed.mode or busy  # type: ignore[assignment]
             else:
                 kind, command = command_rows.KIND, parsed
@@ -107,8 +118,8 @@ class EventInbox:
             data = _move_reserved_fields(data, self.commands.people.role_of(source))
         event = rows.Event(
             source=source, key=key, kind=kind, text=text, digest=digest, sender=sender,
-            more={"data": dict(data)} if data else None, wakes=wakes, busy=busy,
-            automatic=automatic, command=command, shown_rev=seen,
+            more=({"data": dict(data)} if data else {}) | (content.entry_fields if content is not None else {}) or None,
+            wakes=wakes, busy=busy, automatic=automatic, command=command, shown_rev=seen, blocks=blocks,
         )  # fmt: skip
         try:
             result = await self.record.write(rows.hear, event, targets, cursor, self.turns.idle_start)
@@ -116,6 +127,8 @@ class EventInbox:
             raise BadRequest(_describe_reserved_session(error.key)) from None
         for addressed in result.addressed:
             self.turns.act_on(addressed)
+            if addressed.is_hinted:
+                self.commands.kick()
             if addressed.command:
                 self.commands.wake(addressed.session)
         other = digest.hex() if result.status == "conflict" else ""
@@ -156,8 +169,8 @@ class EventInbox:
 def _describe_reserved_session(key: str) -> str:
     first, channel, _ = key.split(":", 2)
     return (
-        f"session: {key!r} is the session of a place on the channel {channel!r}, and nobody has spoken there yet. "
-        f'Report once somebody has, or name the channel in the pattern that allows it, as "{first}:{channel}:*" does'
+        f"session: {key!r} stands for a chat on the channel {channel!r} in which nobody has written yet. "
+        f'Report after somebody has, or name the channel in the pattern that allows it, as "{first}:{channel}:*" does'
     )
 
 

@@ -64,7 +64,7 @@ class Pairing:
         self.taken = taken
         self._open: dict[int, rows.PairingCode] = {}
         self._tries: dict[tuple[str, bool], HourlyLimit] = {}  # by channel, and whether in its groups
-        self._lock = asyncio.Lock()  # tries are compared and counted one after the other
+        self._lock = asyncio.Lock()  # one try at a time, so that none escapes the count
         self._key = secrets.token_bytes(32)
         self._signatures: dict[
             int, bytes
@@ -140,7 +140,7 @@ class Pairing:
     async def void_code(self, channel: str, event: Incoming, code: str) -> bool:
         """Void a code that was sent in a group, where others could read and use it. Return whether any was voided.
 
-        If the hourly limit of comparisons is reached, every open code that may equal the text is voided.
+        If it cannot be determined which open code the text equals, all codes that it may equal are voided.
         """
         async with self._lock:
             codes = await self._find_codes(channel, event, code)
@@ -151,8 +151,8 @@ class Pairing:
     async def _find_codes(self, channel: str, event: Incoming, code: str) -> list[rows.PairingCode]:
         """Return the open codes that equal this text, or that may equal it.
 
-        Codes from before a restart can be compared only by scrypt, and the number of such comparisons per hour is
-        limited. Once the limit is reached, each of these codes may equal the text.
+        Codes from before a restart can be compared only by scrypt, a limited number of times per hour. Once that limit
+        is reached, any of these codes may equal the text, so all of them are returned.
         """
         open_codes, signed = self._open_codes(channel), self._sign(code)
         if matches := [code_row for code_row in open_codes if self._signatures.get(code_row.id) == signed]:

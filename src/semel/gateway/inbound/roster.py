@@ -147,7 +147,8 @@ class Roster:
         names = sorted(self.settings.channels)
         if channel not in names:
             near = difflib.get_close_matches(channel, names, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names) or 'none'}"
+            hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names)}"
+            hint = hint if names else f"add [channels.{channel[:80]}] to semel.toml, and restart the gateway"
             raise BadRequest(f"channel: {channel[:80]!r} is not configured; {hint}")
         if not self.settings.channels[channel].people:
             raise BadRequest(f"channel: {channel!r} has no people of its own; whoever knows its secret may speak")

@@ -44,10 +44,10 @@ LAST_WRITES_TIMEOUT_S = 5.0
 """How long `stop` waits, after its grace, for the last outcomes to be written."""
 
 UNRECORDED = "its outcome could not be recorded"
-_SEND_RESULTS = frozenset({"receipt", "not sent", "refused", "silence"})  # the others are results of look-ups
+_SEND_RESULTS = frozenset({"receipt", "not sent", "refused", "silence"})  # the others are of look-ups
 
 _log = logging.getLogger("semel.outbox")
-_activity = logging.getLogger("semel.activity")  # of the log file only: `semel.faces.log`
+_activity = logging.getLogger("semel.activity")  # goes only to the log file: `semel.faces.log`
 
 
 def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:

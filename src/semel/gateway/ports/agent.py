@@ -99,6 +99,10 @@ class Launch:
     """Called with (pid, pgid, born) after the process was started and before anything is written to it."""
     tools_url: str | None = None
     """The URL of Semel's MCP server over HTTP, for agents that start no MCP process; None: loopback is not served."""
+    modes: Json | None = None
+    """The ACP SessionModeState of this conversation before, for agents that do not report it again; None if unknown."""
+    folder: Path | None = None
+    """The folder in which the agent works in this session; None: its own workspace."""
     inside: Inside | None = None
     """Set for an agent that runs in the gateway's process: it has no pid, and `on_start` is not called."""
 
@@ -115,7 +119,10 @@ class Conversation(Protocol):
     agent_name: str  # agentInfo.name from the agent's answer to `initialize`, "" if it has none
     profile: str  # the name of the stream profile for this agent (semel.acp_stream.profiles)
     images: bool  # whether a prompt may contain images (ACP promptCapabilities)
+    audio: bool  # whether it may contain sound
+    resources: bool  # whether it may contain embedded resources (`embeddedContext`)
     tools_problem: str  # why the agent cannot have Semel's tools, if it refused them; "" if it did not
+    tools_advice: str  # what a person can try if the agent does not reach Semel's tools, or ""
 
     @property
     def modes(self) -> Json | None:
@@ -124,6 +131,10 @@ class Conversation(Protocol):
     @property
     def models(self) -> Json | None:
         """The agent's ACP SessionModelState or config option for models; None if it reported none."""
+
+    @property
+    def options(self) -> list[Json] | None:
+        """The agent's configuration options (ACP SessionConfigOption); None if it reported none."""
 
     async def next(self) -> Signal:
         """Wait for the agent's next signal; signals come in the order in which it sent them.

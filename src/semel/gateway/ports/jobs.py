@@ -16,7 +16,8 @@ BY_AGENT = "the agent"
 class Job:
     """A command to run in the background, in the workspace and environment of `agent`.
 
-    `seconds`: its time limit. `output`: how many bytes of its output to keep. `at`: when it was started.
+    `seconds`: its time limit. `output`: how many bytes of its output to keep. `at`: when it was started. `folder`: the
+    folder in which it runs; None: the agent's own workspace.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Job:
     seconds: float
     output: int
     at: int  # ms
+    folder: str | None = None
 
 
 class CannotBegin(Exception):

@@ -82,8 +82,8 @@ class Sections(Table):
 class GatewaySettings(GatewayOptions, Sections):
     """All settings of a gateway. Unless `default_agent` names another, the first agent is the default one.
 
-    `ledger` is the SQLite file, by default ledger.db in the data directory. `continues_sessions`: whether sessions of
-    agents that are not configured any more get another one.
+    `ledger` is the SQLite file, by default ledger.db in the data directory. `continues_sessions`: whether a
+    session gets another agent if its own is not configured any more.
     """
 
     data_dir: Path

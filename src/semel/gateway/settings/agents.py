@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, PositiveInt, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, PositiveInt, ValidationInfo, model_validator
 
 from semel.gateway.settings.tables import (
     DERIVED,
+    Conflict,
     Duration,
     Name,
     NamedTable,
@@ -20,10 +21,13 @@ from semel.gateway.settings.tables import (
     Strings,
     Table,
     Variable,
+    raise_conflicts,
 )
 from semel.law.turn import MAX_ATTEMPTS
 
 BuiltinTool = Literal["read", "write", "edit", "list", "search", "shell"]
+
+McpTransport = Literal["stdio", "http"]
 
 MODEL_SETTINGS = frozenset({
     "key", "base_url", "instructions", "tools", "mcp", "context", "compaction", "max_tokens", "max_requests",
@@ -32,12 +36,21 @@ MODEL_SETTINGS = frozenset({
 """The fields of `AgentSettings` that only an agent of kind "model" has."""
 
 
+def _check_url(url: str) -> str:
+    if url and not re.match("https?://.", url):
+        raise ValueError(f"{url!r} should begin with https:// or http://")
+    return url
+
+
+Url = Annotated[str, AfterValidator(_check_url)]
+
+
 class McpSettings(Table):
     """The table `[agents.NAME.mcp.SERVER]`: an MCP server for an agent of kind "model"."""
 
     command: Strings = Field(default=(), min_length=1, examples=[["uvx", "mcp-server-git"]])
     """The command that starts a server that speaks MCP on stdin and stdout."""
-    url: str = Field(default="", examples=["https://example.org/mcp"])
+    url: Url = Field(default="", examples=["https://example.org/mcp"])
     """Instead of `command`: the URL of a server that speaks MCP over HTTP."""
     env: Mapping[str, Secret] = Field(default_factory=dict, repr=False)
     """Environment variables for the command. "env:NAME" and "file:PATH" refer to a secret."""
@@ -46,13 +59,14 @@ class McpSettings(Table):
 
     @model_validator(mode="after")
     def _check_transport(self) -> Self:
-        if bool(self.command) == bool(self.url):
-            raise ValueError('an MCP server has either a command, like ["uvx", "mcp-server-git"], or a url')
-        if self.url and not re.match("https?://.", self.url):
-            raise ValueError(f'url is "{self.url}", and should begin with https:// or http://')
-        if (self.env and not self.command) or (self.headers and not self.url):
-            raise ValueError("env is for a command, headers are for a url")
+        raise_conflicts(self, self._find_conflicts())
         return self
+
+    def _find_conflicts(self) -> Iterator[Conflict]:
+        if bool(self.command) == bool(self.url):
+            yield "command url", 'an MCP server has either a command, like ["uvx", "mcp-server-git"], or a url'
+        if (self.env and not self.command) or (self.headers and not self.url):
+            yield "command url env headers", "env is for a command, headers are for a url"
 
 
 class AgentSettings(NamedTable):
@@ -73,6 +87,10 @@ class AgentSettings(NamedTable):
     mode: str | None = Field(default=None, min_length=1, examples=["default"])
     """The mode that each of its sessions starts in, as the agent names it (`/mode` lists them). Default: a mode in
     which it asks for permission, if Semel knows one; else the agent's own choice."""
+    mcp_transport: McpTransport | None = Field(default=None, examples=["http"])
+    """Whether it gets Semel's tools from an MCP server over stdio or http. Set it for an agent that takes only one of
+    them (`semel docs tools`). Default: what Semel knows of the agent; for an unknown one stdio, or http if the agent
+    refuses stdio."""
     approvals: Strings = ("owner",)
     """Who may answer its permission requests in a chat: "owner", "member" and names of people (`semel docs people`)."""
     idle_after_s: Duration | None = Field(default=None, examples=["10m"])
@@ -80,7 +98,7 @@ class AgentSettings(NamedTable):
     attempts: int = Field(default=MAX_ATTEMPTS, ge=1, le=MAX_ATTEMPTS)
     """How many attempts a turn gets if it is lost or fails for a temporary reason: 1 to 3."""
     silence_s: Duration = 1800.0
-    """A turn is considered lost after this long without output, running tool or open permission request."""
+    """A turn counts as lost after this long without output, if no tool runs and no permission request is open."""
     trace: OptionalPath = Field(default=None, examples=["traces"])
     """A directory for logs of all messages between gateway and agent, readable by `semel fold`. A relative path
     starts at this file. The logs contain all texts and are never deleted. Default: no logs."""
@@ -90,7 +108,7 @@ class AgentSettings(NamedTable):
     key: SecretReference | None = Field(default=None, repr=False, examples=["env:ANTHROPIC_API_KEY"])
     """The API key: "env:NAME" or "file:PATH". Default: the environment variable that the provider documents; with a
     `base_url` on another server than the provider's, no key."""
-    base_url: str | None = Field(default=None, examples=["http://127.0.0.1:11434/v1"])
+    base_url: Url | None = Field(default=None, examples=["http://127.0.0.1:11434/v1"])
     """The URL of the API, for example of a server on your own machine. Default: the provider's."""
     instructions: str = "AGENTS.md"
     """A file with instructions for the model, relative to `cwd`. It may be missing."""
@@ -111,27 +129,31 @@ class AgentSettings(NamedTable):
 
     @model_validator(mode="after")
     def _check_kind(self, info: ValidationInfo) -> Self:
-        if self.kind == "model":
-            if self.model is None:
-                raise ValueError('an agent of kind "model" needs a model, like model = "anthropic:claude-opus-5"')
-            if not re.fullmatch(r"[^:\s]+:\S+", self.model):
-                raise ValueError(
-                    f'model is "{self.model}", and should be PROVIDER:NAME, like "anthropic:claude-opus-5"'
-                )
-            if self.base_url is not None and not re.match("https?://.", self.base_url):
-                raise ValueError(f'base_url is "{self.base_url}", and should begin with https:// or http://')
-            if self.mode is not None:
-                raise ValueError('mode is for agents of kind "acp"')
-            if self.command or self.trace is not None:
-                raise ValueError('an agent of kind "model" has no command and no trace, because it has no process')
-            if "max_retries" in self.request_settings:
-                raise ValueError("settings: max_retries cannot be set, because Semel makes all retries itself")
-            if "max_tokens" in self.request_settings:
-                raise ValueError("settings: max_tokens is a setting of the agent itself")
-        elif extra := sorted(MODEL_SETTINGS & self.model_fields_set):
-            raise ValueError(f'{AgentSettings.model_fields[extra[0]].validation_alias} is for agents of kind "model"')
-        if self.kind == "acp" and not self.command:
-            raise ValueError('an agent of kind "acp" needs a command, like command = ["codex-acp"]')
+        raise_conflicts(self, self._find_model_conflicts() if self.kind == "model" else self._find_program_conflicts())
         if self.kind == "demo" and self.command and info.context is not None:  # `semel up` fills the command in
-            raise ValueError('an agent of kind "demo" has no command, because it is bundled')
+            raise_conflicts(self, [("kind command", 'an agent of kind "demo" has no command, because it is bundled')])
         return self
+
+    def _find_model_conflicts(self) -> Iterator[Conflict]:
+        if self.model is None:
+            yield "kind model", 'an agent of kind "model" needs a model, like model = "anthropic:claude-opus-5"'
+        elif not re.fullmatch(r"[^:\s]+:\S+", self.model):
+            example = 'like "anthropic:claude-opus-5"'
+            yield "kind model", f'model is "{self.model}", and should be PROVIDER:NAME, {example}'
+        for key in ("mode", "mcp_transport"):
+            if getattr(self, key) is not None:
+                yield f"kind {key}", f'{key} is for agents of kind "acp"'
+        if self.command or self.trace is not None:
+            problem = 'an agent of kind "model" has no command and no trace, because it has no process'
+            yield "kind command trace", problem
+        if "max_retries" in self.request_settings:
+            yield "settings", "settings: max_retries cannot be set, because Semel makes all retries itself"
+        if "max_tokens" in self.request_settings:
+            yield "settings", "settings: max_tokens is a setting of the agent itself"
+
+    def _find_program_conflicts(self) -> Iterator[Conflict]:
+        for field in sorted(MODEL_SETTINGS & self.model_fields_set):
+            key = AgentSettings.model_fields[field].validation_alias
+            yield f"kind {key}", f'{key} is for agents of kind "model"'
+        if self.kind == "acp" and not self.command:
+            yield "kind command", 'an agent of kind "acp" needs a command, like command = ["codex-acp"]'

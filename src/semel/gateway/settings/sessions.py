@@ -2,32 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Iterator
+from datetime import UTC
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from semel.gateway.clock import find_zone
-from semel.gateway.settings.tables import Duration, Hours, NamedTable, Pause, Size, Strings, Table, Text, Zone
+from semel.gateway.settings.tables import (
+    Conflict,
+    Duration,
+    Hours,
+    NamedTable,
+    Pause,
+    Size,
+    Strings,
+    Table,
+    Text,
+    Zone,
+    raise_conflicts,
+)
 from semel.law import identity
 from semel.law.echo import QUIET_WORD
 from semel.law.wake import Busy
 from semel.timing import schedule
+from semel.timing.walltime import BadSchedule, read_moment
 
 HEARTBEAT_TEXT = "Nothing happened here for a while. If something needs to be done or said, do it."
+
+
+def _check_cron(text: str) -> str:
+    schedule.read_cron(text)
+    return text
+
+
+def _check_moment(text: str) -> str:
+    read_moment(text, UTC)
+    return text
+
+
+def _check_interval(text: str) -> str:
+    schedule.read_every(text)
+    return text
+
+
+def _check_session(key: str) -> str:
+    identity.check_session_key(key)
+    return key
 
 
 class ScheduleSettings(NamedTable):
     """The table `[schedules.NAME]`: a schedule."""
 
-    cron: str | None = Field(default=None, examples=["30 7 * * MON-FRI"])
+    cron: Annotated[str, AfterValidator(_check_cron)] | None = Field(default=None, examples=["30 7 * * MON-FRI"])
     """Five fields, like "30 7 * * MON-FRI", or "@daily"."""
-    at: Text | None = Field(default=None, examples=["2030-03-29 07:30"])
+    at: Annotated[Text, AfterValidator(_check_moment)] | None = Field(default=None, examples=["2030-03-29 07:30"])
     """A single date and time, like "2030-03-29 07:30", in `tz` unless it has an offset."""
-    every: Text | None = Field(default=None, examples=["2h"])
+    every: Annotated[Text, AfterValidator(_check_interval)] | None = Field(default=None, examples=["2h"])
     """An interval, like "90s", "10m", "2h" or "1d". The first one starts when the gateway first reads the schedule."""
-    tz: str = "UTC"
+    tz: Zone = "UTC"
     """The time zone of `cron` and `at`, like "Europe/Berlin"."""
-    session: str | None = Field(default=None, examples=["main:web:me"])
+    session: Annotated[str, AfterValidator(_check_session)] | None = Field(default=None, examples=["main:web:me"])
     """The session that gets the event. Default: a session of its own, schedule:NAME, without a home."""
     text: str = Field(min_length=1, examples=["Look at the calendar and summarise today."])
     """The prompt for the agent."""
@@ -37,13 +72,19 @@ class ScheduleSettings(NamedTable):
 
     @model_validator(mode="after")
     def _check_time(self) -> Self:
+        raise_conflicts(self, self._find_conflicts())
+        return self
+
+    def _find_conflicts(self) -> Iterator[Conflict]:
         forms = [form for form in ("cron", "at", "every") if getattr(self, form) is not None]
         if len(forms) != 1:
-            raise ValueError(f"a schedule has exactly one of cron, at and every; here: {', '.join(forms) or 'none'}")
-        if self.session is not None:
-            identity.check_session_key(self.session)
-        schedule.read_schedule(self.form, self.spec, find_zone(self.tz))
-        return self
+            given = ", ".join(forms) or "none"
+            yield "cron at every", f"a schedule has exactly one of cron, at and every; here: {given}"
+            return
+        try:
+            schedule.read_schedule(self.form, self.spec, find_zone(self.tz))
+        except BadSchedule as error:  # a time at the end of the calendar that this zone does not reach
+            yield f"{self.form} tz", str(error)
 
     @property
     def form(self) -> schedule.ScheduleKind:
@@ -95,9 +136,8 @@ class WakeSettings(Table):
     @model_validator(mode="after")
     def _check_order(self) -> Self:
         if self.max_wait_s is not None and self.max_wait_s < self.debounce_s:
-            raise ValueError(
-                f"max_wait is {self.max_wait_s:g} s, and should be at least debounce, {self.debounce_s:g} s"
-            )
+            problem = f"max_wait is {self.max_wait_s:g} s, and should be at least debounce, {self.debounce_s:g} s"
+            raise_conflicts(self, [("debounce max_wait", problem)])
         return self
 
     @property

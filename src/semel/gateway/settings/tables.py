@@ -9,13 +9,23 @@ which are not resolved.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from semel.gateway.clock import find_zone
 from semel.timing.durations import parse_duration
@@ -38,10 +48,24 @@ class Table(BaseModel):
         validate_by_name=True,
         validate_by_alias=False,
         alias_generator=AliasGenerator(validation_alias=lambda field: field.removesuffix("_s")),
+        defer_build=True,  # a table that stands in another one is built with that one, once
     )
 
 
 T = TypeVar("T", bound=Table)
+
+CONFLICT = "conflict"
+"""The type of the pydantic error for a conflict. Its context has the `keys` in semel.toml that make the conflict."""
+Conflict = tuple[str, str]
+"""Settings of one table that are wrong only together: (their keys in semel.toml, separated by blanks; what to do)."""
+
+
+def raise_conflicts(table: Table, conflicts: Iterable[Conflict]) -> None:
+    """Raise pydantic.ValidationError with all the conflicts in a table, if there are any."""
+    errors = [PydanticCustomError(CONFLICT, "{text}", {"text": text, "keys": keys.split()}) for keys, text in conflicts]
+    if errors:
+        details = [InitErrorDetails(type=error, input=table) for error in errors]
+        raise ValidationError.from_exception_data(type(table).__name__, details)
 
 
 class NamedTable(Table):

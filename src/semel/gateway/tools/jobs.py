@@ -89,7 +89,9 @@ class JobManager:
 
     async def _start_process(self, row: SessionJob) -> None:
         assert self.port is not None
-        job = Job(row.run, row.key, row.agent, row.command, row.name, row.seconds, self.settings.output, row.at)
+        job = Job(
+            row.run, row.key, row.agent, row.command, row.name, row.seconds, self.settings.output, row.at, row.folder
+        )  # fmt: skip
         loop = asyncio.get_running_loop()
 
         def ended() -> None:
@@ -224,8 +226,8 @@ class JobManager:
         """
         name, doubtful = f", {row.name}" if row.name else "", row.at <= self.doubtful_until
         text = (
-            f"`{row.command}` was not started (background job {row.run}{name}): the gateway ended before it came to "
-            "it. Nothing of it was run."
+            f"`{row.command}` was not started (background job {row.run}{name}): the gateway ended before it "
+            "could start it. Nothing was run."
         )
         if doubtful:
             text = (
@@ -257,5 +259,5 @@ def describe_state(job: Json, now: int) -> str:
     if job["state"] == "failed":
         return f"could not be started: {job['error']}"
     if job["state"] == "lost":
-        return f"is lost: what watched it was killed, or never came to start it{by}"
+        return f"is lost: its supervisor was killed, or never started it{by}"
     return f"ended with exit code {job.get('exit')}{by}"

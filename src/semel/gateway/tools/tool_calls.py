@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -45,6 +46,11 @@ class ToolRequest:
     row: tool_calls.ToolCallRequest
     arguments: Json
     agent: AgentSettings
+
+    @property
+    def workspace(self) -> Path:
+        """The folder in which the agent works."""
+        return self.agent.cwd if self.caller.folder is None else Path(self.caller.folder)
 
     def text(self, name: str) -> str:
         """Return the argument `name`. Raises BadRequest if it is missing, not a text, or only white space."""
@@ -124,7 +130,7 @@ class ToolCallHandler:
             "session": caller.key,
             "home": caller.home is not None,
             "names": names,
-            "workspace": str(agent.cwd) if agent else "",
+            "workspace": caller.folder or (str(agent.cwd) if agent else ""),
             "instructions": _instructions(caller.home is not None, names),
         }
 
@@ -200,7 +206,10 @@ class ToolCallHandler:
     def _say(
         self, call: ToolRequest, text: str, place: ResolvedDestination, op: Json | None = None, **fields: Any
     ) -> ClaimRequest:
-        """Return the claim of this call. `op`: fields of the first part's `Op`; None if nothing has to be sent."""
+        """Return the claim by which this call says `text` at `place`.
+
+        `op`: fields for the `Op` of the first part; None if no part is to be sent. `fields`: other fields of the claim.
+        """
         legs = self.places.legs(place.dest, call.caller.key, text, op) if place.dest and op is not None else ()
         return ClaimRequest("tool", text, place.dest, is_home=place.home, legs=legs, problem=place.problem, **fields)
 
@@ -211,7 +220,7 @@ class ToolCallHandler:
             return ClaimRequest("tool", caption, None, kind="file", problem=problem), None
         limit = min(MAX_FILE_BYTES, self.places.file_limit(place.dest) or MAX_FILE_BYTES)
         try:
-            blob = await asyncio.to_thread(files.copy_from_workspace, call.agent.cwd, path, self.store.path, limit)
+            blob = await asyncio.to_thread(files.copy_from_workspace, call.workspace, path, self.store.path, limit)
         except (files.FileRefused, files.StoreFailed) as error:
             return ClaimRequest("tool", caption, None, kind="file", problem=str(error)), None
         row = {"id": blob.id, "size": blob.size, "name": blob.name, "mime": blob.mime}
@@ -306,5 +315,6 @@ def _make_answer(outcome: ClaimResult, names: list[str], home: bool) -> Json:
         text = "already said: this very text reached the person before. Nothing is missing; do not send it again."
         return {"ok": True, "text": text, "data": data}
     where = ([HOME] if home else []) + names
-    text = f"refused: {outcome.reason}. Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
+    reason = (outcome.reason or "").rstrip(".")
+    text = f"refused: {reason}. Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
     return {"ok": False, "text": text, "data": {**data, "reason": outcome.reason}}

@@ -23,8 +23,9 @@ from semel.acp_stream.choices import read_choices
 from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.agent_files import AgentFiles
-from semel.gateway.turns.live_agent import LiveAgent
+from semel.gateway.turns.live_agent import LiveAgent, read_offers
 from semel.ledger.storage.errors import LedgerError
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as rows
 from semel.ledger.turns.session_agent import ConfiguredAgents
@@ -34,6 +35,7 @@ T = TypeVar("T")
 log = structlog.get_logger("semel.spawns")
 
 AFTERMATH_DELAY_S = 0.25  # seconds to collect updates between turns before they are shown
+COMMANDS = "available_commands_update"  # the kind of update in which an agent lists its commands
 TOOLS_START_TIMEOUT_S = 20.0  # seconds after its session is open that an agent may take to start Semel's MCP server
 
 
@@ -162,6 +164,7 @@ class AgentPool:
     async def _open(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
         if (problem := self.configured.explain_missing(key, agent)) is not None:
             raise AgentError(problem)
+        row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
         token = secrets.token_urlsafe(32)
         spawn = await self.record.write(rows.record_start, session, agent, self.gateway, token_digest(token))
 
@@ -171,6 +174,7 @@ class AgentPool:
         launch = Launch(
             session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
             tools_url=self.tools_url, inside=self.make_inside(session),
+            modes=entries.load(row.about).get("modes"), folder=None if row.folder is None else Path(row.folder),
         )  # fmt: skip
         try:
             conversation = await self.agents[agent].open(launch)
@@ -233,14 +237,17 @@ class AgentPool:
         task.add_done_callback(self._closing.discard)
 
     async def _restore_choices(self, session: int, key: str, conversation: Conversation) -> None:
-        """Set a new process to the mode and model that the session had last, or that a person has chosen since."""
+        """Set a new process to the mode and model that the session had last, or that a person has chosen since.
+
+        An agent that does not say in which mode it is gets the one that is shown to people.
+        """
         about = await self.record.read(entries.read_about, session)
         for kind, offers, choose in (
             ("mode", conversation.modes, conversation.set_mode),
             ("model", conversation.models, conversation.set_model),
         ):
             current, offered = read_choices({f"{kind}s": offers}, kind)
-            wanted = about.get(kind)
+            wanted = about.get(kind) if current is not None else read_choices(about, kind)[0]
             if wanted is None or wanted == current or not offered:
                 continue
             try:
@@ -260,6 +267,8 @@ class AgentPool:
                 signal = Update(await live.files.take(signal.data))
             live.signals.put_nowait(signal)
             if isinstance(signal, Update):
+                if signal.data.get("sessionUpdate") == COMMANDS:
+                    live.has_told_commands.set()
                 self._schedule_aftermath(live)
             if isinstance(signal, Died):
                 self._end_if_idle(live, signal.why)
@@ -278,16 +287,33 @@ class AgentPool:
     async def _record_aftermath(self, live: LiveAgent) -> None:
         live.is_settling = True
         try:
+            if live.record_afterwards is None:
+                await self.record_offers(live)
+                return
             waiting = live.take_waiting()
             updates = [signal for signal in waiting if isinstance(signal, Update)]
             live.put_back(signal for signal in waiting if not isinstance(signal, Update))
-            if updates and live.record_afterwards is not None:
+            if updates:
                 await live.record_afterwards(updates)
         except LedgerError as error:
             log.warning("what an agent told after its turn could not be recorded", session=live.key, why=str(error))
         finally:
             live.is_settling, live.aftermath = False, None
             await self._release_files(live)
+
+    async def record_offers(self, live: LiveAgent) -> None:
+        """Record what an agent that was not prompted yet has said about its session: commands, mode and options.
+
+        Its updates stay in the queue, for its first turn.
+        """
+        about: dict[str, Any] = {}
+        for update in live.list_waiting_updates():
+            match update.get("sessionUpdate"):
+                case kind if kind == COMMANDS and isinstance(update.get("availableCommands"), list):
+                    about["commands"] = update["availableCommands"]
+                case "current_mode_update" if isinstance(update.get("currentModeId"), str):
+                    about["mode"] = update["currentModeId"]
+        await self.record.write(entries.set_about, live.session, {**read_offers(live.conversation), **about})
 
     async def _release_files(self, live: LiveAgent, ended: bool = False) -> None:
         """Release the agent's stored files that no entry uses, unless a signal in the queue may still need one.

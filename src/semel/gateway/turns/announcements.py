@@ -17,13 +17,14 @@ from semel.text.json_types import Json
 ANNOUNCEMENT_TIMEOUT_S = 3.0
 """How long a call waits for its announcement."""
 FIRST_TURN_TIMEOUT_S = 0.6
-"""How long a call waits in a process's first turn, where only the order of texts depends on it."""
+"""How long a call waits in a process's first turn, where only the order of texts depends on it, unless the agent's
+profile says that it announces calls."""
 SILENT_AGENT_TIMEOUT_S = 0.1
 """How long a call waits if its agent is known not to announce calls."""
 
 
 class Announcements:
-    """The matching of one turn's tool calls.
+    """Match the tool calls of one turn with their announcements, and decide how long each call waits.
 
     `flush`: returns when everything that the agent has streamed is committed.
     """
@@ -33,7 +34,7 @@ class Announcements:
         self.flush = flush
         self.over = False
         self._changed = asyncio.Event()  # set when the stream brought something, or the run is over
-        self._first_turn = live.last_used == 0.0  # if so, a call of this process can belong to no other turn
+        self._first_turn = not live.was_prompted  # if so, a call of this process can belong to no other turn
         self._unannounced: list[tuple[str, Json]] = []  # calls that were not announced in time
 
     def notify(self) -> None:
@@ -82,6 +83,6 @@ class Announcements:
     def _timeout(self) -> float:
         if self.live.announces is False or (self._first_turn and self._unannounced):
             return SILENT_AGENT_TIMEOUT_S
-        if self._first_turn and self.live.announces is None:
+        if self._first_turn and self.live.announces is None and not self.live.fold.profile.announces_calls:
             return FIRST_TURN_TIMEOUT_S
         return ANNOUNCEMENT_TIMEOUT_S

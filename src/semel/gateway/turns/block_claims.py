@@ -256,9 +256,10 @@ class BlockClaims:
                 say = self._say_home(part.text, at_once, last)
                 if broken and part is final:
                     say = replace(say, is_cut=True)
-                if block.superseded:  # it stays in the record, and is sent as the beginning of the next block
+                if block.superseded_by is not None:  # it stays in the record, and is sent as the beginning of that one
                     self.claim_count += 1
-                    out += [turn_ops.Block(part.slot, (replace(say, legs=()),), cut), turn_ops.Supersede(part.slot)]
+                    claim = turn_ops.Block(part.slot, (replace(say, legs=()),), cut)
+                    out += [claim, turn_ops.Supersede(part.slot, block.superseded_by)]
                     continue
                 out.append(turn_ops.Block(part.slot, (say,), cut, follows=first))
                 first = part.slot if first is None else first
@@ -366,8 +367,8 @@ class BlockClaims:
     def before_join(self) -> list[turn_ops.Op]:
         """Prepare for another prompt that joins the turn: later blocks are no echoes of texts that were said until now.
 
-        An open block ends here, unless the agent's message id shows that it goes on. If it repeats an earlier text
-        verbatim, it ends as an echo of that text, and later text is not part of it.
+        An open block ends here, unless the agent's message id shows that the block goes on. If the block repeats an
+        earlier text verbatim so far, it ends as an echo of that text, and later text is not part of it.
         """
         originals, self.originals = self.originals, {verbatim_form(word) for word in self.quiet}
         return [op for block in self.open_blocks.values() for op in self._settle_for_join(block, originals)]
@@ -403,21 +404,21 @@ class BlockClaims:
             return []
         return [turn_ops.Block(-1, (self._say_home(""),))]
 
-    def supersede(self, slot: int) -> list[turn_ops.Op]:
-        """Mark a block as superseded, because the next block repeats it in full.
+    def supersede(self, slot: int, by: int) -> list[turn_ops.Op]:
+        """Mark a block as superseded, because the block in the slot `by` repeats it in full.
 
         It can no longer be the closing text.
         """
         block = self.open_blocks.get(slot)
         if block is not None:
-            block.superseded = True  # text that was not shown has no entry yet, and is marked when it is claimed
+            block.superseded_by = by  # text that was not shown has no entry yet, and is marked when it is claimed
         slots = self._home_slots.get(slot, []) + ([part.slot for part in block.at_home()] if block else [])
         if not slots and slot not in self._home_slots:  # else it said only files, which stay
             slots = [slot]
         self._before_last = [b for b in self._before_last if not any(spoken_part.slot in slots for spoken_part in b)]
         if any(spoken_part.slot in slots for spoken_part in self.last_spoken):
             self.last_spoken = self._before_last.pop() if self._before_last else []
-        return [turn_ops.Supersede(part_slot) for part_slot in slots]
+        return [turn_ops.Supersede(part_slot, by) for part_slot in slots]
 
     def closing(self) -> tuple[int | None, tuple[Leg, ...]]:
         """Return (slot, legs) of the last part of the closing text.
@@ -437,7 +438,7 @@ class BlockClaims:
     def leave(self, but_last: bool = False) -> list[turn_ops.Op]:
         """Send the last block that was said at home, if only closing texts are sent there.
 
-        `but_last`: all of its parts except the last.
+        `but_last`: send all of its parts except the last one.
         """
         if self.home is None or self.places.narrates_all(self.home) or not self.places.is_on_channel(self.home):
             return []

@@ -11,6 +11,7 @@ from semel.gateway.ports import Conversation, Signal, Update
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.stream_view import StreamView
 from semel.ledger.turns import turn_ops
+from semel.text.json_types import Json
 
 
 class FlushBarrier(asyncio.Event):
@@ -29,6 +30,20 @@ WITHOUT_TOOLS = (
     "what it writes is delivered"
 )
 """What it means for people if an agent does not have Semel's tools."""
+
+
+def explain_no_tools(conversation: Conversation, default_reason: str) -> str:
+    """Return why the agent has no tools, what to try, and what it means.
+
+    `default_reason`: the reason if the agent did not refuse them.
+    """
+    sentences = (conversation.tools_problem or default_reason, conversation.tools_advice, WITHOUT_TOOLS)
+    return ". ".join(sentence for sentence in sentences if sentence)
+
+
+def read_offers(conversation: Conversation) -> Json:
+    """Return what an agent offers in its session: its modes, its models and its configuration options."""
+    return {"modes": conversation.modes, "models": conversation.models, "options": conversation.options}
 
 
 class AgentLost(Exception):
@@ -52,12 +67,14 @@ class LiveAgent:
     process: bool = True  # whether it counts towards the limit of the pool
     busy: bool = True
     last_used: float = 0.0
+    was_prompted: bool = False
     announced_names: tuple[str, ...] | None = None  # the destination names that a prompt has listed
     has_tools: bool | None = None  # whether it can call Semel's tools; None: not known yet
     primed: bool = False  # whether a prompt has told it how its memory differs from the record
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     tools_timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     signals: asyncio.Queue[QueuedSignal] = field(default_factory=asyncio.Queue, repr=False)
+    has_told_commands: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     history_ended: bool = False  # whether its replay shows that its last turn had ended
     announces: bool | None = None  # whether its stream announces tool calls; None: unknown yet
     record_afterwards: Callable[[list[Update]], Awaitable[None]] | None = field(
@@ -73,13 +90,18 @@ class LiveAgent:
     @property
     def is_unprompted(self) -> bool:
         """Whether its conversation is new and was never prompted, so that nothing it has said can be an answer."""
-        return self.last_used == 0.0 and self.conversation.restored == "new"
+        return not self.was_prompted and self.conversation.restored == "new"
+
+    def list_waiting_updates(self) -> list[Json]:
+        """Return the updates in the queue, in order, and leave them there."""
+        waiting = self.take_waiting()
+        self.put_back(waiting)
+        return [signal.data for signal in waiting if isinstance(signal, Update)]
 
     @property
     def tools_problem(self) -> str:
         """The reason why the agent has no tools, and what follows from that for people."""
-        reason = self.conversation.tools_problem or "it has not started Semel's MCP server"
-        return f"{reason}. {WITHOUT_TOOLS}"
+        return explain_no_tools(self.conversation, "it has not started Semel's MCP server")
 
     def cancel_timer(self) -> None:
         """Cancel the timer that would end the idle process."""

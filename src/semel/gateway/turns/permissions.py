@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from semel.gateway.ports import Asked, Conversation
+from semel.gateway.turns.call_details import read_requested_change
 from semel.law import permission_questions
 from semel.law.access import format_approvers
 from semel.ledger.delivery.cutting import Leg
@@ -91,6 +92,7 @@ class Permissions:
             "options": [dict(o) for o in request.options],
             "input": request.tool_call.get("rawInput") or announced.get("input"),
             "call": request.tool_call.get("toolCallId"),
+            **read_requested_change(request.tool_call, announced),
         }
         if self.stopped:  # the agent asked before it noticed the stop, and waits for an answer
             return self._answer_at_once(request, None, slot, {**body, "state": "cancelled"})
@@ -115,12 +117,13 @@ class Permissions:
         first = self._next_number
         self._next_number = permission_questions.numbers_from(first, body["options"])[-1] + 1
         minutes = self.deadline / 60
+        approvers = format_approvers(self.approvals)
         question = permission_questions.format_request(
-            str(body["title"]), body["input"], body["options"], first, minutes, format_approvers(self.approvals)
+            str(body["title"]), body["input"], body["options"], first, minutes, approvers
         )
         legs = self.make_legs(question)
         announce = turn_ops.Announcement(question, legs) if legs else None
-        open_body = {**body, "state": "open", "first": first}
+        open_body = {**body, "state": "open", "first": first, "approvers": approvers}
         return [turn_ops.ItemOpen(slot, "permission", request.id, body=open_body, announcement=announce)]
 
     def _answer_at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[turn_ops.Op]:

@@ -16,7 +16,7 @@ from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import RECORD, Died, Update
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns import prompt
-from semel.gateway.turns.live_agent import LiveAgent, QueuedSignal
+from semel.gateway.turns.live_agent import LiveAgent, QueuedSignal, read_offers
 from semel.gateway.turns.recovered_text import LostAttempts
 from semel.law import interrupted_turn, memory_diff
 from semel.law import turn as law
@@ -76,7 +76,7 @@ class AttemptPlanner:
             how = choice.how
         if not live.primed or begun.attempt > 1:
             agent = live.conversation
-            about = {"modes": agent.modes, "models": agent.models, "tools": live.has_tools}
+            about = {**read_offers(agent), "tools": live.has_tools}
             await self.record.write(turns.record_prompting, fence, how, live.spawn, agent.memory, about)
         if lost_attempts.remembered is not None and how in ("resume", "recall"):
             await recollect(how, lost_attempts)
@@ -112,7 +112,7 @@ class AttemptPlanner:
         await read_replay(live, with_files=True)
         spoken = await self.record.read(history.read_conversation, begun.session, begun.chapter, begun.turn)
         before = [(entry.role, entry.text) for entry in spoken]
-        questions = [e.text for e in begun.events]
+        questions = [event.typed_text for event in begun.events]
         return interrupted_turn.find_turn(list(live.fold.items()), questions, before, ended=live.history_ended)
 
     async def _notes(self, begun: BegunTurn, live: LiveAgent, utterances: Sequence[Utterance]) -> list[str]:

@@ -41,12 +41,13 @@ class WorkspaceFiles:
     """The received files of a prompt, by blob id.
 
     `paths`: the path of each copy. `failed`: for each file that could not be copied, the reason. `images`: (media type,
-    base64) of each image that the prompt contains.
+    base64) of each image that the prompt contains. `blocks`: by event, the blocks of a prompt that came as such.
     """
 
     paths: Mapping[str, Path] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    blocks: Mapping[int, Sequence[Json]] = field(default_factory=dict)
 
 
 def workspace_path(file: Mapping[str, Any]) -> str:
@@ -55,8 +56,12 @@ def workspace_path(file: Mapping[str, Any]) -> str:
 
 
 def received_files(events: Sequence[TurnEvent]) -> list[Json]:
-    """Return the received files of these events, each once. Files that could not be stored are left out."""
-    files = {str(file["id"]): file for e in events for file in e.entry_fields.get("files") or () if file.get("id")}
+    """Return the received files of these events, each once. Files that could not be stored are left out.
+
+    So are those of events that came as content blocks (`prompt_blocks`).
+    """
+    attached = (file for e in events if not e.blocks for file in e.entry_fields.get("files") or ())
+    files = {str(file["id"]): file for file in attached if file.get("id")}
     return list(files.values())
 
 

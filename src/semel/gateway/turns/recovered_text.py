@@ -16,6 +16,7 @@ from semel.acp_stream.attachment import AgentFile
 from semel.acp_stream.redelivery import without_white_space
 from semel.gateway.outbound.destinations import HOME, Destinations, ResolvedDestination
 from semel.gateway.turns.block_claims import say_file_elsewhere
+from semel.gateway.turns.call_details import pick_item_fields
 from semel.gateway.turns.stream_view import OutputView
 from semel.law import interrupted_turn
 from semel.ledger.delivery.claims import ClaimRequest
@@ -309,11 +310,9 @@ def _say_home(
 
 def _open_call(slot: int, item: ViewItem) -> list[turn_ops.Op]:
     """Return the operations that show a tool call which only the agent's history contains."""
-    body = {name: item.fields[name] for name in ("title", "status", "tool_kind", "input") if name in item.fields}
+    body = pick_item_fields(item.fields)
     if interrupted_turn.is_open(item):
         body |= {"status": "no result", "lost": True}
-    if item.fields.get("files"):
-        body["files"] = [file.row() for file in item.fields["files"]]
     output = OutputView()
     output.grow(item.text)
     name = str(item.fields["call"]) if item.fields.get("call") else None

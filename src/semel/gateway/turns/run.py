@@ -20,7 +20,7 @@ from semel.gateway.outbound.previews import Previews
 from semel.gateway.ports import Answered, Asked, Died, Update
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
-from semel.gateway.turns import prompt, prompt_files
+from semel.gateway.turns import prompt, prompt_blocks, prompt_files
 from semel.gateway.turns.announcements import Announcements
 from semel.gateway.turns.block_claims import BlockClaims
 from semel.gateway.turns.home_preview import HomePreview
@@ -86,7 +86,7 @@ class Run:
         self.agent_died = False  # the agent's process died
         self.was_prompted = False  # whether the agent got the prompt, with its notes and entries
         self.open_prompts = 0  # prompts that the agent has not answered
-        self.end_notices: list[turn_ops.Notice] = []  # about a prompt that ended before others of this turn
+        self.end_notices: list[turn_ops.Notice] = []  # about prompts that ended while others were still running
         self.is_ending = False  # whether the last answer came, so that no message can join the turn
         self.preview = HomePreview(self.begun.home, self.begun.key, self.places, self.previews, self.kick)
         self.fold = self.live.fold
@@ -153,9 +153,13 @@ class Run:
         return True
 
     async def _copy_files(self, events: Sequence[turn_events.TurnEvent]) -> prompt_files.WorkspaceFiles:
-        """Copy the files of these events into the agent's workspace."""
-        images = self.live.conversation.images
-        return await prompt_files.copy_received_files(self.blobs, self.agent.cwd, events, images=images)
+        """Copy the files of these events into the agent's workspace, and restore those that came as content blocks."""
+        agent = self.live.conversation
+        workspace = self.agent.cwd if self.begun.folder is None else Path(self.begun.folder)
+        taken = prompt_blocks.TakenKinds(agent.images, agent.audio, agent.resources)
+        blocks = await prompt_blocks.restore_blocks(self.blobs, workspace, events, taken)
+        copies = await prompt_files.copy_received_files(self.blobs, workspace, events, images=agent.images)
+        return replace(copies, blocks=blocks)
 
     @property
     def cancelled_by(self) -> str | None:
@@ -217,7 +221,7 @@ class Run:
         self.view.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         self.open_prompts = 1
         await self.live.conversation.prompt(content)
-        self.was_prompted = True
+        self.was_prompted = self.live.was_prompted = True
         while True:
             end = normalize_end(await self._follow())
             self._check_answered(end)
@@ -442,7 +446,10 @@ class Run:
         return due
 
     async def _put_off(self, ops: list[turn_ops.Op], end: Answered) -> bool:
-        """Put off a turn after a transient failure, so that its root is retried (Law 9). Return False if it is not."""
+        """Put off a turn after a transient failure, so that its root is retried (Law 9).
+
+        Return False, and change nothing, if the turn has failed for good.
+        """
         delay_s = retry_delay_s(end, self.begun.attempt, self.agent.attempts)
         if delay_s is None:
             return False

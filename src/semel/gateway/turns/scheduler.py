@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from semel.gateway.errors import Conflict
+from semel.gateway.errors import SessionBusy
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.outbound.typing import Typing
@@ -43,7 +43,7 @@ from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnFence
 
 log = structlog.get_logger("semel.turns")
-activity = logging.getLogger("semel.activity")  # of the log file only: `semel.faces.log`
+activity = logging.getLogger("semel.activity")  # goes only to the log file: `semel.faces.log`
 
 T = TypeVar("T")
 
@@ -79,9 +79,9 @@ class TurnScheduler:
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         self._woken: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._stopped: dict[int, StopRequest] = {}  # session -> the stop of a turn whose agent was not prompted yet
-        self._overtaken: dict[int, tuple[int, StopRequest]] = {}
-        """Session -> (root, stop): a turn that a newer message interrupted before its agent was prompted."""
+        self._stopped: dict[int, tuple[int | None, StopRequest]] = {}
+        """Session -> (root, stop): a turn that was stopped before its agent was prompted. None: of any root."""
+        self._overtaken: dict[int, tuple[int, StopRequest]] = {}  # the same, if a newer message interrupted it
         self._interventions: set[asyncio.Task[None]] = set()  # tasks that steer or interrupt a turn
         self._starting: dict[int, tuple[int, asyncio.Task[LiveAgent]]] = {}  # session -> (root, start of its agent)
         self._loss_reasons: dict[int, str] = {}  # session -> why its agent died last
@@ -116,7 +116,7 @@ class TurnScheduler:
         return not self.stopping and session not in self.tasks
 
     def _take_over(self, begun: BegunTurn) -> None:
-        """Serve a turn that began in the transaction that heard its event, also if the gateway began to stop since."""
+        """Serve a turn that began in the transaction that accepted its event, even if the gateway is now stopping."""
         self._begun[begun.session] = begun
         self._serve_soon(begun.session)
 
@@ -166,7 +166,7 @@ class TurnScheduler:
             self._starting[session][1].cancel()
 
     async def _stop_waiting(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop a turn that waits for its retry (`only`: only if its root is this). Return whether there was one."""
+        """Stop the turn, if it waits for its retry and is of the root `only` (None: any). Return whether one waited."""
         stopped = await self.record.write(turns.cancel_put_off, session, by, only)
         if stopped:
             self.wake(session)
@@ -174,29 +174,25 @@ class TurnScheduler:
         return bool(stopped)
 
     async def cancel(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop the session's turn for a person.
-
-        Return whether a turn was stopped. `only`: only the turn with this id.
-        """
+        """Stop the session's turn for a person. Return whether one was stopped. `only`: only a turn of this root."""
         run = self.runs.get(session)
-        if run is not None and only not in (None, run.begun.turn):
-            return False
         if run is not None:
+            if only not in (None, run.begun.root):
+                return False
+            only = run.begun.root
             await run.cancel(by)
         elif session in self.tasks:
-            self._stopped[session] = by
-            self._stop_start(session)
-            await self._record_stop(session, by)
-            return True
+            self._stopped[session] = only, by
+            self._stop_start(session, only)
         else:
-            return await self._stop_waiting(session, by)
-        await self._record_stop(session, by, run.begun.turn)
+            return await self._stop_waiting(session, by, only)
+        await self._record_stop(session, by, only)
         return True
 
-    async def _record_stop(self, session: int, by: StopRequest, turn: int | None = None) -> None:
+    async def _record_stop(self, session: int, by: StopRequest, root: int | None) -> None:
         """Record that a turn was stopped, so that neither this gateway nor a later one retries it (Law 9)."""
         try:
-            await self.record.write(turns.request_stop, session, by, turn)
+            await self.record.write(turns.request_stop, session, by, root)
         except LedgerError as error:
             log.warning("a stop could not be recorded", session_id=session, why=str(error))
         self.wake(session)  # the turn may have failed in between, and wait for its retry
@@ -207,20 +203,20 @@ class TurnScheduler:
         if run is not None:
             run.live.signals.put_nowait(Died(reason))
         elif session in self.tasks:
-            self._stopped[session] = StopRequest(reason)
+            self._stopped[session] = None, StopRequest(reason)
             self._stop_start(session)
         if (task := self.tasks.get(session)) is not None:
             await asyncio.wait({task}, timeout=ABANDON_TIMEOUT_S)
         await self.spawns.end(session, reason)
 
     async def run_alone(self, session: int, body: Callable[[int], Awaitable[T]]) -> T:
-        """Run `body` in a session while no turn runs there. Raises Conflict if one runs.
+        """Run `body` in a session while no turn runs there. Raises SessionBusy if one runs.
 
         A turn that becomes due in the meantime starts after it.
         """
         while (task := self.tasks.get(session)) is not None:
             if session in self.runs or session in self._starting:
-                raise Conflict("a turn runs in this session; ask again when it is over, or stop it")
+                raise SessionBusy
             await asyncio.wait({task}, timeout=POLL_INTERVAL_S)  # the task may only be checking whether a turn is due
         task_alone = asyncio.create_task(self._run_alone(session, body), name=f"alone in session {session}")
         self.tasks[session] = task_alone
@@ -343,8 +339,7 @@ class TurnScheduler:
         try:
             return await start
         except asyncio.CancelledError:
-            stopped = begun.session in self._stopped or self._overtaken_by(begun) is not None
-            if start.cancelled() and stopped and not self.stopping:
+            if start.cancelled() and self._stop_of(begun) is not None and not self.stopping:
                 return None
             raise
         finally:
@@ -419,8 +414,13 @@ class TurnScheduler:
 
     def _take_stop(self, begun: BegunTurn) -> StopRequest | None:
         """Remove and return the request that stopped this turn before its agent was prompted; None if there is none."""
-        by = self._stopped.pop(begun.session, None)
-        return self._overtaken_by(begun) if by is None else by
+        by = self._stop_of(begun)
+        self._stopped.pop(begun.session, None)
+        return by
+
+    def _stop_of(self, begun: BegunTurn) -> StopRequest | None:
+        root, by = self._stopped.get(begun.session, (None, None))
+        return by if by is not None and root in (None, begun.root) else self._overtaken_by(begun)
 
     def _overtaken_by(self, begun: BegunTurn) -> StopRequest | None:
         root, by = self._overtaken.get(begun.session, (None, None))

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from semel.acp_stream.choices import explain_no_choice, find_choice, read_choices
-from semel.gateway.errors import BadRequest, Conflict, NotFound
+from semel.gateway.errors import BadRequest, Conflict, NotFound, SessionBusy
 from semel.gateway.ports import AgentError
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.turns.agent_pool import AgentPool
+from semel.gateway.turns.live_agent import read_offers
 from semel.gateway.turns.scheduler import TurnScheduler
 from semel.law import identity
 from semel.law.wake import MODES, Busy
 from semel.ledger.inbound import answers
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
+from semel.ledger.turns import session_agent
 from semel.ledger.turns.turns import StopRequest
 from semel.text.json_types import Json
 
 MAX_ROW_ID = (1 << 63) - 1
+COMMANDS_TIMEOUT_S = 0.5  # how long a newly started agent is waited for to list its commands; later ones are shown then
 NEVER_PROMPTED = "the agent was never asked in this chapter, so it remembers nothing of it"
 NO_REPLAY = "this agent does not replay its history when its session is opened again"
 WHAT_A_REQUEST_IS = "give the id of an item whose kind is permission or ask"
@@ -79,7 +84,8 @@ class SessionControls:
             if (found := find_choice(choice, offered)) is None:
                 raise BadRequest(f"{kind}: {explain_no_choice(kind, choice, offered)}")
             chosen = found
-        await self.record.write(entries.set_about, number, {kind: chosen})
+        options = live.conversation.options if live is not None else None
+        await self.record.write(entries.set_about, number, {kind: chosen, "options": options})
 
     async def _offered_choices(self, session: str, number: int, kind: str) -> dict[str, str]:
         """Return the choices that the session's agent offers, as {id: name}.
@@ -106,12 +112,42 @@ class SessionControls:
     async def _learn_choices(self, session: int) -> None:
         row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
         live = await self.spawns.take(session, row.key, row.agent, row.memory)
-        offers = {"modes": live.conversation.modes, "models": live.conversation.models}
-        await self.record.write(entries.set_about, session, offers)
+        await self.record.write(entries.set_about, session, read_offers(live.conversation))
         if row.memory is None:  # nothing was said yet: its first turn begins a conversation of its own
             await self.spawns.drop(live, "its modes and models were read")
         else:
             await self.spawns.give_back(live)
+
+    async def start_agent(self, session: str) -> None:
+        """Start the session's agent without a turn, and record what it offers: modes, models, options and commands.
+
+        Its first turn finds it running. If it runs, or a turn is just starting it, nothing is done. Raises Conflict if
+        it is not configured any more, and AgentError if it cannot be started.
+        """
+        number = await self.record.find_session(session)
+        if number in self.spawns.live:
+            return
+        row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=number))
+        if (problem := self.explain_missing_agent(row)) is not None:
+            raise Conflict(problem)
+        with contextlib.suppress(SessionBusy):
+            await self.turns.run_alone(number, self._start_agent)
+
+    async def _start_agent(self, session: int) -> None:
+        row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
+        live = await self.spawns.take(session, row.key, row.agent, row.memory)
+        try:
+            is_new = live.conversation.restored == "new"
+            memory = live.conversation.memory if is_new else None  # else the session has it already
+            offers = read_offers(live.conversation)
+            await self.record.write(session_agent.record_offers, session, row.chapter, memory, offers)
+            if is_new:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(COMMANDS_TIMEOUT_S):
+                        await live.has_told_commands.wait()
+        finally:
+            await self.spawns.give_back(live)
+        await self.spawns.record_offers(live)
 
     def explain_missing_agent(self, row: SessionRow) -> str | None:
         """Say what becomes of a session whose agent is not configured any more; None if it is configured."""

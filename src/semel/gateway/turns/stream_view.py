@@ -14,6 +14,7 @@ from semel.acp_stream.attachment import AgentFile
 from semel.acp_stream.display import MAX_MUTABLE_CHARS, Display
 from semel.gateway.outbound.attachment_text import describe_attachments
 from semel.gateway.turns.block_claims import BlockClaims
+from semel.gateway.turns.call_details import pick_item_fields
 from semel.ledger.turns import show, turn_ops
 
 HEAD_CHARS = 16_384  # characters at the beginning of a tool's output that watchers get
@@ -23,9 +24,8 @@ MAX_LATE_ITEMS = (
 )
 
 SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of Semel whose text a block may repeat
-_TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name", "files"}
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
-_SESSION_FIELDS = {"title", "mode", "commands"}
+_SESSION_FIELDS = {"title", "mode", "commands", "options"}
 
 
 class OutputView:
@@ -64,7 +64,10 @@ class OutputView:
 
 
 class StreamView:
-    """The operations of the next batch, collected from the stream. Items of the replayed history are left out."""
+    """The view of an agent's stream: translate what the fold reports into operations, and collect them in a batch.
+
+    `take_batch` returns the batch. Items of the replayed history are left out.
+    """
 
     def __init__(self) -> None:
         self.speech: BlockClaims
@@ -246,7 +249,7 @@ class StreamView:
             if text is not None:
                 self.pending += self.speech.replace_block(op.id, text)
             if fields.get("superseded"):
-                self.pending += self.speech.supersede(op.id)
+                self.pending += self.speech.supersede(op.id, fields["superseded_by"])
             if content := fields.get("content"):
                 self.pending += self.speech.attach(op.id, content[-1])
             return
@@ -316,12 +319,11 @@ def _unwrap_arguments(raw: Any) -> Mapping[str, Any]:
 
 def _make_body(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     if kind == "tool":
-        files = {"files": [file.row() for file in fields["files"]]} if fields.get("files") else {}
-        return {k: v for k, v in fields.items() if k in _TOOL_FIELDS} | files
+        return pick_item_fields(fields)
     if "content" in fields:
         rows = [block["file"].row() for block in fields["content"] if isinstance(block.get("file"), AgentFile)]
         fields = {k: v for k, v in fields.items() if k != "content"} | ({"files": rows} if rows else {})
-    return {k: v for k, v in fields.items() if k not in ("history", "message_id")}
+    return {k: v for k, v in fields.items() if k not in ("history", "message_id", "superseded_by")}
 
 
 def _join_growth(ops: list[turn_ops.Op]) -> list[turn_ops.Op]:

@@ -66,7 +66,7 @@ class StreamedBlock:
         default_factory=list
     )  # the parts that it said at home, which are delivered together
     previewed: list[str] = field(default_factory=list)
-    superseded: bool = False  # whether the next block repeats all of it
+    superseded_by: int | None = None  # the slot of the later block that repeats all of it
 
     @property
     def is_shown(self) -> bool:

@@ -82,6 +82,7 @@ def erase_parts(tx: Tx, claim: int) -> bool:
             move.take("drop")
             part_transitions.write_move(tx, move)
         tx.run("erase_part", id=part.id)
+        tx.run("erase_attempts", part=part.id)
         if part.error is not None:
             for entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
                 if entry.session != part.session:
@@ -127,9 +128,9 @@ def _erase_items(tx: Tx, row: Erasure) -> str:
 
 
 def _finish_erasure(tx: Tx, row: Erasure) -> str:
-    """Finish the erasure, or return to an earlier stage.
+    """Finish the erasure and return "done", or set an earlier stage if something is left to erase.
 
-    It continues if claims were skipped ("later"), or if something was written after the session was deleted ("more").
+    Return "more" if something was written after the session was deleted, and "later" if claims were skipped.
     """
     session = tx.get(SessionRow, "session_by_id", id=row.session)
     if session.deleted is not None and session.seq > row.seq:

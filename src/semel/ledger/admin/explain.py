@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from semel.law.turn import State as TurnState
 from semel.ledger.delivery import placeholders
@@ -13,6 +14,7 @@ from semel.ledger.storage.rows import (
     EntryRow,
     EventRow,
     OutgoingPart,
+    PartAttemptRow,
     PartRow,
     Row,
     SessionRow,
@@ -25,6 +27,7 @@ from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
 
 QUOTED_CHARS = 80
+MAX_ATTEMPTS_TOLD = 20  # of a part: while its platform is away for days, it is tried every ten minutes
 _REF = re.compile(r"([ecpt])(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -49,9 +52,9 @@ class AddressedSession(Row):
 
 
 class CommandOfEvent(Row):
-    """A command to the gateway, as an event brought it to one session.
+    """A command to the gateway that an event brought, with the session that recorded it.
 
-    `seq`: its entry; `answer`: the seq of its answer.
+    `seq`: the command's entry; `answer`: the seq of the notice that answers it.
     """
 
     session: int
@@ -71,7 +74,7 @@ class ConflictOfEvent(Row):
 
 
 def describe_unknown(tx: Tx, ref: str) -> str:
-    """Return the text that nothing has the name `ref`, and what was probably meant or how things are named."""
+    """Return a text for people which says that `ref` names nothing, and what they can ask for instead."""
     key, _, number = ref.strip().rpartition("#") if _ENTRY.fullmatch(ref.strip()) else (ref.strip(), "", "")
     session = tx.one(SessionRow, "session_by_key", key=key.encode("utf-8", "replace").decode())
     if session is not None and session.deleted is None:
@@ -91,7 +94,7 @@ def tell_story(tx: Tx, ref: str) -> Json | None:
     """Return the story of the row that `ref` names (see `resolve_ref`), or None if the ref is unknown.
 
     The story is {"ref", "kind", "lines"}; each line is {"at" (ms), "text"}. The story of an event also has "turns": the
-    ids of all attempts of the turns to which the event was bound.
+    ids of all attempts of the turns to which the event was bound, and "limits" if it waits for one (`_find_limits`).
     """
     target = resolve_ref(tx, ref.encode("utf-8", "replace").decode().strip())
     if target is None:
@@ -105,6 +108,8 @@ def tell_story(tx: Tx, ref: str) -> Json | None:
     story_json: Json = {"ref": f"{kind[0]}{number}", "kind": kind, "lines": lines}
     if kind == "event":
         story_json["turns"] = _find_turns(tx, number)
+        if waits_for := _find_limits(tx, number):
+            story_json["limits"] = waits_for
     return story_json
 
 
@@ -229,6 +234,23 @@ def _explain_hearing(tx: Tx, hearing: AddressedSession) -> list[Json]:
     return out + _explain_turn(tx, hearing.turn)
 
 
+def _find_limits(tx: Tx, event: int) -> list[Json]:
+    """Return the used-up limits for which an event waits, as JSON objects; [] if it waits for none.
+
+    `until`: when the limit's day ends, in ms. `noticed`: a notice that says so follows the event in the session. Of
+    several events that wait for the same limit, only the first ones have a notice behind them.
+    """
+    return [
+        {
+            "session": hearing.key, "scope": limited.scope, "subject": limited.subject, "measure": limited.measure,
+            "until": limited.until, "noticed": limited.event >= event,
+        }
+        for hearing in tx.all(AddressedSession, "hearings_of_event", event=event)
+        if hearing.turn is None and hearing.wakes
+        and (limited := tx.one(LimitedRow, "limited_get", session=hearing.session)) is not None
+    ]  # fmt: skip
+
+
 def _explain_limit(tx: Tx, hearing: AddressedSession) -> list[Json]:
     """Return lines about the limit that keeps a session's next turn from beginning; none if there is none."""
     limited = tx.one(LimitedRow, "limited_get", session=hearing.session)
@@ -257,7 +279,7 @@ def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
 
 
 def _describe_wait(tx: Tx, hearing: AddressedSession) -> str:
-    """Return a sentence that says how an event that came while its session was busy got into its turn."""
+    """Say how an event got into its turn, if it came while its session was busy: it joined the turn or waited."""
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     if entry is not None and entries.load(entry.more).get("joined"):
         return f"it joined the running turn t{hearing.turn} ({hearing.busy})"
@@ -272,7 +294,7 @@ def _describe_wait(tx: Tx, hearing: AddressedSession) -> str:
 
 
 def _explain_asked_turn(tx: Tx, number: int) -> list[Json]:
-    """Return the story of a turn that somebody asks about: also which events it took."""
+    """Return the story of a turn, with a line for each event that it took."""
     took = [
         _line(
             event.at,
@@ -285,7 +307,7 @@ def _explain_asked_turn(tx: Tx, number: int) -> list[Json]:
 
 
 def _find_latest_attempt(tx: Tx, number: int) -> int:
-    """Return the attempt that has the events of a turn: the latest one (`hearing_rebind`)."""
+    """Return the latest attempt of a turn's root, to which the turn's events are bound now (`hearing_rebind`)."""
     root = tx.get(TurnRow, "turn_get", id=number).root
     return max(attempt.id for attempt in tx.all(TurnRow, "turns_of_root", root=root))
 
@@ -366,16 +388,47 @@ def _explain_part(tx: Tx, number: int) -> list[Json]:
 
 def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     out = [_line(part_row.at, f"p{part_row.id}: part {part_row.n + 1} for {part_row.dest} queued, key {part_row.key}")]
-    if part_row.first is not None:
-        out.append(_line(part_row.first, f"p{part_row.id}: left, {part_row.attempts} attempt(s)"))
+    attempts = tx.all(PartAttemptRow, "attempts_of_part", part=part_row.id)
+    out += _list_attempt_lines(part_row, attempts)
+    if not attempts and part_row.first is not None:
+        out.append(_line(part_row.first, f"p{part_row.id}: attempt 1 of {part_row.attempts} began"))
     receipt = f", receipt {part_row.receipt}" if part_row.receipt else ""
-    error = f": {part_row.error}" if part_row.error and part_row.failed is None else ""
-    out.append(_line(part_row.first or part_row.at, f"p{part_row.id}: {part_row.state}{receipt}{error}"))
+    is_told = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
+    error = f": {part_row.error}" if part_row.error and not is_told else ""
+    settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
+    out.append(_line(settled_at, f"p{part_row.id}: {part_row.state}{receipt}{error}"))
     if part_row.failed is not None:
         event_row = tx.get(EventRow, "event_get", id=part_row.failed)
         reason = f": {part_row.error}" if part_row.error else ""
         out.append(_line(event_row.at, f"p{part_row.id}: failed later, as e{event_row.id} reports{reason}"))
     return out
 
+
+def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[Json]:
+    """Return lines about the recorded attempts to send a part, and about the one that is under way.
+
+    Of many attempts, only the first and the newest get lines of their own.
+    """
+    out = []
+    omitted = attempts[1 : 1 - MAX_ATTEMPTS_TOLD] if len(attempts) > MAX_ATTEMPTS_TOLD else ()
+    for attempt in (*attempts[:1], *attempts[1 + len(omitted) :]):
+        head = f"p{part_row.id}: attempt {attempt.n}"
+        outcome = _ATTEMPT_OUTCOMES.get(attempt.state, attempt.state)
+        error = f": {attempt.error}" if attempt.error else ""
+        out += [_line(attempt.at, f"{head} began"), _line(attempt.ended, f"{head}: {outcome}{error}")]
+    if omitted:
+        told = f"{len(omitted)} attempts in between are not listed; the last of them began at this time"
+        out.append(_line(omitted[-1].at, f"p{part_row.id}: {told}"))
+    if attempts and part_row.state == "sending":
+        out.append(_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} began"))
+    return out
+
+
+_ATTEMPT_OUTCOMES = {
+    "queued": "not sent, to be tried again",
+    "unknown": "nobody knows whether it arrived",
+    "held": "nobody knows whether it arrived, so it was held",
+}
+"""The outcome of an attempt, by the state of its part after it. The other states are named as they are."""
 
 _EXPLAINERS = {"event": _explain_event, "turn": _explain_asked_turn, "claim": _explain_claim, "part": _explain_part}

@@ -129,7 +129,7 @@ class ExportScope:
 class ExportWriter:
     """Encode records as lines of UTF-8 JSON, and compute their digest.
 
-    By the last line, from `end()`, a reader can check that the file is complete.
+    The last line, which `end()` returns, lets a reader check that the file is complete.
     """
 
     def __init__(self) -> None:

@@ -78,6 +78,14 @@ class EventPayload(Struct):
 
     text: str | None = None
     data: dict[str, Any] | None = None
+    blocks: list[dict[str, Any]] = []
+
+
+class EntryMention(Struct):
+    start: Number
+    end: Number
+    name: str
+    uri: str
 
 
 class EntryEvent(Struct, forbid_unknown_fields=True):
@@ -135,11 +143,13 @@ class EntryMore(Struct):
     tool: bool = False
     late: bool = False
     joined: bool = False
+    supersedes: list[Number] = []
+    mentions: list[EntryMention] = []
 
 
 RESERVED_FIELDS = frozenset({
     "seq", "born", "rev", "at", "role", "text", "live", "partial", "superseded", "turn", "event", "claim", "echoes",
-    "delivery", "html", "imported", "item", "waiting", "op", "id",
+    "delivery", "html", "imported", "item", "waiting", "op", "id", "source", "key", "ended",
 })  # fmt: skip
 """Names of an entry's own fields: a field of that name in `more` would override the entry's."""
 
@@ -255,7 +265,7 @@ class _FileChecker:
         if (self.header is None) != (stage == 0):
             raise ValueError('the first line, and only it, must be the header ("line": "session")')
         if self.end is not None:
-            raise ValueError("there is something after the end")
+            raise ValueError("there is a line after the end record")
         if stage < self.stage:
             raise ValueError("it is out of order: the header, turns, entries, claims, the end")
         self.stage = stage
@@ -287,11 +297,13 @@ class _FileChecker:
     def _check_turn(self, turn: TurnLine) -> None:
         assert self.header is not None
         if turn.turn > self.header.turns or turn.turn <= max(self.turns, default=0):
-            raise ValueError("turns are numbered upwards, to what the header says")
+            raise ValueError("the turn's number must be above the one before, and at most the header's `turns`")
         self._require_chapter(turn.chapter)
         if turn.root != turn.turn and self.turns.get(turn.root, (0, ""))[0] != turn.root:
             raise ValueError(f"its root {turn.root} is not a first attempt")
         attempts, finished_attempts = self.roots.get(turn.root, (0, 0))
+        if turn.attempt != attempts + 1:
+            raise ValueError(f"it is attempt {turn.attempt} of root {turn.root}, and should be attempt {attempts + 1}")
         finished_attempts += turn.state != "lost"
         if attempts + 1 > MAX_ATTEMPTS or finished_attempts > 1 or (attempts == 0) != (turn.root == turn.turn):
             raise ValueError(f"root {turn.root} has too many attempts: {MAX_ATTEMPTS} at most, one of them not lost")
@@ -307,9 +319,9 @@ class _FileChecker:
         self.first_chapter = entry.chapter if self.first_chapter is None else self.first_chapter
         self.has_claim.append(entry.claim is not None)
         if reserved := sorted(RESERVED_FIELDS & (entry.more or {}).keys()):
-            raise ValueError(f"more: {reserved[0]!r} cannot be in it")
+            raise ValueError(f"more: the field {reserved[0]!r} is reserved")
         if entry.role == "agent" and entry.claim is None and not entry.live:
-            raise ValueError("what an agent said needs its claim")
+            raise ValueError("an entry of role 'agent' needs its claim")
         if entry.role in ("user", "event") and entry.event is None:
             raise ValueError(f"an entry of role {entry.role!r} needs its event")
         self._require_turn(entry.turn)

@@ -114,7 +114,7 @@ def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: Che
     if row.seq != file.header.entries:
         raise ImportDisturbed(WRITTEN_MEANWHILE)
     header = file.header
-    numbers = max(header.numbers, 0 if existing is None else existing.numbers)  # none shown before is reused (Law 13)
+    numbers = max(header.numbers, 0 if existing is None else existing.numbers)  # Law 13: never reuse a number
     title = sessions.normalise_title(header.title) if header.title else None
     tx.run(
         "import_named", id=progress.session, key=target.key, agent=target.agent, home=target.home, title=title,
@@ -167,8 +167,9 @@ class _LineImporter:
                 pass
 
     def find_turn(self, number: int | None) -> tuple[int | None, int | None]:
-        """Return the row ids of the turn that the file numbers `number`, and of its root; (None, None) if there is
-        none.
+        """Find a turn by its number in the file. Return its row id and the row id of its root.
+
+        Return (None, None) if `number` is None or no such turn was imported.
         """
         if number is None:
             return None, None

@@ -6,16 +6,21 @@
 Until `ledger.db.restoring` is created, the old ledger is unchanged. When that file is removed, the new ledger is in
 place. While the file exists, no gateway starts, and the restore can be finished by running the same command again. No
 part of the old ledger is deleted.
+
+If there is no old ledger, the file is created before anything is copied: a gateway that starts meanwhile would begin an
+empty ledger.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import apsw
 
 from semel.ledger.backup.backups import (
     BLOBS,
@@ -35,10 +40,24 @@ from semel.ledger.sqlite.open_ledger import lock_ledger, restoring_flag_path
 from semel.ledger.sqlite.store import Store, mark_as_copy
 from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFailed
+from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import queries
 
 COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark_file.MARK_SUFFIX)
 """Suffixes of the files that belong to a ledger's file."""
+
+
+@dataclass(frozen=True)
+class _Replacement:
+    """What `ledger.db.restoring` says.
+
+    `aside`: the folder for what is replaced. `has_ledger`: a ledger is replaced. `incarnations`: how often each ledger
+    that was in this place had been restored, by its name, as far as is known.
+    """
+
+    aside: Path
+    has_ledger: bool
+    incarnations: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -73,14 +92,29 @@ def restore_backup(
             was_interrupted = restoring_flag_path(ledger).exists()
             if ledger.exists() and not replace and not was_interrupted:
                 raise LedgerThere(path=ledger, folder=folder)
-            _copy_blobs(backup, blobs, data_dir / BLOBS)
-            tokens = _copy_tokens(backup, data_dir)
-            new_ledger = ledger.with_name(f"{ledger.name}.new")
-            _copy_ledger(backup, ledger, new_ledger)
-            aside = _replace_ledger(ledger, new_ledger, clock)
-            return RestoreResult(backup, ledger, aside, tokens)
+            plan = _read_replacement(ledger) or _plan_replacement(ledger, clock)
+            with _no_gateway_without_ledger(ledger, plan):
+                _copy_blobs(backup, blobs, data_dir / BLOBS)
+                tokens = _copy_tokens(backup, data_dir)
+                new_ledger = ledger.with_name(f"{ledger.name}.new")
+                _copy_ledger(backup, new_ledger, plan.incarnations.get(backup.manifest.ledger, 0))
+            return RestoreResult(backup, ledger, _replace_ledger(ledger, new_ledger, plan), tokens)
         finally:
             lock.release()
+
+
+@contextmanager
+def _no_gateway_without_ledger(ledger: Path, plan: _Replacement) -> Iterator[None]:
+    """If there is no ledger yet, let no gateway begin an empty one meanwhile. An error, unlike a kill, undoes this."""
+    is_first = not plan.has_ledger and not restoring_flag_path(ledger).exists()
+    if is_first:
+        _begin_replacement(ledger, plan)
+    try:
+        yield
+    except BaseException:
+        if is_first:
+            restoring_flag_path(ledger).unlink()
+        raise
 
 
 def treat_as_restored(ledger: Path, clock: Callable[[], int]) -> Path:
@@ -124,16 +158,14 @@ def _copy_tokens(backup: Backup, data_dir: Path) -> tuple[str, ...]:
     return tuple(copied)
 
 
-def _copy_ledger(backup: Backup, ledger: Path, new_ledger: Path) -> None:
+def _copy_ledger(backup: Backup, new_ledger: Path, incarnation: int) -> None:
     """Copy the backup's ledger beside the old one, and mark it as restored.
 
-    Its incarnation continues from the old ledger's.
+    Its incarnation continues from `incarnation`, that of the old ledger.
     """
     for suffix in ("-wal", "-shm", "-journal"):
         new_ledger.with_name(new_ledger.name + suffix).unlink(missing_ok=True)
     copy_file(backup.folder / LEDGER_FILE, new_ledger)
-    old_mark = mark_file.read_mark(ledger)
-    incarnation = old_mark.incarnation if old_mark is not None and old_mark.ledger == backup.manifest.ledger else 0
     db = connect(new_ledger)
     try:
         db.execute("PRAGMA synchronous = FULL")
@@ -143,24 +175,42 @@ def _copy_ledger(backup: Backup, ledger: Path, new_ledger: Path) -> None:
         db.close()
 
 
-def _replace_ledger(ledger: Path, new_ledger: Path, clock: Callable[[], int]) -> Path | None:
+def _read_incarnations(ledger: Path) -> dict[str, int]:
+    """Return the incarnation of the ledger in this place, by its name, from its mark and from the ledger itself.
+
+    The ledger may be damaged, and has no mark if it was restored and not started since.
+    """
+    mark = mark_file.read_mark(ledger)
+    incarnations = {} if mark is None else {mark.ledger: mark.incarnation}
+    row = _read_row(ledger) if ledger.exists() else None
+    if row is not None:
+        incarnations[row.name] = max(row.incarnation, incarnations.get(row.name, 0))
+    return incarnations
+
+
+def _read_row(ledger: Path) -> LedgerRow | None:
+    """Return what the ledger says of itself; None if it cannot be read."""
+    with suppress(apsw.Error):
+        db = connect(ledger, readonly=True)
+        try:
+            return SqliteTx(db.cursor(), queries(), 0).one(LedgerRow, "ledger_get")
+        finally:
+            db.close()
+    return None
+
+
+def _replace_ledger(ledger: Path, new_ledger: Path, plan: _Replacement) -> Path | None:
     """Move the old ledger aside, and put the new one in its place. An interrupted call can be repeated.
 
     Return the folder that now contains the old ledger; None if there was none.
     """
-    flag, folder = restoring_flag_path(ledger), ledger.parent
-    aside = _read_aside(flag)
-    if aside is None:
-        aside = folder / f"replaced-{format_utc_stamp(clock())}"
-        while aside.exists():
-            aside = aside.with_name(f"{aside.name}x")
-        write_atomically(flag, json.dumps({"aside": aside.name}) + "\n")
-        sync_folder(folder)
+    flag, folder, aside = restoring_flag_path(ledger), ledger.parent, plan.aside
+    if _read_replacement(ledger) is None:
+        _begin_replacement(ledger, plan)
     aside.mkdir(mode=0o700, exist_ok=True)
     for suffix in COMPANION_SUFFIXES:  # SQLite would apply a log that stayed to the new file
-        with suppress(FileNotFoundError):
-            ledger.with_name(ledger.name + suffix).rename(aside / (ledger.name + suffix))
-    if ledger.exists() and not (aside / ledger.name).exists():
+        _move_aside(ledger.with_name(ledger.name + suffix), aside)
+    if plan.has_ledger and ledger.exists() and not (aside / ledger.name).exists():
         os.link(ledger, aside / ledger.name)
     sync_folder(aside)
     new_ledger.rename(ledger)
@@ -174,9 +224,38 @@ def _replace_ledger(ledger: Path, new_ledger: Path, clock: Callable[[], int]) ->
     return None
 
 
-def _read_aside(flag: Path) -> Path | None:
-    """Return the folder into which an interrupted run was moving the old ledger; None if the flag file names none."""
+def _move_aside(path: Path, aside: Path) -> None:
+    """Move a file of the old ledger aside, if it exists.
+
+    If an interrupted run moved it already, what is in its place now is not the old file, and is deleted.
+    """
+    if (aside / path.name).exists():
+        path.unlink(missing_ok=True)
+    else:
+        with suppress(FileNotFoundError):
+            path.rename(aside / path.name)
+
+
+def _plan_replacement(ledger: Path, clock: Callable[[], int]) -> _Replacement:
+    aside = ledger.with_name(f"replaced-{format_utc_stamp(clock())}")
+    while aside.exists():
+        aside = aside.with_name(f"{aside.name}x")
+    return _Replacement(aside, ledger.exists(), _read_incarnations(ledger))
+
+
+def _begin_replacement(ledger: Path, plan: _Replacement) -> None:
+    """Create `ledger.db.restoring`, which keeps gateways from starting, and says how to go on."""
+    content = {"aside": plan.aside.name, "has_ledger": plan.has_ledger, "incarnations": dict(plan.incarnations)}
+    write_atomically(restoring_flag_path(ledger), json.dumps(content) + "\n")
+    sync_folder(ledger.parent)
+
+
+def _read_replacement(ledger: Path) -> _Replacement | None:
+    """Return what an interrupted run was replacing; None if there was none, or if it cannot be read."""
     try:
-        return flag.parent / str(json.loads(flag.read_text("utf-8"))["aside"])
-    except (OSError, ValueError, LookupError, TypeError):
+        content = json.loads(restoring_flag_path(ledger).read_text("utf-8"))
+        incarnations = {str(name): int(count) for name, count in content.get("incarnations", {}).items()}
+        aside = ledger.with_name(str(content["aside"]))
+        return _Replacement(aside, bool(content.get("has_ledger", True)), incarnations)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None

@@ -128,7 +128,9 @@ def say(tx: Tx, caller: Caller, request: ClaimRequest) -> ClaimResult:
     original_of_cut = _find_original_of_cut(tx, caller, request, digest) if is_unshown_cut else None
     if original_of_cut is not None:
         return _add_echo(tx, caller, request, None, original_of_cut, CUT_REASON)
-    return _add_utterance(tx, caller, request, digest)
+    said = _add_utterance(tx, caller, request, digest)
+    _name_superseded(tx, said.claim_id, match.to_supersede)
+    return said
 
 
 def refuse(tx: Tx, caller: Caller, request: ClaimRequest, reason: str) -> ClaimResult:
@@ -327,6 +329,14 @@ def _update_superseded(tx: Tx, match: _Match) -> None:
         entries.set_entry(tx, session, seq, superseded=False)
 
 
+def _name_superseded(tx: Tx, claim: int, superseded: Sequence[tuple[int, int]]) -> None:
+    """Let the entries of `claim` name the entries that it supersedes, in each session those of that session."""
+    if superseded:
+        for entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
+            seqs = [seq for session, seq in superseded if session == entry.session]
+            entries.name_superseded(tx, entry.session, entry.seq, seqs)
+
+
 def _add_claim(
     tx: Tx,
     caller: Caller,
@@ -426,17 +436,35 @@ def supersede_beginnings(tx: Tx, caller: Caller, text: str, dest: str | None, cl
 
     White space is ignored in the comparison.
     """
-    for lost in tx.all(ClaimRow, "claims_of_root", root=caller.root):
-        if lost.seq is None or lost.session != caller.session or lost.id >= claim:
-            continue
+    superseded: list[int] = []
+    for lost in _list_beginnings(tx, caller, text):
         # A text that this turn recovered from the agent's history is an earlier attempt's, too.
         is_earlier = lost.turn != caller.turn or (lost.how == "recovery" and lost.dest == dest)
-        if (
-            is_earlier
-            and without_white_space(text).startswith(without_white_space(lost.text))
-            and _is_cut_off(tx, lost)
-        ):
+        if lost.seq is not None and lost.id < claim and is_earlier:
             entries.set_entry(tx, caller.session, lost.seq, superseded=True, tell=False)
+            superseded.append(lost.seq)
+    seq = tx.get(ClaimRow, "claim_get", id=claim).seq
+    if seq is not None and superseded:
+        entries.name_superseded(tx, caller.session, seq, superseded)
+
+
+def find_beginnings(tx: Tx, caller: Caller, text: str) -> list[int]:
+    """Return the seqs of the cut-off texts of earlier attempts that are a beginning of `text`, which still streams."""
+    found = _list_beginnings(tx, caller, text)
+    return [lost.seq for lost in found if lost.seq is not None and lost.turn != caller.turn and lost.text.strip()]
+
+
+def _list_beginnings(tx: Tx, caller: Caller, text: str) -> list[ClaimRow]:
+    """Return the claims of cut-off texts of this root in this session that are a beginning of `text`."""
+    whole = without_white_space(text)
+    return [
+        claim
+        for claim in tx.all(ClaimRow, "claims_of_root", root=caller.root)
+        if claim.seq is not None
+        and claim.session == caller.session
+        and whole.startswith(without_white_space(claim.text))
+        and _is_cut_off(tx, claim)
+    ]
 
 
 def _is_cut_off(tx: Tx, lost: ClaimRow) -> bool:

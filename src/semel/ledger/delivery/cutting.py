@@ -121,9 +121,9 @@ def deliver_previewed_text(
 ) -> bool:
     """Deliver the text that a lost attempt showed in a placeholder, before a new text replaces it there.
 
-    A lost text that is a beginning of the new text is not delivered. `text` returns the new text; with `streams`, that
-    text may still grow. `before_claim`: the claim of the new text; only older claims are delivered. Return True if the
-    new text is still a beginning of a lost text, so that nothing can be decided yet (Law 7).
+    A lost text that is a beginning of the new text is not delivered, because the new text contains it. `text`: returns
+    the new text. `streams`: the new text may still grow. If it does, and so far is a beginning of a lost text, nothing
+    can be decided yet: return True. `before_claim`: the claim of the new text; only older claims are delivered (Law 7).
     """
     for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         if placeholder.state != "sent" or placeholder.sent_rev is None or placeholder.root is None:
@@ -168,8 +168,8 @@ def queue_closing_block(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
 
     If the closing text is an echo, `claim` is its original: a text that a lost attempt said and that was not sent,
     because the chat gets only closing texts. The echo may differ from it in white space, so `legs` are fitted to the
-    original's text. Nothing is queued if the block has parts already, or if a later block of its turn was sent before a
-    notice: a chat gets texts in order.
+    original's text. Nothing is queued if the block has parts already. Nothing is queued either if a later block of the
+    turn has been sent, as happens before a notice: this block would come out of order.
     """
     said_claim = tx.one(ClaimRow, "claim_get", id=claim)
     if said_claim is None or not legs or tx.exists("part_first", claim=claim):

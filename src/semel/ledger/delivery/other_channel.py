@@ -1,7 +1,7 @@
 """Tell a person about an undelivered message on another of their channels (Law 7).
 
-The notice is a claim with an entry and a part, like any other claim. A fixed interval passes before the next notice
-from the same destination to the same other one, and a notice that fails causes no further notice.
+The notice is a claim with an entry and a part, like any other claim. For each pair of destinations, the one that failed
+and the one that is told, there is at most one notice in a fixed interval. A notice that fails causes no further notice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from semel.ledger.storage.sql import Tx
 
 MIN_NOTICE_INTERVAL_MS = 600_000
 MAX_REASON_CHARS = 200  # characters of the reason in the notice
-REASON_PREFIX = "undelivered at "  # the notice's claim has as its reason this prefix and the destination that failed
+REASON_PREFIX = "undelivered at "  # the reason of the notice's claim: this prefix, then the destination that failed
 
 
 def send_failure_notice(tx: Tx, move: PartMove, channels: Collection[str]) -> None:

@@ -74,6 +74,7 @@ class PartMove:
 def write_move(tx: Tx, move: PartMove) -> None:
     """Store the part's new state and the effects of its transitions."""
     row = move.row
+    _record_attempt(tx, move)
     tx.run(
         "part_set", id=row.id, state=move.state, due=move.due, first=move.first, attempts=move.attempts,
         receipt=move.receipt, error=move.error, marked=move.marked, failed=move.failed,
@@ -85,6 +86,13 @@ def write_move(tx: Tx, move: PartMove) -> None:
     if "advance" in move.effects:
         _advance(tx, row.dest)
     touch_entries(tx, row.claim)
+
+
+def _record_attempt(tx: Tx, move: PartMove) -> None:
+    """Record the outcome of an attempt that ends now. A part that is sent at once needs no row besides its own."""
+    row = move.row  # while it is sent, `due` is the time at which it left (`part_depart`)
+    if row.state == "sending" and not (move.state == "sent" and row.attempts == 1 and not row.marked):
+        tx.run("part_attempt_add", part=row.id, at=row.due, ended=tx.now, state=move.state, error=move.error)
 
 
 def _advance(tx: Tx, dest: str) -> None:

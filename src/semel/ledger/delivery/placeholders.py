@@ -109,7 +109,10 @@ def delete_unfillable(tx: Tx, part: int) -> None:
 
 
 def find_message(tx: Tx, part: int) -> PlaceholderReceipt | None:
-    """Return the platform message of the open placeholder that this part posts; None if it cannot have arrived."""
+    """Return the message of an open placeholder on its platform. `part`: the part that posts the placeholder.
+
+    Return None if the message cannot have arrived, or if the placeholder is no longer open.
+    """
     return tx.one(PlaceholderReceipt, "reserved_message", part=part)
 
 

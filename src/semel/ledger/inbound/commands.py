@@ -18,7 +18,7 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import permission_requests, sessions
+from semel.ledger.turns import permission_requests, sessions, turns
 from semel.text.json_types import Json
 
 KIND = "command"
@@ -197,26 +197,28 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
 
 
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
-    """Return the turn that a `/stop` is meant for, and the number of events that wait behind that turn.
+    """Return the root of the turn that a `/stop` is meant for, and the number of events that wait behind that turn.
 
-    The turn is None if there is nothing to stop, and 0 if a turn is about to begin. `seq`: the entry of the `/stop`
-    command. A turn counts only if it has an event that was accepted before the command.
+    The root is None if there is nothing to stop, and 0 if a turn is about to begin. `seq`: the entry of the `/stop`
+    command. A turn counts only if an event that was accepted before the command asked for it.
     """
-    row = tx.get(SessionRow, "session_by_id", id=session)
-    turn = 0 if row.turn is None else row.turn
-    waiting = tx.number("session_waiting_count", id=session)
-    if turn == 0:
+    turn = turns.find_running_turn(tx, session)
+    if turn is None:
         return (0 if tx.exists("hearing_waits_before", session=session, seq=seq) else None), 0
-    return (turn if tx.exists("hearing_bound_before", turn=turn, seq=seq) else None), waiting
+    waiting = tx.number("session_waiting_count", id=session)
+    return (turn.root if turns.was_asked_for_before(tx, turn.id, seq) else None), waiting
 
 
 def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow]:
-    """Return the last `max_messages` messages of a session, oldest first. Commands and notices do not count."""
+    """Return the last `max_messages` messages of a session's chapter, oldest first.
+
+    Commands and notices do not count.
+    """
     row = tx.get(SessionRow, "session_by_id", id=session)
     messages: list[EntryRow] = []
     before_seq, entries_read = row.seq + 1, 0
     while len(messages) < max_messages and entries_read < 10 * max_messages + 100:
-        page = tx.all(EntryRow, "entries_last", session=session, before=before_seq, limit=100)
+        page = tx.all(EntryRow, "entries_last_of_chapter", session=session, before=before_seq, limit=100)
         messages += [e for e in page if e.role != "notice" and entries.load(e.more).get("kind") != KIND and not e.live]
         entries_read += len(page)
         if len(page) < 100:

@@ -11,9 +11,10 @@ transaction. The event is then bound to the turn from the beginning, and no wake
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from semel.law import wake
 from semel.law.identity import judge_repeat
@@ -22,8 +23,9 @@ from semel.ledger.inbound import commands, references
 from semel.ledger.storage.rows import Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import jobs, limits, turns
+from semel.ledger.turns import jobs, limits, permission_requests, turns
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
+from semel.text.content_blocks import name_mentions
 from semel.text.wellformed import shorten_to_line
 
 DEFAULT_TITLE_CHARS = 60
@@ -97,7 +99,7 @@ class Event:
     by platform id. An event with a reference counts as a person's act. `shown_rev`: the rev up to which the sending
     face had shown the session; None if unknown. `title`: the name of the room or chat in which the event was written,
     if it has a name. `has_growing_ids`: the platform's message ids end with a number that grows with each message in a
-    chat, including Semel's messages.
+    chat, including Semel's messages. `blocks`: the content blocks as which a message came, for the agent.
     """
 
     source: str
@@ -115,6 +117,7 @@ class Event:
     shown_rev: int | None = None
     has_growing_ids: bool = False
     title: str = ""
+    blocks: Sequence[Mapping[str, Any]] = ()
 
     @property
     def is_by_person(self) -> bool:
@@ -130,7 +133,7 @@ class Addressed:
     busy mode by which the event waits, if people are shown that it waits. `position`: its place in the queue, from 1.
     `reason`: why it was not handled in the requested busy mode. `seq`: its entry, if the event is a command or was
     written at the session's home. `begun`: the turn that began with it in the same transaction; its run is under way
-    without an `act`.
+    without an `act`. `is_hinted`: a notice at the session's home says how to answer an open request.
     """
 
     session: int
@@ -142,6 +145,7 @@ class Addressed:
     command: bool = False  # a command that waits for the gateway's answer
     seq: int | None = None
     begun: turns.BegunTurn | None = None
+    is_hinted: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,33 @@ class HeardOutcome:
     def woken_sessions(self) -> tuple[int, ...]:
         """The ids of the sessions in which the gateway must now act on the event."""
         return tuple(addressed.session for addressed in self.addressed if addressed.act is not None)
+
+
+class SessionDiffers(Exception):
+    """A session of this key exists and has another folder or another agent."""
+
+    def __init__(self, key: str, field: str, value: str | None) -> None:
+        super().__init__(f"the session {key!r} exists, and its {field} is {value or 'the own folder of its agent'}")
+
+
+def make_session(tx: Tx, addressee: Addressee, agent: str | None, folder: str | None) -> tuple[int, bool]:
+    """Make a session before its first event. Return its id, and whether it is new. Asking again changes nothing.
+
+    `agent`: its agent; None takes the addressee's, or that of an existing session. `folder`: the folder in which its
+    agent works; None takes the agent's own, or that of an existing session. Raises SessionDiffers.
+    """
+    row = tx.one(SessionRow, "session_by_key", key=addressee.key)
+    if row is not None and agent not in (None, row.agent):
+        raise SessionDiffers(addressee.key, "agent", row.agent)
+    if row is not None and row.deleted is None:
+        if folder not in (None, row.folder):
+            raise SessionDiffers(addressee.key, "folder", row.folder)
+        return row.id, False
+    addressee = replace(addressee, agent=agent or addressee.agent)
+    row = _create_or_revive(tx, addressee, row)
+    tx.run("session_set_folder", id=row.id, folder=folder)
+    entries.touch_session(tx, row.id)
+    return row.id, True
 
 
 def open_session(tx: Tx, addressee: Addressee) -> SessionRow:
@@ -214,7 +245,8 @@ def hear(
     if cursor is not None:
         tx.run("cursor_set", source=event.source, value=cursor, at=tx.now)
     automatic_field = {"automatic": True} if event.automatic else {}
-    payload = entries.dump({"text": event.text, **(event.more or {}), **automatic_field})
+    blocks_field = {"blocks": list(event.blocks)} if event.blocks else {}
+    payload = entries.dump({"text": event.text, **(event.more or {}), **automatic_field, **blocks_field})
     event_id = tx.value(
         int, "event_add", source=event.source, key=event.key, kind=event.kind, sender=event.sender,
         digest=event.digest, payload=payload, at=tx.now,
@@ -240,7 +272,8 @@ def _set_default_title(tx: Tx, row: SessionRow, event: Event) -> None:
     if row.title is not None:
         return
     said = event.text if event.kind == "message" and not event.automatic else ""
-    title = event.title or shorten_to_line(said, DEFAULT_TITLE_CHARS)
+    words = name_mentions(said, (event.more or {}).get("mentions"))
+    title = event.title or shorten_to_line(words, DEFAULT_TITLE_CHARS)
     if title:
         tx.run("session_set_title", id=row.id, title=title)
         entries.touch_session(tx, row.id)
@@ -275,6 +308,9 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee, start: I
     )
     seq_at_home = seq if turns.is_from_home(event.source, row.home) else None
     if turn is None or start is None:
+        if event.kind == "message" and not event.automatic and addressed.act in ("wake", "steer"):
+            is_hinted = permission_requests.add_hints(tx, row, seq, is_from_home=seq_at_home is not None)
+            addressed = replace(addressed, is_hinted=is_hinted)
         entries.touch_session(tx, row.id)
         return addressed if seq_at_home is None else replace(addressed, seq=seq_at_home)
     begun = turns.complete_begin(tx, row, turn, start.policy)

@@ -228,15 +228,15 @@ def _missed_note(name: str, policy: str, firings: Firings) -> str:
     """
     if policy == "all" and not firings.doubtful:
         made_up = len(firings.fire)
-        note = f"Schedule {name}: more than {made_up} firings were missed; the newest {made_up} are made up."
+        note = f"Schedule {name}: more than {made_up} firings were missed; only the newest {made_up} run now."
         return note if firings.has_more else ""
     if not firings.missed:
         return ""
     count = f"{'more than ' if firings.has_more else ''}{firings.missed} firing{'s' if firings.missed > 1 else ''}"
     if firings.doubtful:
-        return f"Schedule {name}: {count} may have happened before the ledger was restored; they are not caught up on."
+        return f"Schedule {name}: {count} may have happened before the ledger was restored; they do not run again."
     were = "were" if firings.missed > 1 else "was"
-    consequence = "one makes up for all" if policy == "once" else "they are skipped"
+    consequence = "one firing stands for all" if policy == "once" else "they are skipped"
     return f"Schedule {name}: {count} {were} missed; {consequence}."
 
 

@@ -31,6 +31,7 @@ from semel.ledger.turns import (
     job_calls,
     jobs,
     limits,
+    session_agent,
     sessions,
     show,
     spawns,
@@ -216,6 +217,7 @@ def _import(progress: import_session.ImportProgress, target: hear.Addressee, *_:
 LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     # inbound
     hear.hear: _hear,
+    hear.make_session: lambda target, *_: _addressees((target,)),
     channel_batch.record_batch: _record_batch,
     channel_batch.record_file: _nothing,
     channel_batch.release_files: _nothing,
@@ -238,6 +240,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     turns.release_lease: _fence_alone,
     turns.request_stop: _session,
     turns.cancel_put_off: _session,
+    session_agent.record_offers: _session_alone,
     finish_turn.finish: _finish,
     finish_turn.schedule_retry: _finish,
     show.show: _finish,

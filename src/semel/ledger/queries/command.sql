@@ -48,8 +48,8 @@ UPDATE hearing SET turn = NULL, busy = NULL WHERE turn = :turn
 SELECT count(*) AS n FROM (SELECT 1 FROM hearing WHERE turn = :turn LIMIT 1000)
 
 -- name: hearing_bound_before
--- whether a turn has an event whose entry is before a given one
-SELECT 1 FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND seq < :seq LIMIT 1
+-- whether a turn has a waking event whose entry is before a given one
+SELECT 1 FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND wakes = 1 AND seq < :seq LIMIT 1
 
 -- name: hearing_waits_before
 -- whether a waking event whose entry is before a given one still waits

@@ -30,6 +30,13 @@ SELECT {EntryRow}
 FROM entry WHERE session = :session AND seq < :before AND seq > (SELECT s.erased FROM session s WHERE s.id = :session)
 ORDER BY seq DESC LIMIT :limit
 
+-- name: entries_last_of_chapter
+-- the newest stretch of the transcript since its chapter began
+SELECT {EntryRow}
+FROM entry WHERE session = :session AND seq < :before
+  AND seq >= (SELECT CASE WHEN s.erased >= s.since THEN s.erased + 1 ELSE s.since END FROM session s WHERE s.id = :session)
+ORDER BY seq DESC LIMIT :limit
+
 -- name: entries_of_turn
 -- the entries of a turn
 SELECT {EntryRow} FROM entry WHERE turn = :turn ORDER BY seq

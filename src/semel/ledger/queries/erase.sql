@@ -36,6 +36,10 @@ UPDATE claim SET erased = coalesce(erased, :size), text = '' WHERE id = :id
 -- erase what a part sent; its state and its receipt stay
 UPDATE part SET op = '{}', error = NULL WHERE id = :id
 
+-- name: erase_attempts
+-- erase what the platform said about the attempts to send a part
+UPDATE part_attempt SET error = NULL WHERE part = :part
+
 -- name: erase_failure
 -- erase the platform's report that a part failed
 UPDATE event SET payload = NULL, sender = NULL, erased_at = :at WHERE id = :event

@@ -25,7 +25,7 @@ UPDATE job_call SET answered = 1 WHERE id = coalesce(
 
 -- name: job_get
 -- one job, with the key of its session
-SELECT {JobRow j}, s.key FROM job j JOIN session s ON s.id = j.session WHERE j.run = :run
+SELECT {JobRow j}, s.key, s.folder FROM job j JOIN session s ON s.id = j.session WHERE j.run = :run
 
 -- name: jobs_open_of_session
 -- how many jobs of a session are not over
@@ -39,11 +39,11 @@ SELECT count(*) AS n FROM job WHERE ended IS NULL
 -- name: jobs_open
 -- the jobs that are not over, by session
 -- scans: the jobs that are not over: a limit of the configuration
-SELECT {JobRow j}, s.key FROM job j JOIN session s ON s.id = j.session WHERE j.ended IS NULL ORDER BY j.session, j.id
+SELECT {JobRow j}, s.key, s.folder FROM job j JOIN session s ON s.id = j.session WHERE j.ended IS NULL ORDER BY j.session, j.id
 
 -- name: jobs_of_session
 -- the jobs of a session, newest first
-SELECT {JobRow j}, s.key
+SELECT {JobRow j}, s.key, s.folder
 FROM job j JOIN session s ON s.id = j.session WHERE j.session = :session AND j.id < :before
 ORDER BY j.id DESC LIMIT :limit
 

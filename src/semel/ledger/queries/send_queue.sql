@@ -55,6 +55,11 @@ UPDATE part SET state = :state, due = :due, first = :first, attempts = :attempts
     coalesce(sent_rev, (SELECT s.rev FROM claim c JOIN session s ON s.id = c.session WHERE c.id = part.claim)) END
 WHERE id = :id
 
+-- name: part_attempt_add
+-- The outcome of an attempt, behind those of the earlier ones.
+INSERT INTO part_attempt(part, n, at, ended, state, error)
+SELECT :part, coalesce(max(a.n), 0) + 1, :at, :ended, :state, :error FROM part_attempt a WHERE a.part = :part
+
 -- name: line_take
 -- The next place in a destination's line, behind every part there. Who takes a place keeps the row until the commit.
 INSERT INTO line(dest, last) VALUES(:dest, 1) ON CONFLICT(dest) DO UPDATE SET last = line.last + 1 RETURNING last

@@ -21,6 +21,16 @@ FROM session INDEXED BY session_shown WHERE archived IS NULL AND deleted IS NULL
 SELECT {SessionRow}
 FROM session INDEXED BY session_archived WHERE archived IS NOT NULL AND deleted IS NULL AND id < :before ORDER BY id DESC LIMIT :limit
 
+-- name: session_list_folder
+-- a page of the sessions of a folder, newest first, without deleted ones
+SELECT {SessionRow} FROM session INDEXED BY session_folder
+WHERE folder = :folder AND folder IS NOT NULL AND deleted IS NULL AND (archived IS NOT NULL) = (CAST(:archived AS BIGINT) = 1) AND id < :before
+ORDER BY id DESC LIMIT :limit
+
+-- name: session_set_folder
+-- the folder in which a new session's agent works
+UPDATE session SET folder = :folder WHERE id = :id
+
 -- name: session_next_entry
 -- take the numbers of the next entry
 UPDATE session SET seq = seq + 1, rev = rev + 1 WHERE id = :id RETURNING seq, rev, chapter
@@ -53,6 +63,10 @@ UPDATE session SET turn = NULL, lease = NULL, rev = rev + 1 WHERE id = :id AND t
 -- set the agent's own id of this conversation, if the running turn belongs to the current chapter
 UPDATE session SET cost = CASE WHEN memory IS NOT DISTINCT FROM :memory THEN cost END, memory = :memory, memory_chapter = chapter
 WHERE id = :id AND chapter = (SELECT t.chapter FROM turn t WHERE t.id = session.turn)
+
+-- name: session_begin_memory
+-- set the agent's own id of a conversation that it began without a turn, if no new chapter began meanwhile
+UPDATE session SET memory = :memory, memory_chapter = chapter, cost = NULL WHERE id = :id AND chapter = :chapter AND turn IS NULL
 
 -- name: session_set_agent
 -- give the session another agent, which remembers nothing of it
@@ -125,7 +139,8 @@ UPDATE session SET archived = :archived WHERE id = :id
 
 -- name: session_delete
 -- delete a session: its content is erased later; key, numbers and home stay
-UPDATE session SET deleted = :at, archived = NULL, erased = seq, erased_rev = rev, title = NULL, named = 0, about = NULL, busy = NULL
+UPDATE session SET deleted = :at, archived = NULL, erased = seq, erased_rev = rev, title = NULL, named = 0, about = NULL, busy = NULL,
+  folder = NULL
 WHERE id = :id
 
 -- name: session_revive

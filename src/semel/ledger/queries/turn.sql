@@ -103,6 +103,10 @@ SELECT event, seq, busy FROM hearing WHERE turn = :turn AND busy IS NOT NULL ORD
 -- the events of a lost attempt are bound to the next one
 UPDATE hearing SET turn = :turn WHERE turn = :old
 
+-- name: hearing_asked
+-- the entries of the events that asked for a turn and were taken by this one, in order
+SELECT seq FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND wakes = 1 ORDER BY seq
+
 -- name: events_of_turn
 -- the events that are bound to a turn, in order of acceptance
 SELECT e.id, e.source, e.key, e.kind, e.sender, e.payload, e.at, h.seq, h.wakes, n.role, n.more

@@ -11,6 +11,10 @@ SELECT id FROM part WHERE receipt = :receipt AND receipt IS NOT NULL ORDER BY id
 -- the parts of an utterance
 SELECT {PartRow} FROM part WHERE claim = :claim ORDER BY n
 
+-- name: attempts_of_part
+-- the recorded attempts to send a part
+SELECT {PartAttemptRow} FROM part_attempt WHERE part = :part ORDER BY n
+
 -- name: turn_of_epoch
 -- a session's turn with this epoch
 SELECT {TurnRow} FROM turn WHERE session = :session AND epoch = :epoch

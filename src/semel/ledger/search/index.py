@@ -213,11 +213,11 @@ class Index:
             yield
         except _IndexOfAnother:
             self._delete_files()
-            reason = "the search index is of another ledger or another version, and is made anew"
+            reason = "the search index belongs to another ledger or another version, and is rebuilt"
             raise IndexReset(reason, logging.INFO) from None
         except _DAMAGED as error:
             self._delete_files()
-            raise IndexReset(f"the search index was damaged ({error}) and is made anew", logging.WARNING) from error
+            raise IndexReset(f"the search index was damaged ({error}) and is rebuilt", logging.WARNING) from error
         except (*_REFUSED, OSError) as error:
             self.close()
             raise self._index_failed(error) from error
@@ -239,7 +239,7 @@ class Index:
             is_new = self._open()
         assert self._db is not None
         if is_new:
-            raise IndexReset("the search index is made anew")
+            raise IndexReset("the search index is rebuilt")
         return self._db
 
     def _open(self) -> bool:

@@ -15,7 +15,7 @@ from semel.ledger.sqlite.errors import wal_unsupported_error
 BUSY_TIMEOUT_S = 10.0  # seconds another program may keep the ledger locked before a write is refused
 CACHE_KIB = 4096
 """Page cache of each connection. The writing connection fills any cache it is given as the ledger grows."""
-_BUSY_RETRY_DELAY_S = 0.0002  # SQLite's own back-off (1, 2, 5 ... 100 ms) starves beside a busy writer
+_BUSY_RETRY_DELAY_S = 0.0002  # with SQLite's own back-off (1, 2, 5 ... 100 ms), a busy writer would starve us
 
 
 def connect(path: Path | str, *, readonly: bool = False, vfs: str | None = None) -> apsw.Connection:

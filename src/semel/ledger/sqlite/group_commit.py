@@ -64,7 +64,7 @@ class WriteAheadLog:
         try:
             self.pages, self._moved_pages = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error:
-            self._moved_pages = self.pages  # no retry at once: the backlog counts again after the next commit
+            self._moved_pages = self.pages  # do not retry at once: the next commit counts the backlog anew
             raise
 
     def _record_growth(self, db: apsw.Connection, name: str, pages: int) -> int:

@@ -49,7 +49,7 @@ def read_version(db: apsw.Connection, path: Path) -> int:
         application_id: int = db.execute("PRAGMA application_id").get
         tables: int = db.execute("SELECT count(*) FROM sqlite_schema").get
     except apsw.NotADBError:
-        raise NotALedger(path=path, why="it is no SQLite database") from None
+        raise NotALedger(path=path, why="it is not a SQLite database") from None
     if application_id == APPLICATION_ID and schema_version > 0:
         return schema_version
     if application_id or schema_version or tables:
@@ -132,7 +132,7 @@ def _migrate(db: apsw.Connection, migration: Migration, path: Path) -> None:
     try:
         db.execute("BEGIN IMMEDIATE")
         if read_version(db, path) != migration.version - 1:
-            raise ValueError("another program brought it forward at the same time; start again")
+            raise ValueError("another program upgraded it at the same time; start again")
         before = _count_rows(db)
         _run_in_transaction(db, migration.sql)
         _refuse_loss(before, _count_rows(db))

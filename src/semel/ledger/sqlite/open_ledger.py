@@ -110,8 +110,7 @@ def open_for_writing(
         _make_folder(path.parent)
         refuse_network_file_system(path.parent)
         lock = lock_ledger(path) if exclusive else None
-        if restoring_flag_path(path).exists():
-            raise LedgerRestoring(path=path)
+        refuse_half_restored(path)
         refuse_lost_ledger(path)
         refuse_log_of_another(path)
         was_whole = mark_file.identify_log(path) == ""
@@ -133,6 +132,12 @@ def open_for_writing(
 def restoring_flag_path(ledger: Path) -> Path:
     """Return the path of the file that exists while a restore replaces the ledger (`semel.ledger.backup.restore`)."""
     return ledger.with_name(f"{ledger.name}.restoring")
+
+
+def refuse_half_restored(ledger: Path) -> None:
+    """Raise LedgerRestoring while a restore replaces the ledger: its files may be those of two ledgers."""
+    if restoring_flag_path(ledger).exists():
+        raise LedgerRestoring(path=ledger)
 
 
 def read_own_mark(tx: Tx) -> mark_file.LedgerMark:
@@ -214,6 +219,7 @@ def check_readable(path: Path, known_version: int) -> Path:
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()
     try:
+        refuse_half_restored(path)
         refuse_lost_ledger(path)
         is_missing = not path.exists()
     except PermissionError as error:

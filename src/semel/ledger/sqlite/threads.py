@@ -85,7 +85,7 @@ class Writer(_JobThreads):
                 _log.error("%s", self._committer.last_failure)
             if self._committer.backlog and (not jobs or self._committer.backlog >= MAX_BACKLOG_PAGES):
                 self._committer.checkpoint()
-            del jobs  # results must not live on while this thread waits
+            del jobs  # free the results before this thread waits
 
     def _take_batch(self) -> tuple[list[WorkItem], bool]:
         """Return the next batch, and whether the thread continues after it.
@@ -137,5 +137,5 @@ class Readers(_JobThreads):
             with contextlib.suppress(apsw.Error):
                 cursor.execute("ROLLBACK")
             deliver_results((job,))
-            del job  # its result must not live on while this thread waits
+            del job  # free the result before this thread waits
         db.close()

@@ -56,7 +56,7 @@ class LedgerNewer(LedgerError):
 
 class LedgerOlder(LedgerError):
     """The ledger {path} has version {found}; this Semel reads version {known}.
-    Start the gateway once ('semel up'): it brings the ledger forward. To back it up before that, run 'semel backup' of
+    Start the gateway once ('semel up'): it upgrades the ledger. To back it up before that, run 'semel backup' of
     the Semel that wrote it."""
 
 
@@ -91,12 +91,12 @@ class LogOfAnother(LedgerError):
 
 
 class MigrationFailed(LedgerError):
-    """The ledger {path} could not be brought from version {found} to version {wanted} ({why}).
+    """The ledger {path} could not be upgraded from version {found} to version {wanted} ({why}).
     It is unchanged: go on with the Semel that wrote it, and report this."""
 
 
 class UpgradeNotCopied(LedgerError):
-    """The ledger {path} was not brought from version {found} to version {wanted}, because no copy of it could be kept
+    """The ledger {path} was not upgraded from version {found} to version {wanted}, because no copy of it could be kept
     first ({why}). It is unchanged. Free some space beside it and start again, or go on with the Semel that wrote it."""
 
 
@@ -177,7 +177,7 @@ class RestoreFailed(LedgerError):
 
 
 class LedgerRestoring(LedgerError):
-    """A restore of the ledger {path} was interrupted. To finish it, run the same 'semel restore' command again."""
+    """A restore of the ledger {path} is not finished. If none runs, run the same 'semel restore' command again."""
 
 
 class BackupNewer(LedgerError):

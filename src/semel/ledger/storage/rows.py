@@ -91,6 +91,7 @@ class SessionRow(HomeSession):
     cost: int | None
     aged_epoch: int
     aged_claim: int
+    folder: str | None
 
 
 class EventRow(Row):
@@ -159,7 +160,7 @@ class TurnRow(Row):
 
 
 class BoundEvent(Row):
-    """An event that is bound to a turn. `seq`, `role` and `more` are those of its entry. `wakes`: it asked for it."""
+    """An event that is bound to a turn. `seq`, `role` and `more`: of its entry. `wakes`: 1 if it asked for the turn."""
 
     id: int
     source: str
@@ -211,9 +212,10 @@ class JobRow(Row):
 
 
 class SessionJob(JobRow):
-    """A job, with its session's key."""
+    """A job, with its session's key and folder."""
 
     key: str
+    folder: str | None
 
 
 # ---------------------------------------------------------------- the transcript
@@ -315,9 +317,9 @@ class EarlierClaim(Row):
 
 
 class TurnClaimBoundaries(Row):
-    """The columns of a `semel.law.echo.ClaimBoundaries`.
+    """The moments of a turn that a `semel.law.echo.ClaimBoundaries` names, each as a claim's id.
 
-    Each column is the id of the newest claim at one moment of the turn; -1 if that moment has not come.
+    A column holds the id of the newest claim at that moment; -1 if the moment has not come.
     """
 
     corrected: int
@@ -358,6 +360,17 @@ class PartRow(Row):
     marked: int
     failed: int | None
     at: int
+
+
+class PartAttemptRow(Row):
+    """One attempt to send a part. `at`, `ended`: in ms. `state`: what it made of the part."""
+
+    part: int
+    n: int
+    at: int
+    ended: int
+    state: PartState
+    error: str | None
 
 
 class OutgoingPart(PartRow):

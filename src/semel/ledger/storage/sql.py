@@ -109,7 +109,7 @@ def _read_block(file: str, name: str, lines: list[str]) -> Query:
     if not purpose:
         raise QueryFileError(f"{file}: {name} does not say what it is for (a '-- ...' line under its name)")
     lines = lines[len(comments) :]
-    while lines and (_is_comment(lines[-1]) or not lines[-1]):  # it is about the blocks that follow
+    while lines and (_is_comment(lines[-1]) or not lines[-1]):  # this comment is about the blocks that follow
         lines.pop()
     sql = "\n".join(lines).strip().removesuffix(";")
     return Query(name, purpose, _COLUMN_LIST.sub(_list_columns, sql), file)
@@ -163,7 +163,7 @@ class Tx:
         raise NotImplementedError
 
     def lock(self, name: str, /, **params: Any) -> None:
-        """Lock the rows that a statement reads until the transaction ends, before it checks what they stand for.
+        """Lock the rows that a statement reads until the transaction ends. Call this before you check and change them.
 
         An engine with several writers runs the statement with FOR UPDATE. SQLite has one writer, so nothing is run
         (docs/decisions/locks.md).

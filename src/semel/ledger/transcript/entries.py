@@ -10,7 +10,7 @@ pieces are folded into the text of the entry or item.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -84,9 +84,9 @@ def read_about(tx: Tx, session: int) -> dict[str, Any]:
 
 
 def set_about(tx: Tx, session: int, about: Body) -> None:
-    """Merge `about` into what the agent offers in this session: modes and models, the current ones, and `tools`.
+    """Update the session's record of what its agent offers: the modes, models and tools, and which ones are current.
 
-    Fields of `about` that are None are ignored.
+    The fields of `about` replace those of the record. Fields that are None are ignored.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     stored = load(row.about)
@@ -152,7 +152,7 @@ def hold_item_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) ->
 
 
 def let_go_of_files(tx: Tx, blob_ids: Iterable[str]) -> None:
-    """Let those of these files be removed that no entry holds any more."""
+    """Allow the removal of those of these files that no entry holds any more."""
     for blob_id in sorted(set(blob_ids)):  # in one order, so that two transactions never wait for each other
         tx.lock("blob_lock", id=blob_id)
         tx.run("blob_let_go", id=blob_id)
@@ -193,9 +193,10 @@ def set_entry(
     tell: bool | None = None,
     more: Body | None = None,
 ) -> None:
-    """Change an entry. Its pieces become part of its text, or are dropped if `text` is given.
+    """Change an entry. An argument that is None leaves its column unchanged.
 
-    An argument that is None leaves its column unchanged. A None value in `more` removes that field.
+    `text` replaces the text, with all pieces of it; without `text`, the pieces are joined to the text. `more` is merged
+    into the stored fields; a None value in it removes that field.
     """
     row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
     rev = next_rev(tx, session)
@@ -212,6 +213,14 @@ def set_entry(
     )  # fmt: skip
     tx.run("pieces_drop_entry", session=session, seq=seq)
     _mark_dirty(tx, session, "entry", seq, rev)
+
+
+def name_superseded(tx: Tx, session: int, seq: int, superseded: Collection[int]) -> None:
+    """Let the entry `seq` name the entries of its session that it supersedes, besides those that it names already."""
+    row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
+    named = load(row.more).get("supersedes", [])
+    if added := set(superseded) - {seq, *named}:
+        set_entry(tx, session, seq, more={"supersedes": sorted(added.union(named))})
 
 
 def mark_whole(tx: Tx, claim: int | None) -> None:
@@ -268,10 +277,10 @@ def item_text(tx: Tx, item: int) -> str:
 
 
 def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = None, live: bool | None = None) -> None:
-    """Change an item. Its pieces become part of its text, or are dropped if `text` is given.
+    """Change an item. An argument that is None changes nothing.
 
-    An argument that is None changes nothing. `body` is merged into the stored object; a None value in it removes that
-    field.
+    `text` replaces the text, with all pieces of it; without `text`, the pieces are joined to the text. `body` is merged
+    into the stored object; a None value in it removes that field.
     """
     row = tx.get(ItemRow, "item_get", id=item)
     rev = next_rev(tx, row.session)

@@ -11,6 +11,7 @@ from collections.abc import Collection
 import msgspec
 
 from semel.law.delivery import State as PartState
+from semel.law.turn import State as TurnState
 from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
@@ -36,6 +37,17 @@ class ClaimDelivery(Row):
     ids: str
 
 
+class EventInSession(Row):
+    """An event's identity (Law 1), and how the turn for which it asked in a session has ended; None if it has not."""
+
+    source: str
+    key: str | None
+    turn: int | None
+    state: TurnState | None
+    stop: str | None
+    error: str | None
+
+
 def entry_json(tx: Tx, row: EntryRow) -> Json:
     """Return an entry as a JSON object for watchers and the API. "at" is in ms. A missing field is false or null."""
     text = row.text
@@ -57,9 +69,24 @@ def entry_json(tx: Tx, row: EntryRow) -> Json:
         out["claim"] = row.claim
     if row.more:
         out.update(load(row.more))
+    if row.event is not None:
+        _add_event(tx, row.session, row.event, out)
     if row.claim is not None:
         _add_delivery(tx, row.claim, out)
     return out
+
+
+def _add_event(tx: Tx, session: int, event: int, out: Json) -> None:
+    """Add the event's source and key, by which a client knows what it said itself, and how the event's turn ended."""
+    row = tx.one(EventInSession, "event_in_session", session=session, event=event)
+    if row is None:
+        return
+    out["source"] = row.source
+    if row.key is not None:
+        out["key"] = row.key
+    if row.turn is not None:
+        end = {"turn": row.turn, "state": row.state, "stop": row.stop, "error": row.error}
+        out["ended"] = {name: value for name, value in end.items() if value is not None}
 
 
 def _add_delivery(tx: Tx, claim: int, out: Json) -> None:
@@ -98,6 +125,8 @@ def item_json(tx: Tx, row: ItemRow) -> Json:
         out["turn"] = row.turn
     if row.name is not None:
         out["name"] = row.name
+        if row.kind == "tool":
+            out["call"] = row.name
     body = load(row.body)
     out.update({name: value for name, value in body.items() if value is not None or name not in ("tail", "gap")})
     return out
@@ -122,6 +151,8 @@ def session_json(tx: Tx, row: SessionRow) -> Json:
         out["busy"] = row.busy
     if row.title:
         out["title"] = row.title
+    if row.folder is not None:
+        out["folder"] = row.folder
     if row.archived is not None:
         out["archived"] = True
     if row.chapter > 1:
@@ -237,12 +268,18 @@ def _item_change(tx: Tx, row: ItemRow, after: int) -> Json:
     return {"op": "item", **item_json(tx, row)}
 
 
-def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
+def list_sessions(
+    tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False, folder: str | None = None
+) -> list[Json]:
     """Return a page of sessions as JSON objects, newest first: those in use or, if `archived`, the archived ones.
 
-    Deleted sessions are left out. `before`: only sessions with a lower id.
+    Deleted sessions are left out. `before`: only sessions with a lower id. `folder`: only those of this folder.
     """
-    if archived:
+    if folder is not None:
+        rows = tx.all(
+            SessionRow, "session_list_folder", folder=folder, archived=int(archived), before=before, limit=limit
+        )
+    elif archived:
         rows = tx.all(SessionRow, "session_list_archived", before=before, limit=limit)
     else:
         rows = tx.all(SessionRow, "session_list", before=before, limit=limit)

@@ -80,6 +80,7 @@ def finish(
         "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=evidence.kind,
         row=evidence.row,
     )  # fmt: skip
+    turns.show_end(tx, fence.turn, fence.session)
     turns.free_session(tx, fence.session, fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
@@ -104,7 +105,8 @@ def _add_end_notices(tx: Tx, session: SessionRow, turn: TurnRow, end: End, attac
         evidence = Evidence("notice", attached)
     notice_seq = None
     for notice in notices:
-        # A notice that repeats the agent's own words is for its chat only if those words did not get there.
+        # A notice whose kind begins with "turn." is sent to the home. The others repeat the agent's own words: they are
+        # sent there only if those words did not arrive.
         kind = notice.kind if evidence or notice.kind.startswith("turn.") else f"turn.{notice.kind}"
         seq = turns.add_notice(tx, session.id, notice.text, turn=turn.id, kind=kind, tell=notice.tell)
         notice_seq = seq if kind.startswith("turn.") else notice_seq
@@ -160,7 +162,7 @@ def _deliver_lost_text(tx: Tx, session: SessionRow, caller: claims.Caller, end: 
 
 
 def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: int) -> int | None:
-    """Send as the turn's answer the text of `claim`, with which the agent's history ends.
+    """Send the text of `claim` as the turn's answer: the agent's history ends with this text.
 
     Return the claim that is sent now; None if the text was sent before. If a later text has already been sent, this
     text can no longer be sent in order, so it is said again as a new claim.

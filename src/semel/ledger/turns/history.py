@@ -18,10 +18,11 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import summary
 from semel.ledger.turns.summary import Summary, SummaryScope
+from semel.text.content_blocks import remove_mentions
 
 MAX_CONVERSATION_ENTRIES = 200  # entries read for an agent that lost its memory
 PAGE_ENTRIES = 200  # entries read at a time for an agent whose memory is the ledger
-START_STEP_TURNS = 8  # turns by which the start of a cut history moves
+START_STEP_TURNS = 8  # a shortened history begins at a multiple of this many turns
 MAX_HISTORY_ENTRIES = 4_000  # entries read for one prompt at most, so that its cost is bounded (Law 11)
 MAX_COMPARED_ENTRIES = 400  # entries compared with the agent's own history; older ones are not
 REWORDED_KINDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose entry differs from the agent's words
@@ -271,8 +272,8 @@ def _fit_turns(groups: dict[int, list[Spoken]], max_bytes: int, cut: bool) -> tu
 def _stable_start(newest_groups: list[list[Spoken]]) -> int:
     """Return the index in `newest_groups` at which a shortened history should begin.
 
-    The beginning moves only once in several turns, so that a model's provider can cache the prompt's prefix. At most a
-    quarter of the turns that fit are given up for that.
+    It moves only once in START_STEP_TURNS turns, so that a model's provider can cache the prompt's prefix. For that, at
+    most a quarter of the turns that would fit are left out.
     """
     for n in range(1, len(newest_groups) // 4 + 1):
         if newest_groups[n][0].turn // START_STEP_TURNS != newest_groups[n - 1][0].turn // START_STEP_TURNS:
@@ -296,12 +297,19 @@ def _calls_of_turn(tx: Tx, turn: int) -> list[Deed]:
     return calls
 
 
+def _typed_text(text: str, more: dict[str, Any]) -> str | None:
+    return remove_mentions(text, more["mentions"]) if more.get("mentions") else None
+
+
 def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[RecordedMessage], bool]:
     """Return the chapter's messages from and to people, in order of turns, and whether the list is complete.
 
-    `turn`: the running turn. Its events are left out, because the agent's history does not contain them yet.
+    `turn`: the turn whose events are left out, because the agent's history does not contain them yet. If it is None,
+    these are the events of a turn that has begun and whose agent was not prompted yet, if there is one.
     """
-    row = tx.get(SessionRow, "session_by_id", id=session)
+    row, begun_turn = _session_and_turn(tx, session)
+    if turn is None and begun_turn is not None and begun_turn.how is None and begun_turn.attempt == 1:
+        turn = begun_turn.id
     rows = _entries_before(tx, session, row.chapter, row.seq + 1, MAX_COMPARED_ENTRIES)
     keyed: list[tuple[tuple[int, int, int], RecordedMessage]] = []
     latest = 0
@@ -316,7 +324,7 @@ def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[R
         keyed.append(
             (
                 (root, 0 if entry.event is not None else 1, entry.seq),
-                RecordedMessage(entry.seq, entry.role, entry.text, needed),
+                RecordedMessage(entry.seq, entry.role, entry.text, needed, _typed_text(entry.text, more)),
             )
         )
     for root in {order[0] for order, _ in keyed}:

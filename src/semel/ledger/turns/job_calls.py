@@ -22,7 +22,10 @@ class JobOfCall(Row):
 
 
 class EqualJobCall(Row):
-    """An earlier tool call for a job, with the same arguments. `again`: the id of the call that it repeats itself."""
+    """An earlier tool call for a job, with the same arguments.
+
+    `again`: the id of the call that this earlier call repeated; None if it repeated none.
+    """
 
     id: int
     job: int

@@ -33,7 +33,7 @@ class Asker(Row):
 
     @classmethod
     def of_event(cls, source: str, kind: str, data: Mapping[str, Any], event: int) -> Asker:
-        """Return the sender of an event. `data`: what the event has beside its text; channels name the sender in it."""
+        """Return the sender of an event. `data`: its fields besides the text; a channel names the sender there."""
         sender = entries.read_object(entries.read_object(dict(data), "data"), "from")
         return cls(source, kind, sender.get("person"), sender.get("id"), sender.get("role"), event)
 
@@ -111,7 +111,7 @@ class LimitPolicy:
     def day(self, now: int) -> tuple[str, int]:
         """Return the day that contains the time `now` (ms), and the time at which it ends (ms).
 
-        The day that was last asked for is remembered.
+        The last result is cached.
         """
         for since, name, end in self._known_day:
             if since <= now < end:
@@ -174,10 +174,10 @@ def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
 
 
 def may_begin(tx: Tx, row: SessionRow, newcomer: Asker, policy: LimitPolicy) -> bool:
-    """Return whether no limit stops the session's next turn, which a newcomer asks for, too.
+    """Return whether the limits allow the session's next turn to begin. `newcomer` asks for that turn, too.
 
-    If it may begin, the session no longer counts as one that waits for a limit. Else nothing is changed (`hold_back`
-    puts the turn off).
+    If the turn may begin, the session no longer counts as waiting for a limit. Otherwise nothing is changed:
+    `hold_back` puts the turn off.
     """
     askers = [*tx.all(Asker, "askers_waiting", session=row.id), newcomer]
     if find_used_up(tx, row, askers, policy) is not None:
@@ -189,7 +189,7 @@ def may_begin(tx: Tx, row: SessionRow, newcomer: Asker, policy: LimitPolicy) -> 
 def find_used_up(
     tx: Tx, row: SessionRow, askers: list[Asker], policy: LimitPolicy
 ) -> tuple[law.Scope, str, law.Measure] | None:
-    """Return the scope, subject and measure of a limit that stops the session's next turn; None if the turn may begin.
+    """Return (scope, subject, measure) of a limit that keeps the next turn from beginning; None if the turn may begin.
 
     In a conversation of several people, a turn may begin if at least one of those who ask for it is below their limit.
     """
@@ -229,7 +229,7 @@ def ask_again(tx: Tx, policy: LimitPolicy) -> None:
 def list_spent(tx: Tx, day: str, after: tuple[str, str], limit: int) -> list[ListedSpent]:
     """Return a page of the amounts used on a day, ordered by scope and subject.
 
-    `after`: the last (scope, subject) before.
+    `after`: the last (scope, subject) of the previous page.
     """
     return tx.all(ListedSpent, "spent_on", day=day, scope=after[0], subject=after[1], limit=limit)
 
@@ -245,8 +245,8 @@ def list_limited(tx: Tx, limit: int) -> list[ListedLimited]:
 def count_turn(tx: Tx, row: SessionRow, day: str, people: Iterable[str | None], policy: LimitPolicy) -> None:
     """Count a turn when its first attempt begins.
 
-    Tell people about limits that are now nearly or completely used up. `people`: whose limits the events that asked for
-    the turn count for (`law.identify_person`).
+    Tell people about limits that are now nearly or completely used up. `people`: the senders of the events that asked
+    for the turn (`law.identify_person`); the turn counts toward the limit of each.
     """
     _count(tx, row, day, people, law.Amounts(turns=1), 0, policy)
 
@@ -254,7 +254,7 @@ def count_turn(tx: Tx, row: SessionRow, day: str, people: Iterable[str | None], 
 def count_usage(tx: Tx, row: SessionRow, turn: TurnRow, report: UsageReport) -> None:
     """Count the usage that an agent reported for an attempt, on the day on which its turn began.
 
-    `row`, `turn`: as they are in the ledger now.
+    `row`, `turn`: the current rows.
     """
     cost = None
     if report.cost is not None:

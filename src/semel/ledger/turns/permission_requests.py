@@ -19,6 +19,9 @@ from semel.ledger.transcript import entries
 KIND = "permission"
 """The kind of a permission request's item, and of the notices about a request."""
 
+HINT_KIND = "permission.hint"
+"""The kind of the notice that tells a person who wrote a message how to answer an open request."""
+
 API = "api"
 """The face of answers from the page, the terminal and programs."""
 
@@ -89,14 +92,18 @@ def _answered_before(tx: Tx, session: int) -> set[int]:
 
 
 def _read_posed(tx: Tx, row: ItemRow, answered: bool) -> PosedRequest:
+    request = _read_request(row)
+    state, outcome = str(entries.load(row.body).get("state")), describe_ending(row)
+    if not outcome and answered:
+        state, outcome = "answered", f"it was answered just before: {request.title_line}"
+    return PosedRequest(request, state, row.born, _notice_parts(tx, row.session, request.notice_seq), outcome)  # type: ignore[arg-type]
+
+
+def _read_request(row: ItemRow) -> law.PermissionRequest:
     body = entries.load(row.body)
     options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
     title, seq = str(body.get("title") or ""), body.get("announced")
-    request = law.PermissionRequest(row.id, title, int(body.get("first") or 0), options, seq)
-    state, outcome = str(body.get("state")), describe_ending(row)
-    if not outcome and answered:
-        state, outcome = "answered", f"it was answered just before: {request.title_line}"
-    return PosedRequest(request, state, row.born, _notice_parts(tx, row.session, seq), outcome)  # type: ignore[arg-type]
+    return law.PermissionRequest(row.id, title, int(body.get("first") or 0), options, seq)
 
 
 def describe_ending(row: ItemRow) -> str:
@@ -132,6 +139,36 @@ def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[L
     row = tx.get(SessionRow, "session_by_id", id=session)
     turn_row = tx.one(TurnRow, "turn_get", id=turn) if turn is not None else None
     return claims.add_home_notice(tx, row, text, turn=turn_row, kind=KIND, tell=False, legs=legs)
+
+
+def add_hints(tx: Tx, session: SessionRow, message_seq: int, *, is_from_home: bool) -> bool:
+    """Add a notice for each open request that has none yet. It says that a message is not an answer, and how to answer.
+
+    Return whether there was such a request. Call this when a person's message was heard (Law 13). `message_seq`: the
+    message's entry. `is_from_home`: it was written in the session's home; the notice is then sent there, too.
+    """
+    rows = tx.all(ItemRow, "items_live", session=session.id) if session.turn is not None else []
+    unhinted = [row for row in rows if row.kind == KIND and _is_unhinted(row)]
+    answered = _answered_before(tx, session.id) if unhinted else set()
+    for row in unhinted:
+        if row.id not in answered:
+            _add_hint(tx, session, row, message_seq, is_from_home)
+    return bool(unhinted)
+
+
+def _is_unhinted(row: ItemRow) -> bool:
+    body = entries.load(row.body)
+    return body.get("state") == "open" and "hint" not in body
+
+
+def _add_hint(tx: Tx, session: SessionRow, row: ItemRow, message_seq: int, is_from_home: bool) -> None:
+    approvers = str(entries.load(row.body).get("approvers") or "the owner")
+    text = law.format_hint(_read_request(row), approvers)
+    if is_from_home:
+        seq = claims.add_home_notice(tx, session, text, turn=None, kind=HINT_KIND, tell=False, about_seq=message_seq)
+    else:
+        seq = entries.add_entry(tx, session.id, role="notice", text=text, more={"kind": HINT_KIND, "of": message_seq})
+    entries.set_item(tx, row.id, body={"hint": seq})
 
 
 def add_outcome_notice(tx: Tx, item: ItemRow, text: str) -> None:

@@ -37,8 +37,8 @@ class SessionAgent(Row):
 class MissingAgent:
     """An agent that is not configured any more, though sessions have it.
 
-    `successor`: the agent that they get at their next message, if any. `sessions`: how many they are. `newest`: the
-    keys of the newest ones.
+    `successor`: the agent that these sessions get at their next message; None if they get none. `sessions`: the number
+    of these sessions. `newest`: the keys of the newest of them.
     """
 
     agent: str
@@ -99,7 +99,10 @@ ANY_AGENT = ConfiguredAgents()
 
 
 def replace_missing_agent(tx: Tx, row: SessionRow, agents: ConfiguredAgents) -> SessionRow:
-    """Give a session whose agent is not configured any more another one, and tell its people. Return its row."""
+    """Replace the session's agent if it is not configured any more, and tell the session's people.
+
+    Return the session's row after that.
+    """
     successor = agents.find_successor(row.key, row.agent)
     if successor is None:
         return row
@@ -109,6 +112,17 @@ def replace_missing_agent(tx: Tx, row: SessionRow, agents: ConfiguredAgents) -> 
     claims.add_home_notice(tx, row, text, turn=None, kind=KIND, tell=False)
     entries.touch_session(tx, row.id)
     return tx.get(SessionRow, "session_by_id", id=row.id)
+
+
+def record_offers(tx: Tx, session: int, chapter: int, memory: str | None, about: entries.Body) -> None:
+    """Record what an agent that was started without a turn offers in its session.
+
+    `memory`: the agent's own id of a conversation that it has just begun in this chapter, so that the first turn goes
+    on with it; None leaves the session's memory as it is.
+    """
+    if memory is not None:
+        tx.run("session_begin_memory", id=session, chapter=chapter, memory=memory)
+    entries.set_about(tx, session, about)
 
 
 def list_missing_agents(tx: Tx, agents: ConfiguredAgents) -> list[MissingAgent]:

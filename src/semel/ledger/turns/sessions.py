@@ -46,14 +46,18 @@ def cancel_orphaned_turn(tx: Tx, session: int, lease: str, text: str, stop_seq: 
     """Cancel a session's turn that this gateway does not run. Return False if there is no such turn.
 
     `lease`: the lease under which this gateway runs its own turns. `text`: the notice. `stop_seq`: the entry of the
-    command that asks for the stop; the command itself is answered at home, so the notice is not sent there. `earlier`:
-    cancel the turn only if it belongs to an earlier chapter.
+    command that asks for the stop; the command itself is answered at home, so the notice is not sent there. The turn is
+    cancelled only if an event that was accepted before the command asked for it; or, with `earlier`, only if it belongs
+    to an earlier chapter.
     """
     row = tx.one(SessionRow, "session_by_id", id=session)
     if row is None or row.turn is None or row.lease == lease:
         return False
     turn = tx.one(TurnRow, "turn_get", id=row.turn)
-    if turn is None or (earlier and turn.chapter >= row.chapter):
+    if turn is None:
+        return False
+    is_meant = turn.chapter < row.chapter if earlier else turns.was_asked_for_before(tx, turn.id, stop_seq)
+    if not is_meant:
         return False
     turns.cancel(tx, row.id, turn, text, stop_seq)
     return True

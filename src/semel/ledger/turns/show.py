@@ -54,6 +54,7 @@ class OpBatch:
         self.reserved = slots.reserved
         self.expired = set(slots.expired)
         self.attached = slots.attached
+        self.superseding = dict(slots.superseding)
         self.tools = 0
         self.first_claims: dict[int, int] = {}  # the first home claim of each block of this batch, by slot
 
@@ -62,18 +63,33 @@ class OpBatch:
             getattr(self, "on_" + type(op).__name__)(op)
         if self.tools and self.caller.turn is not None:
             self.tx.run("turn_tools", id=self.caller.turn, n=self.tools)
-        expired = frozenset(self.expired)
-        return Slots(self.entries, self.items, self.claims, self.said, self.reserved, expired, self.attached)
+        return Slots(
+            self.entries, self.items, self.claims, self.said, self.reserved, frozenset(self.expired), self.attached,
+            self.superseding,
+        )  # fmt: skip
 
     def on_Preview(self, op: Preview) -> None:
         seq = self.entries.get(op.slot)
         if seq is None:
             seq = entries.add_entry(self.tx, self.session, role="agent", text="", turn=self.caller.turn, live=True)
-            self.entries[op.slot] = seq
+            self._set_entry_of(op.slot, seq)
+            self._name_beginnings(seq, op.text)
         entries.grow_entry(self.tx, self.session, seq, op.text)
 
     def on_Replace(self, op: Replace) -> None:
         entries.set_entry(self.tx, self.session, self.entries[op.slot], text=op.text)
+        self._name_beginnings(self.entries[op.slot], op.text)
+
+    def _set_entry_of(self, slot: int, seq: int) -> None:
+        """Record which entry shows the block in `slot`. That entry names the entries that the block supersedes."""
+        self.entries[slot] = seq
+        entries.name_superseded(self.tx, self.session, seq, self.superseding.pop(slot, ()))
+
+    def _name_beginnings(self, seq: int, text: str) -> None:
+        """Let the entry of a preview name the entries of lost attempts whose cut-off texts are its beginning."""
+        if self.caller.turn != self.caller.root:
+            beginnings = claims.find_beginnings(self.tx, self.caller, text)
+            entries.name_superseded(self.tx, self.session, seq, beginnings)
 
     def on_Block(self, op: Block) -> None:
         shown, is_first_at_home = self.entries.get(op.slot), True
@@ -108,7 +124,7 @@ class OpBatch:
         if result.outcome == "echo" and not op.partial:
             entries.mark_whole(self.tx, result.echo_of)
         if result.seq is not None:
-            self.entries[op.slot] = result.seq
+            self._set_entry_of(op.slot, result.seq)
             if op.partial:
                 entries.set_entry(self.tx, self.session, result.seq, partial=True, tell=op.tell)
 
@@ -124,8 +140,14 @@ class OpBatch:
 
     def on_Supersede(self, op: Supersede) -> None:
         seq = self.entries.get(op.slot)
-        if seq is not None:
-            entries.set_entry(self.tx, self.session, seq, superseded=True)
+        if seq is None:
+            return
+        entries.set_entry(self.tx, self.session, seq, superseded=True)
+        by = self.entries.get(op.by)
+        if by is None:
+            self.superseding[op.by] = (*self.superseding.get(op.by, ()), seq)
+        else:
+            entries.name_superseded(self.tx, self.session, by, (seq,))
 
     def on_ItemOpen(self, op: ItemOpen) -> None:
         entries.hold_item_files(self.tx, self.session, op.body.get("files") or ())
@@ -191,7 +213,7 @@ class OpBatch:
     def on_Reserve(self, op: Reserve) -> None:
         (turn, root), leg = (self.caller.turn, self.caller.root), op.leg
         if cutting.deliver_previewed_text(self.tx, leg.dest, turn, op.text or str, streams=True):
-            self.reserved = None  # undecided: the text may become what the placeholder shows
+            self.reserved = None  # the new text may still become the text that the placeholder shows
             return
         plain = cutting.without_placeholder(leg, cutting.find_answered_event(self.tx, root, leg))
         self.reserved = placeholders.ensure_placeholder(self.tx, self.session, turn, root, leg.dest, plain)
@@ -201,7 +223,7 @@ class OpBatch:
 
     def on_Title(self, op: Title) -> None:
         if escape_semel_markers(op.text) != op.text:
-            return  # the agent took the beginning of its prompt, which is a note of Semel
+            return  # the agent made its title from the prompt, which begins with a note of Semel
         self.tx.run("session_set_title", id=self.session, title=sessions.normalise_title(op.text))
         entries.touch_session(self.tx, self.session)
 

@@ -30,7 +30,7 @@ def record_start(tx: Tx, session: int, agent: str, gateway: str, token: bytes) -
 def record_identity(tx: Tx, spawn: int, pid: int, pgid: int, born: str) -> None:
     """Record the identity of a process: pid, process group and start time.
 
-    If this gateway dies, the next one kills it by them.
+    If this gateway dies, the next gateway identifies the process by these, and kills it.
     """
     tx.run("spawn_started", id=spawn, pid=pid, pgid=pgid, born=born)
 

@@ -20,9 +20,9 @@ KIND = "summary"
 
 @dataclass(frozen=True)
 class SummaryScope:
-    """The entries that a summary covers: up to the seq `last`, those that belong to turns up to the root `turn`.
+    """The entries that a summary covers: those up to the seq `last` whose turn has a root up to `turn`.
 
-    `first`: the first covered seq. `since`: every entry before this seq is covered, but only some later ones are.
+    `first`: the lowest covered seq. `since`: every entry before this seq is covered; from it on, only some are.
     `cut`: some of the covered entries were not read when the summary was made.
     """
 

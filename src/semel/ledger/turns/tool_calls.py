@@ -43,6 +43,7 @@ class CallingSpawn:
     agent: str
     home: str | None
     live: bool
+    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def identify_spawn(tx: Tx, token: bytes) -> CallingSpawn:
     if row is None:
         raise UnknownToken
     session = tx.get(SessionRow, "session_by_id", id=row.session)
-    return CallingSpawn(row.id, row.session, session.key, row.agent, session.home, row.state == "live")
+    return CallingSpawn(row.id, row.session, session.key, row.agent, session.home, row.state == "live", session.folder)
 
 
 def record_call(

@@ -9,6 +9,7 @@ from semel.ledger.storage.rows import BoundEvent
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns.limits import Asker
+from semel.text.content_blocks import remove_mentions
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,19 @@ class TurnEvent:
     wakes: bool = True
 
     @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """The content blocks as which a message came; [] if it came as text."""
+        blocks = self.data.get("blocks")
+        return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+
+    @property
+    def typed_text(self) -> str:
+        """The text without its mentions, as the agent's own history has it."""
+        return remove_mentions(self.text, self.entry_fields.get("mentions"))
+
+    @property
     def person(self) -> str | None:
-        """Whose limits the event counts for; None if no person sent it."""
+        """The person whose limit the event counts toward; None if no person sent it."""
         return Asker.of_event(self.source, self.kind, self.data, self.event).name
 
 

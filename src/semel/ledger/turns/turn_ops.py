@@ -7,32 +7,30 @@ a slot, which is the gateway's own number for a block or an item. `Slots` maps s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.turns import permission_requests
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(Struct, frozen=True):
     """Append `text` to the preview of the block in `slot`. The first such operation creates the preview's entry."""
 
     slot: int
     text: str
 
 
-@dataclass(frozen=True)
-class Replace:
+class Replace(Struct, frozen=True):
     """Replace the text of a live preview, because the agent's text turned out to be a re-delivery."""
 
     slot: int
     text: str
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Struct, frozen=True):
     """End the block in `slot`, and make its claims. The first claim to home takes over the preview's entry.
 
     `partial`: the turn ended before the block did. `tell`: the next prompt tells the agent about a partial block.
@@ -47,23 +45,24 @@ class Block:
     follows: int | None = None
 
 
-@dataclass(frozen=True)
-class Supersede:
-    """Mark the block in `slot` as superseded: a later attempt of the agent's own model call said it again in full."""
+class Supersede(Struct, frozen=True):
+    """Mark the block in `slot` as superseded: a later attempt of the agent's own model call said it again in full.
+
+    `by`: the slot of the block that did, whose entry may not exist yet.
+    """
 
     slot: int
+    by: int
 
 
-@dataclass(frozen=True)
-class Announcement:
+class Announcement(Struct, frozen=True):
     """The notice about a request: its text, and the parts in which it is sent to the session's home."""
 
     text: str
     legs: tuple[Leg, ...]
 
 
-@dataclass(frozen=True)
-class ItemOpen:
+class ItemOpen(Struct, frozen=True):
     slot: int
     kind: str
     name: str | None = None
@@ -74,8 +73,7 @@ class ItemOpen:
     announcement: Announcement | None = None  # the notice about a request that is also announced at home
 
 
-@dataclass(frozen=True)
-class ItemGrow:
+class ItemGrow(Struct, frozen=True):
     """Append `text` to the shown text of an item, and `output` to the stored complete output of a tool."""
 
     slot: int
@@ -83,8 +81,7 @@ class ItemGrow:
     output: str = ""
 
 
-@dataclass(frozen=True)
-class ItemSet:
+class ItemSet(Struct, frozen=True):
     slot: int
     body: Mapping[str, Any] = field(default_factory=dict)
     text: str | None = None
@@ -92,38 +89,34 @@ class ItemSet:
     output: str | None = None  # a snapshot: the stored whole is replaced
 
 
-@dataclass(frozen=True)
-class Notice:
+class Notice(Struct, frozen=True):
     text: str
     kind: str
     tell: bool = False
 
 
-@dataclass(frozen=True)
-class Title:
+class Title(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True)
-class About:
-    """Merge `fields` into what the agent offers in this session (`entries.set_about`)."""
+class About(Struct, frozen=True):
+    """Update the session's record of what its agent offers (`entries.set_about`)."""
 
     fields: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Reserve:
-    """Send a placeholder to the home for a text that streams. `leg`: the leg that would send the text so far.
+class Reserve(Struct, frozen=True):
+    """Send a placeholder to the home, because a text for the home has begun to stream.
 
-    `text`: a function that returns the text previewed so far.
+    `leg`: the part that would send the text so far; the placeholder is sent in the same way. `text`: a function that
+    returns the text previewed so far.
     """
 
     leg: Leg
     text: Callable[[], str] | None = None
 
 
-@dataclass(frozen=True)
-class Leave:
+class Leave(Struct, frozen=True):
     """Send the text that was said in `slot` as these parts, unless it has been sent already.
 
     Only a chat that gets nothing but closing texts needs this operation.
@@ -133,8 +126,7 @@ class Leave:
     legs: tuple[Leg, ...]
 
 
-@dataclass(frozen=True)
-class Complete:
+class Complete(Struct, frozen=True):
     """Send a lost attempt's text as these parts.
 
     It seemed cut off, but the agent's history shows that it was complete.
@@ -150,8 +142,7 @@ Op = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Slots:
+class Slots(Struct, frozen=True):
     """The rows of a running turn's slots: the seq of each entry, and the id of each item and claim.
 
     Each transaction returns an updated copy.
@@ -164,6 +155,8 @@ class Slots:
     reserved: int | None = None  # the last Reserve's placeholder (a part); None if it cannot be filled
     expired: frozenset[int] = frozenset()  # permission requests that nobody had answered when their deadline passed
     attached: int | None = None  # seq of the last notice of kind `show.ATTACHED_KIND`
+    superseding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By slot of a block that has no entry yet: the seqs of the entries that it supersedes."""
 
 
 def may_announce(op: Op) -> bool:

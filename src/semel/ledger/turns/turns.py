@@ -30,7 +30,7 @@ from semel.ledger.turns.turn_events import TurnEvent, list_bound
 
 
 class WaitingEntry(Row):
-    """The entry of an event that the view shows as waiting."""
+    """The entry of an event. The view shows this entry as waiting."""
 
     event: int
     seq: int
@@ -77,7 +77,8 @@ class BegunTurn:
     `events`: the events bound to it. `untold_entries`: earlier entries that its prompt must include. `memory`: the
     agent's id of the conversation. `lost_turn`: the attempt before this one. `has_failed`: in an earlier attempt, the
     agent reported a failure instead of dying. `has_started_tools`: an earlier attempt had started a tool call.
-    `last_number`: the highest option number that was shown in the session.
+    `last_number`: the highest option number that was shown in the session. `folder`: the session's folder; None for the
+    agent's own workspace.
     """
 
     session: int
@@ -96,6 +97,7 @@ class BegunTurn:
     lost_turn: int | None = None
     has_failed: bool = False
     last_number: int = 0
+    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -246,14 +248,16 @@ def bind_steered(tx: Tx, fence: TurnFence, policy: limits.LimitPolicy | None = N
     return tuple(event for event in list_bound(tx, fence.turn) if event.event in waiting)
 
 
-def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> bool:
-    """Cancel the session's turn if it waits to be tried again. Return False if there is no such turn.
-
-    `root`: cancel it only if it is an attempt of this root.
-    """
+def find_running_turn(tx: Tx, session: int) -> TurnRow | None:
+    """Return the turn that runs in the session, or waits to be tried again. None: no such turn, or no such session."""
     row = tx.one(SessionRow, "session_by_id", id=session)
-    turn = tx.one(TurnRow, "turn_get", id=row.turn) if row is not None and row.turn is not None else None
-    if turn is None or turn.retry_at is None or (root is not None and turn.root != root):
+    return tx.one(TurnRow, "turn_get", id=row.turn) if row is not None and row.turn is not None else None
+
+
+def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> bool:
+    """Cancel the session's turn if it waits to be tried again. Return whether it did. `root`: only of this root."""
+    turn = find_running_turn(tx, session)
+    if turn is None or turn.retry_at is None or root not in (None, turn.root):
         return False
     cancel(tx, session, turn, order.notice_text, order.seq)
     return True
@@ -283,7 +287,19 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
         "turn_end", id=turn.id, state=law.step("running", event), stop=None, error=error, at=tx.now,
         evidence=evidence.kind, row=evidence.row,
     )  # fmt: skip
+    if evidence.kind != "deleted":
+        show_end(tx, turn.id, turn.session)
     free_session(tx, turn.session, turn.id)
+
+
+def show_end(tx: Tx, turn: int, session: int) -> None:
+    """Let watchers get the events that had asked for a finished turn: their entries say now how it ended.
+
+    Call this after everything else that the turn showed, and before `free_session`: who waits until the session is idle
+    then has all of it.
+    """
+    for seq in tx.values(int, "hearing_asked", turn=turn):
+        entries.touch_entry(tx, session, seq)
 
 
 def free_session(tx: Tx, session: int, turn: int) -> None:
@@ -306,14 +322,16 @@ def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: in
     return Evidence("stopped", stop_seq)
 
 
-def request_stop(tx: Tx, session: int, order: StopRequest, turn: int | None = None) -> None:
-    """Mark the running turn as stopped by a person, so that it is not tried again if it is lost.
+def request_stop(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> None:
+    """Mark the running turn as stopped by a person: it is not tried again if it is lost. `root`: only of this root."""
+    turn = find_running_turn(tx, session)
+    if turn is not None and root in (None, turn.root):
+        tx.run("turn_stopped", id=turn.id, by=order.by, seq=order.seq)
 
-    `turn`: do nothing if another turn runs.
-    """
-    row = tx.one(SessionRow, "session_by_id", id=session)
-    if row is not None and row.turn is not None and turn in (None, row.turn):
-        tx.run("turn_stopped", id=row.turn, by=order.by, seq=order.seq)
+
+def was_asked_for_before(tx: Tx, turn: int, seq: int) -> bool:
+    """Return whether an event whose entry is before `seq` asked for the turn, and was not only taken along by it."""
+    return tx.exists("hearing_bound_before", turn=turn, seq=seq)
 
 
 def release_lease(tx: Tx, fence: TurnFence) -> None:
@@ -430,7 +448,7 @@ def _read_begun_turn(
         session=row.id, key=row.key, agent=row.agent, home=row.home, turn=turn.id, epoch=turn.epoch,
         root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=list_bound(tx, turn.id),
         untold_entries=untold, memory=row.memory, has_started_tools=tools, lost_turn=lost, has_failed=failed,
-        last_number=row.numbers,
+        last_number=row.numbers, folder=row.folder,
     )  # fmt: skip
 
 

@@ -171,7 +171,10 @@ def _name_outcome(outcome: Receipt | Exception) -> str:
 
 
 async def _describe_consequence(trial: ChannelTrial, fault: NetworkFault, op: Op, outcome_name: str) -> str:
-    """Return a sentence that says what people would see of the false report; "" if nothing."""
+    """Return a sentence that says what people would see because `send` reported a false outcome.
+
+    `outcome_name`: the outcome that `send` reported under the fault. Return "" if people would see nothing wrong.
+    """
     if fault.reaches_platform:
         await trial.wait_until_shown(op)
         if outcome_name == NOT_SENT:

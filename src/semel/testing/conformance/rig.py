@@ -158,7 +158,7 @@ class Rig(abc.ABC):
         """
 
     async def write(self, text: str, gateway: str) -> None:
-        """Write `text` as `person` at the first address, without the proxies.
+        """Write `text` as `person` at the first address, directly and not through the proxies.
 
         `gateway`: the gateway's URL, or "" if it is not needed or down.
         """

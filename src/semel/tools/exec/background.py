@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from semel.gateway.ports import CannotBegin, Job, Orphan
@@ -75,6 +75,8 @@ class SupervisorRunner:
         workplace = self.workplaces.get(job.agent)
         if workplace is None:
             raise CannotBegin(f"no agent is named {job.agent!r} any more")
+        if job.folder is not None:
+            workplace = replace(workplace, cwd=Path(job.folder))
         info = {
             **reports.describe_job(job.session, job.command, job.name, str(workplace.cwd), job.at / 1000),
             "to": self.target.to_dict(),

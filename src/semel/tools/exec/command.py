@@ -37,11 +37,15 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True)
 class CommandExit:
-    """How a command ended. `code` is its exit code, or 128 + n after signal n, as in shells."""
+    """How a command ended. `code` is its exit code, or 128 + n after signal n, as in shells.
+
+    `seconds`: how long it ran. `at`: when it ended, in seconds since the epoch.
+    """
 
     code: int
     signal: str | None
     seconds: float
+    at: float
 
 
 class CommandProcess:
@@ -141,7 +145,7 @@ class CommandProcess:
         """
         assert self._process is not None
         self._wait_for_exit()
-        seconds = time.monotonic() - self._began
+        seconds, at = time.monotonic() - self._began, time.time()
         if leftover_grace is not None:
             self._end_leftovers(leftover_grace)
         code = self._process.wait()
@@ -150,7 +154,9 @@ class CommandProcess:
             while pump.is_alive() and self._signals_sent < 3:
                 pump.join(0.1)
         self.output.end()
-        return CommandExit(128 - code, _name_signal(-code), seconds) if code < 0 else CommandExit(code, None, seconds)
+        if code < 0:
+            return CommandExit(128 - code, _name_signal(-code), seconds, at)
+        return CommandExit(code, None, seconds, at)
 
     def _wait_for_exit(self) -> None:
         """Wait for the command's exit. If possible, do not reap it yet: its pid (its group's id) must not be reused."""

@@ -78,7 +78,7 @@ class OutputRecorder:
             return
         if self.stored_bytes + len(data) > self._max_bytes:
             data = data[: self._max_bytes - self.stored_bytes]
-            self.incomplete_reason = f"{self._max_bytes:,} bytes are the most that is kept"
+            self.incomplete_reason = f"{self._max_bytes:,} bytes is the limit"
         try:
             if self._file is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

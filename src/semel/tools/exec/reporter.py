@@ -16,20 +16,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
-
-import httpx2
 
 from semel.timing.durations import read_retry_after
 from semel.tools import trusted_files
 from semel.tools.address import GATEWAY_FILE, LOCAL_URL, NoGateway, find_socket
 from semel.tools.exec.spool import SpooledReport, SpooledRun
 
+if TYPE_CHECKING:
+    import httpx2  # imported by the functions that use it, because a gateway imports this module and posts nothing
+
 MIN_RETRY_DELAY_S, MAX_RETRY_DELAY_S = 0.25, 30.0  # seconds
 GATEWAY_CHECK_INTERVAL_S = 1.0  # seconds between checks whether a gateway was started here
 MAX_RETRY_AFTER_S = 600.0  # seconds; a longer Retry-After is cut to this
-HTTP_TIMEOUT = httpx2.Timeout(15, connect=5)
+ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S = 15.0, 5.0
 PROBLEM_URN = "urn:semel:problem:"
 
 
@@ -162,7 +163,7 @@ class Reporter:
                 self._changed.wait(0.1)
             return not any(queue.open_reports for queue in queues)
 
-    def stop(self, timeout: float = HTTP_TIMEOUT.read or 15) -> bool:
+    def stop(self, timeout: float = ANSWER_TIMEOUT_S) -> bool:
         """Make no further attempts, and wait up to `timeout` seconds for the current one. Returns whether it ended."""
         with self._changed:
             self._stopped = True
@@ -174,7 +175,7 @@ class Reporter:
     # ------------------------------------------------------------ the thread
 
     def _post_all(self) -> None:
-        with httpx2.Client(timeout=HTTP_TIMEOUT, trust_env=False) as http:
+        with _open_client() as http:
             while (queue := self._wait_for_due_queue()) is not None:
                 self._attempt(http, queue)
 
@@ -229,6 +230,8 @@ def _reset_if_gateway_started(queue: ReportQueue) -> bool:
 
 def post_report(http: httpx2.Client, target: Target, session: str, body: dict[str, Any]) -> PostVerdict:
     """Post one report once and return what the answer means. Network errors mean "later"."""
+    import httpx2
+
     try:
         token = target.read_token()
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
@@ -255,8 +258,18 @@ def _local_client(data_dir: Path) -> httpx2.Client:
     path = str(find_socket(data_dir))
     with socket.socket(socket.AF_UNIX) as probe:
         probe.connect(path)  # httpx2 leaves a socket open whose connection is refused
-    transport = httpx2.HTTPTransport(uds=path, verify=False, trust_env=False)  # there is no TLS to set up
-    return httpx2.Client(transport=transport, base_url=LOCAL_URL, timeout=HTTP_TIMEOUT, trust_env=False)
+    return _open_client(path)
+
+
+def _open_client(unix_socket: str | None = None) -> httpx2.Client:
+    """Open an HTTP client: for any URL, or for the gateway that listens on a unix socket."""
+    import httpx2
+
+    timeout = httpx2.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+    if unix_socket is None:
+        return httpx2.Client(timeout=timeout, trust_env=False)
+    transport = httpx2.HTTPTransport(uds=unix_socket, verify=False, trust_env=False)  # there is no TLS to set up
+    return httpx2.Client(transport=transport, base_url=LOCAL_URL, timeout=timeout, trust_env=False)
 
 
 def judge_response(response: httpx2.Response, sender: str) -> PostVerdict:
@@ -272,9 +285,7 @@ def judge_response(response: httpx2.Response, sender: str) -> PostVerdict:
     kind = str(answer.get("type"))
     detail = str(answer.get("detail") or answer.get("title") or "")
     if not kind.startswith(PROBLEM_URN):
-        return PostVerdict(
-            "later", f"{sender} answers {status} with what is no answer of a gateway", _read_delay(response)
-        )
+        return PostVerdict("later", f"{sender} answers {status}, but not as a gateway", _read_delay(response))
     if kind == f"{PROBLEM_URN}conflict":
         reason = f"{detail} (event e{answer.get('event')}: kept {answer.get('kept')}, given {answer.get('given')})"
         return PostVerdict("conflict", reason)

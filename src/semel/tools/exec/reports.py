@@ -69,6 +69,7 @@ def build_finished(
     data: Json = {
         "exit": ended.code,
         "seconds": round(ended.seconds, 3),
+        "ended": round(ended.at * 1000),
         "bytes": output.total_bytes,
         **(stop_reason or {}),
     }
@@ -84,18 +85,17 @@ def build_finished(
     return body
 
 
-def build_not_started(run: str, info: Json, code: int, reason: str) -> Json:
+def build_not_started(run: str, info: Json, code: int, reason: str, at: float) -> Json:
+    """Build the event for a command that could not be started. `at`: when, in seconds since the epoch."""
     command = f"`{format_command(info)}` could not be started{_format_node(info)}"
     text = f"{command} ({_render_run(run, info)}): {replace_invalid_bytes(reason)}."
-    return _body(run, FINISHED, info, text, {"exit": code, "seconds": 0.0, "bytes": 0})
+    return _body(run, FINISHED, info, text, {"exit": code, "seconds": 0.0, "ended": round(at * 1000), "bytes": 0})
 
 
 def build_never_started(run: str, info: Json) -> Json:
     """Build the event for a background job that never started, because its gateway or supervisor died first."""
-    text = (
-        f"`{format_command(info)}` was not started ({_render_run(run, info)}): what was to start it was killed before. "
-    )
-    return _body(run, LOST, info, f"{text}Nothing of it was run.", {"running": False})
+    text = f"`{format_command(info)}` was not started ({_render_run(run, info)}): its supervisor was killed first. "
+    return _body(run, LOST, info, f"{text}Nothing was run.", {"running": False})
 
 
 def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: Path, killed: bool = False) -> Json:
@@ -108,7 +108,7 @@ def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: 
     start_time = datetime.fromtimestamp(info["at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     output_text, replaced = _render_output_file(output)
     if killed:
-        state = "What still ran of it was killed."
+        state = "Its remaining processes were killed."
     elif process is None:
         state = "Whether it still runs is not known." if output_text else "Whether it was started is not known."
     elif alive:
@@ -116,7 +116,7 @@ def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: 
     else:
         state = "It does not run any more; how it ended is not known."
     run_text = f"`{format_command(info)}`{_format_node(info)} ({_render_run(run, info)}), begun {start_time}"
-    text = f"Lost sight of {run_text}: what watched it was killed. {state}{output_text}"
+    text = f"Lost sight of {run_text}: the process that watched it was killed. {state}{output_text}"
     data: Json = {"running": alive and not killed}
     if process is not None:
         data["pid"] = process["pid"]
@@ -187,9 +187,7 @@ def render_output(output: OutputRecorder) -> tuple[str, int]:
     first, last = shorten_to_json_bytes(first, last, MAX_OUTPUT_JSON_BYTES)
     output_text, replaced = _render_printed(first, last, output.total_bytes)
     if output.incomplete_reason:
-        output_text += (
-            f"\n\n(The file of it holds the first {output.stored_bytes:,} bytes: {output.incomplete_reason}.)"
-        )
+        output_text += f"\n\n(Only its first {output.stored_bytes:,} bytes were stored: {output.incomplete_reason}.)"
     return output_text, replaced
 
 

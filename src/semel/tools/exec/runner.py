@@ -67,7 +67,8 @@ class ExecRunner:
             return error.code
         if report.path is None:
             self.show_line(
-                f"the spool cannot take the report ({report.reason}): it is in memory only until it is taken"
+                f"the report could not be written to the spool ({report.reason}): until the gateway has it, it is only "
+                "in memory"
             )
         return ended.code
 
@@ -82,21 +83,8 @@ class ExecRunner:
             self.show_line(problem)
 
     def _wait_for_gateway(self, own_queue: ReportQueue, timeout: float) -> None:
-        """Wait until the report is acknowledged. If the first attempt fails, say at once why, and how long it waits."""
-        deadline = time.monotonic() + timeout
-        for _ in range(round(FIRST_ANSWER_S / FIRST_ANSWER_STEP_S)):
-            if self.reporter.wait([own_queue], min(timeout, FIRST_ANSWER_STEP_S), self.interrupted):
-                break
-            if own_queue.failure_reason or self.interrupted.is_set():
-                break
-        left = deadline - time.monotonic()
-        if own_queue.open_reports and left > 0 and not self.interrupted.is_set():
-            reason = own_queue.failure_reason or "the gateway has not answered yet"
-            self.show_line(
-                f"the report waits for the gateway, {format_seconds(left)} at most: {reason}. Ctrl-C leaves it in the "
-                "spool, and `semel exec --flush` sends it later"
-            )
-            self.reporter.wait([own_queue], left, self.interrupted)
+        """Wait until the report is acknowledged, at most `timeout` seconds."""
+        wait_for_gateway(self.reporter, [own_queue], timeout, self.interrupted, self.show_line)
         if not own_queue.open_reports:  # the gateway answers, so post the reports of earlier runs, too
             same_target = [line for line in self.reporter.queues if line.target == self.target]
             self.reporter.wait(same_target, min(timeout, 2.0), self.interrupted)
@@ -129,6 +117,40 @@ class ExecRunner:
             self.interrupted.set()
 
 
+def wait_for_gateway(
+    reporter: Reporter,
+    queues: Sequence[ReportQueue],
+    timeout: float,
+    interrupted: threading.Event,
+    show_line: ShowLine,
+) -> None:
+    """Wait until the reports of these runs are acknowledged, at most `timeout` seconds.
+
+    If the first attempts fail, say at once why, and how long it waits.
+    """
+    deadline = time.monotonic() + timeout
+    for _ in range(round(FIRST_ANSWER_S / FIRST_ANSWER_STEP_S)):
+        if reporter.wait(queues, min(timeout, FIRST_ANSWER_STEP_S), interrupted) or interrupted.is_set():
+            break
+        if all(queue.failure_reason for queue in queues if queue.open_reports):
+            break
+    left = deadline - time.monotonic()
+    waiting = [queue for queue in queues if queue.open_reports]
+    if waiting and left > 0 and not interrupted.is_set():
+        show_line(_describe_wait(waiting, left))
+        reporter.wait(queues, left, interrupted)
+
+
+def _describe_wait(waiting: Sequence[ReportQueue], seconds_left: float) -> str:
+    reasons = dict.fromkeys(queue.failure_reason or "the gateway has not answered yet" for queue in waiting)
+    is_one = len(waiting) == 1
+    subject, pronoun = ("the report waits", "it") if is_one else (f"the reports of {len(waiting)} runs wait", "them")
+    return (
+        f"{subject} for the gateway, {format_seconds(seconds_left)} at most: {'; '.join(reasons)}. Ctrl-C leaves "
+        f"{pronoun} in the spool, and `semel exec --flush` sends {pronoun} later"
+    )
+
+
 def format_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
@@ -153,7 +175,7 @@ def run_and_report(
     try:
         command.start()
     except CannotRun as error:
-        run.add_report(FINISHED, reports.build_not_started(run.id, run.info, error.code, str(error)))
+        run.add_report(FINISHED, reports.build_not_started(run.id, run.info, error.code, str(error), time.time()))
         on_report()
         raise
     run.record_process(command.pid, read_identity(command.pid), time.time())
@@ -184,7 +206,7 @@ def flush_reports(
     handler = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
         reporter.start()
-        reporter.wait(reporter.queues, timeout, interrupted)
+        wait_for_gateway(reporter, reporter.queues, timeout, interrupted, show_line)
     finally:
         signal.signal(signal.SIGINT, handler)
     acknowledged = [
@@ -243,8 +265,13 @@ def print_unacknowledged(queue: ReportQueue, show_line: ShowLine) -> None:
         return
     if any(report.path is None for report in (*open_reports, *queue.refused_reports)):
         show_line(f"it could not be written to {queue.run.folder}; a later `semel exec` reports the run as lost")
-    else:
+    elif open_reports:
         show_line(f"kept in {queue.run.folder}; the next `semel exec` of this node, or `semel exec --flush`, sends it")
+    else:
+        show_line(
+            f"kept in {queue.run.folder}: when the reason is mended, `semel exec --flush` sends it; to give it up, "
+            "remove that directory"
+        )
 
 
 def flush_stdout() -> None:

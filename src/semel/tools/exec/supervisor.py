@@ -71,11 +71,11 @@ def main() -> None:
     reporter.start()
     try:
         if order is None:
-            raise OSError("the gateway ended before it had handed it over")
+            raise OSError("the gateway ended before it had handed over the command")
         run.record_handover()
     except OSError as error:
         reason = f"{error.strerror or error}; nothing was run"
-        run.add_report(FINISHED, reports.build_not_started(run.id, run.info, NOT_RUN_EXIT_CODE, reason))
+        run.add_report(FINISHED, reports.build_not_started(run.id, run.info, NOT_RUN_EXIT_CODE, reason, time.time()))
         reporter.wake(queue)
     else:
         _supervise(run, order, control, lambda: reporter.wake(queue))

@@ -128,7 +128,10 @@ class _Run:
             self._reads.append(lambda: self._gateway.reply(earlier.event))
 
     async def _answer_request(self, entry: ResumeEntry) -> int:
-        """Answer a permission request, once for this run id; return its item. If it is over, only cancel it."""
+        """Answer a permission request, once for this run id, and return its item.
+
+        If the request is over already, only its cancellation is accepted. Raises a Problem for any other answer.
+        """
         if (match := REQUEST_ID.fullmatch(entry.interrupt_id)) is None:
             raise Problem("not-found", f"There is no interrupt {entry.interrupt_id!r}.", field="resume")
         item = int(match[1])
@@ -266,7 +269,10 @@ class _Run:
         return events
 
     async def _list_earlier(self) -> list[Json]:
-        """Return the input's messages without those that this run will show again, if it repeats a broken one."""
+        """Return the messages of the input, except those that this run will show.
+
+        If the client repeats a run that broke off, its input contains what that run had shown.
+        """
         shown: set[str] = set()
         for reply in [await read() for read in self._reads]:
             for row in reply.rows:
@@ -275,7 +281,7 @@ class _Run:
         return [message for message in self._input.messages if message.get("id") not in shown]
 
     async def _read_history(self) -> list[Json]:
-        """Return what the session's transcript says, as messages; note open requests, which become interrupts."""
+        """Return the session's transcript as messages. Store its open requests, which become interrupts."""
         try:
             page = await self._gateway.history(self._session, 1 << 62, MAX_HISTORY)
         except NoSuchSession:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from starlette.responses import Response
 
-from semel.faces.http.problems import PROBLEM_MEDIA_TYPE, make_response
+from semel.faces.http.problems import PROBLEM_MEDIA_TYPE, make_channel_response
 from semel.faces.http.routing import (
     ApiCall,
     Cursor,
@@ -107,9 +107,11 @@ async def list_quarantined(
     Returns("Accepted, or already known.", dict[str, Any]),
     Returns("Accepted, after the commit.", dict[str, Any], status=202),
     Returns("The request cannot be read.", None, PROBLEM_MEDIA_TYPE, 400),
-    Returns("The signature is missing or wrong.", None, PROBLEM_MEDIA_TYPE, 401),
+    Returns("The signature or the token is missing or wrong.", None, PROBLEM_MEDIA_TYPE, 401),
+    Returns("The channel may not speak there.", None, PROBLEM_MEDIA_TYPE, 403),
     Returns("There is no such channel.", None, PROBLEM_MEDIA_TYPE, 404),
     Returns("The id was used before with other content.", None, PROBLEM_MEDIA_TYPE, 409),
+    Returns("The body is too large.", None, PROBLEM_MEDIA_TYPE, 413),
     tag="doors",
     errors=("unavailable",),
     access=Access.SIGNED,
@@ -118,6 +120,5 @@ async def hook(call: ApiCall, channel: Annotated[str, Param("Name of a configure
     """Receive a webhook of a platform. The channel checks the signature and decides the answer."""
     status, answer = await call.gateway.hook(channel, dict(call.request.headers), body)
     if status >= 400:
-        members = {name: value for name, value in answer.items() if name not in ("type", "title", "status", "detail")}
-        return make_response(status, str(answer.get("detail") or answer.get("title") or ""), members=members)
+        return make_channel_response(status, answer)
     return json_response(answer, status)

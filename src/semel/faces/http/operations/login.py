@@ -68,7 +68,7 @@ async def make_login_code(call: ApiCall) -> Response:
 
 
 def make_login_link(state: State) -> LoginLink:
-    """Make a new code, and the links with it. `state`: of the application."""
+    """Make a new code, and the links that contain it. `state`: the application's state, which keeps the codes."""
     made = state.login_codes.create()
     return LoginLink(made.code, round(made.expires * 1000), [f"{url}/#code={made.code}" for url in state.page_urls])
 

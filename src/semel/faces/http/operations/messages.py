@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from semel.faces.api_types import Accepted
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Router, SessionKey, json_response
 from semel.faces.http.security import Access
+from semel.gateway.inbound.prompt_content import KINDS
 from semel.gateway.ports import Heard
 from semel.law.wake import Busy as BusyMode
 from semel.ledger.inbound.answers import AnswerContext
@@ -19,6 +20,7 @@ router = Router("talk")
 
 OWNER = "owner"  # recorded as the acting person if the request names none
 MAX_KEY_CHARS = 255
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024  # bytes of the body of a message, which may hold images
 IDEMPOTENCY_KEY = Param("The same as the key in the body (IETF draft idempotency-key-header).", name="Idempotency-Key")
 
 
@@ -29,13 +31,22 @@ class KeyedBody(RequestBody, kw_only=True):
     key: str | None = None
 
 
+Block = Annotated[
+    dict[str, Any],
+    Meta(extra_json_schema={"required": ["type"], "properties": {"type": {"type": "string", "enum": list(KINDS)}}}),
+]
+"""An ACP content block. The gateway checks it, and keeps fields that it does not know."""
+
+
 class Say(KeyedBody, kw_only=True):
-    """A message from a person. `id` or `key`: an idempotency key; `busy`: what to do with the message while the session
-    is busy (default: the session's mode); `automatic`: a program sent it; `seen`: the rev of the view that the person
-    had seen.
+    """A message from a person: `text`, or `blocks`, which the agent gets as they are (ACP's `ContentBlock`).
+
+    `id` or `key`: an idempotency key; `busy`: what to do with the message while the session is busy (default: the
+    session's mode); `automatic`: a program sent it; `seen`: the rev of the view that the person had seen.
     """
 
-    text: str
+    text: str = ""
+    blocks: list[Block] | None = None
     sender: str | None = None
     busy: BusyMode | None = None
     automatic: bool = False
@@ -100,11 +111,20 @@ EVENT_ERRORS = ("two-keys", "conflict", "bad-request", "unavailable")
 AGENT_ERRORS = ("no-such-session", "bad-request", "agent-refused", "unavailable")
 
 
-@router.route("POST", "/v1/sessions/{key}/messages", EVENT_ACCEPTED, headers=(IDEMPOTENCY_KEY,), errors=EVENT_ERRORS)
+@router.route(
+    "POST",
+    "/v1/sessions/{key}/messages",
+    EVENT_ACCEPTED,
+    headers=(IDEMPOTENCY_KEY,),
+    errors=EVENT_ERRORS,
+    max_body=MAX_MESSAGE_BYTES,
+)
 async def say(call: ApiCall, key: SessionKey, body: Say) -> Response:
     """Send a message to a session. A new key creates the session. With an `id`, a repeat is accepted only once."""
+    if not body.text and body.blocks is None:
+        raise Problem("bad-field", "A message needs `text` or `blocks`.", field="text")
     event = await call.gateway.say(
-        key, body.text, sender=body.sender, key=read_event_key(call, body), busy=body.busy,
+        key, body.text, blocks=body.blocks, sender=body.sender, key=read_event_key(call, body), busy=body.busy,
         automatic=body.automatic, seen=body.seen,
     )  # fmt: skip
     return event_response(event)

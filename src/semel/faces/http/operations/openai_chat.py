@@ -38,7 +38,7 @@ OPENAI_CLIENT = "openai"
 OPEN_WEBUI_CLIENT = "openwebui"
 TEMPORARY_CHAT = "local:"  # begins the id of a chat that Open WebUI does not keep; chats in one tab share it
 TASK_HEAD = "### Task:\n"
-"""Begins what Open WebUI asks beside a chat, under the chat's id: a title, tags, follow-ups. It is no message in it."""
+"""Begins the requests that Open WebUI sends under a chat's id for its own tasks, such as finding a title."""
 FINISH_REASONS: dict[str, Literal["length", "content_filter"]] = {
     "turn.max_tokens": "length",
     "turn.refusal": "content_filter",
@@ -266,7 +266,10 @@ def _read_conversation(body: ChatRequest) -> Conversation:
     if not body.messages or body.messages[-1].role != "user":
         raise Problem("bad-field", "The last message must be the person's, with the role `user`.", field="messages")
     if isinstance(content := body.messages[-1].content, list) and any(part.get("type") != "text" for part in content):
-        detail = "A message to an agent is text here: images, audio and files are not taken. Put files where it works."
+        detail = (
+            "A message to an agent is text here: images, audio and files are not taken. "
+            "Put files into the agent's workspace."
+        )
         raise Problem("bad-field", detail, field="messages")
     return Conversation(body.model, tuple(messages), "\n\n".join(filter(None, instructions)))
 
@@ -287,7 +290,7 @@ def _read_place(call: ApiCall, body: ChatRequest, conversation: Conversation) ->
         return sessions.pop(), key or (conversation.make_content_key() if conversation.history else None)
     chat = headers.get("x-openwebui-chat-id", "")
     if chat and conversation.new_texts[-1].startswith(TASK_HEAD):
-        detail = "This is a task of Open WebUI beside the chat, and an agent is not asked for it."
+        detail = "Open WebUI sent this for a task of its own, not for the chat, so no agent is asked."
         raise Problem("bad-field", f"{detail} Choose another task model, or switch the tasks off.", field="messages")
     if chat and not chat.startswith(TEMPORARY_CHAT):
         return name_session(body.model, OPEN_WEBUI_CLIENT, chat), key or conversation.make_content_key()

@@ -45,6 +45,15 @@ class SessionChange(RequestBody):
     archived: bool | UnsetType = UNSET
 
 
+class NewSession(RequestBody):
+    """`agent`: the name of its agent (default: the one that the key names). `folder`: the absolute path of the folder
+    in which the agent works (default: the agent's own).
+    """
+
+    agent: str | None = None
+    folder: str | None = None
+
+
 class Chapter(KeyedBody, kw_only=True):
     """`by`: who begins it. `id` or `key`: an idempotency key."""
 
@@ -61,11 +70,12 @@ async def list_sessions(
     after: Cursor = None,
     before: Annotated[str | None, Param("Key of a session: list only sessions created before it.")] = None,
     limit: Annotated[int, Param("Maximum number of sessions.", minimum=1, maximum=1000)] = 200,
+    folder: Annotated[str | None, Param("Absolute path: list only sessions that were made for this folder.")] = None,
 ) -> Response:
     """List the sessions, newest first, with their state and the beginning of their last text."""
     if after is not None:
         refuse_two_cursors(before)
-    rows = await call.gateway.sessions(archived, after or before, limit + 1)
+    rows = await call.gateway.sessions(archived, after or before, limit + 1, folder)
     return page_response("sessions", rows, limit, "key")
 
 
@@ -73,6 +83,32 @@ async def list_sessions(
 async def read_session(call: ApiCall, key: SessionKey) -> Response:
     """Read one session."""
     return json_response(await call.gateway.session(key))
+
+
+@router.route(
+    "PUT",
+    "/v1/sessions/{key}",
+    Returns("The session existed already.", SessionRow),
+    Returns("The session is new.", SessionRow, status=201),
+    errors=("bad-request", "wrong-state", "unavailable"),
+    body_optional=True,
+)
+async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
+    """Make a session before anybody speaks in it. The same again changes nothing."""
+    session, is_new = await call.gateway.make_session(key, body.agent, body.folder)
+    return json_response(session, 201 if is_new else 200)
+
+
+@router.route(
+    "POST",
+    "/v1/sessions/{key}/agent",
+    Returns("The session, with what its agent offers.", SessionRow),
+    errors=("bad-request", "wrong-state", "agent-refused", "unavailable"),
+    body_optional=True,
+)
+async def start_agent(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
+    """Start the session's agent without a turn, and return what it offers. A missing session is made first."""
+    return json_response(await call.gateway.start_agent(key, body.agent, body.folder))
 
 
 @router.route("PATCH", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session", "bad-request"))

@@ -1,0 +1,82 @@
+"""The settings of a webhook: `[channels.NAME]` with `kind = "webhook"`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from semel.channels import signature
+from semel.channels.problems import explain, parse_url, raise_problems
+from semel.channels.public_address import is_public
+from semel.channels.webhook_in import SESSION
+
+
+@dataclass(frozen=True)
+class WebhookSettings:
+    """`[channels.NAME]` with `kind = "webhook"`. Times are seconds.
+
+    Sending needs `url`. Receiving needs `secret` or `token`, and `session` or `sessions`.
+    """
+
+    url: str | None = None
+    """The URL to which messages are POSTed. Without one, the channel only receives."""
+    secret: str | None = field(default=None, repr=False)
+    """A Standard Webhooks secret, `whsec_...`: signs outgoing requests and verifies incoming ones."""
+    token: str | None = field(default=None, repr=False)
+    """A bearer token of 16 or more characters, which senders may use instead of a signature."""
+    session: str | None = None
+    """The session of incoming messages that name none."""
+    sessions: list[str] = field(default_factory=list)
+    """The sessions that incoming messages may name, as patterns."""
+    allow_private: bool = False
+    """Whether `url` may point to this machine or its network."""
+    key_life: float = 86400.0
+    """How long the receiver remembers a `webhook-id`. Until then, sending a message again is harmless."""
+    timeout: float = 30.0
+    """How long to wait for an answer, once connected."""
+    pace: float = 0.0
+    """The minimum time between two messages to one address."""
+
+    @property
+    def warning(self) -> str:
+        """Why the channel can neither send nor receive, and what to set; "" if it can do one of them."""
+        can_receive = (self.secret or self.token) and (self.session or self.sessions)
+        if self.url is not None or can_receive:
+            return ""
+        missing = "session or sessions" if self.secret or self.token else "secret or token, and session or sessions"
+        return f"can neither send nor receive. To send, set url; to receive, set {missing}"
+
+    def __post_init__(self) -> None:
+        raise_problems(self._find_problems())
+
+    def _find_problems(self) -> Iterator[str]:
+        if self.url is not None:
+            yield from explain(_check_url, self.url, self.allow_private)
+        if self.secret is not None:
+            try:
+                signature.decode_secret(self.secret)
+            except signature.BadSecret as error:
+                yield f"secret should be {error}"
+        if self.token is not None and len(self.token) < 16:
+            yield "token should have 16 or more characters"
+        if self.session is not None and not SESSION.fullmatch(self.session):
+            yield f"session is {self.session!r}; a session key is 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -"
+        for name in ("key_life", "timeout", "pace"):
+            if not 0 <= getattr(self, name) < 10**8 or (name == "timeout" and self.timeout == 0):
+                yield f"{name} should be a number of seconds"
+
+
+def _check_url(url: str, allow_private: bool) -> None:
+    parsed = parse_url("url", url)
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ValueError("url should begin with https:// or http:// and name a host")
+    if parsed.username or parsed.password:
+        raise ValueError("url should hold no user name or password")
+    if allow_private:
+        return
+    try:
+        private = not is_public(parsed.host)
+    except ValueError:  # a host name: its addresses are checked before each attempt
+        private = parsed.host == "localhost" or parsed.host.endswith(".localhost")
+    if private:
+        raise ValueError(f"url leads to {parsed.host}: set allow_private = true if that is meant")
