@@ -24,8 +24,8 @@ test: .venv/.installed-dev ## Set up everything, check the code and run the test
 	@$(MAKE) --no-print-directory -j 2 lint $(if $(ARGS),,.compiled-tests)
 	$(PY) -m pytest -m "not agents and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
 
-test-postgres: .venv/.installed-proof ## Run the ledger's tests on PostgreSQL, which they start (ARGS="tests/ledger -k hear" to choose)
-	SEMEL_TEST_LEDGER=postgres $(PY) -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) tests/ledger)
+test-postgres: .venv/.installed-proof ## Run the tests of the ledger on PostgreSQL, which they start (ARGS="tests/ledger -k hear" to choose)
+	SEMEL_TEST_LEDGER=postgres $(PY) -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) tests/ledger tests/postgres)
 
 # Every worker of a run reads all tests, and in a fresh clone would compile each. While mypy takes one core, the other
 # compiles them for all. What is wrong with a test is said by the run.

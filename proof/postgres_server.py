@@ -83,9 +83,7 @@ class PostgresServer:
         if self._user is not None:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
         self.data = self.folder / "data"
-        self._run(
-            "initdb", "-D", str(self.data), "-U", "semel", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync"
-        )
+        self.run("initdb", "-D", str(self.data), "-U", "semel", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync")
         with (self.data / "postgresql.conf").open("a") as file:
             file.write(f"{SETTINGS}\nunix_socket_directories = '{self.folder}'\n{settings}\n")
         self._process: subprocess.Popen[bytes] | None = None
@@ -149,7 +147,8 @@ class PostgresServer:
     def _call(self, program: str, *args: str) -> int:
         return subprocess.run([self._programs / program, *args], **self._as_user()).returncode
 
-    def _run(self, program: str, *args: str) -> None:
+    def run(self, program: str, *args: str) -> None:
+        """Run one of PostgreSQL's programs, as the server's user. Raises RuntimeError if it fails."""
         ran = subprocess.run([self._programs / program, *args], capture_output=True, text=True, **self._as_user())
         if ran.returncode:
             raise RuntimeError(f"{program} failed: {ran.stderr}")

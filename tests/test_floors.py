@@ -49,6 +49,7 @@ STAGES = {
         "admin",
         "backup",
         "postgres",
+        "engines",
     ),
     "gateway": ("outbound", "turns", "inbound", "tools", "api"),
 }

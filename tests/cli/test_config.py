@@ -169,7 +169,8 @@ def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, 
         ('[gateway]\norigins = ["https://*.example"]', "'https://*.example' is not an origin"),
         ('[gateway]\ncheck_agents = "yes"', "\"check_agents\" is 'yes', and should be true or false, without quotes"),
         ('listen = "127.0.0.1:0"', 'no section or setting "listen"; it belongs in the section [gateway]'),
-        ('[ledger]\nurl = "postgres://x"', "'postgres://x' is not like \"sqlite:///ledger.db\""),
+        ('[ledger]\nurl = "mysql://x/y"', 'it is not like "sqlite:///ledger.db" or "postgresql://semel@'),
+        ('[ledger]\nurl = "postgres://x"', "it names no database; write it like"),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_what_was_meant(home: Path, text: str, said: str) -> None:
@@ -320,6 +321,16 @@ def test_a_secret_that_is_not_there_is_named_and_a_wrong_one_is_not_shown(home: 
     assert "the environment variable NO_SUCH is not set" in said
     said = problems(home, '[agents.a]\ncommand = ["x"]\nenv = { KEY = "env:NO_SUCH" }')
     assert "the environment variable NO_SUCH is not set" in said
+
+
+def test_a_ledger_in_a_database_is_named_without_its_password_which_agents_do_not_get(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "hunter2")
+    write(home, '[ledger]\nurl = "postgresql://semel:hunter2@db/books"')
+    config = load_config()
+    assert str(config.gateway.ledger) == str(locate()[1]) == "postgresql://db/books"
+    assert "hunter2" not in repr(config) and "PGPASSWORD" in config.secrets
 
 
 def test_the_command_line_outweighs_the_environment_and_that_the_file(

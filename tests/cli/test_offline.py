@@ -120,7 +120,7 @@ def test_a_ledger_of_another_version_is_neither_read_nor_migrated(cli: Cli, kill
 
 
 async def test_a_gateway_may_start_while_the_ledger_is_read(cli: Cli, killed: dict[tuple[str, ...], str]) -> None:
-    reader = await asyncio.to_thread(OfflineLedger, cli.data / "ledger.db")
+    reader = await asyncio.to_thread(OfflineLedger, cli.data / "ledger.db", cli.data)
     pieces = reader.export("demo:web:1")
     first = await anext(pieces)
     process = await asyncio.to_thread(cli.up)

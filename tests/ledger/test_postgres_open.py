@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from proof.postgres_server import PostgresServer, needs_postgres, shared_server
 from semel.ledger.admin import books
-from semel.ledger.storage.errors import LedgerNewer, MigrationFailed
-from semel.ledger.storage.migrations import Migration, list_migrations
+from semel.ledger.storage.errors import LedgerNewer, LedgerReadOnly, MigrationFailed
+from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
 from semel.ledger.storage.rows import LedgerRow
 
 pytestmark = needs_postgres
@@ -41,11 +40,45 @@ def test_an_older_ledger_is_brought_forward_and_keeps_its_rows(database: str) ->
     url, all_versions = shared_server().url(database), list_migrations()
     with PostgresStore.open_sync(url, migrations=all_versions[:4]) as store:
         store.write_sync(lambda tx: tx.run("cursor_set", source="a", value="kept", at=1))
-    announced = []
-    with PostgresStore.open(url, announce=lambda found, wanted: announced.append((found, wanted))) as store:
+    announced = list[Upgrade]()
+    with PostgresStore.open(url, announce=announced.append) as store:
         assert store.read_sync(lambda tx: tx.value(str, "cursor_get", source="a")) == "kept"
-    assert announced == [(4, all_versions[-1].version)]
+    assert announced == [Upgrade(4, all_versions[-1].version, None)]
     assert shared_server().execute("SELECT version FROM schema_version", database) == [(all_versions[-1].version,)]
+
+
+def test_reading_changes_nothing_and_says_what_is_not_there(database: str) -> None:
+    from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseOlder
+    from semel.ledger.postgres.store import PostgresStore
+
+    url, all_versions = shared_server().url(database), list_migrations()
+    with pytest.raises(DatabaseEmpty, match="made by the first 'semel up'"):
+        PostgresStore.open_readonly(url)
+    PostgresStore.open_sync(url, migrations=all_versions[:4]).close()
+    with pytest.raises(DatabaseOlder, match="has version 4"):
+        PostgresStore.open_readonly(url)
+    with PostgresStore.open(url) as gateway, PostgresStore.open_readonly(url) as reader:
+        gateway.write_sync(lambda tx: tx.run("cursor_set", source="a", value="new", at=1))
+        assert reader.read_sync(lambda tx: tx.value(str, "cursor_get", source="a")) == "new"
+        with pytest.raises(LedgerReadOnly):
+            reader.write_sync(lambda tx: tx.run("cursor_set", source="a", value="newer", at=2))
+
+
+def test_a_ledger_whose_gateway_was_killed_was_not_closed(database: str) -> None:
+    from semel.ledger.postgres.store import PostgresStore
+
+    url = shared_server().url(database)
+    with PostgresStore.open(url) as store:
+        assert store.was_closed, "it is new"
+        store.write_sync(lambda tx: tx.run("cursor_set", source="a", value="1", at=1))
+    with PostgresStore.open(url) as store:
+        assert store.was_closed
+        store.write_sync(lambda tx: tx.run("cursor_set", source="a", value="2", at=1))
+        shared_server().execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'semel'"
+        )  # as if it were killed: it cannot say goodbye
+    with PostgresStore.open(url) as store:
+        assert not store.was_closed
 
 
 def test_a_migration_that_fails_changes_nothing(database: str) -> None:
@@ -107,8 +140,8 @@ def test_a_server_without_fsync_is_refused(careless: PostgresServer) -> None:
 
 
 def test_a_standby_and_an_old_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from semel.ledger.postgres.check_server import refuse_unfit_server
     from semel.ledger.postgres.errors import DatabaseIsStandby, ServerTooOld
+    from semel.ledger.postgres.server import refuse_unfit_server
 
     class Answers:
         """A server that says of itself what it is told to."""
@@ -121,17 +154,19 @@ def test_a_standby_and_an_old_server_are_refused(monkeypatch: pytest.MonkeyPatch
                 return [[self.version * 10_000 + 4, f"{self.version}.4"]]
             return [[self.is_standby]] if "recovery" in sql else [["on"]]
 
-    refuse_unfit_server(Answers(16, 0), Path("db/semel"))  # type: ignore[arg-type]
+    refuse_unfit_server(Answers(16, 0), "db/semel")  # type: ignore[arg-type]
     with pytest.raises(DatabaseIsStandby, match="target_session_attrs=read-write"):
-        refuse_unfit_server(Answers(18, 1), Path("db/semel"))  # type: ignore[arg-type]
+        refuse_unfit_server(Answers(18, 1), "db/semel")  # type: ignore[arg-type]
     with pytest.raises(ServerTooOld, match=r"runs on PostgreSQL 15\.4; Semel needs version 16"):
-        refuse_unfit_server(Answers(15, 0), Path("db/semel"))  # type: ignore[arg-type]
+        refuse_unfit_server(Answers(15, 0), "db/semel")  # type: ignore[arg-type]
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
-    from semel.ledger.postgres.errors import DatabaseUnreachable
+    from semel.ledger.postgres.errors import DatabaseNotOpened
     from semel.ledger.postgres.store import PostgresStore
 
-    with pytest.raises(DatabaseUnreachable, match=r"The database /nowhere/semel does not answer") as refused:
+    with pytest.raises(
+        DatabaseNotOpened, match=r"The database postgresql:///nowhere/semel cannot be opened"
+    ) as refused:
         PostgresStore.open("postgresql://semel:secret@/semel?host=/nowhere")
     assert "secret" not in str(refused.value)

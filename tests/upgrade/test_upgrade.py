@@ -22,7 +22,7 @@ from semel.ledger.delivery import parts
 from semel.ledger.sqlite import migrate
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerNewer, UpgradeNotCopied
-from semel.ledger.storage.migrations import list_migrations
+from semel.ledger.storage.migrations import Upgrade, list_migrations
 
 
 def read_old_rows(old: OldData) -> Any:
@@ -114,10 +114,10 @@ async def is_erased(world: Any) -> bool:
 
 
 def test_the_copy_of_an_upgraded_ledger_is_what_the_old_version_wrote(old: OldData) -> None:
-    before, told = read_old_rows(old), list[migrate.Upgrade]()
+    before, told = read_old_rows(old), list[Upgrade]()
     Store.open_sync(old.ledger, migrations=WAY, announce=told.append).close()
     copy = migrate.copy_path(old.ledger, 1)
-    assert told == [migrate.Upgrade(1, NEXT.version, copy)]
+    assert told == [Upgrade(1, NEXT.version, copy)]
     assert read_rows(copy) == before
     assert copy.stat().st_mode & 0o777 == 0o600
 

@@ -64,7 +64,8 @@ def one(data: bytes) -> None:
         assert bad.problems and all(isinstance(one, str) and one.strip() for one in bad.problems)
         assert SECRET.encode() in whole or SECRET not in str(bad), "a secret is told"
     try:
-        assert all(isinstance(place, Path) for place in locate(path, data_dir, ENV))
+        data, ledger = locate(path, data_dir, ENV)
+        assert isinstance(data, Path) and SECRET not in str(ledger), "a secret is shown"
     except ConfigError as bad:
         assert str(bad)
 

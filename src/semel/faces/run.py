@@ -43,10 +43,12 @@ from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import RecordSpan
 from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
 from semel.installation import find_install_command
+from semel.ledger.engines import lacks_engine, open_ledger
 from semel.ledger.inbound import nodes
-from semel.ledger.sqlite.migrate import Upgrade
-from semel.ledger.sqlite.open_ledger import read_own_mark
-from semel.ledger.sqlite.store import Store
+from semel.ledger.storage.migrations import Upgrade
+from semel.ledger.storage.rows import LedgerRow
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import LedgerStore
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 from semel.text.write_errors import advise_on_write_error
@@ -137,7 +139,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
     except (ChannelError, TokenNeeded) as error:
         raise ConfigError(str(error)) from None
     async with contextlib.AsyncExitStack() as stack:
-        store = await asyncio.to_thread(Store.open, settings.ledger, marked=True, announce=_announce_upgrade)
+        store = await asyncio.to_thread(open_ledger, settings.ledger, _announce_upgrade)
         stack.push_async_callback(asyncio.to_thread, store.close)
         stack.enter_context(keep_log_file(settings.data_dir))  # this process holds the ledger's lock now
         http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
@@ -175,13 +177,14 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
 
 
 def _announce_upgrade(upgrade: Upgrade) -> None:
+    way_back = "a copy of it is kept" if upgrade.copy is not None else "the database's last backup is what you have"
     log.warning(
-        "the ledger was written by an older Semel and is upgraded now; a copy of it is kept, to go back",
+        f"the ledger was written by an older Semel and is upgraded now; {way_back}, to go back",
         found=upgrade.found, wanted=upgrade.wanted, copy=str(upgrade.copy),
     )  # fmt: skip
 
 
-async def _open_traces(store: Store, stack: contextlib.AsyncExitStack) -> RecordSpan | None:
+async def _open_traces(store: LedgerStore, stack: contextlib.AsyncExitStack) -> RecordSpan | None:
     """Open the export of traces if OpenTelemetry's environment variables ask for it. Raises ConfigError."""
     if not any(map(os.environ.get, TRACE_ENDPOINTS)) or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
         return None
@@ -191,9 +194,13 @@ async def _open_traces(store: Store, stack: contextlib.AsyncExitStack) -> Record
         raise ConfigError(
             f"OTEL_EXPORTER_OTLP_ENDPOINT is set, and traces need OpenTelemetry: {find_install_command('otel')}"
         ) from None
-    export = SpanExport((await store.read(read_own_mark)).ledger)
+    export = SpanExport(await store.read(_read_ledger_name))
     stack.push_async_callback(asyncio.to_thread, export.close)
     return export
+
+
+def _read_ledger_name(tx: Tx) -> str:
+    return tx.get(LedgerRow, "ledger_get").name
 
 
 def _listen_locally(data_dir: Path) -> UnixListener:
@@ -223,7 +230,7 @@ def _make_directories(config: GatewayConfig) -> None:
     ours = [agent.cwd for agent in settings.agents.values() if agent.cwd.is_relative_to(settings.data_dir)]
     try:
         trusted_files.make_directory(settings.data_dir, link=True)
-        for place in (settings.ledger.parent, *ours):
+        for place in (*([settings.ledger.parent] if isinstance(settings.ledger, Path) else []), *ours):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except trusted_files.UntrustedFile as error:
         raise CannotStart(str(error)) from None
@@ -244,7 +251,7 @@ def _build_http_settings(config: GatewayConfig) -> Settings:
     return Settings(listen=config.host, token=token, nodes=config.nodes, **dict(config.http))
 
 
-async def _recall_sources(store: Store, configured: Sequence[NodeSettings]) -> tuple[NodeSettings, ...]:
+async def _recall_sources(store: LedgerStore, configured: Sequence[NodeSettings]) -> tuple[NodeSettings, ...]:
     """Give each node the event source that the ledger recorded for its token: a renamed node keeps its own (Law 1)."""
     sources = await store.write(nodes.assign_sources, {node.name: node.digest for node in configured})
     return tuple(node.model_copy(update={"recorded_source": sources[node.name]}) for node in configured)
@@ -309,6 +316,8 @@ def _build_agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:
 def find_build_problems(config: GatewayConfig) -> list[str]:
     """Return why `open_gateway` would refuse the channels and models of a configuration. Nothing is started."""
     problems = semel.channels.try_all(config.gateway.channels)[1]
+    if lacks_engine(config.gateway.ledger):
+        problems.append(f"[ledger] url names a database, which needs psycopg: {find_install_command('postgres')}")
     for settings in config.gateway.agents.values():
         agent = build_agent(settings, config)
         try:

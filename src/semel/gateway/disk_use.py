@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from semel.ledger.storage.store import LedgerStore
 from semel.text.json_types import Json
 from semel.text.write_errors import advise_on_write_error
 
@@ -26,7 +27,7 @@ GROWTH_BYTES = 8_000_000
 class DiskUse:
     """Sizes in bytes.
 
-    `ledger`: the ledger with its write-ahead log. `files`: the stored files. `free`: space for this user.
+    `ledger`: the ledger, with SQLite's write-ahead log. `files`: the stored files. `free`: space for this user.
     """
 
     free: int
@@ -37,15 +38,19 @@ class DiskUse:
         return {"free": self.free, "ledger": self.ledger, "files": self.files}
 
 
-def measure_disk(ledger: Path, blobs: Path) -> DiskUse:
-    """Measure the ledger, its folder of files, and the free space of its file system. A missing file counts as 0."""
-    folder = next(path for path in (ledger.parent, *ledger.parent.parents) if path.exists())
-    return DiskUse(shutil.disk_usage(folder).free, measure_ledger(ledger), _folder_size(blobs))
+def measure_disk(ledger: Path | None, ledger_bytes: int, data_dir: Path) -> DiskUse:
+    """Measure the stored files, and the free space of the ledger's file system; of `data_dir` if it is in a database.
+
+    `ledger`: its file. A missing file counts as 0.
+    """
+    place = data_dir if ledger is None else ledger.parent
+    folder = next(path for path in (place, *place.parents) if path.exists())
+    return DiskUse(shutil.disk_usage(folder).free, ledger_bytes, _folder_size(data_dir / "blobs"))
 
 
-def measure_ledger(ledger: Path) -> int:
-    """Return the size of the ledger with its write-ahead log, in bytes."""
-    return sum(map(_file_size, _list_ledger_files(ledger)))
+def measure_store(store: LedgerStore, data_dir: Path) -> DiskUse:
+    """Do the same for an open ledger."""
+    return measure_disk(store.file, store.measure_bytes(), data_dir)
 
 
 def find_growth_problem(ledger: Path) -> str | None:
@@ -55,7 +60,8 @@ def find_growth_problem(ledger: Path) -> str | None:
     temporary file, which shows a full disk or quota and rarely reaches the disk. The process may also have a limit on
     the size of one file (RLIMIT_FSIZE); the ledger's largest file is compared with that limit.
     """
-    max_size, size = resource.getrlimit(resource.RLIMIT_FSIZE)[0], max(map(_file_size, _list_ledger_files(ledger)))
+    largest = max(_file_size(ledger), _file_size(Path(f"{ledger}-wal")))
+    max_size, size = resource.getrlimit(resource.RLIMIT_FSIZE)[0], largest
     if max_size != resource.RLIM_INFINITY and size + GROWTH_BYTES > max_size:
         problem = f"a file of the ledger has {format_bytes(size)}, and files may have {format_bytes(max_size)} here"
         return f"{problem}. {advise_on_write_error(OSError(errno.EFBIG, ''))}"
@@ -68,10 +74,6 @@ def find_growth_problem(ledger: Path) -> str | None:
         problem = f"less than {format_bytes(GROWTH_BYTES)} can be written: {error.strerror}"
         return f"{problem}. {advise_on_write_error(error)}".strip()
     return None
-
-
-def _list_ledger_files(ledger: Path) -> tuple[Path, Path]:
-    return ledger, Path(f"{ledger}-wal")
 
 
 def _file_size(path: Path) -> int:

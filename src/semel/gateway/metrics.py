@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from semel import __version__
-from semel.gateway.disk_use import measure_ledger
 from semel.ledger.storage.store import LedgerStore
 
 
@@ -57,7 +56,7 @@ METRICS = {
     "semel_books_checked_timestamp_seconds": Metric(
         "When the last check of the books began, in seconds since 1970; absent before the first check"
     ),
-    "semel_ledger_bytes": Metric("Size of the ledger's files, in bytes: the database and its write-ahead log"),
+    "semel_ledger_bytes": Metric("Size of the ledger, in bytes: its file with the write-ahead log, or its database"),
     "semel_ledger_commits_total": Metric("Durable commits to the ledger"),
     "semel_ledger_failures_total": Metric("Commits that the disk refused; nothing in them was accepted"),
     "semel_disk_free_bytes": Metric("Free bytes on the data directory's disk, for the gateway's user"),
@@ -79,7 +78,7 @@ def measure_storage(store: LedgerStore, data_dir: Path) -> dict[str, float]:
     statistics, disk = store.statistics(), shutil.disk_usage(data_dir)
     return {
         f'semel_build_info{{version="{__version__}"}}': 1.0,
-        "semel_ledger_bytes": float(measure_ledger(store.path)),
+        "semel_ledger_bytes": float(store.measure_bytes()),
         "semel_ledger_commits_total": float(statistics["commits"]),
         "semel_ledger_failures_total": float(statistics["failures"]),
         "semel_disk_free_bytes": float(disk.free),

@@ -42,7 +42,8 @@ class Readiness:
         try:
             async with asyncio.timeout(TEST_TIMEOUT_S):
                 await self._store.test_write()
-                problem = await asyncio.to_thread(find_growth_problem, self._store.path)
+                file = self._store.file
+                problem = None if file is None else await asyncio.to_thread(find_growth_problem, file)
         except TimeoutError:
             return f"The ledger did not take a write within {TEST_TIMEOUT_S:g} s."
         except LedgerClosed:

@@ -12,6 +12,7 @@ from semel import __version__
 from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.printing import print_error, print_json, print_remark
 from semel.faces.config import locate
+from semel.ledger.storage.location import DatabaseUrl
 
 AT_NEXT_START = (
     "at the next start, messages that may have been sent since are looked up or held, and no turn is run again"
@@ -46,7 +47,7 @@ def backup(
     from semel.ledger.backup.last_backup import record_backup
     from semel.ledger.storage.store import now_ms
 
-    data, ledger = locate(config, data_dir)
+    data, ledger = _locate_file(config, data_dir)
     target = folder if folder is not None else data.with_name(f"{data.name}-backups")
     if target.expanduser().resolve().is_relative_to(data.resolve()):
         print_error(f"{target} is inside the data directory {data}, which it would back up: choose a folder outside")
@@ -76,6 +77,19 @@ def backup(
             f"the ledger, and so the backup, breaks these books of `semel doctor`: {', '.join(manifest.broken)}"
         )
         raise typer.Exit(1)
+
+
+def _locate_file(config: Path | None, data_dir: Path | None) -> tuple[Path, Path]:
+    """Return data directory and ledger file. Exit if the ledger is in a database, which has tools of its own."""
+    data, ledger = locate(config, data_dir)
+    if isinstance(ledger, DatabaseUrl):
+        print_error(
+            f"the ledger is in the database {ledger}: back it up and restore it with PostgreSQL's tools (pg_dump, or a "
+            f"base backup with its log), together with {data / 'blobs'}. After a restore, run before the first start: "
+            "semel restore --here"
+        )
+        raise typer.Exit(1)
+    return data, ledger
 
 
 def _describe_files(number: int, copied: int) -> str:
@@ -110,32 +124,38 @@ def restore(
     """
     from semel.ledger.backup.restore import restore_backup, treat_as_restored
     from semel.ledger.backup.snapshot import format_utc
+    from semel.ledger.engines import treat_database_as_restored
     from semel.ledger.storage.store import now_ms
 
-    data, ledger = locate(config, data_dir)
     if here:
         if folder is not None or replace:
             print_error("--here is for a ledger that is already in its place: use it without DIR and --replace")
             raise typer.Exit(2)
-        path = treat_as_restored(ledger, now_ms)
+        ledger = locate(config, data_dir)[1]
+        if isinstance(ledger, DatabaseUrl):
+            treat_database_as_restored(ledger)
+            name = str(ledger)
+        else:
+            name = str(treat_as_restored(ledger, now_ms))
         if json:
-            print_json({"ledger": str(path)})
+            print_json({"ledger": name})
             return
-        print(path)
+        print(name)
         print_remark(AT_NEXT_START)
         return
     if folder is None:
         print_error("name the backup to restore: DIR, or --here if you put back the data directory itself")
         raise typer.Exit(2)
-    restored = restore_backup(folder, ledger, data, clock=now_ms, replace=replace)
+    data, file = _locate_file(config, data_dir)
+    restored = restore_backup(folder, file, data, clock=now_ms, replace=replace)
     replaced_ledger = None if restored.aside is None else str(restored.aside)
     if json:
         tokens = list(restored.tokens)
         print_json(
-            {"backup": str(restored.backup.folder), "ledger": str(ledger), "aside": replaced_ledger, "tokens": tokens}
+            {"backup": str(restored.backup.folder), "ledger": str(file), "aside": replaced_ledger, "tokens": tokens}
         )
         return
-    print(ledger)
+    print(file)
     print_remark(f"restored from {restored.backup.folder}, as it was on {format_utc(restored.backup.manifest.at)}")
     if replaced_ledger is not None:
         print_remark(f"the previous ledger is kept in {replaced_ledger}")

@@ -15,6 +15,7 @@ from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
 from semel.faces.cli.printing import print_error, print_json, print_remark, stdout_console
 from semel.faces.client import GatewayNotTrusted, NoGateway
 from semel.faces.config import locate
+from semel.ledger.storage.location import LedgerLocation
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
 
@@ -114,7 +115,7 @@ def _check_laws(json: bool, config: Path | None, data_dir: Path | None) -> None:
         raise
     except NoGateway:
         report = _read_report(ledger)
-        print_remark(f"no gateway is running on {data}; the ledger file was read instead")
+        print_remark(f"no gateway is running on {data}; the ledger was read instead")
     print_json(report) if json else _print_report(report)
     if not report["ok"]:
         raise typer.Exit(1)
@@ -135,12 +136,12 @@ def _print_report(report: dict[str, Any]) -> None:
     stdout.print(Text(verdict, "bold red" if broken else "bold green"))
 
 
-def _read_report(ledger: Path) -> dict[str, Any]:
-    """Make the doctor's report from the ledger file itself, which is opened read-only. Raises LedgerError."""
+def _read_report(ledger: LedgerLocation) -> dict[str, Any]:
+    """Make the doctor's report from the ledger itself, which is opened read-only. Raises LedgerError."""
     from semel.gateway.api.reads import audit_report
-    from semel.ledger.sqlite.store import Store
+    from semel.ledger.engines import open_readonly
 
-    store = Store.open(ledger, readonly=True)
+    store = open_readonly(ledger)
     try:
         return store.read_sync(audit_report)
     finally:

@@ -17,6 +17,7 @@ from semel.faces.cli.app import ask_gateway
 from semel.faces.cli.printing import print_remark
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, RequestRefused
 from semel.faces.config import locate
+from semel.ledger.storage.location import LedgerLocation, may_exist
 from semel.text.json_types import Json
 
 if TYPE_CHECKING:
@@ -29,17 +30,19 @@ ALL = 1 << 62  # a number of rows that no listing reaches
 
 
 class OfflineLedger:
-    """Answers like `AsyncClient`, from the ledger file. Every method may raise RequestRefused or LedgerError."""
+    """Answers like `AsyncClient`, from the ledger. Every method may raise RequestRefused or LedgerError."""
 
-    def __init__(self, path: Path):
+    def __init__(self, ledger: LedgerLocation, data_dir: Path):
         from semel.gateway.record import Hub, LedgerAccess
-        from semel.ledger.sqlite.store import Store
+        from semel.ledger.engines import open_readonly
 
-        self._store = Store.open(path, readonly=True)
+        self._ledger = ledger
+        self._data_dir = data_dir
+        self._store = open_readonly(ledger)
         self._record = LedgerAccess(self._store, Hub())
 
     def __repr__(self) -> str:
-        return f"<OfflineLedger {self._store.path}>"
+        return f"<OfflineLedger {self._ledger}>"
 
     def close(self) -> None:
         self._store.close()
@@ -65,7 +68,7 @@ class OfflineLedger:
         with tempfile.TemporaryDirectory(prefix="semel-search-") as folder:
             copy = Path(folder) / "index"
             name = await self._record.read(read_index_name)
-            await asyncio.to_thread(copy_index, index_path(self._store.path), copy, name)
+            await asyncio.to_thread(copy_index, index_path(self._store.file, self._data_dir), copy, name)
             search = Search(self._record, copy, catch_up_timeout_s=None)
             indexing = asyncio.create_task(search.run())
             try:
@@ -152,19 +155,19 @@ def ask_or_read(config: Path | None, data_dir: Path | None, call: Callable[[Read
 
     Raises NoGateway if there is no ledger, either.
     """
-    ledger = locate(config, data_dir)[1]
+    data, ledger = locate(config, data_dir)
     try:
         return ask_gateway(config, data_dir, call)
     except GatewayNotTrusted:
         raise
     except NoGateway:
-        if not ledger.exists():
+        if not may_exist(ledger):
             raise
         print_remark(f"no gateway is running; read from {ledger}")
-        return asyncio.run(_read_ledger(ledger, call))
+        return asyncio.run(_read_ledger(ledger, data, call))
 
 
-async def _read_ledger(ledger: Path, call: Callable[[Reader], Awaitable[T]]) -> T:
-    offline = await asyncio.to_thread(OfflineLedger, ledger)
+async def _read_ledger(ledger: LedgerLocation, data_dir: Path, call: Callable[[Reader], Awaitable[T]]) -> T:
+    offline = await asyncio.to_thread(OfflineLedger, ledger, data_dir)
     with contextlib.closing(offline):
         return await call(offline)

@@ -150,7 +150,10 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
 
     books, now = overview["books"], round(time.time() * 1000)
     yield "disk", _style_finding(examine_disk(overview["disk"]))
-    yield "backup", _style_finding(examine_backup(overview["backup"], now, now))
+    if overview.get("database"):  # its backups are PostgreSQL's
+        yield "database", Text(visible(overview["database"]))
+    else:
+        yield "backup", _style_finding(examine_backup(overview["backup"], now, now))
     if books is None:
         yield "books", name_command("not checked yet; check them now: semel doctor")
     elif books["broken"]:

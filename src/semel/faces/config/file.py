@@ -29,6 +29,7 @@ from semel.gateway.settings.tables import (
     Table,
     Text,
 )
+from semel.ledger.storage.location import DatabaseUrl, is_database_uri
 
 MIN_TOKEN_CHARS = 16
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -105,18 +106,25 @@ class GatewaySection(GatewayOptions, HttpOptions, ServerOptions):
     """`[gateway]`"""
 
 
+DATABASE_EXAMPLE = '"postgresql://semel@db.example.org/semel"'
+
+
 class LedgerSection(Table):
     """`[ledger]`"""
 
     url: str = Field(default="", examples=["sqlite:///ledger.db"])
-    """The ledger's file, as "sqlite:///path", relative to the data directory (four slashes: absolute). Default:
-    ledger.db there."""
+    """The ledger's file, as "sqlite:///path", relative to the data directory (four slashes: absolute), or its
+    [PostgreSQL database](postgres.md), as "postgresql://user@host/database". Default: ledger.db in the data
+    directory."""
 
     @field_validator("url")
     @classmethod
     def _check_engine(cls, url: str) -> str:
-        if not re.match("sqlite:///.", url):
-            raise ValueError(f'{url!r} is not like "sqlite:///ledger.db"')
+        if is_database_uri(url):  # it may hold a password, so it is not shown
+            if not DatabaseUrl(url).database:
+                raise ValueError(f"it names no database; write it like {DATABASE_EXAMPLE}")
+        elif not re.match("sqlite:///.", url):
+            raise ValueError(f'it is not like "sqlite:///ledger.db" or {DATABASE_EXAMPLE}')
         return url
 
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from semel.faces.config.channel_options import check_options
 from semel.faces.config.file import ConfigFile, ConfigSource, HttpOptions, NodeSettings
 from semel.faces.config.leave_out import KeyPath, find_paths, leave_out
-from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger_file, read_config_file
+from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger, read_config_file
 from semel.faces.config.problems import ConfigError, ProblemList, explain_validation_error
 from semel.faces.config.references import (
     check_agent_secrets,
@@ -109,7 +109,7 @@ def examine_config_file(
         host, port = _read_address(listen, file.gateway.listen, source)
     with found.collect():
         _check_data_dir(data, data_dir, source)
-    fields: dict[str, Any] = {"data_dir": data, "ledger": find_ledger_file(file.ledger.url, data)}
+    fields: dict[str, Any] = {"data_dir": data, "ledger": find_ledger(file.ledger.url, data)}
     fields |= pick_fields(file.gateway, GatewayOptions) | pick_fields(file, Sections)
     fields["agents"] = _complete_agents(file, source, found)
     fields["continues_sessions"] = bool(file.agents)  # the demo, which nobody configured, continues no session

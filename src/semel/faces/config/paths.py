@@ -7,22 +7,25 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from semel.faces.config.problems import ConfigError
+
+if TYPE_CHECKING:
+    from semel.ledger.storage.location import LedgerLocation
 
 
 def locate(
     path: Path | None = None, data_dir: Path | None = None, env: Mapping[str, str] = os.environ
-) -> tuple[Path, Path]:
-    """Return (data directory, ledger file). Reads no secrets and ignores all other settings. Raises ConfigError."""
+) -> tuple[Path, LedgerLocation]:
+    """Return (data directory, ledger). Reads no secrets and ignores all other settings. Raises ConfigError."""
     config_file = find_config_file(path, env)
     raw = read_config_file(config_file)[1] if config_file else {}
     gateway, ledger = raw.get("gateway"), raw.get("ledger")
     data_dir_in_file = gateway.get("data_dir") if isinstance(gateway, dict) else None
     url = ledger.get("url") if isinstance(ledger, dict) else None
     data = find_data_dir(data_dir, data_dir_in_file, config_file.parent if config_file else Path.cwd(), env)
-    return data, find_ledger_file(url, data)
+    return data, find_ledger(url, data)
 
 
 def expand_path(path: str | Path) -> Path:
@@ -117,6 +120,11 @@ def find_data_dir(data_dir: Path | None, in_file: Any, base: Path, env: Mapping[
     return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share").absolute() / "semel"
 
 
-def find_ledger_file(url: Any, data_dir: Path) -> Path:
+def find_ledger(url: Any, data_dir: Path) -> LedgerLocation:
+    if isinstance(url, str) and "://" in url:
+        from semel.ledger.storage.location import DatabaseUrl, is_database_uri
+
+        if is_database_uri(url) and DatabaseUrl(url).database:
+            return DatabaseUrl(url)
     name = url.removeprefix("sqlite:///") if isinstance(url, str) and url else "ledger.db"
     return (data_dir / expand_path(name)).absolute()

@@ -13,6 +13,7 @@ from semel.faces.config.problems import ProblemList, format_section, suggest_nea
 from semel.gateway.outbound.destinations import HOME
 from semel.gateway.settings import AgentSettings, ChannelSettings, DestinationSettings
 from semel.law.access import ROLES
+from semel.ledger.storage.location import is_database_uri
 
 ACCOUNT_SETTINGS = ("strangers", "groups", "group")
 """Settings only for channels where people have accounts; other channels have `role` instead."""
@@ -148,11 +149,14 @@ def map_secrets(channels: Mapping[str, ChannelSettings]) -> dict[str, str]:
 def find_hidden_variables(raw: Mapping[str, Any], secrets: Mapping[str, str], env: Mapping[str, str]) -> frozenset[str]:
     """Return the names of environment variables that are withheld from agents.
 
-    These are the variables that channels or nodes refer to (in `raw`, the parsed file), and those that hold a secret.
+    These are the variables that channels or nodes refer to (in `raw`, the parsed file), those that hold a secret, and
+    the password of the ledger's database.
     """
     entries = [*raw.get("channels", {}).values(), *raw.get("nodes", {}).values()]
     values = [value for entry in entries for value in entry.values()]
     referenced = {value.removeprefix("env:") for value in values if isinstance(value, str) and value.startswith("env:")}
+    if is_database_uri(str(raw.get("ledger", {}).get("url"))):
+        referenced.add("PGPASSWORD")
     return frozenset(referenced | {name for name, value in env.items() if value.strip("\r\n") in secrets})
 
 

@@ -1,6 +1,6 @@
 """Examine an installation as `semel doctor` does: agents, channels, configuration, files, and the books at the end.
 
-A running gateway is asked for the state of its channels. The ledger file is read here, with or without a gateway: on a
+A running gateway is asked for the state of its channels. The ledger is read here, with or without a gateway: on a
 large one the books take a minute, and this does not keep the gateway busy.
 """
 
@@ -16,16 +16,19 @@ from typing import Any
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import ConfigError, locate
-from semel.faces.config.paths import find_data_dir, find_ledger_file
+from semel.faces.config.paths import find_data_dir, find_ledger
 from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
 from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
+from semel.faces.health.database import examine_database
 from semel.faces.health.finding import Finding, is_sound
 from semel.faces.health.session_agents import examine_session_agents
 from semel.gateway.api.reads import audit_report, read_storage
+from semel.gateway.disk_use import measure_disk
 from semel.gateway.settings import ChannelSettings
-from semel.ledger.sqlite.store import Store
+from semel.ledger.engines import measure_ledger, open_readonly
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
+from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import now_ms
@@ -69,8 +72,12 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
     findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
     findings += examine_credentials(checked)
-    storage = await asyncio.to_thread(read_storage, ledger, data, now_ms())
-    findings += installation.examine_files(data, ledger)
+    file = ledger if isinstance(ledger, Path) else None
+    disk = measure_disk(file, await asyncio.to_thread(measure_ledger, ledger), data)
+    storage = await asyncio.to_thread(read_storage, disk, data, now_ms())
+    findings += installation.examine_files(data, file)
+    if isinstance(ledger, DatabaseUrl):
+        findings += await asyncio.to_thread(examine_database, ledger)
     findings.append(installation.examine_disk(storage["disk"]))
     findings += await _examine_gateway(checked, gateway)
     await asyncio.to_thread(_examine_ledger, result, checked, ledger, storage["backup"])
@@ -79,7 +86,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
 
 def _locate_data(
     checked: CheckedConfig, config_path: Path | None, data_dir: Path | None
-) -> tuple[Path, Path, list[Finding]]:
+) -> tuple[Path, LedgerLocation, list[Finding]]:
     """Return data directory and ledger; the usual ones, and a finding, if a file that may name them is unreadable."""
     try:
         return *locate(config_path, data_dir), []
@@ -89,7 +96,7 @@ def _locate_data(
         finding = Finding(
             "data", "warning", text, "correct the file, or name the directory: semel doctor --data-dir DIR"
         )
-        return data, find_ledger_file(None, data), [finding]
+        return data, find_ledger(None, data), [finding]
 
 
 async def _ask_gateway(data_dir: Path) -> _Gateway | None:
@@ -150,10 +157,10 @@ def _explain_not_ready(problem: str) -> Finding:
     return Finding("gateway", "broken", f"it is not ready: {reason}", step[:1].lower() + step[1:])
 
 
-def _examine_ledger(result: Examination, checked: CheckedConfig, ledger: Path, backup: Json | None) -> None:
+def _examine_ledger(result: Examination, checked: CheckedConfig, ledger: LedgerLocation, backup: Json | None) -> None:
     """Add the findings about clock, backup and books, for which the ledger is read. `backup`: of `read_storage`."""
     try:
-        store = Store.open(ledger, readonly=True)
+        store = open_readonly(ledger)
     except LedgerMissing as missing:
         mistakes = checked.count_mistakes()
         text = f"no ledger was examined: {mistakes}" if mistakes else str(missing)
@@ -171,7 +178,9 @@ def _examine_ledger(result: Examination, checked: CheckedConfig, ledger: Path, b
     finally:
         store.close()
     now = now_ms()
-    result.findings += [installation.examine_clock(newest, now), installation.examine_backup(backup, began, now)]
+    result.findings.append(installation.examine_clock(newest, now))
+    if isinstance(ledger, Path):
+        result.findings.append(installation.examine_backup(backup, began, now))
     result.books, result.ledger = report["books"], report["ledger"]
     result.findings.append(_examine_books(report))
 

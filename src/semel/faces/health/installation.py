@@ -25,8 +25,8 @@ MIN_DAYS_LEFT = 30
 """If the disk is full in fewer days at the present growth, people are warned."""
 
 
-def examine_files(data_dir: Path, ledger: Path) -> list[Finding]:
-    """Return the findings about owners and modes of the data directory, the owner's token and the ledger."""
+def examine_files(data_dir: Path, ledger: Path | None) -> list[Finding]:
+    """Return the findings about owners and modes of the data directory, the owner's token and the ledger's file."""
     if not data_dir.exists():
         return [_examine_missing_dir(data_dir)]
     faults = list(_list_file_faults(data_dir, ledger))
@@ -42,7 +42,7 @@ def _examine_missing_dir(data_dir: Path) -> Finding:
     return Finding("files", "broken", reason, "name another data directory, or make it and give it to this user")
 
 
-def _list_file_faults(data_dir: Path, ledger: Path) -> Iterator[Finding]:
+def _list_file_faults(data_dir: Path, ledger: Path | None) -> Iterator[Finding]:
     from semel.faces.run import OWNER_TOKEN_FILE  # only now: `semel status` needs neither this nor what it imports
 
     if not data_dir.is_dir():  # another program's file, whose mode is none of our business
@@ -55,6 +55,8 @@ def _list_file_faults(data_dir: Path, ledger: Path) -> Iterator[Finding]:
     if _is_open(token := data_dir / OWNER_TOKEN_FILE):
         yield Finding("files", "broken", f"{token} can be read by others, and whoever reads it is the owner. "
                       "`semel up` refuses it", f"chmod 600 {token}")  # fmt: skip
+    if ledger is None:
+        return
     if _is_open(ledger):
         yield Finding("files", "warning", f"{ledger} is open to other users of this machine", f"chmod 600 {ledger}*")
     if ledger.exists() and not os.access(ledger, os.R_OK | os.W_OK):

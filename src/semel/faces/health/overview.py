@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import ConfigError, locate
+from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
 from semel.tools.address import find_url
 
@@ -30,28 +31,30 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
         return _look_over_files(config_path, data_dir, data, ledger)
 
 
-def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path, ledger: Path) -> Json:
+def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path, ledger: LedgerLocation) -> Json:
     # Only now: what a gateway consists of takes longer to load than a gateway to answer.
     from semel.faces.health.configuration import check_config
     from semel.ledger.turns.session_agent import ANY_AGENT
 
     checked = check_config(config_path, data_dir)
     mistakes = checked.count_mistakes()
-    if mistakes and not ledger.exists():  # perhaps because of the mistakes, so report these
+    if mistakes and not may_exist(ledger):  # perhaps because of the mistakes, so report these
         raise ConfigError(f"the configuration is wrong: {mistakes}")
     agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
     return {"running": False, "problem": mistakes or None, **_read_files(data, ledger, agents)}
 
 
-def _read_files(data: Path, ledger: Path, agents: ConfiguredAgents) -> Json:
+def _read_files(data: Path, ledger: LedgerLocation, agents: ConfiguredAgents) -> Json:
     from semel.gateway.api.reads import read_storage
+    from semel.gateway.disk_use import measure_store
     from semel.ledger.admin.overview import read_overview
-    from semel.ledger.sqlite.store import Store
+    from semel.ledger.engines import open_readonly
     from semel.ledger.storage.store import now_ms
 
-    store = Store.open(ledger, readonly=True)
+    store = open_readonly(ledger)
     try:
         overview = store.read_sync(read_overview, agents)
+        disk = measure_store(store, data)
     finally:
         store.close()
-    return {**overview, **read_storage(ledger, data, now_ms())}
+    return {**overview, "database": name_database(ledger), **read_storage(disk, data, now_ms())}

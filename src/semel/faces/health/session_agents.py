@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
-from semel.ledger.sqlite.store import Store
+from semel.ledger.engines import open_readonly
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns.session_agent import list_missing_agents
 
@@ -15,7 +15,7 @@ def describe_missing_agents(config: GatewayConfig) -> list[str]:
     The list is empty if there is no ledger, or none that can be read: other checks say so.
     """
     try:
-        store = Store.open(config.gateway.ledger, readonly=True)
+        store = open_readonly(config.gateway.ledger)
     except LedgerError:
         return []
     try:

@@ -20,7 +20,7 @@ from pathlib import Path
 import structlog
 
 from semel.gateway.clock import Clock
-from semel.gateway.disk_use import measure_disk
+from semel.gateway.disk_use import measure_store
 from semel.gateway.record import LedgerAccess
 from semel.ledger.admin import books
 from semel.ledger.backup.backups import write_atomically
@@ -130,7 +130,7 @@ class BookChecks:
             await asyncio.sleep(max(MIN_PAUSE_S, now() - book_begun))
         entries = (await self.record.read(books.count_rows))["entries"]
         last_check = read_last_check(self.data_dir)
-        disk = await asyncio.to_thread(measure_disk, self.record.store.path, self.data_dir / "blobs")
+        disk = await asyncio.to_thread(measure_store, self.record.store, self.data_dir)
         sizes = add_size(last_check.sizes if last_check is not None else (), at, disk.ledger + disk.files)
         check = LastCheck(at, round(now() - begun, 1), len(books.LAWS), entries, tuple(broken), sizes)
         if new := sorted(set(broken) - set(last_check.broken if last_check is not None else ())):

@@ -15,7 +15,7 @@ from typing import Any
 from semel.gateway.api.book_checks import BookChecks
 from semel.gateway.api.erasures import Erasures
 from semel.gateway.api.retention import Retention
-from semel.gateway.api.search import Search
+from semel.gateway.api.search import Search, index_path
 from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.errors import BadRequest, GatewayUnavailable
 from semel.gateway.file_store import FileStore
@@ -142,7 +142,7 @@ class Components:
         self.erasures = Erasures(self.record, self.file_store)
         self.retention = Retention(self.record, settings, self.clock, self.file_store.unused.set)
         self.channel_manager = ChannelManager(self.inbox, self.channels, self.people, self.file_store, self.clock, kick)
-        self.searches = Search(self.record)
+        self.searches = Search(self.record, index_path(store.file, settings.data_dir))
         after_crash = not store.was_closed
         self.book_checks = BookChecks(self.record, settings.data_dir, self.clock, kick, after_crash=after_crash)
         self._importing = asyncio.Lock()  # one import at a time

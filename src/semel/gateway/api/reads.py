@@ -13,7 +13,7 @@ from typing import Literal
 from semel import __version__
 from semel.gateway.api.book_checks import read_last_check
 from semel.gateway.api.composition import Components
-from semel.gateway.disk_use import measure_disk
+from semel.gateway.disk_use import DiskUse, measure_store
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.metrics import measure_storage
 from semel.gateway.record import LedgerAccess
@@ -23,6 +23,7 @@ from semel.ledger.admin import books, explain, overview
 from semel.ledger.backup.last_backup import read_last_backup
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.inbound import channel_batch
+from semel.ledger.storage.location import name_database
 from semel.ledger.storage.rows import ItemRow, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import views
@@ -215,8 +216,13 @@ class ReadApi(Components):
             "attention": await self.record.read(overview.list_attention),
             "missing_agents": await self.record.read(overview.list_missing_agents, self.settings.configured_agents),
             "channels": self.channel_manager.list(),
-            **await asyncio.to_thread(read_storage, self.store.path, self.settings.data_dir, self.clock.now()),
+            "database": name_database(self.settings.ledger),
+            **await asyncio.to_thread(self._read_storage),
         }
+
+    def _read_storage(self) -> Json:
+        data_dir = self.settings.data_dir
+        return read_storage(measure_store(self.store, data_dir), data_dir, self.clock.now())
 
     async def metrics(self) -> dict[str, float]:
         """Return the metrics for Prometheus: {name with labels: value}."""
@@ -239,9 +245,9 @@ class ReadApi(Components):
         }
 
 
-def read_storage(ledger: Path, data_dir: Path, now: int) -> Json:
+def read_storage(use: DiskUse, data_dir: Path, now: int) -> Json:
     """Return {"disk", "backup", "books"} as `GET /v1/status` shows them. `now`: in ms. Reads files, so it blocks."""
-    use, backup, check = measure_disk(ledger, data_dir / "blobs"), read_last_backup(data_dir), read_last_check(data_dir)
+    backup, check = read_last_backup(data_dir), read_last_check(data_dir)
     growth = None if check is None else check.measure_growth(now, use.ledger + use.files)
     return {
         "disk": {**use.json(), "growth": growth},

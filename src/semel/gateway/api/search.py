@@ -41,16 +41,14 @@ ROLES = ("user", "agent", "event", "notice")
 class Search:
     """The search index of a ledger. Run `run` as a task. `find` waits a bounded time until the index is up to date."""
 
-    def __init__(
-        self, record: LedgerAccess, path: Path | None = None, catch_up_timeout_s: float | None = CATCH_UP_TIMEOUT_S
-    ) -> None:
-        """Prepare the index without opening it. `path`: its file; None means the file beside the ledger.
+    def __init__(self, record: LedgerAccess, path: Path, catch_up_timeout_s: float | None = CATCH_UP_TIMEOUT_S) -> None:
+        """Prepare the index without opening it. `path`: its file.
 
         `catch_up_timeout_s`: how many seconds `find` waits until all earlier commits are indexed; None waits without
         limit.
         """
         self.record = record
-        self.path = path or index_path(record.store.path)
+        self.path = path
         self._catch_up_timeout_s = catch_up_timeout_s
         self._index: Index | None = None
         self._thread = ThreadPoolExecutor(1, "search-index")
@@ -259,12 +257,13 @@ class Search:
             raise GatewayUnavailable(str(error)) from None
 
 
-def index_path(ledger: Path) -> Path:
+def index_path(ledger: Path | None, data_dir: Path) -> Path:
     """Return the path of the index file.
 
-    It is named after the ledger and lies beside it, so both are moved together.
+    It is named after the ledger's file and lies beside it, so both are moved together. The index of a ledger in a
+    database (`ledger` is None) lies in the data directory.
     """
-    return ledger.with_name(f"{ledger.name}-search")
+    return data_dir / "ledger-search" if ledger is None else ledger.with_name(f"{ledger.name}-search")
 
 
 def _parse_query(text: str) -> SearchQuery:

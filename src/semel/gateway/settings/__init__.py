@@ -28,6 +28,7 @@ from semel.gateway.settings.sessions import (
     WakeSettings,
 )
 from semel.gateway.settings.tables import DERIVED, Duration, Entries, SessionPattern, Table
+from semel.ledger.storage.location import LedgerLocation
 from semel.ledger.turns.session_agent import ConfiguredAgents
 
 __all__ = [
@@ -82,12 +83,12 @@ class Sections(Table):
 class GatewaySettings(GatewayOptions, Sections):
     """All settings of a gateway. Unless `default_agent` names another, the first agent is the default one.
 
-    `ledger` is the SQLite file, by default ledger.db in the data directory. `continues_sessions`: whether a
-    session gets another agent if its own is not configured any more.
+    `ledger`: its SQLite file, by default ledger.db in the data directory, or its database. `continues_sessions`:
+    whether a session gets another agent if its own is not configured any more.
     """
 
     data_dir: Path
-    ledger: Path = DERIVED
+    ledger: LedgerLocation = DERIVED
     continues_sessions: bool = True
 
     @model_validator(mode="after")

@@ -5,14 +5,14 @@ The docstring of each class is the message that users see. It includes the next 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from semel.ledger.postgres.wire import ConnectionLost, ServerError
 from semel.ledger.storage.errors import (
     LedgerBusy,
     LedgerError,
     LedgerFailed,
     LedgerFull,
+    LedgerMissing,
+    LedgerOlder,
     LedgerReadOnly,
 )
 
@@ -20,9 +20,27 @@ RETRIED_STATES = frozenset({"40001", "40P01", "23505"})
 """Serialization failure, deadlock, and a unique key that another transaction took at the same time."""
 
 
+class DatabaseNotOpened(LedgerError):
+    """The database {path} cannot be opened ({why}). Check that PostgreSQL runs, and that url in [ledger] is right.
+    A password belongs into ~/.pgpass or $PGPASSWORD."""
+
+
+class DatabaseEmpty(LedgerMissing):
+    """There is no ledger in the database {path}. It is made by the first 'semel up'; check url in [ledger] if it should
+    exist."""
+
+
+class DatabaseOlder(LedgerOlder):
+    """The ledger {path} has version {found}; this Semel reads version {known}.
+    Start the gateway once ('semel up'): it upgrades the ledger. Back the database up before that."""
+
+
 class DatabaseUnreachable(LedgerFailed):
-    """The database {path} does not answer ({why}). This write was not accepted and may be tried again.
+    """The database {path} does not answer ({why}). Nothing was accepted by this; it may be tried again.
     Check that PostgreSQL runs, and that url in [ledger] is right."""
+
+    def format_without_path(self) -> str:
+        return "The database does not answer. Check that PostgreSQL runs, and that url in [ledger] is right."
 
 
 class DatabaseFailed(LedgerFailed):
@@ -73,7 +91,7 @@ class DatabaseTakenOver(LedgerFailed):
     connection was lost while it was: then the other gateway knows. Stop this gateway."""
 
 
-def to_ledger_error(error: BaseException, path: Path) -> BaseException:
+def to_ledger_error(error: BaseException, path: str) -> BaseException:
     """Return the LedgerError to raise for `error`. Return `error` itself if neither server nor network caused it."""
     if isinstance(error, ConnectionLost):
         ledger_error: LedgerError = DatabaseUnreachable(path=path, why=error)

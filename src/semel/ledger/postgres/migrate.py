@@ -9,20 +9,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from importlib import resources
-from pathlib import Path
 
 from semel.ledger.postgres.errors import DatabaseOfAnother
 from semel.ledger.postgres.statements import statements
 from semel.ledger.postgres.types import translate_schema
 from semel.ledger.postgres.wire import Connection, ServerError
 from semel.ledger.storage.errors import LedgerNewer, MigrationFailed
-from semel.ledger.storage.migrations import Migration
+from semel.ledger.storage.migrations import Migration, Upgrade
 
 _TABLES = """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') ORDER BY c.relname"""
 
 
-def read_version(connection: Connection, path: Path) -> int:
+def read_version(connection: Connection, path: str) -> int:
     """Return the schema version of the database; 0 if it is empty. Raises DatabaseOfAnother."""
     tables = [str(name) for (name,) in connection.execute(_TABLES)]
     if "schema_version" in tables and "ledger" in tables:
@@ -36,20 +35,20 @@ def read_version(connection: Connection, path: Path) -> int:
 def migrate_to_newest(
     connection: Connection,
     migrations: Sequence[Migration],
-    path: Path,
+    path: str,
     now: int,
-    announce: Callable[[int, int], object] | None = None,
+    announce: Callable[[Upgrade], object] | None = None,
 ) -> None:
     """Migrate the database from its schema version to the newest one.
 
-    `now` (ms): the creation time of a new ledger. `announce(found, wanted)` is called before an older ledger is
+    `now` (ms): the creation time of a new ledger. `announce` is called before an older ledger is
     changed. Raises LedgerNewer, MigrationFailed, DatabaseOfAnother.
     """
     found, wanted = read_version(connection, path), migrations[-1].version
     if found > wanted:
         raise LedgerNewer(path=path, found=found, known=wanted)
     if 0 < found < wanted and announce is not None:
-        announce(found, wanted)
+        announce(Upgrade(found, wanted, None))
     if found == 0:
         _migrate(connection, migrations, path, now)
     else:
@@ -57,7 +56,7 @@ def migrate_to_newest(
             _migrate(connection, [migration], path, now)
 
 
-def _migrate(connection: Connection, migrations: Sequence[Migration], path: Path, now: int) -> None:
+def _migrate(connection: Connection, migrations: Sequence[Migration], path: str, now: int) -> None:
     """Run migrations in one transaction."""
     found, wanted = migrations[0].version - 1, migrations[-1].version
     try:

@@ -10,24 +10,23 @@ database, in all (docs/decisions/postgres-engine.md).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any, Self
 
-from psycopg.conninfo import conninfo_to_dict
-
-from semel.ledger.postgres.check_server import refuse_unfit_server
 from semel.ledger.postgres.delivery_order import DeliveryOrder
-from semel.ledger.postgres.errors import to_ledger_error
+from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseNotOpened, DatabaseOlder, to_ledger_error
 from semel.ledger.postgres.holder import Holder
 from semel.ledger.postgres.locks import find_locks
-from semel.ledger.postgres.migrate import migrate_to_newest
-from semel.ledger.postgres.wire import Connection
+from semel.ledger.postgres.migrate import migrate_to_newest, read_version
+from semel.ledger.postgres.server import measure_database, refuse_unfit_server
+from semel.ledger.postgres.wire import Connection, ConnectionLost
 from semel.ledger.postgres.worker import Worker
-from semel.ledger.storage.errors import LedgerClosed
-from semel.ledger.storage.migrations import Migration, list_migrations
+from semel.ledger.storage.errors import LedgerClosed, LedgerNewer, LedgerReadOnly
+from semel.ledger.storage.location import DatabaseUrl
+from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
 from semel.ledger.storage.store import LedgerStore, do_nothing, now_ms
 from semel.ledger.storage.work import WorkItem
 
@@ -39,23 +38,24 @@ class PostgresStore(LedgerStore):
     """An open ledger in a PostgreSQL database. Create it with `open` or `open_sync`."""
 
     def __init__(
-        self, url: str, path: Path, clock: Callable[[], int], *, threads: bool, holder: Holder | None = None
+        self, url: str, clock: Callable[[], int], *, threads: bool, readonly: bool = False, holder: Holder | None = None
     ) -> None:
-        self.path = path
+        self._url = url
+        self._name = str(DatabaseUrl(url))
         self._holder = holder
-        self._worker: Worker | None = None if threads else Worker(url, path, clock)
+        self._worker: Worker | None = None if threads else Worker(url, self._name, clock)
         self._writers: list[_WorkerThread] = []
         self._readers: list[_WorkerThread] = []
         self._closed = False
         if threads:
             order, reads = DeliveryOrder(), SimpleQueue[WorkItem | None]()
-            for n in range(WRITERS):
-                self._writers.append(_WorkerThread(f"ledger-writer-{n}", Worker(url, path, clock, order)))
+            for n in range(0 if readonly else WRITERS):
+                self._writers.append(_WorkerThread(f"ledger-writer-{n}", Worker(url, self._name, clock, order)))
             for n in range(READERS):
-                self._readers.append(_WorkerThread(f"ledger-reader-{n}", Worker(url, path, clock), reads))
+                self._readers.append(_WorkerThread(f"ledger-reader-{n}", Worker(url, self._name, clock), reads))
 
     def __repr__(self) -> str:
-        return f"<PostgresStore {self.path} {'closed' if self._closed else self.statistics()}>"
+        return f"<PostgresStore {self._name} {'closed' if self._closed else self.statistics()}>"
 
     @classmethod
     def open(
@@ -64,13 +64,13 @@ class PostgresStore(LedgerStore):
         *,
         exclusive: bool = True,
         clock: Callable[[], int] = now_ms,
-        announce: Callable[[int, int], object] | None = None,
+        announce: Callable[[Upgrade], object] | None = None,
     ) -> Self:
         """Check the server, create or migrate the ledger, and start the threads. This blocks.
 
         `url`: a connection URI (PostgreSQL documentation, "Connection URIs"). `exclusive`: be the database's only
-        gateway; one that was cut off from the server before cannot write any more. `announce(found, wanted)` is called
-        before an older ledger is migrated. Raises the errors of `semel.ledger.postgres.errors`.
+        gateway; one that was cut off from the server before cannot write any more. `announce` is called before an older
+        ledger is migrated. Raises the errors of `semel.ledger.postgres.errors`.
         """
         return cls._open(url, clock, list_migrations(), announce, threads=True, exclusive=exclusive)
 
@@ -82,34 +82,53 @@ class PostgresStore(LedgerStore):
         return cls._open(url, clock, migrations or list_migrations(), None, threads=False, exclusive=False)
 
     @classmethod
+    def open_readonly(cls, url: str, *, clock: Callable[[], int] = now_ms) -> Self:
+        """Open the ledger for reading, with threads, whether or not a gateway runs. This changes nothing.
+
+        Raises DatabaseEmpty, DatabaseOlder, LedgerNewer and the errors of `open`.
+        """
+        name, wanted = str(DatabaseUrl(url)), list_migrations()[-1].version
+        with connecting(url) as connection:
+            found = read_version(connection, name)
+        if found == 0:
+            raise DatabaseEmpty(path=name)
+        if found < wanted:
+            raise DatabaseOlder(path=name, found=found, known=wanted)
+        if found > wanted:
+            raise LedgerNewer(path=name, found=found, known=wanted)
+        return cls(url, clock, threads=True, readonly=True)
+
+    @classmethod
     def _open(
         cls,
         url: str,
         clock: Callable[[], int],
         migrations: Sequence[Migration],
-        announce: Callable[[int, int], object] | None,
+        announce: Callable[[Upgrade], object] | None,
         *,
         threads: bool,
         exclusive: bool,
     ) -> Self:
-        path = describe_database(url)
-        holder = None
-        try:
-            connection = Connection(url)
+        name = str(DatabaseUrl(url))
+        with connecting(url) as connection:
+            refuse_unfit_server(connection, name)
+            holder = Holder(url, name) if exclusive else None
             try:
-                refuse_unfit_server(connection, path)
-                migrate_to_newest(connection, migrations, path, clock(), announce)
-            finally:
-                connection.close()
-            holder = Holder(url, path) if exclusive else None
-            return cls(url, path, clock, threads=threads, holder=holder)
-        except Exception as error:
-            if holder is not None:
-                holder.release()
-            ledger_error = to_ledger_error(error, path)
-            if ledger_error is error:
+                migrate_to_newest(connection, migrations, name, clock(), announce)
+                if holder is not None:
+                    holder.take_over()
+                return cls(url, clock, threads=threads, holder=holder)
+            except BaseException:
+                if holder is not None:
+                    holder.release()
                 raise
-            raise ledger_error from error
+
+    @property
+    def file(self) -> None:
+        return None
+
+    def measure_bytes(self) -> int:
+        return measure_database(self._url)
 
     @property
     def has_threads(self) -> bool:
@@ -117,7 +136,7 @@ class PostgresStore(LedgerStore):
 
     @property
     def was_closed(self) -> bool:
-        return True  # PostgreSQL recovers by itself: no log lies beside the ledger
+        return self._holder is None or self._holder.was_released
 
     async def wait_for_writer(self) -> None:
         loop = asyncio.get_running_loop()
@@ -129,7 +148,7 @@ class PostgresStore(LedgerStore):
     def statistics(self) -> dict[str, Any]:
         workers = [self._worker] if self._worker is not None else [thread.worker for thread in self._writers]
         return {
-            "path": str(self.path),
+            "path": self._name,
             "commits": sum(worker.commits for worker in workers),
             "failures": sum(worker.failures for worker in workers),
             "retries": sum(worker.retries for worker in workers),
@@ -154,6 +173,8 @@ class PostgresStore(LedgerStore):
     def _queue_write(self, job: WorkItem) -> None:
         self._refuse_if_inside(job)
         self._refuse_if_closed()
+        if not self._writers:
+            raise LedgerReadOnly(path=self._name, why="it was opened for reading")
         lane = find_locks(job.fn, job.args).lane
         self._writers[hash(lane) % len(self._writers)].queue.put(job)
 
@@ -178,7 +199,7 @@ class PostgresStore(LedgerStore):
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
-            raise LedgerClosed(path=self.path)
+            raise LedgerClosed(path=self._name)
 
 
 class _WorkerThread:
@@ -214,8 +235,20 @@ class _WorkerThread:
         self.worker.close()
 
 
-def describe_database(url: str) -> Path:
-    """Return a name of the database for people, without its password: HOST/DATABASE."""
-    parts = conninfo_to_dict(url)
-    host = str(parts.get("host") or parts.get("hostaddr") or "localhost")
-    return Path(host) / str(parts.get("dbname") or parts.get("user") or "postgres")
+@contextlib.contextmanager
+def connecting(url: str) -> Iterator[Connection]:
+    """Connect while the ledger is opened. Errors of server and network are raised as LedgerError."""
+    name = str(DatabaseUrl(url))
+    try:
+        connection = Connection(url)
+    except ConnectionLost as error:
+        raise DatabaseNotOpened(path=name, why=error) from error
+    try:
+        yield connection
+    except Exception as error:
+        ledger_error = to_ledger_error(error, name)
+        if ledger_error is error:
+            raise
+        raise ledger_error from error
+    finally:
+        connection.close()

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from semel.ledger.postgres import locks
 from semel.ledger.postgres.delivery_order import DeliveryOrder
@@ -36,7 +35,7 @@ FOREIGN_KEY_VIOLATION = "23503"
 class Worker:
     """A connection and its row. It belongs to one thread; the store may tell it to stop waiting (`give_up`)."""
 
-    def __init__(self, url: str, path: Path, clock: Callable[[], int], order: DeliveryOrder | None = None) -> None:
+    def __init__(self, url: str, path: str, clock: Callable[[], int], order: DeliveryOrder | None = None) -> None:
         self._order = order or DeliveryOrder()
         self._ticket = 0  # of the transaction whose result is not delivered; 0: it changed nothing for watchers
         self._url = url

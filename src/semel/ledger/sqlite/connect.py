@@ -79,3 +79,15 @@ class _BusyHandler:
             self._deadline = time.monotonic() + BUSY_TIMEOUT_S
         time.sleep(_BUSY_RETRY_DELAY_S)
         return time.monotonic() < self._deadline
+
+
+def measure_files(path: Path) -> int:
+    """Return the size of a ledger's file with its write-ahead log, in bytes. A missing file counts as 0."""
+    return _measure_file(path) + _measure_file(Path(f"{path}-wal"))
+
+
+def _measure_file(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
@@ -23,23 +22,11 @@ from semel.ledger.storage.errors import (
     NotALedger,
     UpgradeNotCopied,
 )
-from semel.ledger.storage.migrations import Migration
+from semel.ledger.storage.migrations import Migration, Upgrade
 from semel.ledger.storage.sql import Queries
 
 APPLICATION_ID = 0x53454D4C  # "SEML": https://sqlite.org/pragma.html#pragma_application_id
 PAGES_PER_COPY_STEP = 1024
-
-
-@dataclass(frozen=True)
-class Upgrade:
-    """A coming migration of an older ledger, from version `found` to version `wanted`.
-
-    `copy`: where the old state is kept.
-    """
-
-    found: int
-    wanted: int
-    copy: Path
 
 
 def read_version(db: apsw.Connection, path: Path) -> int:
@@ -72,10 +59,11 @@ def migrate_to_newest(
     if schema_version == 0:
         _create(db, migrations, statements, path, name, now)
     elif schema_version < migrations[-1].version:
-        upgrade = Upgrade(schema_version, migrations[-1].version, copy_path(path, schema_version))
+        copy = copy_path(path, schema_version)
+        upgrade = Upgrade(schema_version, migrations[-1].version, copy)
         if announce is not None:
             announce(upgrade)
-        _keep_copy(db, path, upgrade)
+        _keep_copy(db, path, copy, upgrade)
         for migration in migrations[schema_version:]:
             _migrate(db, migration, path)
 
@@ -85,12 +73,12 @@ def copy_path(path: Path, schema_version: int) -> Path:
     return path.with_name(f"{path.name}.version-{schema_version}")
 
 
-def _keep_copy(db: apsw.Connection, path: Path, upgrade: Upgrade) -> None:
-    """Copy the ledger before it is migrated, and sync the copy. Raises UpgradeNotCopied.
+def _keep_copy(db: apsw.Connection, path: Path, kept: Path, upgrade: Upgrade) -> None:
+    """Copy the ledger to `kept` before it is migrated, and sync the copy. Raises UpgradeNotCopied.
 
     The copy gets its final name only once it is complete. A copy that an interrupted upgrade left behind is replaced.
     """
-    draft = upgrade.copy.with_name(f"{upgrade.copy.name}.new")
+    draft = kept.with_name(f"{kept.name}.new")
     try:
         draft.unlink(missing_ok=True)
         os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -102,7 +90,7 @@ def _keep_copy(db: apsw.Connection, path: Path, upgrade: Upgrade) -> None:
             copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
         finally:
             copy.close()
-        draft.rename(upgrade.copy)
+        draft.rename(kept)
         sync_folder(path.parent)
     except (apsw.Error, OSError) as error:
         draft.unlink(missing_ok=True)

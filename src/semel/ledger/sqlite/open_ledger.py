@@ -30,7 +30,7 @@ from semel.ledger.storage.errors import (
     LogOfAnother,
     OldSqlite,
 )
-from semel.ledger.storage.migrations import Migration
+from semel.ledger.storage.migrations import Migration, Upgrade
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx, queries
 
@@ -95,7 +95,7 @@ def open_for_writing(
     clock: Callable[[], int],
     migrations: Sequence[Migration],
     vfs: str | None = None,
-    announce: Callable[[migrate.Upgrade], object] | None = None,
+    announce: Callable[[Upgrade], object] | None = None,
 ) -> OpenedLedger:
     """Create or open a ledger, check it, migrate it to the newest of `migrations`, and return it.
 
@@ -195,7 +195,7 @@ def prepare_ledger(
     path: Path,
     migrations: Sequence[Migration],
     now: int,
-    announce: Callable[[migrate.Upgrade], object] | None = None,
+    announce: Callable[[Upgrade], object] | None = None,
 ) -> None:
     """Make an open file a ledger of the newest version. `now` (ms) is the creation time of a new ledger.
 

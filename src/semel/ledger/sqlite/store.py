@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from semel.ledger.sqlite import mark_file, migrate
-from semel.ledger.sqlite.connect import connect
+from semel.ledger.sqlite import mark_file
+from semel.ledger.sqlite.connect import connect, measure_files
 from semel.ledger.sqlite.errors import to_ledger_error
 from semel.ledger.sqlite.group_commit import Committer
 from semel.ledger.sqlite.open_ledger import Lock, check_readable, open_for_writing, prepare_ledger, read_own_mark
 from semel.ledger.sqlite.threads import Readers, Writer
 from semel.ledger.storage.errors import LedgerClosed, LedgerReadOnly
-from semel.ledger.storage.migrations import Migration, list_migrations
+from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
 from semel.ledger.storage.sql import Tx, queries
 from semel.ledger.storage.store import LedgerStore, now_ms
 from semel.ledger.storage.work import WorkItem
@@ -49,6 +49,10 @@ class Store(LedgerStore):
         self._readers: Readers | None = None
         self._closed = False
 
+    @property
+    def file(self) -> Path:
+        return self.path
+
     def __repr__(self) -> str:
         status = "closed" if self._closed else repr(self._writer or self._committer or "read only")
         return f"<Store {self.path} {status}>"
@@ -62,7 +66,7 @@ class Store(LedgerStore):
         readonly: bool = False,
         marked: bool = False,
         clock: Callable[[], int] = now_ms,
-        announce: Callable[[migrate.Upgrade], object] | None = None,
+        announce: Callable[[Upgrade], object] | None = None,
     ) -> Self:
         """Create or migrate the ledger, open it and start its threads. This blocks, so call it before serving.
 
@@ -96,7 +100,7 @@ class Store(LedgerStore):
         clock: Callable[[], int] = now_ms,
         migrations: Sequence[Migration] | None = None,
         vfs: str | None = None,
-        announce: Callable[[migrate.Upgrade], object] | None = None,
+        announce: Callable[[Upgrade], object] | None = None,
     ) -> Self:
         """Open the ledger without threads: `write_sync` and `read_sync` run on the caller's thread, on one connection.
 
@@ -162,6 +166,9 @@ class Store(LedgerStore):
         if file_mark is not None and (file_mark.ledger, file_mark.log) == (ledger_mark.ledger, log):
             return log, file_mark.base
         return "", (0, 0)
+
+    def measure_bytes(self) -> int:
+        return measure_files(self.path)
 
     def statistics(self) -> dict[str, Any]:
         return {

@@ -21,7 +21,12 @@ class LedgerError(Exception):
 
     def format_without_path(self) -> str:
         """Return the message without the ledger's path, for those who may not know it."""
-        return self._template().replace("The ledger {path}", "The ledger").format(**self.facts | {"path": "the ledger"})
+        return (
+            self._template()
+            .replace("The ledger {path}", "The ledger")
+            .replace("database {path}", "database")
+            .format(**self.facts | {"path": "the ledger"})
+        )
 
     @classmethod
     def _template(cls) -> str:
@@ -34,6 +39,10 @@ class LedgerError(Exception):
 class OldSqlite(LedgerError):
     """SQLite {version} can corrupt a write-ahead log (fixed in 3.51.3, 3.50.7 and 3.44.6).
     Run: pip install --upgrade 'apsw>=3.54'"""
+
+
+class EngineMissing(LedgerError):
+    """The ledger {path} is in PostgreSQL, for which psycopg is needed. Run: pip install 'psycopg[binary]>=3.3'"""
 
 
 class LedgerInUse(LedgerError):

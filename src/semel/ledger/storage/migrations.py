@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,18 @@ class Migration:
     version: int
     name: str
     sql: str
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """A coming migration of an older ledger, from version `found` to version `wanted`.
+
+    `copy`: where the old state is kept; None if the engine keeps none.
+    """
+
+    found: int
+    wanted: int
+    copy: Path | None
 
 
 @cache

@@ -39,12 +39,7 @@ def do_nothing(tx: Tx) -> None:
 
 
 class LedgerStore:
-    """An open ledger. Each engine has a class of its own, which queues the jobs, runs them and delivers their results.
-
-    `path`: the file, or a name of the database that may be shown to people.
-    """
-
-    path: Path
+    """An open ledger. Each engine has a class of its own, which queues jobs, runs them and delivers their results."""
 
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `fn(tx, ...)` as one transaction. Return its result once the transaction is durable.
@@ -105,6 +100,15 @@ class LedgerStore:
             self._read_here(job)
         result: T = job.finish_in_thread()
         return result
+
+    @property
+    def file(self) -> Path | None:
+        """The ledger's file, beside which its search index lies; None if it is in a database."""
+        raise NotImplementedError
+
+    def measure_bytes(self) -> int:
+        """Return the size of the ledger in bytes. This blocks."""
+        raise NotImplementedError
 
     @property
     def has_threads(self) -> bool:

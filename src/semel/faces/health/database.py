@@ -1,0 +1,40 @@
+"""Check the PostgreSQL server that holds the ledger."""
+
+from __future__ import annotations
+
+from semel.faces.health.finding import Finding
+from semel.installation import find_install_command
+from semel.ledger.engines import lacks_engine
+from semel.ledger.storage.errors import LedgerError
+from semel.ledger.storage.location import DatabaseUrl
+
+MAX_TRANSACTION_S = 600
+"""An older open transaction keeps the server from removing dead rows, of which every turn leaves some."""
+MIN_FREE_CONNECTIONS = 10
+
+
+def examine_database(ledger: DatabaseUrl) -> list[Finding]:
+    """Connect, and return the findings about the server: its version and durability, standbys, connections. Blocks."""
+    if lacks_engine(ledger):
+        return [Finding("database", "broken", f"{ledger} needs psycopg", find_install_command("postgres"))]
+    from semel.ledger.postgres.server import read_facts
+    from semel.ledger.postgres.store import connecting
+
+    try:
+        with connecting(ledger.uri) as connection:
+            facts = read_facts(connection, str(ledger))
+    except LedgerError as error:
+        return [Finding("database", "broken", str(error))]
+    standbys = f"{facts.standbys} standby{'' if facts.standbys == 1 else 's'}, {facts.confirming} of them synchronous"
+    text = f"PostgreSQL {facts.version} at {ledger}, durable; {standbys if facts.standbys else 'no standby'}"
+    findings = [Finding("database", "ok", text)]
+    if facts.standbys and not facts.confirming:
+        remedy = "set synchronous_standby_names; after a failover to an asynchronous standby, run: semel restore --here"
+        findings.append(Finding("database", "warning", "no standby confirms what is accepted", remedy))
+    if facts.oldest_s > MAX_TRANSACTION_S:
+        text = f"a transaction has been open for {facts.oldest_s:,} s: dead rows are kept as long"
+        findings.append(Finding("database", "warning", text, "end it: see pg_stat_activity"))
+    if facts.most - facts.connections < MIN_FREE_CONNECTIONS:
+        text = f"{facts.connections} of {facts.most} connections are in use"
+        findings.append(Finding("database", "warning", text, "raise max_connections, or end programs that hold some"))
+    return findings

@@ -1,0 +1,81 @@
+"""Choose the engine of a ledger by where the ledger is: SQLite for a file, PostgreSQL for a database.
+
+Only the engine that is needed is imported: a ledger in a file needs nothing of PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+
+from semel.ledger.storage.errors import EngineMissing, LedgerOlder
+from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
+from semel.ledger.storage.migrations import Upgrade
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import LedgerStore
+
+
+def lacks_engine(location: LedgerLocation) -> bool:
+    """Whether the library is missing that the ledger's engine needs (the extra `postgres`)."""
+    return isinstance(location, DatabaseUrl) and find_spec("psycopg") is None
+
+
+def open_ledger(location: LedgerLocation, announce: Callable[[Upgrade], object] | None = None) -> LedgerStore:
+    """Create or migrate a ledger and open it for a gateway, which is the only one. This blocks.
+
+    `announce` is called before an older ledger is migrated. Raises LedgerError.
+    """
+    if isinstance(location, DatabaseUrl):
+        _require_engine(location)
+        from semel.ledger.postgres.store import PostgresStore
+
+        return PostgresStore.open(location.uri, announce=announce)
+    from semel.ledger.sqlite.store import Store
+
+    return Store.open(location, marked=True, announce=announce)
+
+
+def open_readonly(location: LedgerLocation) -> LedgerStore:
+    """Open a ledger for reading, whether or not a gateway runs. This changes nothing. Raises LedgerError."""
+    if isinstance(location, DatabaseUrl):
+        _require_engine(location)
+        from semel.ledger.postgres.store import PostgresStore
+
+        return PostgresStore.open_readonly(location.uri)
+    from semel.ledger.sqlite.store import Store
+
+    return Store.open(location, readonly=True)
+
+
+def treat_database_as_restored(location: DatabaseUrl) -> None:
+    """Mark a ledger as restored, for an operator who put an older state of its database in its place (Law 14).
+
+    At its next start, the gateway settles the ledger. No gateway may run. Raises LedgerError.
+    """
+    with suppress(LedgerOlder):
+        open_readonly(location).close()  # an empty database is no ledger, and stays empty
+    with open_ledger(location) as store:
+        store.write_sync(_note_copied)
+
+
+def _note_copied(tx: Tx) -> None:
+    tx.run("ledger_copied", at=tx.number("ledger_newest"), incarnation=0)
+
+
+def measure_ledger(location: LedgerLocation) -> int:
+    """Return the size of a ledger in bytes; 0 if there is none, or if its database does not answer. This blocks."""
+    if isinstance(location, DatabaseUrl):
+        if lacks_engine(location):
+            return 0
+        from semel.ledger.postgres.server import measure_database
+
+        return measure_database(location.uri)
+    from semel.ledger.sqlite.connect import measure_files
+
+    return measure_files(location)
+
+
+def _require_engine(location: DatabaseUrl) -> None:
+    if lacks_engine(location):
+        raise EngineMissing(path=location)

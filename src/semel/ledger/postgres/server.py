@@ -1,0 +1,77 @@
+"""What the server is: refuse one on which what was accepted could be lost; describe it for `semel doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from semel.ledger.postgres.errors import DatabaseIsStandby, DatabaseNotDurable, ServerTooOld
+from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
+
+OLDEST_VERSION = 16
+DURABLE_SETTINGS = {"fsync": ("on",), "full_page_writes": ("on",), "synchronous_commit": ("on", "remote_apply")}
+"""The values of each setting with which a committed transaction survives a crash and, if there is a synchronous
+standby, a failover (PostgreSQL documentation, chapter "Reliability and the Write-Ahead Log")."""
+
+
+def refuse_unfit_server(connection: Connection, path: str) -> None:
+    """Raise ServerTooOld, DatabaseIsStandby or DatabaseNotDurable if the ledger's promises would not hold there."""
+    ((number, version),) = connection.execute(
+        "SELECT current_setting('server_version_num')::bigint, current_setting('server_version')"
+    )
+    if number < OLDEST_VERSION * 10_000:
+        raise ServerTooOld(path=path, found=version, needed=OLDEST_VERSION)
+    ((is_standby,),) = connection.execute("SELECT pg_is_in_recovery()")
+    if is_standby:
+        raise DatabaseIsStandby(path=path)
+    for setting, allowed in DURABLE_SETTINGS.items():
+        ((found,),) = connection.execute(f"SELECT current_setting('{setting}')")
+        if found not in allowed:
+            raise DatabaseNotDurable(path=path, setting=setting, found=found, needed=allowed[0])
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What `semel doctor` tells of a server.
+
+    `standbys`: how many replicate from it, and how many of these confirm each commit. `oldest_s`: how long its oldest
+    transaction has been open. `connections`: how many there are of `most`.
+    """
+
+    version: str
+    standbys: int
+    confirming: int
+    oldest_s: int
+    connections: int
+    most: int
+
+
+_FACTS = """SELECT current_setting('server_version'), (SELECT count(*) FROM pg_stat_replication),
+  (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+  coalesce(max(extract(epoch FROM now() - a.xact_start)), 0)::bigint, count(*),
+  current_setting('max_connections')::bigint
+FROM pg_stat_activity a WHERE a.backend_type = 'client backend'"""
+
+
+def read_facts(connection: Connection, path: str) -> ServerFacts:
+    """Return what the server says of itself. Raises ServerTooOld, DatabaseIsStandby or DatabaseNotDurable."""
+    refuse_unfit_server(connection, path)
+    (facts,) = connection.execute(_FACTS)
+    return ServerFacts(*facts)
+
+
+def measure_database(url: str) -> int:
+    """Return the size of the database in bytes; 0 if it does not answer."""
+    try:
+        connection = Connection(url)
+        try:
+            return read_size(connection)
+        finally:
+            connection.close()
+    except (ConnectionLost, ServerError):
+        return 0
+
+
+def read_size(connection: Connection) -> int:
+    """Return the size of the connection's database in bytes."""
+    ((size,),) = connection.execute("SELECT pg_database_size(current_database())")
+    return int(size)
