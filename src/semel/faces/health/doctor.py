@@ -71,6 +71,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     storage = await asyncio.to_thread(read_storage, ledger, data, now_ms())
     findings += installation.examine_files(data, ledger)
     findings.append(installation.examine_disk(storage["disk"]))
+    findings += await asyncio.to_thread(installation.examine_reports, data)
     findings += await _examine_gateway(checked, gateway)
     await asyncio.to_thread(_examine_ledger, result, checked, ledger, storage["backup"])
     return result
