@@ -54,6 +54,16 @@ def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
     assert "'soon' is not a duration" in spoken("logs", "--since", "soon", rc=2).stderr
 
 
+def test_a_filter_that_no_line_passes_is_explained(spoken: Cli) -> None:
+    unknown = spoken("logs", "--session", "nosuch", rc=1)
+    assert unknown.stdout == ""
+    assert unknown.stderr == "semel: there is no session 'nosuch'; known: demo:hook:team, main\n"
+    assert "there is no session 'mian'; did you mean \"main\"?" in spoken("logs", "--session", "mian", rc=1).stderr
+    for options in (("--turn", "t999"), ("--session", "main", "--part", "p999"), ("--level", "error")):
+        silent = spoken("logs", *options)
+        assert silent.stdout == "" and "no line of the log is like that" in silent.stderr
+
+
 def test_lines_older_than_an_age_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     times = ("2026-01-01T10:00:00Z", "2026-01-01T12:00:00.5Z", "no time")

@@ -161,10 +161,11 @@ def ask_or_read(config: Path | None, data_dir: Path | None, call: Callable[[Read
         if not ledger.exists():
             raise
         print_remark(f"no gateway is running; read from {ledger}")
-        return asyncio.run(_read_ledger(ledger, call))
+        return asyncio.run(read_ledger(ledger, call))
 
 
-async def _read_ledger(ledger: Path, call: Callable[[Reader], Awaitable[T]]) -> T:
+async def read_ledger(ledger: Path, call: Callable[[OfflineLedger], Awaitable[T]]) -> T:
+    """Return the result of `call`, run with the ledger itself. Raises LedgerError."""
     offline = await asyncio.to_thread(OfflineLedger, ledger)
     with contextlib.closing(offline):
         return await call(offline)
