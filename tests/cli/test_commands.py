@@ -157,6 +157,8 @@ def test_why_tells_the_story_of_an_id_as_it_was_printed(house: Cli) -> None:
     assert house("why", "story#1").stdout == told
     assert house.json("why", accepted)["kind"] == "event"
     for ref, said in {
+        "1": "1 alone may be several things; ask for e1 (event), c1 (claim), t1 (turn) or SESSION#1 (entry)",
+        "999999": "nothing has the number 999999; ask for SESSION#999999, if you mean the entry of a session",
         "e999999": "nothing is known of 'e999999'; ask for e1 (event)",
         "hello": "to find it in what was said: semel search hello",
         "story": "story is a session; name an entry of it, such as story#",
