@@ -54,6 +54,7 @@ def test_a_command_goes_on_beside_its_turn_and_its_end_starts_one_turn(house: Ho
     assert woken(house, "demo:a") == 1
     (over,) = jobs(house, "demo:a")
     assert (over["state"], over["exit"], over["event"]) == ("finished", 3, end["event"])
+    assert over["ended"] == end["data"]["ended"], "it ended when the command did, not when that was heard"
     assert len(events(house, "demo:a", "exec.started")) == 1
     assert not (house.data / "jobs" / job["id"]).exists()
 
