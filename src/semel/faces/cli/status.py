@@ -133,12 +133,13 @@ def _describe_error(channel: dict[str, Any]) -> str:
     """Say why a channel is not connected, and what happens or is to be done next; "" if it is connected."""
     if channel["state"] not in ("offline", "denied"):
         return ""
-    retry = f" (next at {format_time(channel['retry_at'])})" if channel.get("retry_at") else ""
-    step = (
-        f"it is tried again by itself{retry}"
-        if channel["state"] == "offline"
-        else "remove the cause, and restart the gateway; by itself it tries every ten minutes"
-    )
+    if channel["state"] == "denied":
+        from semel.faces.health.channels import advise_denied
+
+        step = advise_denied(channel)
+    else:
+        retry = f" (next at {format_time(channel['retry_at'])})" if channel.get("retry_at") else ""
+        step = f"it is tried again by itself{retry}"
     error = shorten_to_line(channel.get("error") or "no reason is known", 160).rstrip(".")
     return f": {error}; {step}"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from semel.faces.config import ConfigError, locate
 from semel.faces.config.paths import find_data_dir, find_ledger_file
 from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
+from semel.faces.health.channels import examine_channel
 from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
 from semel.faces.health.finding import Finding, is_sound
 from semel.faces.health.session_agents import examine_session_agents
@@ -111,24 +111,11 @@ def _examine_channels(configured: Mapping[str, ChannelSettings], gateway: _Gatew
             for name, channel in configured.items()
         ]
     running = {str(channel["name"]): channel for channel in gateway.channels}
-    findings = [_examine_channel(channel) for channel in running.values()]
+    findings = [examine_channel(channel) for channel in running.values()]
     for name in configured.keys() - running.keys():
         text = "it is configured, but the running gateway does not know it yet"
         findings.append(Finding(f"channel {name}", "warning", text, "restart the gateway"))
     return findings
-
-
-def _examine_channel(channel: Json) -> Finding:
-    subject, state = f"channel {channel['name']}", str(channel["state"])
-    if state in ("offline", "denied"):
-        remedy = (
-            "nothing, if its platform is away: it is tried again by itself"
-            if state == "offline"
-            else "remove the cause, and restart the gateway; by itself it tries every ten minutes"
-        )
-        return Finding(subject, "broken", f"{state}: {channel.get('error') or 'no reason is known'}", remedy)
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(channel["since"] / 1000))
-    return Finding(subject, "ok", f"{state} since {since}")
 
 
 async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None) -> list[Finding]:

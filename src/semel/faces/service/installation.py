@@ -117,6 +117,18 @@ def read_variables(path: Path) -> dict[str, str]:
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
 
 
+def advise_restart() -> str:
+    """Return the advice to restart the gateway, with the command if it is installed as a service."""
+    advice = "restart the gateway, which reads settings and tokens at its start only"
+    if sys.platform == "darwin":
+        command = f"launchctl kickstart -k gui/{os.getuid()}/{LAUNCHD_LABEL}"
+        return f"{advice}: {command}" if service_file(False).exists() else advice
+    for system, command in ((False, "systemctl --user restart semel"), (True, "sudo systemctl restart semel")):
+        if service_file(system).exists():
+            return f"{advice}: {command}"
+    return advice
+
+
 def find_program() -> list[str]:
     """Return the absolute command that starts this program. Raises ServiceError if it will not stay where it is."""
     python = Path(sys.executable)
