@@ -31,6 +31,7 @@ from semel.ledger.delivery.claims import ClaimRequest, ClaimResult
 from semel.ledger.transcript import lookup
 from semel.ledger.turns import tool_calls
 from semel.text.json_types import Json
+from semel.text.sentences import join_sentences
 from semel.text.visible import is_blank
 
 
@@ -315,6 +316,6 @@ def _make_answer(outcome: ClaimResult, names: list[str], home: bool) -> Json:
         text = "already said: this very text reached the person before. Nothing is missing; do not send it again."
         return {"ok": True, "text": text, "data": data}
     where = ([HOME] if home else []) + names
-    reason = (outcome.reason or "").rstrip(".")
-    text = f"refused: {reason}. Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
+    existing = f"Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
+    text = join_sentences(f"refused: {outcome.reason or ''}", existing)
     return {"ok": False, "text": text, "data": {**data, "reason": outcome.reason}}

@@ -30,6 +30,7 @@ from semel.ledger.storage.rows import (
 )
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.text.sentences import end_sentence
 from semel.text.verbatim import may_become, verbatim_digest
 
 QUIET_REASON = "the quiet word"
@@ -140,7 +141,7 @@ def refuse(tx: Tx, caller: Caller, request: ClaimRequest, reason: str) -> ClaimR
     """
     claim = _add_claim(tx, caller, request, "refused", reason)
     entries.add_entry(
-        tx, caller.session, role="notice", text=f"Held back: {reason.rstrip('.')}.", turn=caller.turn,
+        tx, caller.session, role="notice", text=end_sentence(f"Held back: {reason}"), turn=caller.turn,
         tell=request.how != "tool", more={"kind": "refused", "refused": claim},
     )  # fmt: skip
     return ClaimResult(claim, "refused", reason, dest=request.dest)
