@@ -13,7 +13,7 @@ from semel.text.sentences import join_sentences
 @pytest.mark.parametrize(
     ("texts", "joined"),
     [
-        (("we are sorry about that!", "The fault is the server's"), "we are sorry about that! The fault is the server's"),
+        (("sorry about that!", "The fault is the server's"), "sorry about that! The fault is the server's"),
         (("it ended. ", "Try again."), "it ended. Try again."),
         (("no credit left", "", "Buy some", "Now"), "no credit left. Buy some. Now"),
         (("Is it there?", ""), "Is it there?"),

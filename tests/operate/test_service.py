@@ -15,6 +15,7 @@ import pytest
 from cli_house import Cli
 from system_house import DEMO, PATIENCE, until
 
+from semel.faces.service import installation
 from semel.faces.service.files import Service, build_plist, build_unit
 
 SYSTEMD = Path("/lib/systemd/systemd")
@@ -93,6 +94,19 @@ def test_a_configuration_that_the_service_cannot_read_is_refused_before_anything
     done = cli("service", "install", "--no-start")
     assert Path(done.stdout.strip()) == home.path / ".config/systemd/user/semel.service"
     assert "AAAA" not in Path(done.stdout.strip()).read_text(), "a unit can be read by everybody"
+
+
+def test_the_advice_to_restart_names_the_command_of_an_installed_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = {system: tmp_path / f"{system}.service" for system in (False, True)}
+    monkeypatch.setattr(installation, "service_file", units.__getitem__)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert installation.advise_restart().endswith("at its start only")
+    units[True].touch()
+    assert installation.advise_restart().endswith(": sudo systemctl restart semel")
+    units[False].touch()
+    assert installation.advise_restart().endswith(": systemctl --user restart semel")
 
 
 def test_mistakes_are_explained(home: Home, cli: Cli) -> None:
