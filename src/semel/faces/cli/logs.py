@@ -27,6 +27,8 @@ LEVEL_STYLES = {"warning": "yellow", "error": "red", "critical": "bold red"}
 HEAD = ("timestamp", "level", "logger", "event", "exception")
 """The fields that have a place of their own in a printed line."""
 
+ID_LETTERS = {"turn": "t", "part": "p"}
+"""The letters of ids, as `semel why` takes them. In the file, an id is a number."""
 MAX_KNOWN_SESSIONS = 10
 """How many of the newest sessions are named if the one that was asked for is not known."""
 
@@ -137,7 +139,9 @@ def _print_line(line: dict[str, Any], json: bool) -> None:
         print(escape_json(json_format.dumps(line, ensure_ascii=False)), flush=True)
         return
     level = str(line.get("level", ""))
-    fields = "  ".join(f"{name}={_format_value(value)}" for name, value in line.items() if name not in HEAD)
+    fields = "  ".join(
+        f"{name}={ID_LETTERS.get(name, '')}{_format_value(value)}" for name, value in line.items() if name not in HEAD
+    )
     head = f"{_format_moment(line.get('timestamp'))} "
     text = f" {line.get('logger', '')}: {line.get('event', '')}{f'  {fields}' if fields else ''}"
     out = stdout_console()
