@@ -192,11 +192,8 @@ def _explain_event(tx: Tx, number: int) -> list[Json]:
         )
     ]
     if event_row.repeats:
-        out.append(
-            _line(
-                event_row.at, f"it came {event_row.repeats} more time(s); a repeat is answered with the first outcome"
-            )
-        )
+        times = "once" if event_row.repeats == 1 else f"{event_row.repeats} times"
+        out.append(_line(event_row.at, f"it came again {times}; a repeat is answered with the first outcome"))
     for conflict in tx.all(ConflictOfEvent, "conflicts_of", event=number):
         out.append(
             _line(conflict.at, f"the same key came with other content (digest {conflict.digest.hex()}): recorded, too")
