@@ -198,7 +198,7 @@ def test_a_report_for_a_mistyped_address_is_listed_redirected_and_dropped(
         gateway.exec(
             "-s", "ci:typo", *BOX, "--url", wrong, "--wait", "0", "--", "sh", "-c", f"exit {code}", rc=int(code)
         )
-    assert "If the address is wrong, name another: semel exec --flush " in capfd.readouterr().err
+    assert "if the address is wrong, name another: semel exec --flush " in capfd.readouterr().err
     gateway.exec("--list", "--json")
     first, second = json.loads(capfd.readouterr().out)
     assert (first["state"], first["to"], first["session"], first["command"][-1]) == (

@@ -154,13 +154,15 @@ def examine_reports(data_dir: Path) -> list[Finding]:
     from semel.tools.exec.spool import EXEC_FOLDER, list_spools
 
     try:
+        if not (data_dir / EXEC_FOLDER).exists():
+            return []
         left = [run for run in list_runs(list_spools(data_dir, EXEC_FOLDER)) if run.is_left]
     except OSError as error:
         reason = f"{data_dir / EXEC_FOLDER} cannot be read: {error.strerror or error}"
         return [Finding("reports", "warning", reason, "correct it, then run: semel exec --list")]
     if not left:
         return []
-    targets = ", ".join(dict.fromkeys(run.to for run in left))
+    targets = ", ".join(dict.fromkeys(run.to if "://" in run.to else f"the gateway of {run.to}" for run in left))
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime((left[0].ended or left[0].at) / 1000))
     runs = "1 run of semel exec waits" if len(left) == 1 else f"{len(left)} runs of semel exec wait"
     text = f"{runs} to be reported to {targets}, since {since}"

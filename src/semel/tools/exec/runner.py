@@ -136,7 +136,8 @@ def wait_for_gateway(
     left = deadline - time.monotonic()
     waiting = [queue for queue in queues if queue.open_reports]
     if waiting and left > 0 and not interrupted.is_set():
-        show_line(_describe_wait(waiting, left))
+        if left >= 1:
+            show_line(_describe_wait(waiting, left))
         reporter.wait(queues, left, interrupted)
 
 
@@ -270,10 +271,11 @@ def print_unacknowledged(queue: ReportQueue, show_line: ShowLine) -> None:
     if any(report.path is None for report in (*open_reports, *queue.refused_reports)):
         show_line(f"it could not be written to {queue.run.folder}; a later `semel exec` reports the run as lost")
     elif open_reports:
-        show_line(
-            f"kept in {queue.run.folder}; the next `semel exec` of this node, or `semel exec --flush`, sends it. If "
-            f"the address is wrong, name another: semel exec --flush --run {queue.run.id} --url URL; {give_up}"
-        )
+        show_line(f"kept in {queue.run.folder}; the next `semel exec` of this node, or `semel exec --flush`, sends it")
+        if queue.target.url is not None:
+            show_line(
+                f"if the address is wrong, name another: semel exec --flush --run {queue.run.id} --url URL; {give_up}"
+            )
     else:
         show_line(f"kept in {queue.run.folder}: when the reason is mended, `semel exec --flush` sends it; {give_up}")
 
