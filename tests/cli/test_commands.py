@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
 import pytest
 from cli_house import PATIENCE, PERMISSION, Cli, heard, until
@@ -214,6 +216,16 @@ def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:
     said, _ = process.communicate(timeout=PATIENCE)
     assert said.splitlines()[-1] == "agent: Thank you, it is tidy now."
     assert process.returncode == 0
+
+
+def test_the_answer_that_a_waiting_message_names_counts_in_a_script(house: Cli) -> None:
+    waiting = house.start("say", "names", PERMISSION, "--wait")
+    hint = heard(waiting, "the agent asks")
+    command = re.search(r"semel (say names [^\n]*?) or ", hint)
+    assert command is not None, hint
+    house(*shlex.split(command[1]), "--wait")
+    stdout, _ = waiting.communicate(timeout=PATIENCE)
+    assert "Thank you, it is tidy now." in stdout
 
 
 def test_approve_without_a_number_shows_the_request_and_asks_on_a_terminal(house: Cli) -> None:
