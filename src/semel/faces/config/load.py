@@ -17,7 +17,7 @@ from semel.faces.config.channel_options import check_options
 from semel.faces.config.file import ConfigFile, ConfigSource, HttpOptions, NodeSettings
 from semel.faces.config.leave_out import KeyPath, find_paths, leave_out
 from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger_file, read_config_file
-from semel.faces.config.problems import ConfigError, ProblemList, explain_validation_error
+from semel.faces.config.problems import ConfigError, ProblemList, explain_validation_error, find_nearest
 from semel.faces.config.references import (
     check_agent_secrets,
     check_references,
@@ -157,11 +157,15 @@ def _parse(raw: dict[str, Any], source: ConfigSource, found: ProblemList) -> tup
 
 
 def _is_conflict_of_others(problem: ErrorDetails, left_out: set[KeyPath]) -> bool:
-    """Whether the problem is a conflict between settings that are all still there."""
+    """Whether the problem is a conflict between settings that are all still there.
+
+    A setting that was left out may also be one of them by a misspelt key: `comand` for `command`.
+    """
     if problem["type"] != CONFLICT:
         return False
     section = tuple(str(key) for key in problem["loc"])
-    return left_out.isdisjoint((*section, key) for key in problem["ctx"]["keys"])
+    left_out_keys = [path[-1] for path in left_out if path[:-1] == section]
+    return not any(find_nearest(key, problem["ctx"]["keys"]) for key in left_out_keys)
 
 
 def _read_address(option: str | None, setting: str, source: ConfigSource) -> tuple[str, int]:
