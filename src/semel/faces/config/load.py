@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,12 +75,38 @@ def load_config(
 
 def load_limits(path: Path | None = None, env: Mapping[str, str] = os.environ) -> LimitSettings:
     """Read only `[limits]`, so that the secrets of other tables need not be there. Raises ConfigError."""
+    return _load_part(path, env, lambda raw: {name: raw[name] for name in ("limits",) if name in raw}).limits
+
+
+def load_retention(path: Path | None = None, env: Mapping[str, str] = os.environ) -> ConfigFile:
+    """Read only how long content is kept: `[sessions]`, and `retain` of channels. Needs no secrets, either.
+
+    Raises ConfigError.
+    """
+    return _load_part(path, env, _pick_retention)
+
+
+def _pick_retention(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of the file's content that says how long content is kept."""
+    part = {name: raw[name] for name in ("sessions", "channels") if name in raw}
+    if isinstance(channels := part.get("channels"), dict):
+        part["channels"] = {
+            name: {key: channel[key] for key in ("kind", "retain") if key in channel}
+            for name, channel in channels.items()
+            if isinstance(channel, dict)
+        }
+    return part
+
+
+def _load_part(
+    path: Path | None, env: Mapping[str, str], pick: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> ConfigFile:
+    """Read only the part of the file's content that `pick` returns. Raises ConfigError."""
     path = find_config_file(path, env)
     text, raw = read_config_file(path) if path else ("", {})
     source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
-    limits = {name: table for name, table in raw.items() if name == "limits"}
     try:
-        return read_table(ConfigFile, limits, source.resolvers).limits
+        return read_table(ConfigFile, pick(raw), source.resolvers)
     except ValidationError as error:
         raise ConfigError(
             *explain_validation_error(error.errors(), ConfigFile, source.text, source.name).problems
