@@ -73,18 +73,18 @@ async def online_is_called_only_once_everything_missed_was_put(rig: Rig, home: P
             late = [text for text in missed if text not in put_before]
             demand(
                 not late,
-                f"online() was called before {len(late)} of {len(missed)} missed messages were put, such as {late[:5]}: "
-                f"put what was missed to the last page, then call it. {LOST_HINT}",
+                f"online() was called before {len(late)} of {len(missed)} missed messages were put, such as "
+                f"{late[:5]}: put what was missed to the last page, then call it. {LOST_HINT}",
             )
         _check_cursor_moved(inbox, first_cursor)
 
 
 def _check_cursor_moved(inbox: KeptInbox, first_cursor: str | None) -> None:
-    """Raise ConformanceError if the cursor still is the first one. None: the platform itself keeps what it delivered."""
+    """Raise ConformanceError if the cursor still is the first one. None: the platform keeps track by itself."""
     demand(
         first_cursor is None or inbox.at != first_cursor,
-        f"messages were put, and the cursor stayed {first_cursor!r}: each start would read everything since then again. "
-        "Save it with them: `await inbox.put(messages, cursor)`",
+        f"messages were put, and the cursor stayed {first_cursor!r}: each start would read everything since then "
+        "again. Save it with them: `await inbox.put(messages, cursor)`",
     )
 
 
@@ -104,8 +104,8 @@ async def what_a_failed_put_did_not_keep_is_put_again(rig: Rig, home: Path) -> N
             await _wait_until_put(inbox, words, later)
             demand(
                 refused in words.among(inbox.texts()),
-                f"a put of {refused!r} failed, and it was not put again before later ones: let the error of put leave run. "
-                f"{LOST_HINT}",
+                f"a put of {refused!r} failed, and it was not put again before later ones: let the error of put leave "
+                f"run. {LOST_HINT}",
             )
 
 

@@ -53,7 +53,8 @@ async def _expect_heard_once(
         heard_texts = words.among(await gateway.heard_texts())
         lost = [text for text in written if text not in heard_texts]
         raise ConformanceError(
-            f"{error}: lost {len(lost)} of {len(written)}, such as {lost[:5]}; {await gateway.channel_state()}. {LOST_HINT}"
+            f"{error}: lost {len(lost)} of {len(written)}, such as {lost[:5]}; {await gateway.channel_state()}. "
+            f"{LOST_HINT}"
         ) from None
     heard_texts = words.among(await gateway.heard_texts())
     repeated = sorted({text for text in heard_texts if heard_texts.count(text) > 1})
