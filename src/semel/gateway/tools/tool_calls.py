@@ -217,13 +217,14 @@ class ToolCallHandler:
     async def _file(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:
         path, caption = call.visible_text("path"), str(call.arguments.get("text") or "")
         place = self._place(call, call.arguments.get("to"))
+        named = {"files": [{"name": path}]}
         if problem := self.places.find_problem(place.dest, "file"):
-            return ClaimRequest("tool", caption, None, kind="file", problem=problem), None
+            return ClaimRequest("tool", caption, None, kind="file", problem=problem, more=named), None
         limit = min(MAX_FILE_BYTES, self.places.file_limit(place.dest) or MAX_FILE_BYTES)
         try:
             blob = await asyncio.to_thread(files.copy_from_workspace, call.workspace, path, self.store.path, limit)
         except (files.FileRefused, files.StoreFailed) as error:
-            return ClaimRequest("tool", caption, None, kind="file", problem=str(error)), None
+            return ClaimRequest("tool", caption, None, kind="file", problem=str(error), more=named), None
         row = {"id": blob.id, "size": blob.size, "name": blob.name, "mime": blob.mime}
         op = {"kind": "file", "file": blob.id, "name": blob.name, "mime": blob.mime}
         more = {"kind": "file", "files": [row]}
