@@ -9,6 +9,7 @@ import sys
 import textwrap
 import tomllib
 import zipfile
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,11 @@ def make(*args: str) -> str:
 def test_the_files_that_are_begun_first_exist(pytestconfig: pytest.Config) -> None:
     conftest: Any = pytestconfig.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
     assert [name for name in conftest.SLOWEST if not (ROOT / "tests" / name).is_file()] == []
+
+
+def test_every_installed_command_exists() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert all(callable(EntryPoint(name, target, "console_scripts").load()) for name, target in scripts.items())
 
 
 def test_make_without_a_target_lists_all_of_them() -> None:

@@ -37,10 +37,9 @@ async function* frames(view: View): AsyncGenerator<Frame> {
   }
 }
 
+/** Whether the turn that took the event has ended: its entry then has `ended`, after all that the turn said. */
 function isAnswered(view: View, event: number): boolean {
-  const own = [...view.entries.values()].find((entry) => entry.event === event);
-  const answers = [...view.entries.values()].filter((entry) => own && entry.seq > own.seq && entry.role !== "user");
-  return answers.length > 0 && view.session?.state === "idle" && view.session.waiting === 0;
+  return [...view.entries.values()].some((entry) => entry.event === event && entry.ended !== undefined);
 }
 
 const { data: accepted, error } = await client.POST("/v1/sessions/{key}/messages", {

@@ -334,11 +334,14 @@ class _Judge:
                 yield f"law 5: {text!r} stands {len(same)} times in {key} for {dest}, in turn {root}"
 
     def _copied_late(self, text: str, after: Json) -> bool:
-        """Whether the agent told a copy of it, and a prompt joined the turn between its first piece and the copy."""
+        """Whether a prompt joined the turn while the agent told this text: it was given between the first piece and
+        the end, though the agent may have ended its answer before it read the prompt."""
         spawn = self.turns.get(after["turn"], {}).get("spawn")
         mine = [one for one in self.all_prompts if one.spawn == spawn]
-        began = [told.began for one in mine for told in one.told if told.copied and verbatim_form(told.text) == text]
-        joined = [one.given for one in mine if one.steered and EPOCH + round(one.given * 1000) <= after["at"]]
+        began = [told.began for one in mine for told in one.told if verbatim_form(told.text) == text]
+        heard = [e for e in self.entries if e["session"] == after["session"] and '"joined"' in (e["more"] or "")]
+        marks = {mark for e in heard for mark in MARK.findall(e["text"])}
+        joined = [one.given for one in mine if marks & {*one.marks} and EPOCH + round(one.given * 1000) <= after["at"]]
         return min(began, default=inf) <= max(joined, default=-inf)
 
     # ------------------------------------------------------------ law 9: what agents may do

@@ -54,6 +54,7 @@ def test_a_command_goes_on_beside_its_turn_and_its_end_starts_one_turn(house: Ho
     assert woken(house, "demo:a") == 1
     (over,) = jobs(house, "demo:a")
     assert (over["state"], over["exit"], over["event"]) == ("finished", 3, end["event"])
+    assert over["ended"] == end["data"]["ended"], "it ended when the command did, not when that was heard"
     assert len(events(house, "demo:a", "exec.started")) == 1
     assert not (house.data / "jobs" / job["id"]).exists()
 
@@ -89,7 +90,7 @@ def test_what_is_over_the_limits_is_refused_with_the_reason_and_recorded(house: 
     first, second, third = ask(house, "demo:l1", sleeps, begin("sleep 61"), begin("sleep 62"))
     assert first.startswith("started") and second.startswith("started")
     assert third.startswith("refused: 2 jobs of this conversation already run") and "Nothing was started." in third
-    assert [one["text"][:10] for one in house.entries("demo:l1") if one.get("kind") == "refused"] == ["Held back:"]
+    assert [one["text"][:11] for one in house.entries("demo:l1") if one.get("kind") == "refused"] == ['Held back "']
     one, other = ask(house, "demo:l2", sleeps, begin("sleep 63"))
     assert one.startswith("started") and other.startswith("refused: 3 jobs already run in the background here")
     assert len(house.get("/v1/jobs")["jobs"]) == 3

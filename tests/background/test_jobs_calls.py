@@ -154,7 +154,10 @@ async def test_after_the_turn_was_stopped_nothing_is_started_and_that_is_recorde
     answer = await bench.call()
     assert not answer["ok"] and "its turn was cancelled. Nothing was started." in answer["text"]
     assert bench.port.begun == []
-    assert "Held back: its turn was cancelled." in await bench.world.texts("s", "notice")
+    assert (
+        'Held back "run in background: make": its turn was cancelled. Tell the agent if you still want it.'
+        in await bench.world.texts("s", "notice")
+    )
 
 
 async def test_after_the_turn_was_over_nothing_is_started_and_that_is_recorded(bench: Bench) -> None:

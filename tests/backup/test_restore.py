@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,29 @@ def test_a_ledger_that_is_there_stays_unless_it_is_to_be_replaced_and_is_kept_th
     assert texts(place.ledger)[0] == "message 2"
     assert done.aside is not None
     assert texts(done.aside / "ledger.db")[0] == "later"
+
+
+def test_a_file_system_without_hard_links_keeps_the_old_ledger_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    place = make_place(tmp_path)
+    place.back_up()
+    with Store.open_sync(place.ledger) as store:
+        store.write_sync(say, "hook:room", ["later"])
+    monkeypatch.setattr(os, "link", refuse)  # as on exFAT, which a test cannot mount
+    rename = Path.rename
+    monkeypatch.setattr(Path, "rename", lambda path, to: refuse() if path.name == "ledger.db.new" else rename(path, to))
+    with pytest.raises(errors.RestoreFailed):
+        restore(place, place.data, replace=True)  # interrupted where no ledger is in place
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(errors.LedgerError):
+        Store.open(place.ledger)
+    done = restore(place, place.data)
+    assert texts(place.ledger)[0] == "message 2"
+    assert done.aside is not None and texts(done.aside / "ledger.db")[0] == "later"
 
 
 def test_a_ledger_in_use_is_not_replaced(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from cli_house import Cli
 
+from semel.faces.cli.agents import _list_others
 from semel.testing.scripted_agent import command, prompt
 
 LOGIN_AGENT = Path(__file__).parent.parent / "agents" / "login_agent.py"
@@ -297,3 +298,10 @@ def test_npm_that_may_not_write_is_explained(cli: Cli, monkeypatch: pytest.Monke
     npm.chmod(0o755)
     said = cli("agents", "add", "codex", "--install", rc=1).stderr
     assert f"npm may not write to {read_only}/lib/node_modules" in said and "npm config set prefix ~/.local" in said
+
+
+def test_variants_of_a_model_are_listed_as_one() -> None:
+    offered = [f"gpt-{number}[{effort}]" for number in (5, 6) for effort in ("low", "high")]
+    assert _list_others(offered) == " (of gpt-5, gpt-6, with variants such as [low]; --json lists all)"
+    assert _list_others(["ask", "code"]) == " (of ask, code)"
+    assert _list_others([f"m{number}" for number in range(14)]).endswith(", m11 and 2 more; --json lists all)")

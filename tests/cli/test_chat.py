@@ -45,9 +45,9 @@ async def house(tmp_path: Path) -> AsyncIterator[RunningGateway]:
 
 
 @contextlib.asynccontextmanager
-async def chat(data: Path, session: str = "main") -> AsyncIterator[Pilot[None]]:
+async def chat(data: Path, session: str = "main", size: tuple[int, int] = (90, 30)) -> AsyncIterator[Pilot[None]]:
     app = ChatApp(data, session, "ann")
-    async with app.run_test(size=(90, 30)) as pilot:
+    async with app.run_test(size=size) as pilot:
         yield pilot
 
 
@@ -130,6 +130,17 @@ async def test_up_brings_back_what_was_said_and_down_the_draft(house: RunningGat
         assert prompt.text == "one"
         await pilot.press("down", "down")
         assert prompt.text == "draft"
+
+
+async def test_a_question_on_a_low_terminal_leaves_the_prompt_in_sight(house: RunningGateway, tmp_path: Path) -> None:
+    async with chat(tmp_path, size=(30, 12)) as pilot:
+        await type_in(pilot, PERMISSION)
+        question = pilot.app.query_one(Question)
+        await seen(pilot, lambda: question.display, "the question")
+        await pilot.pause()
+        prompt, options = pilot.app.query_one("#prompt"), question.query_one(OptionList)
+        assert pilot.app.screen.region.contains_region(prompt.region) and prompt.region.height >= 1
+        assert question.region.contains_region(options.region) and options.region.height >= 2
 
 
 async def test_keys_typed_while_a_question_appears_never_answer_it(house: RunningGateway, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
 import pytest
 from cli_house import PATIENCE, PERMISSION, Cli, heard, until
@@ -157,6 +159,8 @@ def test_why_tells_the_story_of_an_id_as_it_was_printed(house: Cli) -> None:
     assert house("why", "story#1").stdout == told
     assert house.json("why", accepted)["kind"] == "event"
     for ref, said in {
+        "1": "1 alone may be several things; ask for e1 (event), c1 (claim), t1 (turn) or SESSION#1 (entry)",
+        "999999": "nothing has the number 999999; ask for SESSION#999999, if you mean the entry of a session",
         "e999999": "nothing is known of 'e999999'; ask for e1 (event)",
         "hello": "to find it in what was said: semel search hello",
         "story": "story is a session; name an entry of it, such as story#",
@@ -212,6 +216,16 @@ def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:
     said, _ = process.communicate(timeout=PATIENCE)
     assert said.splitlines()[-1] == "agent: Thank you, it is tidy now."
     assert process.returncode == 0
+
+
+def test_the_answer_that_a_waiting_message_names_counts_in_a_script(house: Cli) -> None:
+    waiting = house.start("say", "names", PERMISSION, "--wait")
+    hint = heard(waiting, "the agent asks")
+    command = re.search(r"semel (say names [^\n]*?) or ", hint)
+    assert command is not None, hint
+    house(*shlex.split(command[1]), "--wait")
+    stdout, _ = waiting.communicate(timeout=PATIENCE)
+    assert "Thank you, it is tidy now." in stdout
 
 
 def test_approve_without_a_number_shows_the_request_and_asks_on_a_terminal(house: Cli) -> None:

@@ -228,14 +228,14 @@ def test_a_variable_that_only_the_running_gateway_has_is_no_fault_of_the_install
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "OK: 1 agent, 0 channels"),
+        ("", "1 agent, 0 channels, 0 schedules, 0 nodes"),
         (SCRIPTED + '[agents.other]\nkind = "demo"\n[channels.h]\nkind = "webhook"\nurl = "https://e.org"\n',
-         "OK: 2 agents, 1 channel"),
+         "2 agents, 1 channel, 0 schedules, 0 nodes"),
     ],
 )  # fmt: skip
 def test_a_configuration_that_up_takes_is_ok(cli: Cli, text: str, told: str) -> None:
     (cli.home / "semel.toml").write_text(text)
-    assert cli("config", "check").stdout == f"{told}\n"
+    assert cli("config", "check").stdout == f"OK: {cli.home / 'semel.toml'}: {told}\n"
     assert not cli.data.exists()
 
 
@@ -264,13 +264,38 @@ address = "x"
     (cli.home / "mine.toml").write_text(mistakes)
     done = cli("config", "check", "--config", "mine.toml", rc=2)
     assert done.stdout == ""
-    lines = [line for line in done.stderr.splitlines() if line]
+    *lines, advice = [line for line in done.stderr.splitlines() if line]
+    assert advice.startswith("The file may be right: this shell lacks NO_SUCH.")
     assert len(lines) == 8 and all(line.startswith("semel: ") for line in lines), done.stderr
     for place in ("mine.toml:2:", "mine.toml:6:", "mine.toml:9:", "mine.toml:12:", "mine.toml:15:", "mine.toml:16:"):
         assert place in done.stderr, place
     assert cli.json("config", "check", "--config", "mine.toml", rc=2)["problems"] == [
         line.removeprefix("semel: ") for line in lines
     ]
+
+
+def test_each_mistake_of_an_agent_is_told_once_also_beside_a_conflict(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(
+        '[agents.a]\ncomand = ["cat"]\n'
+        '[agents.b]\nbase_url = "http://localhost"\ncwd = "nowhere"\ntrace = "semel.toml/x"\napprovals = ["nobody"]\n'
+    )
+    told = [problem.partition("semel.toml:")[2] for problem in cli.json("config", "check", rc=2)["problems"]]
+    assert [line.partition(":")[0] for line in told] == ["2", "3", "3", "5", "6", "7"], told
+    assert told[0].endswith('has no setting "comand"; did you mean "command"?')
+    assert 'base_url is for agents of kind "model"' in "".join(told) and "needs a command" in "".join(told)
+
+
+def test_a_schedule_for_an_agent_or_a_channel_that_is_not_there_is_a_warning(cli: Cli) -> None:
+    sessions = ("demos:web:me", "demo:telegram:7", "demo:hok:x", "demo:hook:x", "main:ci:nightly", "main")
+    (cli.home / "semel.toml").write_text(
+        '[agents.demo]\nkind = "demo"\n[channels.hook]\nkind = "webhook"\nurl = "https://e.org"\n'
+        + "".join(f'[schedules.s{n}]\nevery = "1h"\ntext = "x"\nsession = "{key}"\n' for n, key in enumerate(sessions))
+    )
+    warnings = cli.json("config", "check")["warnings"]
+    assert len(warnings) == 3, warnings
+    assert "semel.toml:9: [schedules.s0]" in warnings[0] and 'did you mean "demo"?' in warnings[0]
+    assert "there is no [channels.telegram]" in warnings[1]
+    assert 'there is no [channels.hok]; did you mean "hook"?' in warnings[2]
 
 
 def test_a_model_whose_key_is_missing_and_two_channels_with_one_account_are_mistakes(
@@ -299,7 +324,7 @@ def test_what_is_allowed_and_cannot_be_meant_is_a_warning(cli: Cli) -> None:
     assert "semel.toml:6: [nodes.ci] may report to no session: set sessions" in told["warnings"][1]
     assert "semel.toml:8: [heartbeat] reaches no session: set sessions" in told["warnings"][2]
     assert "command not found: 'not-here'" in told["warnings"][3]
-    assert cli("config", "check").stdout.endswith("OK: 1 agent, 1 channel\n")
+    assert cli("config", "check").stdout.endswith(": 1 agent, 1 channel, 0 schedules, 1 node\n")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import pytest
 from cli_house import Cli, end
 from terminal import Terminal, semel
 
+from semel.faces.cli import init as init_module
 from semel.faces.config.load import load_config
 from semel.testing.scripted_agent import command
 from semel.testing.telegram import TOKEN
@@ -246,6 +247,17 @@ def test_if_nobody_may_talk_on_the_channel_yet_the_command_that_pairs_the_owner_
     assert (pairing["name"], pairing["role"]) == ("ada", "owner")
     said = cli(*chosen, "--account", "7", "semel2.toml").stdout
     assert "semel pair" not in said, "an owner whose account is known needs no code"
+
+
+def test_a_model_whose_packages_are_missing_is_no_default_and_the_menu_names_the_command(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    demo, model = init_module._list_other_choices()
+    assert (demo.name, model.name) == ("demo", "model")
+    assert "needs packages first" in model.remark and "'pydantic-ai-slim[" in model.remark
+    done = cli("init", "--agent", "model", rc=1)
+    assert "Install them, then try again: " in done.stderr and "'pydantic-ai-slim[" in done.stderr
 
 
 def test_a_model_is_tried_with_one_request_and_its_key_stays_out_of_the_file(

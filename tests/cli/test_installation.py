@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -55,6 +56,15 @@ def test_a_path_below_home_is_written_so_that_a_shell_finds_it(clone: Path, monk
     (clone / "project").mkdir()
     monkeypatch.chdir(clone / "project")
     assert installation.find_install_command("email").startswith("~/.venv/bin/python -m pip install ")
+
+
+@pytest.mark.parametrize(
+    ("page", "extra"), [("models", "model"), ("email", "email"), ("xmpp", "xmpp"), ("monitoring", "otel")]
+)
+def test_the_pages_name_the_command_that_semel_prints(page: str, extra: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text()
+    commands = [shlex.split(line) for line in text.splitlines() if line.startswith("    pipx inject ")]
+    assert commands == [["pipx", "inject", "semel", *installation.list_packages(extra)]]
 
 
 def test_the_package_index_is_never_asked_for_semel_itself() -> None:

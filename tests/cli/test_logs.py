@@ -47,11 +47,21 @@ def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
     of_turn = spoken("logs", "--turn", f"t{turn}").stdout.splitlines()
     assert len(of_turn) == 2 and "turn began  session=main" in of_turn[0] and "outcome=done" in of_turn[1]
     of_part = spoken("logs", "--part", "p1").stdout.splitlines()
-    assert of_part and all("part=1" in line and "session=demo:hook:team" in line for line in of_part)
+    assert of_part and all("part=p1" in line and "session=demo:hook:team" in line for line in of_part)
     assert spoken("logs", "-n", "1").stdout.count("\n") == 1
     assert all(" info " not in line for line in spoken("logs", "--level", "warning").stdout.splitlines())
     assert "is not an id like t5" in spoken("logs", "--turn", "x5", rc=2).stderr
     assert "'soon' is not a duration" in spoken("logs", "--since", "soon", rc=2).stderr
+
+
+def test_a_filter_that_no_line_passes_is_explained(spoken: Cli) -> None:
+    unknown = spoken("logs", "--session", "nosuch", rc=1)
+    assert unknown.stdout == ""
+    assert unknown.stderr == "semel: there is no session 'nosuch'; known: demo:hook:team, main\n"
+    assert "there is no session 'mian'; did you mean \"main\"?" in spoken("logs", "--session", "mian", rc=1).stderr
+    for options in (("--turn", "t999"), ("--session", "main", "--part", "p999"), ("--level", "error")):
+        silent = spoken("logs", *options)
+        assert silent.stdout == "" and "no line of the log is like that" in silent.stderr
 
 
 def test_lines_older_than_an_age_are_left_out(tmp_path: Path) -> None:
@@ -76,7 +86,7 @@ def test_followed_lines_come_as_they_are_written_until_ctrl_c(cli: Cli) -> None:
     followed = cli.start("logs", "-f", "--session", "main")
     for turn in (1, 2):
         cli("say", "main", "hello", "--wait")
-        heard(followed, f"turn ended  session=main  turn={turn}")
+        heard(followed, f"turn ended  session=main  turn=t{turn}")
     followed.send_signal(signal.SIGINT)
     followed.communicate(timeout=PATIENCE)
     assert followed.returncode == 0

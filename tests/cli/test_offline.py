@@ -30,6 +30,8 @@ COMMANDS = (
     ("limits",),
     ("limits", "--json"),
     ("outbox", "list"),
+    ("jobs", "list", "demo:web:1", "--json"),
+    ("schedules", "list"),
 )
 
 
@@ -44,6 +46,7 @@ def dead(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str
         cli("say", "demo:web:1", text, "--wait")
     cli("say", "demo:web:old", "say: hay", "--wait")
     cli("session", "archive", "demo:web:old")
+    cli("schedules", "add", "morning", "Good morning", "--cron", "30 7 * * *")
     printed = {command: read(cli, *command)[0] for command in COMMANDS}
     process.send_signal(signal.SIGKILL)
     cli.leave()

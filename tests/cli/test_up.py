@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -137,6 +138,16 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "owner.token").chmod(0o644)
     with pytest.raises(CannotStart, match="chmod 600"):
         read_owner_token(tmp_path)
+
+
+def test_the_token_is_made_on_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)  # as on exFAT, which a test cannot mount
+    token = read_owner_token(tmp_path)
+    assert len(token) >= 32 and read_owner_token(tmp_path) == token
+    assert [path.name for path in tmp_path.iterdir()] == ["owner.token"]
 
 
 def test_beyond_loopback_everyone_needs_the_token(cli: Cli) -> None:

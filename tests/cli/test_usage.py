@@ -59,6 +59,17 @@ def test_help_is_also_a_command(cli: Cli) -> None:
     assert "there is no command 'sya'; did you mean \"say\"?" in cli("help", "sya", rc=2).stderr
 
 
+def test_no_paragraph_of_a_help_is_broken_before_the_terminal_is_full() -> None:
+    commands, seen = [build_command()], 0
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        paragraphs = command.help.split("\n\n")
+        seen += len(paragraphs)
+        assert not [paragraph for paragraph in paragraphs if "\n" in paragraph], command.name
+    assert seen > 50
+
+
 def test_the_help_of_a_flag_shows_no_type() -> None:
     def list_helps(command: Any) -> Iterator[str]:
         context = command.context_class(command, help_option_names=["--help"])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from rig_pigeon import PigeonRig
 
-from semel.gateway.ports import Channel, NotSent, Op, Receipt, Rejected, Unknown
+from semel.gateway.ports import Channel, Inbox, Incoming, NotSent, Op, Person, Receipt, Rejected, Unknown
 
 JSON = Mapping[str, Any]
 ANSWER = 0.5
@@ -18,14 +20,24 @@ ANSWER = 0.5
 
 
 class CarelessPigeon:
-    """It hears as a pigeon does. `mistake`: what it gets wrong when it speaks; "" for nothing."""
+    """It speaks with a client of its own, and hears as a pigeon does. `mistake`: what it gets wrong; "" for nothing."""
 
     def __init__(self, pigeon: Channel, dovecote: str, mistake: str) -> None:
-        self.name, self.caps, self.run, self.find = pigeon.name, pigeon.caps, pigeon.run, pigeon.find
+        self.name, self.caps, self.find = pigeon.name, replace(pigeon.caps, edits=False), pigeon.find
+        self.pigeon = pigeon
         self.dovecote = dovecote
         self.mistake = mistake
+        self.said: dict[str, Op] = {}
+
+    async def run(self, inbox: Inbox) -> None:
+        if self.mistake == "online before the backlog":
+            inbox.online()
+        if self.mistake == "run raises":
+            raise KeyError("letters")
+        await self.pigeon.run(CarelessInbox(inbox, self))
 
     async def send(self, op: Op) -> Receipt:
+        self.said[op.key] = op
         return await self._post(self.dovecote + "/flights", {"loft": op.address, "text": op.text, "key": op.key}, op)
 
     async def _post(self, url: str, body: JSON, op: Op, method: str = "POST") -> Receipt:
@@ -123,6 +135,36 @@ class CarelessPigeon:
             if self.mistake == "an unreadable 200 is no":
                 raise Rejected("no JSON") from None
             raise Unknown("no JSON") from None
+
+
+class CarelessInbox:
+    """What stands between the pigeon and its inbox: the mistakes of those who hear."""
+
+    def __init__(self, inbox: Inbox, careless: CarelessPigeon) -> None:
+        self._inbox, self._careless = inbox, careless
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inbox, name)
+
+    async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
+        match self._careless.mistake:
+            case "its own posts are messages":
+                await self._inbox.put([self._as_message(event) for event in events], cursor)
+            case "the cursor is never saved":
+                await self._inbox.put(events, None if events else cursor)
+            case "the cursor is saved before the messages":
+                await self._inbox.put([], cursor)
+                await self._inbox.put(events)
+            case "a failed put is ignored":
+                with contextlib.suppress(OSError):
+                    await self._inbox.put(events, cursor)
+            case _:
+                await self._inbox.put(events, cursor)
+
+    def _as_message(self, event: Incoming) -> Incoming:
+        if event.kind != "echo" or event.of is None:
+            return event
+        return Incoming("message", event.of, event.address, Person("semel"), self._careless.said[event.key].text)
 
 
 class CarelessRig(PigeonRig):

@@ -1,4 +1,7 @@
-"""The platform that the pigeons fly for: what it took, in its order, and letters of people. It has no faults itself."""
+"""The platform that the pigeons fly for: what it took, in its order, and letters of people. It has no faults itself.
+
+What it took comes among the letters, too, with its key, as on most platforms.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,10 @@ class Dovecote:
         self._more = asyncio.Event()
 
     def write(self, sender: str, loft: str, text: str) -> None:
-        n = len(self.letters) + 1
-        self.letters.append({"n": n, "id": f"letter-{n}", "from": sender, "loft": loft, "text": text})
+        self._deliver({"id": f"letter-{len(self.letters) + 1}", "from": sender, "loft": loft, "text": text})
+
+    def _deliver(self, letter: dict[str, Any]) -> None:
+        self.letters.append({**letter, "n": len(self.letters) + 1})
         self._more.set()
         self._more = asyncio.Event()
 
@@ -55,6 +60,7 @@ class Dovecote:
             n = len(self.flights) + 1
             known = {"n": n, "id": f"flight-{n}", **told}
             self.flights.append(known)
+            self._deliver({**known, "from": "semel"})
         return {"id": known["id"]}
 
     async def _letters(self, asked: Mapping[str, str]) -> dict[str, Any]:

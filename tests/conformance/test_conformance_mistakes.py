@@ -1,7 +1,8 @@
-"""The suite catches each wrong name for an outcome in a channel that somebody else wrote."""
+"""The suite catches each wrong name for an outcome, and each mistake in hearing, in a channel of somebody else's."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,25 @@ MISTAKES = {
     "an unreadable 200 is no": "People see it, and would be told that it failed",
 }
 
+SPEAKING = ("what_send_says_of_an_attempt_is_true", "a_refused_connection_is_provably_not_sent")
+HEARING_MISTAKES = {
+    "online before the backlog": "online() was called before 27 of 27 missed messages were put",
+    "its own posts are messages": "the channel put what it had sent itself",
+    "the cursor is never saved": "the cursor stayed '0': each start would read everything since then again",
+    "the cursor is saved before the messages": "`await inbox.put(messages, cursor)`",
+    "a failed put is ignored": "`await inbox.put(messages, cursor)`",
+}
+HEARING = (
+    "what_the_channel_sent_is_not_put_as_a_message_of_a_person",
+    "online_is_called_only_once_everything_missed_was_put",
+    "what_a_failed_put_did_not_keep_is_put_again",
+)
 
-async def _held(rig: Rig, home: Path) -> str:
-    """The first promise that is broken, "" for none, by the checks that judge what `send` says."""
+
+async def _held(rig: Rig, home: Path, names: Sequence[str] = SPEAKING) -> str:
+    """The first promise that is broken, "" for none, by the checks with these names."""
     for check in checks(type(rig)):
-        if check.__name__ in ("what_send_says_of_an_attempt_is_true", "a_refused_connection_is_provably_not_sent"):
+        if check.__name__ in names:
             try:
                 await check(rig, home / check.__name__)
             except ConformanceError as broken:
@@ -51,12 +66,21 @@ async def _held(rig: Rig, home: Path) -> str:
 
 
 async def test_a_channel_without_a_mistake_passes(tmp_path: Path) -> None:
-    assert await _held(rig_with(""), tmp_path) == ""
+    assert await _held(rig_with(""), tmp_path, [*SPEAKING, *HEARING]) == ""
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 async def test_each_wrong_name_for_an_outcome_is_caught(mistake: str, tmp_path: Path) -> None:
     assert MISTAKES[mistake] in await _held(rig_with(mistake), tmp_path)
+
+
+@pytest.mark.parametrize("mistake", HEARING_MISTAKES)
+async def test_each_mistake_of_a_channel_that_hears_is_caught(mistake: str, tmp_path: Path) -> None:
+    assert HEARING_MISTAKES[mistake] in await _held(rig_with(mistake), tmp_path, HEARING)
+
+
+async def test_a_run_that_fails_is_named_at_once(tmp_path: Path) -> None:
+    assert "run raised KeyError('letters')" in await _held(rig_with("run raises"), tmp_path, HEARING)
 
 
 class CarelessPigeonRig(PigeonRig):

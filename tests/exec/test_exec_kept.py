@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import shutil
@@ -17,6 +18,7 @@ import httpx2
 import pytest
 from exec_house import PATIENCE, TOKEN, House, line, proxy, until
 
+from semel.faces.health.installation import examine_reports
 from semel.tools.exec import reporter, reports, spool
 from semel.tools.exec.output import OutputRecorder, count_unfinished_bytes
 from semel.tools.exec.spool import FINISHED, LOST, STARTED, Spool
@@ -176,7 +178,7 @@ def test_a_refusal_is_told_and_the_report_is_kept_until_it_is_put_right(
     gateway.exec("-s", "ci:refused", *more, "--", "sh", "-c", "exit 9", rc=9)
     told = capfd.readouterr().err
     assert "the gateway refuses exec.finished" in told and "not the owner's token, nor a node's" in told
-    assert "when the reason is mended, `semel exec --flush` sends it; to give it up, remove that directory" in told
+    assert "when the reason is mended, `semel exec --flush` sends it; to give it up: semel exec --drop --run " in told
     gateway.exec("--flush", rc=1)
     (gateway.home / "other.token").write_text(TOKEN)
     gateway.exec("--flush")
@@ -186,6 +188,57 @@ def test_a_refusal_is_told_and_the_report_is_kept_until_it_is_put_right(
     assert gateway.entries("elsewhere") == []
     gateway.exec("--flush", "--name", "wrong", rc=1)
     shutil.rmtree(gateway.data / "exec" / "wrong")
+
+
+def test_a_report_for_a_mistyped_address_is_listed_redirected_and_dropped(
+    gateway: House, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wrong = "http://127.0.0.1:9"
+    for code in ("6", "7"):
+        gateway.exec(
+            "-s", "ci:typo", *BOX, "--url", wrong, "--wait", "0", "--", "sh", "-c", f"exit {code}", rc=int(code)
+        )
+    assert "if the address is wrong, name another: semel exec --flush " in capfd.readouterr().err
+    gateway.exec("--list", "--json")
+    first, second = json.loads(capfd.readouterr().out)
+    assert (first["state"], first["to"], first["session"], first["command"][-1]) == (
+        "waiting",
+        wrong,
+        "ci:typo",
+        "exit 6",
+    )
+    assert 0 < first["at"] <= first["ended"] <= time.time() * 1000
+    (finding,) = examine_reports(gateway.data)
+    assert f"2 runs of semel exec wait to be reported to {wrong}, since 20" in finding.text
+    gateway.exec("--list")
+    assert capfd.readouterr().out.count(f"\t{wrong}\t") == 2
+    gateway.exec("--flush", "--run", first["run"], "--url", gateway.url, "--token-file", "ci.token")
+    assert [text.split(" ended with ")[1][:11] for text in gateway.events("ci:typo", FINISHED)] == ["exit code 6"]
+    gateway.exec("--drop", "--run", second["run"], "--run", "nothing", rc=1)
+    told = capfd.readouterr().err
+    assert f"run {second['run']} is dropped" in told and "there is no run nothing in " in told
+    gateway.exec("--flush", "--run", second["run"], rc=1)
+    gateway.exec("--list")
+    assert "no report waits" in capfd.readouterr().err
+    assert gateway.runs() == [] and examine_reports(gateway.data) == []
+
+
+def test_a_run_that_goes_on_is_listed_and_cannot_be_dropped(gateway: House, capfd: pytest.CaptureFixture[str]) -> None:
+    process = gateway.start("-s", "ci:runs", *BOX, "--", "sh", "-c", "echo up; read word")
+    line(process, "up")
+    gateway.exec("--list", "--json")
+    (run,) = json.loads(capfd.readouterr().out)
+    assert (run["state"], run["ended"], run["to"]) == ("running", None, str(gateway.data))
+    gateway.exec("--drop", "--run", run["run"], rc=1)
+    assert "was not dropped: its `semel exec` still lives" in capfd.readouterr().err
+    assert examine_reports(gateway.data) == []
+    process.communicate("\n", timeout=PATIENCE)
+    assert len(gateway.events("ci:runs", FINISHED)) == 1
+
+
+@pytest.mark.parametrize("words", [["--flush", "--list"], ["--drop"], ["--list", "x"], ["--run", "x", "--list"], []])
+def test_exec_needs_one_thing_to_do(house: House, words: list[str]) -> None:
+    house.exec(*words, rc=2)
 
 
 def test_a_full_disk_stops_neither_the_command_nor_its_report(gateway: House) -> None:

@@ -156,7 +156,10 @@ async def test_what_is_left_of_an_agent_that_died_is_refused_and_that_is_recorde
         w.gateway.spawns.holds = lambda spawn: False
         assert await w.ask(script(send("Sent by an orphan."), "Closing.")) == ["Closing."]
         notices = await w.texts("s", "notice")
-        assert notices == ["Held back: it came from an agent process that was already ended."]
+        assert notices == [
+            'Held back "Sent by an orphan.": it came from an agent process that was already ended. '
+            "Tell the agent if you still want it."
+        ]
 
 
 async def test_three_lost_attempts_are_failed_and_told(tmp_path: Path) -> None:

@@ -123,6 +123,7 @@ async def test_a_run_id_with_another_message_is_a_conflict(front: Front) -> None
     await events(first)
     refused = await front.run(user("goodbye"))
     assert (refused.status_code, refused.json()["type"]) == (409, "urn:semel:problem:conflict")
+    assert refused.json()["detail"].endswith("Use a new runId for a new message.")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,17 @@ ROWS = {
 }  # fmt: skip
 
 
+async def test_a_relative_folder_is_a_bad_field_and_not_an_empty_list(client: httpx2.AsyncClient) -> None:
+    refused = await client.get("/v1/sessions", params={"folder": "garden"})
+    assert (refused.status_code, refused.json()["field"]) == (400, "folder")
+    assert refused.json()["detail"] == "A folder is an absolute path, and 'garden' is not."
+
+
+async def test_a_session_made_under_an_unknown_agents_name_has_a_note(client: httpx2.AsyncClient) -> None:
+    notes = [(await client.put(f"/v1/sessions/{key}")).json().get("note") for key in ("mian:a", "main:a", "mian:a")]
+    assert notes == ["No agent is named 'mian'; did you mean main? The default agent, main, answers here.", None, None]
+
+
 def in_pages(operation: Operation) -> bool:
     return any(param.name == "limit" for param in operation.query)
 

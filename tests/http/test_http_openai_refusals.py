@@ -51,6 +51,12 @@ async def test_a_session_named_after_an_agent_that_is_not_here_is_refused(client
     assert message.startswith("No agent is named 'claude', so session 'claude:web:x' would be main's. Begin"), message
 
 
+async def test_a_session_that_a_header_names_is_refused_by_the_header(client: httpx2.AsyncClient) -> None:
+    body = {"model": "main", "messages": [user("hi")]}
+    refused = await client.post(CHAT, json=body, headers={"X-Semel-Session": "claude:web:x"})
+    assert (refused.status_code, error(refused)["param"]) == (400, "X-Semel-Session")
+
+
 async def test_an_unknown_path_or_method_is_an_error_of_openais_form(client: httpx2.AsyncClient) -> None:
     for method, path, status, code in (
         ("GET", "/openai/v1/embeddings", 404, "no-such-path"),

@@ -164,7 +164,7 @@ def test_a_permission_request_is_answered_here_and_seen_as_answered(page: Browse
     agent = live.begin()
     live.do(lambda: agent.ask("Run it?", OPTIONS))
     page.click("#rows .request .allow")
-    shows(page, "#rows .tool .state", "waiting · Allow once · page")
+    shows(page, "#rows .tool .state", "waiting · Allow once · owner")
     assert agent.answers == {"1": "y"}
     assert page.texts("#rows .request button") == []
 
@@ -180,14 +180,14 @@ def test_an_approved_command_without_output_is_one_row_that_says_so(page: Browse
     shows(page, "#rows .request .label", "The agent asks for permission")
     shows(page, "#rows .request .input", "touch marker\ncwd: /tmp")
     page.run("document.querySelector('#rows .request .allow').focus()")
-    live.do(lambda: script.set_item(request, live=False, state="answered", answer="y", by="page"))
-    shows(page, "#rows .tool .state", "running · Allow once · page", "running")
+    live.do(lambda: script.set_item(request, live=False, state="answered", answer="y", by="owner"))
+    shows(page, "#rows .tool .state", "running · Allow once · owner", "running")
     assert page.run("document.activeElement.tagName") == "SUMMARY", "focus is not lost with its row"
     live.do(lambda: script.set_item(tool, live=False, status="done", exit=0))
-    shows(page, "#rows .tool .state", "done, no output · Allow once · page", "running")
+    shows(page, "#rows .tool .state", "done, no output · Allow once · owner", "running")
     assert page.run("[...document.querySelectorAll('#rows > li')].filter((row) => row.offsetHeight).length") == 2
     visit(page, live)
-    shows(page, "#rows .tool .state", "done, no output · Allow once · page", "running")
+    shows(page, "#rows .tool .state", "done, no output · Allow once · owner", "running")
 
 
 def test_of_two_equal_calls_each_shows_the_answer_to_its_own_request(page: Browser, live: LiveHouse) -> None:
@@ -239,7 +239,7 @@ def test_a_running_turn_can_be_stopped_and_the_queue_is_shown(page: Browser, liv
     live.do(lambda: [live.gateway.say("s", "one"), live.gateway.say("s", "two", automatic=True)])
     shows(page, "#busy", "working · waiting: 2")
     page.click("#stop")
-    page.until(lambda: any("page" in text for text in page.texts("#rows .notice .body")), "who stopped it")
+    page.until(lambda: any("owner" in text for text in page.texts("#rows .notice .body")), "who stopped it")
     live.do(lambda: live.gateway.controls.stop_turn("s", "the test"))
     page.until(lambda: page.texts("#stop") == [], "no turn, no button")
 

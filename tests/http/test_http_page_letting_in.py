@@ -120,7 +120,7 @@ def test_a_code_is_shown_once_and_its_use_is_told(page: Browser, live: LiveHouse
     page.type("#pair-name", "bob")
     page.click("#pair-make")
     code = the_code(page)
-    assert "bob sends it to this gateway's account on matrix" in (page.text("#code-how") or "")
+    assert "bob sends this code to the gateway's account on matrix" in (page.text("#code-how") or "")
     page.until(lambda: "expires in 9:5" in (page.text("#code-left") or ""), "it runs down")
     tell(live, Person("@bob", "Bob"), code)
     shows(page, "#code-over", "It was used: matrix:@bob may talk now.")

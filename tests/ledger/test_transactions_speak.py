@@ -222,7 +222,10 @@ def test_a_refused_file_leaves_a_notice_and_no_message(desk: Desk) -> None:
     ready(desk)
     made = desk.call(ClaimRequest("tool", "", None, "file", problem="it lies outside the workspace"))
     assert made.outcome == "refused"
-    assert desk.entries()[-1]["text"] == "Held back: it lies outside the workspace."
+    assert (
+        desk.entries()[-1]["text"]
+        == "Held back a file: it lies outside the workspace. Tell the agent if you still want it."
+    )
 
 
 # ---------------------------------------------------------------- what an agent refers to

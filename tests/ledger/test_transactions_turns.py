@@ -6,7 +6,7 @@ import pytest
 from transaction_desk import Desk, block, caller, fence
 
 from semel.ledger.delivery.claims import ClaimRequest
-from semel.ledger.inbound import answers
+from semel.ledger.inbound import answers, hear
 from semel.ledger.turns import turn_ops, turns
 
 
@@ -239,3 +239,14 @@ def test_a_turn_whose_agent_was_never_asked_was_not_tried(desk: Desk) -> None:
         with pytest.raises(turns.Fenced):
             desk.do(turns.check_fence, fence(first))
         first = again
+
+
+def test_a_message_behind_a_stop_that_is_not_carried_out_yet_does_not_join_the_turn(desk: Desk) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    for text, command in (("before", None), ("/stop", ("stop", "")), ("behind", None)):
+        event = hear.Event("api", None, "message", text, text.encode(), busy="steer", command=command)
+        desk.do(hear.hear, event, [hear.Addressee("s", "main", "web:s", reads_steered=True)], None)
+    assert [e.text for e in desk.do(turns.bind_steered, fence(begun))] == ["before"]
+    assert desk.finish(begun) is True
+    assert [e.text for e in desk.begin().events] == ["behind"]

@@ -39,7 +39,7 @@ def test_limits_are_listed_and_a_message_above_one_waits(tmp_path: Path) -> None
         assert house.get("/v1/limits", limit=1, after=first["next"])["limits"] == [person]
         told = house.cli("limits")
         assert "person\towner\t1 of 1\t0\t0.00 of 2.50" in told.stdout.splitlines()
-        assert "main:web:b waits until" in told.stderr
+        assert re.search(r"main:web:b waits until .*00:00:00 Europe/Berlin: the limit", told.stderr)
         assert json.loads(house.cli("limits", "--json").stdout)["limits"] == today["limits"]
         (needs,) = house.get("/v1/status")["attention"]
         assert (needs["session"], needs["why"], needs["until"]) == ("main:web:b", "limit", today["ends"])

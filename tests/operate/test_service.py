@@ -15,6 +15,7 @@ import pytest
 from cli_house import Cli
 from system_house import DEMO, PATIENCE, until
 
+from semel.faces.service import installation
 from semel.faces.service.files import Service, build_plist, build_unit
 
 SYSTEMD = Path("/lib/systemd/systemd")
@@ -59,7 +60,8 @@ def cli(tmp_path: Path) -> Cli:
 @needs_analyze
 @pytest.mark.parametrize("options", [(), ("--system", "--run-as", "daemon", "--data-dir", "/var/lib/semel")])
 def test_systemd_has_nothing_to_complain_of_in_the_unit(home: Home, cli: Cli, options: tuple[str, ...]) -> None:
-    unit = home.write("semel.service", cli("service", "print", *options).stdout)
+    config = ("--config", str(home.write("semel.toml", DEMO))) if options else ()
+    unit = home.write("semel.service", cli("service", "print", *options, *config).stdout)
     done = home.run("systemd-analyze", *(() if options else ("--user",)), "verify", "--man=no", str(unit))
     assert "semel.service" not in done.stderr
     if options:
@@ -95,6 +97,19 @@ def test_a_configuration_that_the_service_cannot_read_is_refused_before_anything
     assert "AAAA" not in Path(done.stdout.strip()).read_text(), "a unit can be read by everybody"
 
 
+def test_the_advice_to_restart_names_the_command_of_an_installed_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = {system: tmp_path / f"{system}.service" for system in (False, True)}
+    monkeypatch.setattr(installation, "service_file", units.__getitem__)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert installation.advise_restart().endswith("at its start only")
+    units[True].touch()
+    assert installation.advise_restart().endswith(": sudo systemctl restart semel")
+    units[False].touch()
+    assert installation.advise_restart().endswith(": systemctl --user restart semel")
+
+
 def test_mistakes_are_explained(home: Home, cli: Cli) -> None:
     assert "there is no service to remove" in cli("service", "uninstall", rc=1).stderr
     done = cli("service", "print", "--system", "--run-as", "no-such-user", rc=1)
@@ -102,6 +117,19 @@ def test_mistakes_are_explained(home: Home, cli: Cli) -> None:
     config = home.write("semel.toml", '[gateway]\ndata_dir = "~/data"\n')
     done = cli("service", "print", "--system", "--run-as", "daemon", "--config", str(config), rc=1)
     assert "use a path that begins with /" in done.stderr
+
+
+def test_a_system_service_never_takes_the_configuration_of_the_person_who_installs_it(
+    home: Home, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = home.write(".config/semel/semel.toml", DEMO)
+    monkeypatch.setattr(installation, "SYSTEM_CONFIG", home.path / "etc" / "semel.toml")
+    for command in ("print", "install"):
+        said = cli("service", command, "--system", "--run-as", "daemon", rc=1).stderr
+        assert f"install -D -m 644 {own} {installation.SYSTEM_CONFIG}" in said and "--config FILE" in said
+    home.write("etc/semel.toml", DEMO)
+    unit = cli("service", "print", "--system", "--run-as", "daemon").stdout
+    assert f"--config {installation.SYSTEM_CONFIG} " in unit
 
 
 @pytest.mark.skipif(shutil.which("systemctl") is None, reason="systemctl is not installed")

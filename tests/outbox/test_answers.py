@@ -100,8 +100,8 @@ async def test_an_agent_is_told_at_once_that_a_file_is_too_large(tmp_path: Path)
         assert [(op.kind, op.name) for op in chat.ops] == [("file", "fits.txt"), ("post", None)]
         [held] = [e for e in await w.entries(HERE) if e["role"] == "notice"]
         assert (
-            held["text"]
-            == "Held back: 'big.txt' is larger than 10 bytes, the most that can be sent; send a smaller file."
+            held["text"] == "Held back \"big.txt\": 'big.txt' is larger than 10 bytes, the most that can be sent; "
+            "send a smaller file. Tell the agent if you still want it."
         )
 
 
@@ -133,10 +133,10 @@ async def test_an_agent_is_told_what_a_channel_does_not_have(tmp_path: Path) -> 
         await over(w)
         assert [op.text for op in chat.ops] == ["teh"]
         notices = [e["text"] for e in await w.entries(HERE) if e["role"] == "notice"]
-        assert notices == [
-            "Held back: chat takes no files.",
-            "Held back: chat has no reactions.",
-            "Held back: a message cannot be changed on chat once it was sent.",
+        assert [notice.removesuffix(" Tell the agent if you still want it.") for notice in notices] == [
+            'Held back "a.txt": chat takes no files.',
+            'Held back "+1": chat has no reactions.',
+            'Held back "the": a message cannot be changed on chat once it was sent.',
         ]
 
 
@@ -159,4 +159,4 @@ async def test_a_message_of_several_parts_is_changed_part_by_part(tmp_path: Path
         assert [op.target for op in edits] == [post.id for post in chat.platform.log[: len(posts)]]
         assert "".join(op.text for op in edits) == "The first. The second."
         [told] = [e["text"] for e in await w.entries(HERE) if e["role"] == "notice"]
-        assert told.startswith("Held back: the new text has another number of parts")
+        assert told.startswith('Held back "Short.": the new text has another number of parts')

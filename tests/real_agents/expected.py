@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from scenarios import DROPPED, SENT
+from scenarios import DROPPED, ORPHANED, SENT
 
 PERM = "touch perm_marker && rm -rf ./nothing && echo perm-done"
 
@@ -39,7 +39,10 @@ _ORPHANED = Expected(
     asked=("kill_before_send:0", "kill_before_send:0"),
     delivered=("The second attempt answers, and sends nothing.",),
 )
-_REFUSED = "notice: Held back: it came from an agent process that was already ended."
+_REFUSED = (
+    f'notice: Held back "{ORPHANED}": it came from an agent process that was already ended. '
+    "Tell the agent if you still want it."
+)
 _REMEMBERED = Expected(  # what was left of the agent had the time to write its text down as complete
     rows=("agent: Text before the send. ",),
     asked=("kill_before_send:0", "kill_before_send:resumed"),

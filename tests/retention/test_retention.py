@@ -77,7 +77,10 @@ def test_a_dry_run_says_what_the_next_run_removes_and_nothing_can_find_it_then(t
         assert json.loads(house.cli("retention", "--json").stdout) == [line]
         assert house.cli("retention").stdout.split("\t")[:2] == ["main:web:short-1", "0.01 s"]
         assert len(house.entries("main:web:short-1")) == 2  # a dry run removes nothing
+    with house.toml.open("a") as file:  # a secret that this shell lacks, as it has a service's
+        file.write('[channels.chat]\nkind = "telegram"\ntoken = "env:NO_SUCH_TOKEN"\nretain = "1d"\n')
     offline = house.cli("retention", "--json")
+    house.toml.write_text(house.config)
     assert json.loads(offline.stdout) == [line] and "no gateway is running; read from " in offline.stderr
     before = now_ms()
     with opened(house):

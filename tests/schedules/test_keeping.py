@@ -201,7 +201,7 @@ async def test_an_agent_whose_turn_was_cancelled_schedules_nothing_and_that_is_r
             assert answer["text"] == "refused: its turn was cancelled. Nothing was scheduled."
         assert await world.gateway.schedules.list() == []
         held = [t for t in await world.texts("s", "notice") if "cancelled" in t]
-        assert held == ["Held back: its turn was cancelled."]
+        assert held == ['Held back "schedule @daily": its turn was cancelled. Tell the agent if you still want it.']
 
 
 def _exists(path: Path):  # type: ignore[no-untyped-def]

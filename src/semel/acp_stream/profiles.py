@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from semel.text.sentences import join_sentences
+
 Pattern = re.Pattern[str]
 
 
@@ -138,8 +140,7 @@ class Profile:
 
         `printed`: what the agent wrote to stderr before.
         """
-        hints = self.find_hints(f"{failure}\n{printed}")
-        return ". ".join([failure.rstrip(". "), *hints]) if hints else failure
+        return join_sentences(failure, *self.find_hints(f"{failure}\n{printed}"))
 
     @cached_property
     def prose_leads(self) -> frozenset[str]:

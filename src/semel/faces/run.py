@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -284,8 +285,14 @@ def _write_private(path: Path, text: str) -> None:
         file.write(text)
     try:
         path.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError as error:  # a file system without hard links, such as exFAT
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+        temporary.rename(path)
     finally:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

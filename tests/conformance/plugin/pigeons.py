@@ -1,6 +1,7 @@
 """A channel as somebody else would write it, after docs/write-a-channel.md: a dovecote that speaks HTTP.
 
-GET  /letters?after=N&wait=S        {"letters": [{"n", "id", "from", "loft", "text"}]}: 20 at most, oldest first
+GET  /letters?after=N&wait=S        {"letters": [{"n", "id", "from", "loft", "text", "key"?}]}: 20 at most, oldest
+                                                                     first; our own flights, too, with their key
 POST /flights {"loft", "text", "key"}           {"id"}
 GET  /flights?loft=L&after=N        {"flights": [{"n", "id", "key", "text"}], "more": bool}: 20 at most
 PUT  /flights/ID {"text"}           {"id"}
@@ -106,6 +107,8 @@ class PigeonChannel:
 
 
 def _incoming(letter: dict[str, Any]) -> Incoming:
+    if "key" in letter:  # a flight of our own
+        return Incoming("echo", letter["key"], letter["loft"], of=letter["id"])
     return Incoming(
         "message", letter["id"], letter["loft"], Person(letter["from"], letter["from"]), letter["text"]
     )  # fmt: skip

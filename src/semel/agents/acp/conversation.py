@@ -23,6 +23,7 @@ from semel.agents.acp.session import AUTH_REQUIRED, Choices, RpcError, normalize
 from semel.agents.acp.wire import AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
 from semel.text.json_types import object_at, objects_in, text_at, value_at
+from semel.text.sentences import join_sentences
 
 log = logging.getLogger("semel.agents")
 
@@ -300,12 +301,13 @@ class AcpConversation:
         A wrong key is often noticed only here, because agents open a session without trying the key.
         """
         if code == AUTH_REQUIRED and self.key_variable is not None:
-            error = (
-                f"{error}. {self.key_variable} is set, so this key was probably refused, or another one that the agent "
-                f"keeps: correct it and restart the gateway, or run `semel agents login {self.name}` in a terminal"
+            error = join_sentences(
+                error,
+                f"{self.key_variable} is set, so this key was probably refused, or another one that the agent "
+                f"keeps: correct it and restart the gateway, or run `semel agents login {self.name}` in a terminal",
             )
         elif code == AUTH_REQUIRED and self.login_help:
-            error = f"{error}. The agent is not logged in: {self.login_help}"
+            error = join_sentences(error, f"The agent is not logged in: {self.login_help}")
         return profile_for(self.agent_name).add_hints(error)
 
     def drop_signals(self) -> None:

@@ -33,6 +33,7 @@ from semel.agents.known import recognise_command
 from semel.gateway.ports import AgentError, Json, Launch
 from semel.gateway.settings.agents import McpTransport
 from semel.text.json_types import text_at
+from semel.text.sentences import join_sentences
 
 log = logging.getLogger("semel.agents")
 
@@ -209,7 +210,9 @@ class _SessionOpener:
                     "agent %s decides by itself what it may do (mode %s): %s", conversation.name, current, error
                 )
                 return
-            raise AgentError(f"{error}. Correct `mode` or `model` under [agents.{conversation.name}]") from error
+            raise AgentError(
+                join_sentences(str(error), f"Correct `mode` or `model` under [agents.{conversation.name}]")
+            ) from error
 
     async def _open(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
         """Send a request that opens a session, and return the result.

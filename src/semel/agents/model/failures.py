@@ -13,6 +13,7 @@ from pydantic_ai import exceptions as theirs
 from semel.agents.connection_errors import describe_root_cause
 from semel.agents.model.server import ModelServer
 from semel.gateway.ports import Answered
+from semel.text.sentences import join_sentences
 from semel.timing.durations import format_duration
 
 TRANSIENT_ERRORS = (
@@ -123,7 +124,7 @@ def _find_advice(status: int, server: ModelServer) -> str:
 
 
 def _add_advice(reason: str, advice: str) -> str:
-    return f"{reason.rstrip('.')}. {advice}" if advice else reason
+    return join_sentences(reason, advice)
 
 
 def _extract_message(error: theirs.ModelAPIError) -> str:

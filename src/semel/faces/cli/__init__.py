@@ -64,7 +64,7 @@ def build_command(wanted: str | None = None) -> Any:
     `wanted`: as in `load_commands`.
     """
     command = typer.main.get_command(load_commands(wanted))
-    _hide_flag_types(command, command.context_settings["help_option_names"])
+    _adapt_help(command, command.context_settings["help_option_names"])
     return command
 
 
@@ -75,14 +75,18 @@ def _find_wanted(words: list[str]) -> str | None:
     return None if build_command.cache_info().currsize else words[0]  # a program that runs many builds them once
 
 
-def _hide_flag_types(command: Any, help_options: list[str]) -> None:
-    """Give each flag an empty metavar, so that the help shows `--json` and not `--json <bool>`."""
+def _adapt_help(command: Any, help_options: list[str]) -> None:
+    """Let the help show `--json` and not `--json <bool>`, and fill its paragraphs to the width of the terminal.
+
+    typer would keep the line breaks of our docstrings.
+    """
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n"))
     help_option = command.get_help_option(command.context_class(command, help_option_names=help_options))
     for param in (*command.params, help_option):
         if getattr(param, "is_flag", False):
             param.metavar = ""
     for inner in getattr(command, "commands", {}).values():
-        _hide_flag_types(inner, help_options)
+        _adapt_help(inner, help_options)
 
 
 def main() -> None:

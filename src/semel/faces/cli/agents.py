@@ -37,6 +37,7 @@ AgentName = Annotated[str, typer.Argument(metavar="NAME", help="An agent's name.
 LOGIN_TIMEOUT_S = 600.0
 KEYLESS_PROFILES = ("semel-demo",)
 """The profiles of agents that need no login."""
+_VARIANT = re.compile(r"\[[^\[\]]+\]$")
 MAX_LISTED = 12
 """The most modes and models of an agent that a check lists for people."""
 
@@ -393,9 +394,16 @@ def _print_delay(agent: str, seconds: float) -> None:
 
 
 def _list_others(offered: Sequence[str]) -> str:
-    """Return " (of a, b)" for the modes or models that an agent offers, at most MAX_LISTED; "" if there are none."""
-    more = f" and {len(offered) - MAX_LISTED} more; --json lists all" if len(offered) > MAX_LISTED else ""
-    return f" (of {', '.join(offered[:MAX_LISTED])}{more})" if offered else ""
+    """Return " (of a, b)" for the modes or models that an agent offers, at most MAX_LISTED; "" if there are none.
+
+    Variants of a model, such as Codex's `gpt-5.5[low]` and `gpt-5.5[high]`, are listed as one.
+    """
+    names = list(dict.fromkeys(_VARIANT.sub("", name) for name in offered))
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    variant = next((match[0] for name in offered if (match := _VARIANT.search(name))), "")
+    variants = f", with variants such as {variant}" if len(names) < len(offered) else ""
+    complete = "; --json lists all" if more or variants else ""
+    return f" (of {', '.join(names[:MAX_LISTED])}{more}{variants}{complete})" if names else ""
 
 
 def _describe_untried(check: AgentCheck, what: str) -> str:

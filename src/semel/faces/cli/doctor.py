@@ -62,7 +62,7 @@ def check_configuration(json: Json = False, config: Config = None, data_dir: Dat
 
     Nothing is started. The exit code is 2 if there is a mistake; warnings do not count.
     """
-    from semel.faces.health.configuration import check_config, count_parts
+    from semel.faces.health.configuration import advise_on_variables, check_config, count_parts
     from semel.faces.health.session_agents import describe_missing_agents
 
     checked = check_config(config, data_dir)
@@ -75,12 +75,14 @@ def check_configuration(json: Json = False, config: Config = None, data_dir: Dat
         print_json({"ok": not checked.problems, "file": file, **messages})
     else:
         print_error(*checked.problems)
+        if advice := advise_on_variables(checked.problems):
+            print_remark(advice)
         for warning in warnings:
             stdout_console().print(Text("warning:", "yellow"), Text(visible(warning)))
         for note in checked.notes:
             print(visible(note))
         if checked.config is not None:
-            print(f"OK: {count_parts(checked.config)}")
+            print(f"OK: {checked.name}: {count_parts(checked.config)}")
     if checked.problems:
         raise typer.Exit(2)
 

@@ -14,7 +14,7 @@ import typer
 
 from semel.faces.cli.app import app
 from semel.faces.cli.init_channel import NO_CHANNEL, add_channel
-from semel.faces.cli.init_model import add_model
+from semel.faces.cli.init_model import add_model, find_missing_packages
 from semel.faces.cli.init_questions import Choice, Options, ask_choice, ask_yes_or_no, exit_wrong_usage, read_settings
 from semel.faces.cli.printing import name_command, print_error, print_remark
 from semel.text.visible import visible
@@ -152,11 +152,11 @@ def _add_agent(setup: Setup, options: Options) -> str:
             setup.add_section("agents.demo", {"kind": "demo"})
             return DEMO
         if name == MODEL:
-            if add_model(setup, options):
-                return "main"
-        elif (known := find_known(name)) is None:
+            add_model(setup, options)
+            return "main"
+        if (known := find_known(name)) is None:
             exit_wrong_usage(f"no known agent is named {name!r}: {', '.join([*_known_names(), MODEL, DEMO])}")
-        elif _is_installed(name, options.asks):
+        if _is_installed(name, options.asks):
             setup.sections.append(known.config_lines)
             return name
         if not options.asks:
@@ -180,15 +180,20 @@ def _choose_agent(asks: bool) -> str:
         Choice(known.name, f"{known.cli} is installed; its adapter is not: {shlex.join(known.install_command)}")
         for known in find_agents_without_adapter()
     ]
-    others = [
-        Choice(MODEL, "a model behind an API, such as Anthropic's, OpenAI's or Ollama's"),
-        Choice(DEMO, "needs no model and no network"),
-    ]
     names = _known_names()
-    choices = [*installed, *without_adapter, *others]
+    choices = [*installed, *without_adapter, *_list_other_choices()]
     absent = [name for name in names if name not in {choice.name for choice in choices}]
     others_line = f" Not installed; type a name to install one: {', '.join(absent)}." if absent else ""
     return ask_choice(f"Which agent?{others_line}", choices, names)
+
+
+def _list_other_choices() -> list[Choice]:
+    """Return the choices that are no program. A model whose packages are missing comes last, so it is no default."""
+    model = "a model behind an API, such as Anthropic's, OpenAI's or Ollama's"
+    demo = Choice(DEMO, "needs no model and no network")
+    if command := find_missing_packages():
+        return [demo, Choice(MODEL, f"{model}; needs packages first: {command}")]
+    return [Choice(MODEL, model), demo]
 
 
 def _is_installed(name: str, asks: bool) -> bool:

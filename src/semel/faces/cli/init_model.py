@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import typer
+
 from semel.faces.cli.init_questions import (
     Choice,
     Options,
@@ -42,22 +44,26 @@ PROVIDER_PREFIXES = (CHAT_API, "openai:", "openai-responses:", "anthropic:")
 """With --base-url, a name that begins like this also names the API. Other names may have a colon, as in llama3:8b."""
 
 
-def add_model(setup: Setup, options: Options) -> bool:
-    """Add a model behind an API. Returns False, and has said why, if it cannot be used here."""
+def find_missing_packages() -> str:
+    """Return the command that installs the packages which a model needs; "" if they are installed."""
     from importlib.util import find_spec
 
     from semel.installation import find_install_command
 
-    if find_spec("pydantic_ai") is None:
-        print_error(f"a model needs packages that are not installed: {find_install_command('model')}")
-        return False
+    return "" if find_spec("pydantic_ai") is not None else find_install_command("model")
+
+
+def add_model(setup: Setup, options: Options) -> None:
+    """Add a model behind an API. Exits with 1, and says what to install, if its packages are missing."""
+    if command := find_missing_packages():
+        print_error(f"a model needs packages that are not installed. Install them, then try again: {command}")
+        raise typer.Exit(1)
     is_elsewhere = options.base_url is not None
     if options.asks and not is_elsewhere and options.model is None and options.key is None:
         is_elsewhere = ask_choice("At which server is the model?", SERVERS, more=SERVER_PROGRAMS) != PROVIDER
     settings = _ask_server_model(options) if is_elsewhere else _ask_provider_model(options)
     key = setup.keep_secret("model.key", settings.pop("key")) if settings["key"] else ""
     setup.add_section("agents.main", {"kind": "model", **settings, "key": key})
-    return True
 
 
 # ---------------------------------------------------------------- a provider

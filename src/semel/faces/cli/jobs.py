@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
 from semel.faces.cli.printing import format_time, print_json, print_remark, print_table
 from semel.faces.client import quote_segment, session_path
 from semel.text.wellformed import shorten_to_line
@@ -28,9 +30,11 @@ def list_(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List the last 50 background jobs of a session, newest first, or all that run now."""
-    path = f"{session_path(session)}/jobs" if session else "/v1/jobs"
-    job_list = ask_gateway(config, data_dir, lambda client: client.get(path))["jobs"]
+    """List the last 50 background jobs of a session, newest first, or all that run now.
+
+    If no gateway runs, the ledger itself is read.
+    """
+    job_list = ask_or_read(config, data_dir, partial(_read_jobs, session))
     if json:
         print_json(job_list)
         return
@@ -52,6 +56,14 @@ def list_(
         ),
         f"no background jobs in {session}" if session else "no background job runs now",
     )
+
+
+async def _read_jobs(session: str | None, reader: Reader) -> list[dict[str, Any]]:
+    if isinstance(reader, OfflineLedger):
+        return await reader.list_jobs(session)
+    path = f"{session_path(session)}/jobs" if session else "/v1/jobs"
+    job_list: list[dict[str, Any]] = (await reader.get(path))["jobs"]
+    return job_list
 
 
 @jobs.command()

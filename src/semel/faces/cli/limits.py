@@ -33,9 +33,10 @@ def limits(json: Json = False, config: Config = None, data_dir: DataDir = None) 
         ("OF",),
     )
     for waiting in today["waiting"]:
+        until = f"{format_time(waiting['until'], today['tz'])} {today['tz']}"  # as notices say it
         print_remark(
-            f"{waiting['session']} waits until {format_time(waiting['until'])}: the limit of {waiting['measure']} "
-            f"is used up ({' '.join(filter(None, (waiting['scope'], waiting['subject'])))})"
+            f"{waiting['session']} waits until {until}: the limit of {waiting['measure']} is used up "
+            f"({' '.join(filter(None, (waiting['scope'], waiting['subject'])))})"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json as json_format
 import re
 import time
@@ -14,17 +15,23 @@ import typer
 from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app
-from semel.faces.cli.printing import print_error, stdout_console
+from semel.faces.cli.printing import print_error, print_remark, stdout_console
 from semel.faces.config import locate
 from semel.text.visible import escape_json, visible
 from semel.timing.durations import parse_duration
 
 if TYPE_CHECKING:
     from semel.faces.log_reader import LogFilter
+    from semel.ledger.storage.location import LedgerLocation
 
 LEVEL_STYLES = {"warning": "yellow", "error": "red", "critical": "bold red"}
 HEAD = ("timestamp", "level", "logger", "event", "exception")
 """The fields that have a place of their own in a printed line."""
+
+ID_LETTERS = {"turn": "t", "part": "p"}
+"""The letters of ids, as `semel why` takes them. In the file, an id is a number."""
+MAX_KNOWN_SESSIONS = 10
+"""How many of the newest sessions are named if the one that was asked for is not known."""
 
 
 @app.command()
@@ -53,15 +60,48 @@ def logs(
     """
     from semel.faces import log_reader
 
-    data = locate(config, data_dir)[0]
+    data, ledger = locate(config, data_dir)
     log_filter = log_reader.LogFilter(
         session, _parse_id(turn, "t", "--turn"), _parse_id(part, "p", "--part"), level, _parse_age(since)
     )
+    if follow and session is not None and (unknown := _describe_unknown_session(ledger, data, session)):
+        print_remark(f"{unknown}; waiting for its first line")
+    is_empty = True
     try:
         for line in _read_lines(data, number, log_filter, is_followed=follow):
             _print_line(line, json)
+            is_empty = False
     except KeyboardInterrupt:  # how people end --follow
         raise typer.Exit(0) from None
+    if is_empty and number:
+        _explain_no_lines(ledger, data, session)
+
+
+def _explain_no_lines(ledger: LedgerLocation, data: Path, session: str | None) -> None:
+    """Say that no line was chosen. Exits with 1 if the session that was asked for is not known."""
+    if session is not None and (unknown := _describe_unknown_session(ledger, data, session)):
+        print_error(unknown)
+        raise typer.Exit(1)
+    print_remark("no line of the log is like that; without options, `semel logs` prints the newest ones")
+
+
+def _describe_unknown_session(ledger: LedgerLocation, data: Path, key: str) -> str | None:
+    """Return a sentence which says that the session is not known, and which ones are; None if it is."""
+    from semel.faces.cli.offline import OfflineLedger, read_ledger
+    from semel.faces.config.problems import suggest_nearest
+    from semel.ledger.storage.errors import LedgerError
+
+    async def list_keys(reader: OfflineLedger) -> list[str]:
+        return [session["key"] for is_archived in (False, True) for session in await reader.list_sessions(is_archived)]
+
+    try:
+        keys = asyncio.run(read_ledger(ledger, data, list_keys))
+    except LedgerError:
+        return None  # `semel doctor` says what is wrong with it
+    if key in keys:
+        return None
+    known = suggest_nearest(key, keys[:MAX_KNOWN_SESSIONS]) or "; there are none yet"
+    return f"there is no session {key!r}{known}{'' if len(keys) <= MAX_KNOWN_SESSIONS else ' (all: semel sessions)'}"
 
 
 def _read_lines(data: Path, number: int, log_filter: LogFilter, *, is_followed: bool) -> Iterator[dict[str, Any]]:
@@ -100,7 +140,9 @@ def _print_line(line: dict[str, Any], json: bool) -> None:
         print(escape_json(json_format.dumps(line, ensure_ascii=False)), flush=True)
         return
     level = str(line.get("level", ""))
-    fields = "  ".join(f"{name}={_format_value(value)}" for name, value in line.items() if name not in HEAD)
+    fields = "  ".join(
+        f"{name}={ID_LETTERS.get(name, '')}{_format_value(value)}" for name, value in line.items() if name not in HEAD
+    )
     head = f"{_format_moment(line.get('timestamp'))} "
     text = f" {line.get('logger', '')}: {line.get('event', '')}{f'  {fields}' if fields else ''}"
     out = stdout_console()

@@ -1,5 +1,5 @@
 """Read the ledger itself where no gateway runs, for the commands that only read: sessions, show, search, export,
-why, limits, outbox list and show, retention.
+why, limits, outbox list and show, jobs list, schedules list, retention.
 
 The ledger is opened read-only: it is neither migrated nor locked, so a gateway may start meanwhile.
 """
@@ -122,6 +122,19 @@ class OfflineLedger:
         except parts.NoSuchPart as error:
             raise RequestRefused(404, "not-found", str(error)) from None
 
+    async def list_jobs(self, session: str | None) -> list[Json]:
+        """Return the last jobs of a session, as `GET /v1/sessions/{key}/jobs` does; without one, all that are open."""
+        from semel.ledger.turns import jobs
+
+        number = None if session is None else await self._find_session(session)
+        return await self._record.read(jobs.list_json, number)
+
+    async def list_schedules(self, session: str | None) -> list[Json]:
+        """Return all schedules, or those of a session, as `GET /v1/schedules` does."""
+        from semel.ledger.inbound import schedules
+
+        return await self._record.read(schedules.list_json, session)
+
     async def limits(self, policy: LimitPolicy) -> Json:
         """Return what was used today, all on one page. `policy`: the configured limits, which the ledger lacks."""
         from semel.gateway.api.reads import read_limits
@@ -164,10 +177,11 @@ def ask_or_read(config: Path | None, data_dir: Path | None, call: Callable[[Read
         if not may_exist(ledger):
             raise
         print_remark(f"no gateway is running; read from {ledger}")
-        return asyncio.run(_read_ledger(ledger, data, call))
+        return asyncio.run(read_ledger(ledger, data, call))
 
 
-async def _read_ledger(ledger: LedgerLocation, data_dir: Path, call: Callable[[Reader], Awaitable[T]]) -> T:
+async def read_ledger(ledger: LedgerLocation, data_dir: Path, call: Callable[[OfflineLedger], Awaitable[T]]) -> T:
+    """Return the result of `call`, run with the ledger itself. Raises LedgerError."""
     offline = await asyncio.to_thread(OfflineLedger, ledger, data_dir)
     with contextlib.closing(offline):
         return await call(offline)

@@ -109,7 +109,7 @@ def pair(
 ) -> None:
     """Make and print a code that lets one person in.
 
-    They send it to the channel's account within ten minutes, in a conversation with nobody else.
+    They send it to the channel's account within ten minutes, in a private chat.
     """
     body = {"channel": channel, **_name_and_role(name, role)}
     pairing = ask_gateway(config, data_dir, lambda client: client.post("/v1/people/codes", body))
@@ -118,10 +118,10 @@ def pair(
         return
     stdout_console().print(pairing["code"], style="bold")
     minutes = max(1, round((pairing["expires"] / 1000 - time.time()) / 60))
-    person = pairing["name"] or "whoever is to be let in"
+    person = pairing["name"] or "the person to let in"
     print_remark(
-        f"Within {minutes} minutes, {person} sends it to this gateway's account on {channel}, as a message of its own, "
-        f"in a conversation with nobody else, and is {pairing['role']} then. It works once.\n"
+        f"Within {minutes} minutes, {person} sends this code to the gateway's account on {channel}, in a private chat "
+        f"and with nothing else in the message. It works once, and gives the role {pairing['role']}.\n"
         "See who is in: semel people list"
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
 from semel.faces.cli.printing import print_json, print_table
+from semel.faces.config import locate
 from semel.timing.durations import format_duration
 
 
@@ -43,8 +44,14 @@ def retention(json: Json = False, config: Config = None, data_dir: DataDir = Non
 
 async def _read_plan(config: Path | None, data_dir: Path | None, reader: Reader) -> list[dict[str, Any]]:
     if isinstance(reader, OfflineLedger):
-        from semel.faces.config.load import load_config
+        from semel.faces.config.load import load_retention
+        from semel.gateway.settings import AgentSettings, GatewaySettings
 
-        return await reader.plan_retention(load_config(config, data_dir).gateway)
+        file, (data, ledger) = load_retention(config), locate(config, data_dir)
+        agents = {"demo": AgentSettings(name="demo", kind="demo")}  # the settings need one; it is not started
+        settings = GatewaySettings(
+            data_dir=data, ledger=ledger, agents=agents, channels=file.channels, sessions=file.sessions
+        )
+        return await reader.plan_retention(settings)
     sessions: list[dict[str, Any]] = (await reader.get("/v1/retention"))["sessions"]
     return sessions

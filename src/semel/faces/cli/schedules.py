@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
 from semel.faces.cli.printing import escape_text, format_time, print_json, print_remark, print_table, stdout_console
 from semel.faces.client import quote_segment
 
@@ -28,10 +30,11 @@ def list_(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List schedules with their next and last firing, and the turn that took it."""
-    schedule_list = ask_gateway(config, data_dir, lambda client: client.get("/v1/schedules", session=session))[
-        "schedules"
-    ]
+    """List schedules with their next and last firing, and the turn that took it.
+
+    If no gateway runs, the ledger itself is read.
+    """
+    schedule_list = ask_or_read(config, data_dir, partial(_read_schedules, session))
     if json:
         print_json(schedule_list)
         return
@@ -49,6 +52,13 @@ def list_(
         ),
         "there are no schedules; make one with: semel schedules add",
     )
+
+
+async def _read_schedules(session: str | None, reader: Reader) -> list[dict[str, Any]]:
+    if isinstance(reader, OfflineLedger):
+        return await reader.list_schedules(session)
+    schedule_list: list[dict[str, Any]] = (await reader.get("/v1/schedules", session=session))["schedules"]
+    return schedule_list
 
 
 @schedules.command()

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.printing import format_time, name_command, print_json, stdout_console, style_state
+from semel.faces.config import locate
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
 from semel.timing.durations import format_duration
@@ -29,6 +30,7 @@ def status(json: Json = False, config: Config = None, data_dir: DataDir = None) 
 
     Without a running gateway, the command shows what the ledger alone can tell.
     """
+    from semel.faces.health.installation import examine_reports
     from semel.faces.health.overview import look_over
 
     overview = asyncio.run(look_over(config, data_dir))
@@ -38,6 +40,8 @@ def status(json: Json = False, config: Config = None, data_dir: DataDir = None) 
     out = stdout_console()
     for label, text in _list_lines(overview):
         out.print(Text(f"{label:<10}", "dim"), text if isinstance(text, Text) else Text(visible(text)), sep="")
+    for finding in examine_reports(locate(config, data_dir)[0]):
+        out.print(Text(f"{finding.subject:<10}", "dim"), _style_finding(finding), sep="")
 
 
 def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
@@ -129,12 +133,13 @@ def _describe_error(channel: dict[str, Any]) -> str:
     """Say why a channel is not connected, and what happens or is to be done next; "" if it is connected."""
     if channel["state"] not in ("offline", "denied"):
         return ""
-    retry = f" (next at {format_time(channel['retry_at'])})" if channel.get("retry_at") else ""
-    step = (
-        f"it is tried again by itself{retry}"
-        if channel["state"] == "offline"
-        else "remove the cause, and restart the gateway; by itself it tries every ten minutes"
-    )
+    if channel["state"] == "denied":
+        from semel.faces.health.channels import advise_denied
+
+        step = advise_denied(channel)
+    else:
+        retry = f" (next at {format_time(channel['retry_at'])})" if channel.get("retry_at") else ""
+        step = f"it is tried again by itself{retry}"
     error = shorten_to_line(channel.get("error") or "no reason is known", 160).rstrip(".")
     return f": {error}; {step}"
 

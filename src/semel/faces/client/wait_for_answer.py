@@ -224,5 +224,27 @@ def _report_questions(view: SessionView, session: str, reported: set[int], on_ne
         if question["id"] not in reported:
             reported.add(question["id"])
             text = question.get("title") or question["text"]
-            answers = f"semel say {session} /approve or /deny, or " if question["kind"] == "permission" else ""
-            on_news(f"the agent asks: {text} (answer it with: {answers}semel chat {session})")
+            on_news(f"the agent asks: {text} (answer it with: {_describe_answers(question, session)})")
+
+
+def _describe_answers(question: Json, session: str) -> str:
+    """Name the commands that answer a question or a permission request.
+
+    They give the request's number, because a program whose output is a pipe has not been shown the request: an answer
+    without a number does not count there (Law 13).
+    """
+    if question["kind"] != "permission":
+        return f'semel say {session} "your answer", or semel chat {session}'
+    if (allowing := _find_allowing_number(question)) is None:
+        return f"semel chat {session}"
+    approve, deny = f'semel say {session} "/approve {allowing}"', f'"/deny {question["first"]}"'
+    return f"{approve} or {deny}, or semel chat {session}"
+
+
+def _find_allowing_number(question: Json) -> int | None:
+    """Return the number of the option that allows a request once, else of one that allows it; `None` without one."""
+    if "first" not in question:
+        return None
+    kinds = [option.get("kind") for option in question.get("options", ())]
+    wanted = next((kind for kind in ("allow_once", "allow_always") if kind in kinds), None)
+    return None if wanted is None else int(question["first"]) + kinds.index(wanted)

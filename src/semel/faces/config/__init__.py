@@ -3,7 +3,7 @@
     locate(...)            finds the data directory and the ledger, which most commands need; reads no secrets and
                            checks no other settings
     load.load_config(...)  reads and checks everything, for `semel up`
-    load.load_limits(...)  reads [limits] alone; no secrets, either
+    load.load_limits(...)  reads [limits] alone; no secrets, either. load.load_retention(...): what is kept for how long
 
 A test checks that docs/configuration.md matches the settings.
 """

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from semel.faces.config.channel_options import check_options
 from semel.faces.config.file import ConfigFile, ConfigSource, HttpOptions, NodeSettings
 from semel.faces.config.leave_out import KeyPath, find_paths, leave_out
 from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger, read_config_file
-from semel.faces.config.problems import ConfigError, ProblemList, explain_validation_error
+from semel.faces.config.problems import ConfigError, ProblemList, explain_validation_error, find_nearest
 from semel.faces.config.references import (
     check_agent_secrets,
     check_references,
@@ -75,12 +75,38 @@ def load_config(
 
 def load_limits(path: Path | None = None, env: Mapping[str, str] = os.environ) -> LimitSettings:
     """Read only `[limits]`, so that the secrets of other tables need not be there. Raises ConfigError."""
+    return _load_part(path, env, lambda raw: {name: raw[name] for name in ("limits",) if name in raw}).limits
+
+
+def load_retention(path: Path | None = None, env: Mapping[str, str] = os.environ) -> ConfigFile:
+    """Read only how long content is kept: `[sessions]`, and `retain` of channels. Needs no secrets, either.
+
+    Raises ConfigError.
+    """
+    return _load_part(path, env, _pick_retention)
+
+
+def _pick_retention(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of the file's content that says how long content is kept."""
+    part = {name: raw[name] for name in ("sessions", "channels") if name in raw}
+    if isinstance(channels := part.get("channels"), dict):
+        part["channels"] = {
+            name: {key: channel[key] for key in ("kind", "retain") if key in channel}
+            for name, channel in channels.items()
+            if isinstance(channel, dict)
+        }
+    return part
+
+
+def _load_part(
+    path: Path | None, env: Mapping[str, str], pick: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> ConfigFile:
+    """Read only the part of the file's content that `pick` returns. Raises ConfigError."""
     path = find_config_file(path, env)
     text, raw = read_config_file(path) if path else ("", {})
     source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
-    limits = {name: table for name, table in raw.items() if name == "limits"}
     try:
-        return read_table(ConfigFile, limits, source.resolvers).limits
+        return read_table(ConfigFile, pick(raw), source.resolvers)
     except ValidationError as error:
         raise ConfigError(
             *explain_validation_error(error.errors(), ConfigFile, source.text, source.name).problems
@@ -157,11 +183,15 @@ def _parse(raw: dict[str, Any], source: ConfigSource, found: ProblemList) -> tup
 
 
 def _is_conflict_of_others(problem: ErrorDetails, left_out: set[KeyPath]) -> bool:
-    """Whether the problem is a conflict between settings that are all still there."""
+    """Whether the problem is a conflict between settings that are all still there.
+
+    A setting that was left out may also be one of them by a misspelt key: `comand` for `command`.
+    """
     if problem["type"] != CONFLICT:
         return False
     section = tuple(str(key) for key in problem["loc"])
-    return left_out.isdisjoint((*section, key) for key in problem["ctx"]["keys"])
+    left_out_keys = [path[-1] for path in left_out if path[:-1] == section]
+    return not any(find_nearest(key, problem["ctx"]["keys"]) for key in left_out_keys)
 
 
 def _read_address(option: str | None, setting: str, source: ConfigSource) -> tuple[str, int]:

@@ -48,15 +48,19 @@ class ProblemList:
             raise ConfigError(*self.problems)
 
 
+def find_nearest(word: str, known_names: Iterable[str]) -> str | None:
+    """Return the name that is most similar to `word`, or `word` itself; `None` if no name is similar."""
+    return next(iter(difflib.get_close_matches(word, list(known_names), n=1, cutoff=0.6)), None)
+
+
 def suggest_nearest(word: str, known_names: Iterable[str]) -> str:
     """Return a hint to append to a message: `; did you mean "listen"?`, or the known names if none is similar.
 
     Returns "" if there are no known names.
     """
     names = sorted(known_names)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if close:
-        return f'; did you mean "{close[0]}"?'
+    if (nearest := find_nearest(word, names)) is not None:
+        return f'; did you mean "{nearest}"?'
     return f"; known: {', '.join(names)}" if names else ""
 
 

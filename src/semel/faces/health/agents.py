@@ -18,6 +18,7 @@ from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
 from semel.faces.run import RunningGateway, build_acp_agent, build_agent, find_program_problem
 from semel.gateway.settings import AgentSettings
+from semel.text.sentences import join_sentences
 
 log = structlog.get_logger("semel.up")
 
@@ -104,8 +105,7 @@ def _examine_program(settings: AgentSettings, config: GatewayConfig) -> list[Fin
 
 def _log_finding(agent: str, finding: Finding) -> None:
     if finding.level == "broken":
-        why = ". ".join(text.rstrip(". ") for text in (finding.text, finding.remedy) if text)
-        log.warning("agent cannot be used", agent=agent, why=why)
+        log.warning("agent cannot be used", agent=agent, why=join_sentences(finding.text, finding.remedy))
     elif finding.level == "warning":
         log.warning("agent can be used", agent=agent, but=finding.text)
     else:

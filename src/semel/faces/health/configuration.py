@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ import semel.channels
 from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig, examine_config_file
 from semel.faces.config.paths import find_config_file, read_config_file
-from semel.faces.config.problems import find_line
+from semel.faces.config.problems import find_line, find_nearest, suggest_nearest
 from semel.faces.health.finding import Finding
 from semel.faces.run import describe_model_keys, find_build_problems, find_program_problem
 from semel.gateway.settings import ChannelSettings
+from semel.law.identity import CUSTOMARY_NAME
+
+_MISSING_VARIABLE = re.compile(r"the environment variable (\S+) is not set$")
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,26 @@ def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[s
 
 
 def count_parts(config: GatewayConfig) -> str:
-    """Return the numbers of agents and channels in words, such as "2 agents, 1 channel"."""
-    counts = (("agent", len(config.gateway.agents)), ("channel", len(config.gateway.channels)))
+    """Return in words what is configured, such as "2 agents, 1 channel, 0 schedules, 0 nodes"."""
+    gateway = config.gateway
+    counts = (
+        ("agent", len(gateway.agents)),
+        ("channel", len(gateway.channels)),
+        ("schedule", len(gateway.schedules)),
+        ("node", len(config.nodes)),
+    )
     return ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in counts)
+
+
+def advise_on_variables(problems: Iterable[str]) -> str:
+    """Say that the file may be right, if environment variables that it names are missing here; "" if none is."""
+    names = dict.fromkeys(match[1] for problem in problems if (match := _MISSING_VARIABLE.search(problem)))
+    if not names:
+        return ""
+    return (
+        f"The file may be right: this shell lacks {', '.join(names)}. Set what the gateway will have, then check "
+        "again; a service has the variables of its environment file (semel docs operate)"
+    )
 
 
 def _place(config: GatewayConfig, text: str, *location: str) -> str:
@@ -102,6 +123,27 @@ def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
     heartbeat = config.gateway.heartbeat
     if heartbeat.model_fields_set and not heartbeat.sessions:
         yield f'{_place(config, text, "heartbeat")}[heartbeat] reaches no session: set sessions, like ["main:*"]'
+    yield from _list_schedule_warnings(config, text)
+
+
+def _list_schedule_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
+    """Yield a warning for each schedule whose session names an agent or a channel that is not configured.
+
+    A section that is wrong itself counts: `config` lacks it, and its own mistake is told already.
+    """
+    content = tomllib.loads(text)
+    agents, channels = (list(content.get(kind) or ()) for kind in ("agents", "channels"))
+    for name, schedule in config.gateway.schedules.items():
+        agent, colon, tail = (schedule.session or "").partition(":")
+        channel, _, address = tail.partition(":")
+        place = f"{_place(config, text, 'schedules', name, 'session')}[schedules.{name}] session is {schedule.session}"
+        if colon and agent not in (*agents, *config.gateway.agents, CUSTOMARY_NAME):
+            answers = config.gateway.default_agent or "the default agent"
+            yield f"{place}, but no agent is named {agent}: {answers} answers there{suggest_nearest(agent, agents)}"
+        if address and channel not in channels and channel in semel.channels.kinds():
+            yield f"{place}, but there is no [channels.{channel}]: the answers are shown on the page alone"
+        elif address and channel not in (*channels, "web") and (nearest := find_nearest(channel, channels)):
+            yield f'{place}, but there is no [channels.{channel}]; did you mean "{nearest}"?'
 
 
 def _explain_lost_replies(channel: ChannelSettings) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from semel.faces.config import ConfigError, locate
 from semel.faces.config.paths import find_data_dir, find_ledger
 from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
+from semel.faces.health.channels import examine_channel
 from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
 from semel.faces.health.database import examine_database
 from semel.faces.health.finding import Finding, is_sound
@@ -79,6 +79,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     if isinstance(ledger, DatabaseUrl):
         findings += await asyncio.to_thread(examine_database, ledger)
     findings.append(installation.examine_disk(storage["disk"]))
+    findings += await asyncio.to_thread(installation.examine_reports, data)
     findings += await _examine_gateway(checked, gateway)
     await asyncio.to_thread(_examine_ledger, result, checked, ledger, storage["backup"])
     return result
@@ -118,24 +119,11 @@ def _examine_channels(configured: Mapping[str, ChannelSettings], gateway: _Gatew
             for name, channel in configured.items()
         ]
     running = {str(channel["name"]): channel for channel in gateway.channels}
-    findings = [_examine_channel(channel) for channel in running.values()]
+    findings = [examine_channel(channel) for channel in running.values()]
     for name in configured.keys() - running.keys():
         text = "it is configured, but the running gateway does not know it yet"
         findings.append(Finding(f"channel {name}", "warning", text, "restart the gateway"))
     return findings
-
-
-def _examine_channel(channel: Json) -> Finding:
-    subject, state = f"channel {channel['name']}", str(channel["state"])
-    if state in ("offline", "denied"):
-        remedy = (
-            "nothing, if its platform is away: it is tried again by itself"
-            if state == "offline"
-            else "remove the cause, and restart the gateway; by itself it tries every ten minutes"
-        )
-        return Finding(subject, "broken", f"{state}: {channel.get('error') or 'no reason is known'}", remedy)
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(channel["since"] / 1000))
-    return Finding(subject, "ok", f"{state} since {since}")
 
 
 async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Check what the gateway stands on: directory, files, disk, clock, versions, address and backups."""
+"""Check what the gateway stands on: directory, files, disk, clock, versions, address, backups and waiting reports."""
 
 from __future__ import annotations
 
@@ -148,6 +148,27 @@ def examine_backup(last: Json | None, ledger_began_ms: int, now_ms: int) -> Find
     if now_ms - last["at"] > BACKUP_WARNING_AGE_MS:
         return Finding("backup", "warning", text, "make a new one: semel backup")
     return Finding("backup", "ok", text)
+
+
+def examine_reports(data_dir: Path) -> list[Finding]:
+    """Return the finding about reports of `semel exec` on this machine that nobody sends; none if there are none."""
+    from semel.tools.exec.inventory import list_runs
+    from semel.tools.exec.spool import EXEC_FOLDER, list_spools
+
+    try:
+        if not (data_dir / EXEC_FOLDER).exists():
+            return []
+        left = [run for run in list_runs(list_spools(data_dir, EXEC_FOLDER)) if run.is_left]
+    except OSError as error:
+        reason = f"{data_dir / EXEC_FOLDER} cannot be read: {error.strerror or error}"
+        return [Finding("reports", "warning", reason, "correct it, then run: semel exec --list")]
+    if not left:
+        return []
+    targets = ", ".join(dict.fromkeys(run.to if "://" in run.to else f"the gateway of {run.to}" for run in left))
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime((left[0].ended or left[0].at) / 1000))
+    runs = "1 run of semel exec waits" if len(left) == 1 else f"{len(left)} runs of semel exec wait"
+    text = f"{runs} to be reported to {targets}, since {since}"
+    return [Finding("reports", "warning", text, "send, redirect or drop them: semel exec --list")]
 
 
 def _format_age(ms: int) -> str:

@@ -90,19 +90,21 @@ def name_session(agent: str, client: str, id: str) -> str:
 
 
 async def accept_message(
-    gateway: Gateway, conversation: Conversation, session: str | None, key: str | None, client: str
-) -> AcceptedMessage:
+    gateway: Gateway, conversation: Conversation, session: str | None, key: str | None, client: str,
+    key_name: str = "key",
+) -> AcceptedMessage:  # fmt: skip
     """Accept the conversation's new message and return after the commit. A repeat returns the first event.
 
     `session`: the key of its session; None if it is to be found. `key`: the idempotency key. `client`: begins the
-    address of a new session. Raises a Problem: `conflict` if the key was used with another text.
+    address of a new session. `key_name`: what the client calls the key. Raises a Problem: `conflict` if the key was
+    used with another text.
     """
     if session is None:
         session, key = await _find_session(gateway, conversation, key, client)
     if key is None or not await gateway.is_known(f"api:{session}", key):
         await _accept_preceding(gateway, session, conversation)
     message = await gateway.say(session, conversation.new_texts[-1], key=key)
-    check_accepted(message)
+    check_accepted(message, key_name)
     return AcceptedMessage(session, message.event)
 
 

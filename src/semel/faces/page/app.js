@@ -46,7 +46,7 @@ let open = { key: null, view: null, watch: null };
 const context = {
   agent: () => open.view?.session.agent || "Agent",
   output: (item) => at(open.key, `/outputs/${item}`),
-  answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, by: "page", seen: open.view.rev ?? undefined })),
+  answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
   go: (seq) => jump.aim(seq),
   decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`)),
 };
@@ -265,7 +265,7 @@ byId("new").addEventListener("click", () => begin());
 byId("older").addEventListener("click", older);
 byId("side").addEventListener("wanted", () => drawer(true));
 byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
-byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key, "/stop"), { by: "page" })));
+byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key, "/stop"))));
 document.querySelector("main").addEventListener("click", (event) => event.target.id !== "menu" && drawer(false));
 document.addEventListener("keydown", (event) => event.key === "Escape" && drawer(false));
 document.addEventListener("visibilitychange", () => {

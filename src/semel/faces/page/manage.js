@@ -11,7 +11,7 @@ export class Manage {
     this.changed = changed;
     this.menu = byId("manage");
     byId("do-rename").addEventListener("click", () => this.rename());
-    byId("do-chapter").addEventListener("click", () => this.act("POST", "/chapter", { by: "page", id: freshId() }));
+    byId("do-chapter").addEventListener("click", () => this.act("POST", "/chapter", { id: freshId() }));
     byId("do-archive").addEventListener("click", () => this.act("PATCH", "", { archived: !this.archived }));
     byId("do-delete").addEventListener("click", () => this.remove());
     byId("rename-form").addEventListener("submit", () => this.renamed());

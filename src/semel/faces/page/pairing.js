@@ -43,8 +43,8 @@ export class Pairing {
     say(byId("code-text"), code);
     say(byId("code-copy"), "Copy");
     show(byId("code-copy"), Boolean(navigator.clipboard));
-    const who = name ?? "Whoever is to be let in";
-    say(byId("code-how"), `${who} sends it to this gateway's account on ${channel}, as a message of its own, in a conversation with nobody else, and is ${role} then.`);
+    const who = name ?? "The person to let in";
+    say(byId("code-how"), `${who} sends this code to the gateway's account on ${channel}, in a private chat and with nothing else in the message. It gives the role ${role}.`);
     byId("code").dataset.state = "open";
     show(byId("code"), true);
     this.tick();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from semel.faces.config import ConfigError
 from semel.faces.config.load import load_config
-from semel.faces.config.paths import read_config_file
+from semel.faces.config.paths import find_config_file, read_config_file
 from semel.faces.service.files import LAUNCHD_LABEL, Service, build_plist, build_unit
 
 UNIT = "semel.service"
@@ -53,7 +54,7 @@ def plan_installation(config: Path | None, data_dir: Path | None, *, system: boo
     variables = _variables_file(system)
     if system:
         _check_account(account)
-        config = config or (SYSTEM_CONFIG if SYSTEM_CONFIG.exists() else None)
+        config = config or _find_system_config()
         data_dir = data_dir or _system_data_dir(config)
     names = INHERITED if system else (*INHERITED, "SEMEL_CONFIG", "SEMEL_DATA")  # these become options of the command
     env = {name: os.environ[name] for name in names if name in os.environ}
@@ -97,6 +98,22 @@ def _system_data_dir(config: Path | None) -> Path | None:
     return None if data_dir else SYSTEM_DATA
 
 
+def _find_system_config() -> Path:
+    """Return the file that a system service reads by default. Raises ServiceError if there is none.
+
+    The configuration of the person who installs it is not taken: the service's user may be unable to read it, and it
+    would change the service when they change their own.
+    """
+    if SYSTEM_CONFIG.exists():
+        return SYSTEM_CONFIG
+    own = find_config_file(None, os.environ)
+    source = shlex.quote(str(own)) if own is not None else "semel.toml"
+    raise ServiceError(
+        f"a system service reads {SYSTEM_CONFIG}, and there is none. Put its configuration there "
+        f"(install -D -m 644 {source} {SYSTEM_CONFIG}), or name another file with --config FILE"
+    )
+
+
 def _check_account(account: str) -> None:
     try:
         pwd.getpwnam(account)
@@ -115,6 +132,18 @@ def read_variables(path: Path) -> dict[str, str]:
         raise ServiceError(f"{path} cannot be read: {error}") from None
     pairs = [line.strip().partition("=") for line in lines if "=" in line and line.strip()[0] not in "#;"]
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def advise_restart() -> str:
+    """Return the advice to restart the gateway, with the command if it is installed as a service."""
+    advice = "restart the gateway, which reads settings and tokens at its start only"
+    if sys.platform == "darwin":
+        command = f"launchctl kickstart -k gui/{os.getuid()}/{LAUNCHD_LABEL}"
+        return f"{advice}: {command}" if service_file(False).exists() else advice
+    for system, command in ((False, "systemctl --user restart semel"), (True, "sudo systemctl restart semel")):
+        if service_file(system).exists():
+            return f"{advice}: {command}"
+    return advice
 
 
 def find_program() -> list[str]:

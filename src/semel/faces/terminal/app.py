@@ -45,6 +45,7 @@ class ChatApp(App[None]):
     CSS_PATH = "chat.tcss"
     TITLE = "semel"
     ENABLE_COMMAND_PALETTE = False
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-high")]  # noqa: RUF012 (rows; App has it as an instance variable)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "stop the turn", show=False),
         Binding("ctrl+c", "stop_or_leave", "stop or leave", priority=True, show=False),

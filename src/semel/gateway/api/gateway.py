@@ -152,7 +152,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         self._check_running()
         if blocks is None and not text.strip():
             raise BadRequest("text: a message needs a text that is not blank")
-        note = await self._explain_default_agent(session)
+        note = await self.explain_default_agent(session)
         hear = partial(
             self.inbox.hear, source=source or f"api:{session}", session=session, key=key, sender=sender, busy=busy,
             automatic=automatic, seen=seen, wakes=wakes,
@@ -179,7 +179,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         finally:
             await held.release()
 
-    async def _explain_default_agent(self, session: str) -> str | None:
+    async def explain_default_agent(self, session: str) -> str | None:
         """Return a note that the default agent will answer, if a new session's key begins with an unknown agent's name.
 
         Return None if no note is needed.

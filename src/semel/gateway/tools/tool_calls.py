@@ -31,6 +31,7 @@ from semel.ledger.delivery.claims import ClaimRequest, ClaimResult
 from semel.ledger.transcript import lookup
 from semel.ledger.turns import tool_calls
 from semel.text.json_types import Json
+from semel.text.sentences import join_sentences
 from semel.text.visible import is_blank
 
 
@@ -216,13 +217,14 @@ class ToolCallHandler:
     async def _file(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:
         path, caption = call.visible_text("path"), str(call.arguments.get("text") or "")
         place = self._place(call, call.arguments.get("to"))
+        named = {"files": [{"name": path}]}
         if problem := self.places.find_problem(place.dest, "file"):
-            return ClaimRequest("tool", caption, None, kind="file", problem=problem), None
+            return ClaimRequest("tool", caption, None, kind="file", problem=problem, more=named), None
         limit = min(MAX_FILE_BYTES, self.places.file_limit(place.dest) or MAX_FILE_BYTES)
         try:
             blob = await asyncio.to_thread(files.copy_from_workspace, call.workspace, path, self.store.path, limit)
         except (files.FileRefused, files.StoreFailed) as error:
-            return ClaimRequest("tool", caption, None, kind="file", problem=str(error)), None
+            return ClaimRequest("tool", caption, None, kind="file", problem=str(error), more=named), None
         row = {"id": blob.id, "size": blob.size, "name": blob.name, "mime": blob.mime}
         op = {"kind": "file", "file": blob.id, "name": blob.name, "mime": blob.mime}
         more = {"kind": "file", "files": [row]}
@@ -315,6 +317,6 @@ def _make_answer(outcome: ClaimResult, names: list[str], home: bool) -> Json:
         text = "already said: this very text reached the person before. Nothing is missing; do not send it again."
         return {"ok": True, "text": text, "data": data}
     where = ([HOME] if home else []) + names
-    reason = (outcome.reason or "").rstrip(".")
-    text = f"refused: {reason}. Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
+    existing = f"Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
+    text = join_sentences(f"refused: {outcome.reason or ''}", existing)
     return {"ok": False, "text": text, "data": {**data, "reason": outcome.reason}}

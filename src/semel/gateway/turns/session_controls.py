@@ -188,7 +188,7 @@ class SessionControls:
             return await self._hand_to_agent(number, item, result)
         if result.outcome is not None:
             self.turns.wake(number)
-        return str(result.status)
+        return "answered" if result.status == "repeat" else str(result.status)
 
     async def _hand_to_agent(self, session: int, item: int, result: answers.AnswerResult) -> str:
         """Pass the recorded answer to the agent.

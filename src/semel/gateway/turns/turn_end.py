@@ -13,6 +13,7 @@ from semel.law import turn as law
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.turns import turn_ops
 from semel.text.message_markup import MarkupProblem
+from semel.text.sentences import join_sentences
 
 LONG_DELAY_S = 30.0  # delays of this many seconds or more are announced in chats, too
 LEAST_REASON_CHARS = 8  # a shorter reason may stand in a text by chance
@@ -54,8 +55,8 @@ def make_retry_notice(reason: str, delay_s: float, attempt: int) -> turn_ops.Not
     """
     delay = f"{delay_s:.0f} s" if delay_s < 120 else f"{delay_s / 60:.0f} min"
     kind = "turn.retry" if delay_s >= LONG_DELAY_S else "retry"
-    text = f"The agent's turn failed: {reason.rstrip('. ')}."
-    return turn_ops.Notice(f"{text} It is tried again in {delay} (attempt {attempt}).", kind)
+    text = join_sentences(f"The agent's turn failed: {reason}", f"It is tried again in {delay} (attempt {attempt}).")
+    return turn_ops.Notice(text, kind)
 
 
 def make_end_notices(event: law.Event, end: Answered, attempt: int, last_text: str = "") -> list[turn_ops.Notice]:

@@ -29,6 +29,8 @@ from semel.text.wellformed import shorten_to_line
 QUOTED_CHARS = 80
 MAX_ATTEMPTS_TOLD = 20  # of a part: while its platform is away for days, it is tried every ten minutes
 _REF = re.compile(r"([ecpt])(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
+_NUMBER = re.compile(r"\d{1,18}", re.A)
+_KINDS = {"e": "event", "c": "claim", "p": "part", "t": "turn"}
 _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -82,12 +84,23 @@ def describe_unknown(tx: Tx, ref: str) -> str:
             return f"{key} has no entry #{number}: it ends at #{session.seq}"
         if not number:
             return f"{key} is a session; name an entry of it, such as {key}#{max(session.seq, 1)}"
+    if _NUMBER.fullmatch(ref.strip()):
+        return _describe_number(tx, ref.strip())
     if _WORD.fullmatch(key) and not number:
         return f"nothing has the name {key!r}; to find it in what was said: semel search {key}"
     return (
         f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), "
         "an event's key or a platform's message id"
     )
+
+
+def _describe_number(tx: Tx, digits: str) -> str:
+    """Return a text which says what has this number: ids of different kinds share numbers, so a bare one is unclear."""
+    refs = [f"{kind[0]}{digits}" for kind in _KINDS.values() if tx.exists(f"{kind}_get", id=int(digits))]
+    if not refs:
+        return f"nothing has the number {digits}; ask for SESSION#{digits}, if you mean the entry of a session"
+    names = [f"{ref} ({_KINDS[ref[0]]})" for ref in refs]
+    return f"{digits} alone may be several things; ask for {', '.join(names)} or SESSION#{digits} (entry)"
 
 
 def tell_story(tx: Tx, ref: str) -> Json | None:
@@ -129,7 +142,7 @@ def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
     message id, or `SESSION#1` for an entry. An entry's ref names the event, claim or turn behind the entry.
     """
     if match := _REF.fullmatch(ref):
-        kind = {"e": "event", "c": "claim", "p": "part", "t": "turn"}[match[1].lower()]
+        kind = _KINDS[match[1].lower()]
         number = int(match[2])
         return (kind, number) if tx.exists(f"{kind}_get", id=number) else None
     if match := _ENTRY.fullmatch(ref):
@@ -179,11 +192,8 @@ def _explain_event(tx: Tx, number: int) -> list[Json]:
         )
     ]
     if event_row.repeats:
-        out.append(
-            _line(
-                event_row.at, f"it came {event_row.repeats} more time(s); a repeat is answered with the first outcome"
-            )
-        )
+        times = "once" if event_row.repeats == 1 else f"{event_row.repeats} times"
+        out.append(_line(event_row.at, f"it came again {times}; a repeat is answered with the first outcome"))
     for conflict in tx.all(ConflictOfEvent, "conflicts_of", event=number):
         out.append(
             _line(conflict.at, f"the same key came with other content (digest {conflict.digest.hex()}): recorded, too")

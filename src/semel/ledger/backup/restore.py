@@ -211,7 +211,7 @@ def _replace_ledger(ledger: Path, new_ledger: Path, plan: _Replacement) -> Path 
     for suffix in COMPANION_SUFFIXES:  # SQLite would apply a log that stayed to the new file
         _move_aside(ledger.with_name(ledger.name + suffix), aside)
     if plan.has_ledger and ledger.exists() and not (aside / ledger.name).exists():
-        os.link(ledger, aside / ledger.name)
+        _keep_ledger(ledger, aside / ledger.name)
     sync_folder(aside)
     new_ledger.rename(ledger)
     sync_folder(folder)
@@ -222,6 +222,18 @@ def _replace_ledger(ledger: Path, new_ledger: Path, plan: _Replacement) -> Path 
     with suppress(OSError):
         aside.rmdir()
     return None
+
+
+def _keep_ledger(ledger: Path, kept: Path) -> None:
+    """Give the old ledger a second name, so that there is a ledger at any time, until the new one replaces it.
+
+    A file system without hard links (FAT, exFAT, some network file systems) moves it. Until the new one is in its place
+    there is none, but neither does a gateway start (`restoring_flag_path`), and the call can be repeated.
+    """
+    try:
+        os.link(ledger, kept)
+    except OSError:
+        ledger.rename(kept)
 
 
 def _move_aside(path: Path, aside: Path) -> None:

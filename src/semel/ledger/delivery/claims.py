@@ -30,10 +30,14 @@ from semel.ledger.storage.rows import (
 )
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.text.sentences import end_sentence
 from semel.text.verbatim import may_become, verbatim_digest
+from semel.text.wellformed import shorten_to_line
 
 QUIET_REASON = "the quiet word"
 CUT_REASON = "it broke off"
+MAX_EXCERPT_CHARS = 60  # of a refused claim, in its notice
+NOUNS = {"text": "a text", "file": "a file", "reaction": "a reaction", "edit": "a changed text", "ask": "a question"}
 REISSUE_REASON = "the same call again, by a tool server that was started anew"
 
 
@@ -140,10 +144,19 @@ def refuse(tx: Tx, caller: Caller, request: ClaimRequest, reason: str) -> ClaimR
     """
     claim = _add_claim(tx, caller, request, "refused", reason)
     entries.add_entry(
-        tx, caller.session, role="notice", text=f"Held back: {reason.rstrip('.')}.", turn=caller.turn,
+        tx, caller.session, role="notice", text=_format_refusal(request, reason), turn=caller.turn,
         tell=request.how != "tool", more={"kind": "refused", "refused": claim},
     )  # fmt: skip
     return ClaimResult(claim, "refused", reason, dest=request.dest)
+
+
+def _format_refusal(request: ClaimRequest, reason: str) -> str:
+    """Return the text of the notice about a refused claim: what was held back, why, and what a person can do."""
+    files = request.more.get("files") or [{}]
+    excerpt = shorten_to_line(request.text or str(files[0].get("name") or ""), MAX_EXCERPT_CHARS)
+    what = f'"{excerpt}"' if excerpt else NOUNS[request.kind]
+    remedy = " Tell the agent if you still want it." if request.how == "tool" else ""
+    return end_sentence(f"Held back {what}: {reason}") + remedy
 
 
 def add_home_notice(

@@ -10,6 +10,7 @@ from semel.law.delivery import State
 from semel.ledger.storage.rows import OutgoingPart
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.text.sentences import end_sentence
 
 MAX_QUOTE_CHARS = 80
 """Characters of the message that its notice quotes."""
@@ -49,12 +50,6 @@ def _echo_lost(tx: Tx, part: OutgoingPart) -> bool:
 def _add_notice(tx: Tx, part: OutgoingPart, state: str, text: str) -> None:
     more = {"kind": f"delivery.{state}", "part": part.id, "to": part.dest}
     entries.add_entry(tx, part.session, role="notice", text=text.strip(), tell=True, more=more)
-
-
-def end_sentence(reason: str) -> str:
-    """Return the reason, with punctuation at its end."""
-    reason = reason.strip()
-    return reason if reason.endswith((".", "!", "?")) else f"{reason}."
 
 
 def quote_part(part: OutgoingPart) -> str:

@@ -14,6 +14,7 @@ from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.delivery.part_transitions import PartMove
 from semel.ledger.storage.sql import Tx
+from semel.text.sentences import end_sentence
 
 MIN_NOTICE_INTERVAL_MS = 600_000
 MAX_REASON_CHARS = 200  # characters of the reason in the notice
@@ -38,7 +39,7 @@ def send_failure_notice(tx: Tx, move: PartMove, channels: Collection[str]) -> No
         return
     channel, held = part.channel, move.state == "held"
     failed = "may not have arrived" if held else "could not be delivered"
-    reason_text = notices.end_sentence((move.error or "no reason was given")[:MAX_REASON_CHARS])
+    reason_text = end_sentence((move.error or "no reason was given")[:MAX_REASON_CHARS])
     text = f"A message for you on {channel} {failed}: {reason_text} {notices.quote_part(part)}".strip()
     claims.queue_notice(
         tx,

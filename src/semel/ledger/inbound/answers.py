@@ -66,11 +66,8 @@ def record_answer(
     if body.get("state") != "open":
         if body.get("state") != "answered":
             return AnswerResult("closed", row.kind)
-        is_repeat = any(
-            given is not None and body.get(name) == given
-            for name, given in (("event", context.event), ("key", context.key))
-        )
-        return AnswerResult("repeat" if is_repeat else "already", row.kind, option=body.get("answer"))
+        status = "repeat" if _is_repeat(body, option, by, context) else "already"
+        return AnswerResult(status, row.kind, option=body.get("answer"))
     if row.kind == "permission" and option is not None and option not in _option_ids(body):
         return AnswerResult("no such option", row.kind)
     where = {"face": context.face, "event": context.event, "seen": context.seen}
@@ -82,6 +79,14 @@ def record_answer(
         )
     outcome = _hear_answer(tx, row.session, item, option, by, digest) if row.kind == "ask" else None
     return AnswerResult("answered", row.kind, outcome, option)
+
+
+def _is_repeat(body: dict[str, Any], option: str | None, by: str, context: AnswerContext) -> bool:
+    """Return whether the recorded answer is this one: of the same event or key or, without these, in the same words."""
+    if context.event is not None or context.key is not None:
+        given = (("event", context.event), ("key", context.key))
+        return any(value is not None and body.get(name) == value for name, value in given)
+    return body.get("key") is None and (body.get("answer"), body.get("by")) == (option, by)
 
 
 def cancel_undelivered(tx: Tx, item: int) -> None:

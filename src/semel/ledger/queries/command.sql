@@ -14,6 +14,10 @@ SELECT {CommandRow c}, s.key, e.sender
 FROM command c INDEXED BY command_open JOIN session s ON s.id = c.session JOIN event e ON e.id = c.event
 WHERE c.state = 'open' AND c.session = :session ORDER BY c.seq
 
+-- name: stop_next
+-- the first entry of a /stop that was not carried out yet
+SELECT min(seq) FROM command INDEXED BY command_open WHERE session = :session AND state = 'open' AND name = 'stop'
+
 -- name: commands_left
 -- sessions with commands that are not answered
 -- scans: one row per command that is not answered

@@ -52,7 +52,7 @@ ORDER BY j.id DESC LIMIT :limit
 UPDATE job SET state = 'running' WHERE run = :run AND state = 'asked'
 
 -- name: job_over
--- the end of a job was reported
+-- the end of a job was reported; it ended :at
 UPDATE job SET state = :state, code = :code, event = :event, ended = :at WHERE run = :run AND ended IS NULL
 
 -- name: job_failed

@@ -70,8 +70,8 @@ WHERE s.id = :session AND t.spawn = :spawn ORDER BY t.epoch DESC LIMIT 1
 UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 
 -- name: hearing_steering
--- messages that are to join the running turn
-SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'steer' ORDER BY seq
+-- messages that are to join the running turn, before a given entry
+SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'steer' AND seq < :before ORDER BY seq
 
 -- name: hearing_interrupts
 -- the first waiting message that is to interrupt the running turn, and its source
@@ -89,7 +89,7 @@ FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn AND h.turn IS
 
 -- name: hearing_join
 -- messages that join the running turn, in the transaction that steers them into it (Law 3)
-UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL AND busy = 'steer'
+UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL AND busy = 'steer' AND seq < :before
 
 -- name: hearing_waits
 -- whether a waking event still waits

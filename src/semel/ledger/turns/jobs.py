@@ -9,6 +9,7 @@ from __future__ import annotations
 from semel.ledger.storage.rows import SessionJob
 from semel.ledger.storage.sql import Tx
 from semel.text.json_types import Json
+from semel.timing.late_reports import read_end
 
 STATE_BY_REPORT = {"exec.started": "running", "exec.finished": "finished", "exec.lost": "lost"}
 """The state of a job after a report of each kind."""
@@ -29,7 +30,9 @@ def apply_report(tx: Tx, source: str, kind: str, key: str | None, event: int, da
         return
     code = data.get("exit")
     code = code if isinstance(code, int) and not isinstance(code, bool) else None
-    tx.run("job_over", run=job_run, state=STATE_BY_REPORT[kind], code=code, event=event, at=tx.now)
+    ended = read_end(kind, data)  # the report may come much later, for example after an outage of the gateway
+    at = tx.now if ended is None else min(max(ended, row.at), tx.now)
+    tx.run("job_over", run=job_run, state=STATE_BY_REPORT[kind], code=code, event=event, at=at)
 
 
 def is_report_of(tx: Tx, kind: str, key: str | None, session: int) -> bool:

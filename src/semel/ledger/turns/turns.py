@@ -226,7 +226,7 @@ def bind_steered(tx: Tx, fence: TurnFence, policy: limits.LimitPolicy | None = N
     """Bind the waiting messages that the busy mode steers into the running turn, and return them (Laws 2, 3).
 
     Raises Fenced. If a limit is used up, bind nothing: the messages wait for a turn of their own, which begins when the
-    limit allows.
+    limit allows. So do messages behind a `/stop` that is about to stop this turn.
     """
     row = check_fence(tx, fence)
     if (
@@ -235,10 +235,12 @@ def bind_steered(tx: Tx, fence: TurnFence, policy: limits.LimitPolicy | None = N
         and limits.find_used_up(tx, row, tx.all(limits.Asker, "askers_waiting", session=row.id), policy)
     ):
         return ()
-    waiting = dict(tx.pairs(int, int, "hearing_steering", session=fence.session))
+    stop_seq = tx.value(int, "stop_next", session=fence.session)
+    before = row.seq + 1 if stop_seq is None else stop_seq
+    waiting = dict(tx.pairs(int, int, "hearing_steering", session=fence.session, before=before))
     if not waiting:
         return ()
-    tx.run("hearing_join", session=fence.session, turn=fence.turn)
+    tx.run("hearing_join", session=fence.session, turn=fence.turn, before=before)
     tx.run("turn_joined", id=fence.turn)
     if not tx.exists("hearing_waits", session=fence.session):
         tx.run("session_clear_wake", id=fence.session)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.ports import Safety
-from semel.testing.conformance import attempts, outcomes, receiving
+from semel.testing.conformance import attempts, catching_up, outcomes, receiving
 from semel.testing.conformance.rig import ConformanceError, Front, HttpFront, Rig, TcpFront
 from semel.testing.conformance.storms import Tally, storm
 from semel.testing.http_requests import HttpRequest
@@ -47,6 +47,13 @@ def checks(rig: type[Rig]) -> list[Check]:
         applicable.append(attempts.a_key_that_is_sent_again_is_folded)
     if rig.finds:
         applicable.append(attempts.what_was_sent_is_found_and_what_was_not_is_not_across_pages)
+    if rig.hears:
+        applicable.append(catching_up.what_the_channel_sent_is_not_put_as_a_message_of_a_person)
+    if rig.hears and rig.backfills:
+        applicable += [
+            catching_up.online_is_called_only_once_everything_missed_was_put,
+            catching_up.what_a_failed_put_did_not_keep_is_put_again,
+        ]
     if rig.hears or rig.hooked:
         applicable += [
             receiving.a_gateway_killed_between_receiving_and_committing_loses_nothing_and_hears_nothing_twice,

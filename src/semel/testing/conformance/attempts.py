@@ -16,7 +16,7 @@ from typing import Literal
 
 from semel.gateway.ports import Channel, Denied, NotSent, Offline, Op, Receipt, Safety
 from semel.testing.conformance.network import ProxiedNetwork, open_network
-from semel.testing.conformance.process import CHANNEL_NAME, WAIT_TIMEOUT_S, wait_until
+from semel.testing.conformance.process import CHANNEL_NAME, wait_until
 from semel.testing.conformance.proxy import NetworkFault, NetworkFaultKind
 from semel.testing.conformance.rig import NumberedTexts, Rig, demand
 from semel.testing.inbox import KeptInbox
@@ -86,23 +86,45 @@ async def start_trial(rig: Rig, home: Path) -> AsyncIterator[ChannelTrial]:
         demand(caps.safety is not Safety.RECONCILABLE or caps.finds, "a reconcilable channel says finds=True")
         demand(caps.safety is not Safety.IDEMPOTENT or caps.key_life > 0, "an idempotent channel says its key_life")
         inbox = KeptInbox(home / "files")
-        running = asyncio.create_task(_keep_running(channel, inbox))
-        try:
-            if rig.hears:
-                await inbox.wait_online(seconds=WAIT_TIMEOUT_S)
+        async with run_channel(channel, inbox, until_online=rig.hears):
             yield ChannelTrial(rig, channel, net, inbox)
-        finally:
-            running.cancel()
-            ended = (await asyncio.gather(running, return_exceptions=True))[0]
-            demand(isinstance(ended, asyncio.CancelledError), f"run raised {ended!r}: Offline and Denied are its ends")
 
 
-async def _keep_running(channel: Channel, inbox: KeptInbox) -> None:
-    """Run the channel, and run it again whenever it has lost the platform, as the gateway does."""
+@contextlib.asynccontextmanager
+async def run_channel(
+    channel: Channel, inbox: KeptInbox, *, until_online: bool = True, also: type[Exception] = Offline
+) -> AsyncIterator[None]:
+    """Run the channel until the block ends, and run it again whenever it has lost the platform, as the gateway does.
+
+    `until_online`: wait for the next call of `inbox.online()` first. `also`: an error of the inbox that may end `run`,
+    too. Raises ConformanceError if `run` ends with any other error, or does not call `online`.
+    """
+    times = inbox.onlines + 1
+    running = asyncio.create_task(_keep_running(channel, inbox, also))
+    try:
+        if until_online:
+            await _wait_until_online(running, inbox, times)
+        yield
+    finally:
+        running.cancel()
+        ended = (await asyncio.gather(running, return_exceptions=True))[0]
+        demand(isinstance(ended, asyncio.CancelledError), f"run raised {ended!r}: Offline and Denied are its ends")
+
+
+async def _keep_running(channel: Channel, inbox: KeptInbox, also: type[Exception]) -> None:
     while True:
-        with contextlib.suppress(Offline, Denied):
+        with contextlib.suppress(Offline, Denied, also):
             await channel.run(inbox)
         await asyncio.sleep(0.2)
+
+
+async def _wait_until_online(running: asyncio.Task[None], inbox: KeptInbox, times: int) -> None:
+    """Wait until `online` was called for the `times`th time, or until `run` has ended with an error."""
+
+    async def is_online() -> bool:
+        return running.done() or inbox.onlines >= times
+
+    await wait_until(is_online, "the channel did not call inbox.online(), which says that it has put what was missed")
 
 
 def retry_provoking_faults(rig: Rig) -> list[NetworkFault]:

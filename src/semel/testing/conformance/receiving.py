@@ -13,6 +13,11 @@ from semel.testing.conformance.rig import ConformanceError, NumberedTexts, Rig, 
 
 DEATH_POINTS: tuple[tuple[DeathPoint, int], ...] = (("received", 1), ("committed", 1), ("received", 1))
 REPEAT_COUNT = 3
+LOST_HINT = (
+    "What was put is kept, so the cursor had passed it before it was put: give both to one call, "
+    "`await inbox.put(messages, cursor)`, and save the present on the first run with `await inbox.put([], cursor)`"
+)
+"""What a channel most often did wrong if the messages of an outage are lost."""
 
 
 @contextlib.asynccontextmanager
@@ -48,7 +53,8 @@ async def _expect_heard_once(
         heard_texts = words.among(await gateway.heard_texts())
         lost = [text for text in written if text not in heard_texts]
         raise ConformanceError(
-            f"{error}: lost {len(lost)} of {len(written)}, such as {lost[:5]}; {await gateway.channel_state()}"
+            f"{error}: lost {len(lost)} of {len(written)}, such as {lost[:5]}; {await gateway.channel_state()}. "
+            f"{LOST_HINT}"
         ) from None
     heard_texts = words.among(await gateway.heard_texts())
     repeated = sorted({text for text in heard_texts if heard_texts.count(text) > 1})

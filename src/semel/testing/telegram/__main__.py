@@ -1,4 +1,4 @@
-"""`python -m semel.testing.telegram --port 8081`: the double in a process of its own."""
+"""`semel-telegram-double --port 8081`: the double in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from semel.testing.telegram.server import serve
 
 def main() -> None:
     """Serve until Ctrl-C. Prints one line, the URL and the token, when the server listens."""
-    parser = argparse.ArgumentParser(prog="python -m semel.testing.telegram", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="semel-telegram-double", description="Simulate Telegram's Bot API on this machine."
+    )
     parser.add_argument("--port", type=int, default=8081, help="0: any free one")
     parser.add_argument("--token", default=TOKEN, help="the bot's token")
     parser.add_argument("--username", default="test_semel_bot", help="the bot's name, without the @")

@@ -6,6 +6,7 @@
     reports   the texts and data of the events that report a run
     reporter  the thread that posts reports until each is acknowledged
     runner    `semel exec`: all of the above together
+    inventory what the spools hold, for `semel exec --list` and `--drop`
 
     supervisor   the process that runs one background job and outlives the gateway
     background   the gateway's side of jobs: start them, cancel them, find those whose supervisor died

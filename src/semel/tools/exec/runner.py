@@ -20,7 +20,6 @@ from semel.tools.exec.spool import FINISHED, LOST, STARTED, Spool, SpooledReport
 
 ShowLine = Callable[[str], None]
 
-EXEC_FOLDER = "exec"  # in the data directory; holds the spools of all nodes
 RESERVE_BYTES = 128 * 1024  # reserved for the report of a command that fills the disk; more with --attach
 FIRST_ANSWER_S, FIRST_ANSWER_STEP_S = 2.0, 0.2
 """Seconds for which a gateway's first answer is awaited silently, unless an attempt fails; and between two looks."""
@@ -137,7 +136,8 @@ def wait_for_gateway(
     left = deadline - time.monotonic()
     waiting = [queue for queue in queues if queue.open_reports]
     if waiting and left > 0 and not interrupted.is_set():
-        show_line(_describe_wait(waiting, left))
+        if left >= 1:
+            show_line(_describe_wait(waiting, left))
         reporter.wait(queues, left, interrupted)
 
 
@@ -188,15 +188,19 @@ def run_and_report(
 
 
 def flush_reports(
-    spools: Sequence[Spool], target: Target, override: bool, timeout: float, show_line: ShowLine
+    spools: Sequence[Spool], ids: Sequence[str], target: Target, override: bool, timeout: float, show_line: ShowLine
 ) -> tuple[list[str], int]:
     """Post the reports that earlier runs left; returns (acknowledged reports, number of runs that remain).
 
-    Runs whose own reporter still lives are skipped. `override`: post all to `target`, not to each run's own target.
+    Runs whose own reporter still lives are skipped. `ids`: of the runs to post; if empty, all. `override`: post to
+    `target`, not to each run's own target.
     """
     reporter, interrupted = Reporter(), threading.Event()
     for spool in spools:
         for run in spool.orphans():
+            if ids and run.id not in ids:
+                run.close()
+                continue
             report_lost_run(run)
             reporter.add_run(run, target if override else read_target(run, target))
         for problem in spool.damaged:
@@ -263,15 +267,17 @@ def print_unacknowledged(queue: ReportQueue, show_line: ShowLine) -> None:
         show_line(f"{' and '.join(report.kind for report in open_reports)} of run {queue.run.id} not taken yet{reason}")
     if not open_reports and not queue.refused_reports:
         return
+    give_up = f"to give it up: semel exec --drop --run {queue.run.id}"
     if any(report.path is None for report in (*open_reports, *queue.refused_reports)):
         show_line(f"it could not be written to {queue.run.folder}; a later `semel exec` reports the run as lost")
     elif open_reports:
         show_line(f"kept in {queue.run.folder}; the next `semel exec` of this node, or `semel exec --flush`, sends it")
+        if queue.target.url is not None:
+            show_line(
+                f"if the address is wrong, name another: semel exec --flush --run {queue.run.id} --url URL; {give_up}"
+            )
     else:
-        show_line(
-            f"kept in {queue.run.folder}: when the reason is mended, `semel exec --flush` sends it; to give it up, "
-            "remove that directory"
-        )
+        show_line(f"kept in {queue.run.folder}: when the reason is mended, `semel exec --flush` sends it; {give_up}")
 
 
 def flush_stdout() -> None:

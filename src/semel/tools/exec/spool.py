@@ -35,6 +35,8 @@ from semel.tools import trusted_files
 STARTED, FINISHED, LOST = "exec.started", "exec.finished", "exec.lost"
 
 ORDER_RECEIVED_FILE = "handed"
+EXEC_FOLDER = "exec"  # in the data directory; holds the spools of all nodes
+NO_LOCK = -1  # in the place of a descriptor: the run is only read
 OUTPUTS_FOLDER = "outputs"
 OUTPUTS_KEPT = 20  # output files of ended runs; older ones are removed when a run begins
 OUTPUT_NAME = re.compile(r"([0-9a-f]{32}|job-[0-9a-f]{10})\.txt")  # of `semel exec`; of a background job
@@ -177,12 +179,22 @@ class Spool:
         """Take over the runs whose reporter is gone, in the order they began. Unreadable ones go into `damaged`."""
         if not self._check_folders():
             return []
-        runs = []
         with self._locked():
-            for folder in self.folder.iterdir():
-                if folder.is_dir() and folder.name != OUTPUTS_FOLDER and (run := self._adopt(folder)) is not None:
-                    runs.append(run)
+            runs = [run for folder in self._list_folders() if (run := self._adopt(folder)) is not None]
         return sorted(runs, key=lambda run: float(run.info["at"]))
+
+    def look_over(self) -> list[tuple[SpooledRun, bool]]:
+        """Return all runs, to be read only, each with whether a living process reports it. Nothing is taken over.
+
+        Unreadable ones go into `damaged`.
+        """
+        if not self._check_folders():
+            return []
+        with self._locked():
+            return [found for folder in self._list_folders() if (found := self._look_at(folder)) is not None]
+
+    def _list_folders(self) -> list[Path]:
+        return [folder for folder in self.folder.iterdir() if folder.is_dir() and folder.name != OUTPUTS_FOLDER]
 
     def _make_folders(self) -> None:
         """Create the missing folders, mode 0700."""
@@ -221,13 +233,20 @@ class Spool:
             os.close(lock)
             return None
         try:
-            info = dict(json.loads(trusted_files.read_file(folder / "run.json")))
-            float(info["at"]), str(info["session"]), str(info["node"]), list(info["command"])
-            return SpooledRun(folder, info, lock)
+            return _read_run(folder, lock)
         except (OSError, ValueError, TypeError, KeyError) as error:
             os.close(lock)
             self.damaged.append(f"{folder} cannot be read ({error}); look at it, then remove it")
             return None
+
+    def _look_at(self, folder: Path) -> tuple[SpooledRun, bool] | None:
+        if (run := self._adopt(folder)) is not None:
+            os.close(run.lock)
+            return run, False
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # it just ended, or `_adopt` has named it
+            trusted_files.check_directory(folder)
+            return _read_run(folder, NO_LOCK), True
+        return None
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -267,6 +286,13 @@ def list_spools(data_dir: Path, folder: str) -> list[Spool]:
     except FileNotFoundError:
         return []
     return [Spool(data_dir, folder, path.name) for path in sorted((data_dir / folder).iterdir()) if path.is_dir()]
+
+
+def _read_run(folder: Path, lock: int) -> SpooledRun:
+    """Read a run. Raises OSError, or ValueError, TypeError or KeyError if it is damaged."""
+    info = dict(json.loads(trusted_files.read_file(folder / "run.json")))
+    float(info["at"]), str(info["session"]), str(info["node"]), list(info["command"])
+    return SpooledRun(folder, info, lock)
 
 
 def remove_run(folder: Path) -> None:

@@ -122,7 +122,9 @@ class _Run:
             conversation = await conversations.remove_recorded(self._gateway, self._session, conversation)
         key = self._input.run_id
         if conversation.new_texts and conversation.new_texts[-1].strip():
-            message = await conversations.accept_message(self._gateway, conversation, self._session, key, CLIENT)
+            message = await conversations.accept_message(
+                self._gateway, conversation, self._session, key, CLIENT, "runId"
+            )
             self._reads.append(lambda: self._gateway.reply(message.event))
         elif (earlier := await self._gateway.find_message(key)) is not None and earlier.session == self._session:
             self._reads.append(lambda: self._gateway.reply(earlier.event))

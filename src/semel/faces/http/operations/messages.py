@@ -86,7 +86,9 @@ class Answer(RequestBody):
 
 
 class Answered(Struct):
-    """`already`: somebody else answered first. `closed`: the request is no longer open."""
+    """`answered`: it has this answer, by this or an equal earlier request. `already`: it had another answer. `closed`:
+    the request is no longer open.
+    """
 
     outcome: Literal["answered", "already", "closed"]
 
@@ -175,12 +177,12 @@ def event_response(event: Heard) -> Response:
     return json_response(Accepted(event.event, status, event.waiting, event.place, event.why, event.note), 202)
 
 
-def check_accepted(event: Heard) -> Literal["accepted", "duplicate"]:
-    """Return the event's status. Raises a Problem if its key was used with other content."""
+def check_accepted(event: Heard, key_name: str = "key") -> Literal["accepted", "duplicate"]:
+    """Return the event's status. Raises a Problem if its key, which clients call `key_name`, had other content."""
     if event.status == "conflict":
         raise Problem(
             "conflict",
-            "The first content stays; this one is recorded beside it. Use a new key for a new message.",
+            f"The first content stays; this one is recorded beside it. Use a new {key_name} for a new message.",
             event=event.event,
             kept=event.digest,
             given=event.other,

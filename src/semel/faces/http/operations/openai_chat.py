@@ -218,7 +218,7 @@ async def create_chat_completion(call: ApiCall, body: ChatRequest) -> Response:
     conversation = _read_conversation(body)
     session, key = _read_place(call, body, conversation)
     if session is not None:
-        await check_agent(call.gateway, session, body.model, "metadata.session")
+        await check_agent(call.gateway, session, body.model, _session_field(call))
     message = await accept_message(call.gateway, conversation, session, key, OPENAI_CLIENT)
     reply = await call.gateway.reply(message.event)
     answer = _Answer(call, body, message, reply.at // 1000)
@@ -278,6 +278,11 @@ def _read_text(message: ChatMessage) -> str:
     if isinstance(message.content, list):
         return "\n".join(str(part.get("text", "")) for part in message.content if part.get("type") == "text")
     return message.content or ""
+
+
+def _session_field(call: ApiCall) -> str:
+    """Return where the request names its session."""
+    return "X-Semel-Session" if call.request.headers.get("x-semel-session") else "metadata.session"
 
 
 def _read_place(call: ApiCall, body: ChatRequest, conversation: Conversation) -> tuple[str | None, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import UNSET, UnsetType
@@ -17,6 +18,7 @@ from semel.faces.http.operations.messages import (
     event_response,
     read_event_key,
 )
+from semel.faces.http.problems import Problem
 from semel.faces.http.routing import (
     ApiCall,
     Cursor,
@@ -60,6 +62,12 @@ class Chapter(KeyedBody, kw_only=True):
     by: str | None = None
 
 
+class MadeSession(SessionRow):
+    """`note`: what its maker should know, such as that no agent has the name with which the key begins."""
+
+    note: str | None = None
+
+
 THE_SESSION = Returns("The session.", SessionRow)
 
 
@@ -75,6 +83,8 @@ async def list_sessions(
     """List the sessions, newest first, with their state and the beginning of their last text."""
     if after is not None:
         refuse_two_cursors(before)
+    if folder is not None and not Path(folder).is_absolute():
+        raise Problem("bad-field", f"A folder is an absolute path, and {folder[:200]!r} is not.", field="folder")
     rows = await call.gateway.sessions(archived, after or before, limit + 1, folder)
     return page_response("sessions", rows, limit, "key")
 
@@ -88,15 +98,16 @@ async def read_session(call: ApiCall, key: SessionKey) -> Response:
 @router.route(
     "PUT",
     "/v1/sessions/{key}",
-    Returns("The session existed already.", SessionRow),
-    Returns("The session is new.", SessionRow, status=201),
+    Returns("The session existed already.", MadeSession),
+    Returns("The session is new.", MadeSession, status=201),
     errors=("bad-request", "wrong-state", "unavailable"),
     body_optional=True,
 )
 async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
     """Make a session before anybody speaks in it. The same again changes nothing."""
+    note = await call.gateway.explain_default_agent(key) if body.agent is None else None
     session, is_new = await call.gateway.make_session(key, body.agent, body.folder)
-    return json_response(session, 201 if is_new else 200)
+    return json_response(session | ({"note": note} if is_new and note else {}), 201 if is_new else 200)
 
 
 @router.route(

@@ -1,0 +1,33 @@
+"""Judge the state of a channel, as the running gateway reports it, and say what to do about it."""
+
+from __future__ import annotations
+
+import time
+
+from semel.faces.health.finding import Finding
+from semel.text.json_types import Json
+
+
+def examine_channel(channel: Json) -> Finding:
+    """Return the finding about a channel. `channel`: as in /v1/channels."""
+    subject, state = f"channel {channel['name']}", str(channel["state"])
+    if state in ("offline", "denied"):
+        is_offline = state == "offline"
+        remedy = (
+            "nothing, if its platform is away: it is tried again by itself" if is_offline else advise_denied(channel)
+        )
+        return Finding(subject, "broken", f"{state}: {channel.get('error') or 'no reason is known'}", remedy)
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(channel["since"] / 1000))
+    return Finding(subject, "ok", f"{state} since {since}")
+
+
+def advise_denied(channel: Json) -> str:
+    """Return what to do about a channel whose platform refuses the account. `channel`: as in /v1/channels."""
+    from semel.faces.service.installation import advise_restart  # only now: it imports all settings
+
+    retry_at = channel.get("retry_at")
+    moment = time.strftime(" (next at %H:%M:%S)", time.localtime(retry_at / 1000)) if retry_at else ""
+    return (
+        f"remove the cause, and {advise_restart()}. By itself it tries every ten minutes{moment}, with the settings "
+        "that it has"
+    )
