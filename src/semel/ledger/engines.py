@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from semel.ledger.storage.errors import EngineMissing, LedgerOlder
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.migrations import Upgrade
-from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import LedgerStore
 
 
@@ -53,14 +52,12 @@ def treat_database_as_restored(location: DatabaseUrl) -> None:
 
     At its next start, the gateway settles the ledger. No gateway may run. Raises LedgerError.
     """
+    from semel.ledger.backup import settle_restored
+
     with suppress(LedgerOlder):
         open_readonly(location).close()  # an empty database is no ledger, and stays empty
     with open_ledger(location) as store:
-        store.write_sync(_note_copied)
-
-
-def _note_copied(tx: Tx) -> None:
-    tx.run("ledger_copied", at=tx.number("ledger_newest"), incarnation=0)
+        store.write_sync(settle_restored.note_restored)
 
 
 def measure_ledger(location: LedgerLocation) -> int:
