@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from semel.ledger.storage.errors import EngineMissing, LedgerOlder
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.migrations import Upgrade
-from semel.ledger.storage.store import LedgerStore
+from semel.ledger.storage.store import LedgerStore, note_restored
 
 
 def lacks_engine(location: LedgerLocation) -> bool:
@@ -52,12 +52,10 @@ def treat_database_as_restored(location: DatabaseUrl) -> None:
 
     At its next start, the gateway settles the ledger. No gateway may run. Raises LedgerError.
     """
-    from semel.ledger.backup import settle_restored
-
     with suppress(LedgerOlder):
         open_readonly(location).close()  # an empty database is no ledger, and stays empty
     with open_ledger(location) as store:
-        store.write_sync(settle_restored.note_restored)
+        store.write_sync(note_restored)
 
 
 def measure_ledger(location: LedgerLocation) -> int:

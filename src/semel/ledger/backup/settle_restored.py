@@ -91,11 +91,6 @@ def last_settled_at(tx: Tx) -> int:
     return 0 if row is None else row.at
 
 
-def note_restored(tx: Tx) -> None:
-    """Mark the ledger as a copy of the past: the next start settles it."""
-    tx.run("ledger_copied", at=tx.number("ledger_newest"), incarnation=0)
-
-
 def settle_copy(tx: Tx) -> SettledRestore | None:
     """Settle a restored ledger, once. Return a summary of what was in doubt; None if there is no restore to settle."""
     ledger = tx.one(LedgerRow, "ledger_get")

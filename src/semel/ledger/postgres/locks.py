@@ -285,7 +285,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     import_session.import_lines: _import,
     import_session.finish_import: _import,
     settle_restored.settle_copy: _everything,
-    settle_restored.note_restored: _nothing,
     store.touch: _nothing,
     store.do_nothing: _nothing,
+    store.note_restored: _nothing,
 }

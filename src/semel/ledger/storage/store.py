@@ -34,6 +34,11 @@ def touch(tx: Tx) -> None:
     tx.run("ledger_touch")
 
 
+def note_restored(tx: Tx) -> None:
+    """Mark the ledger as a copy of the past, which the next start settles (Law 14)."""
+    tx.run("ledger_copied", at=tx.number("ledger_newest"), incarnation=0)
+
+
 def do_nothing(tx: Tx) -> None:
     """Change nothing. Such a transaction costs no sync of the disk."""
 
