@@ -140,8 +140,10 @@ class Model(OutgoingParts):
         """A person answers a request, open or not."""
         was = item["state"]
         done = self.house.seen(self.ledger.answer(session, item["id"], option, "page", b"digest"))
-        if was != "open":
-            due = "already" if was == "answered" else "closed"
+        if was == "answered":
+            due = "repeat" if (item.get("answer"), item.get("by")) == (option, "page") else "already"
+        elif was != "open":
+            due = "closed"
         elif item["kind"] == "permission" and option == "no":
             due = "no such option"
         else:
