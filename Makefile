@@ -2,7 +2,7 @@
 # Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv, nothing elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint .compiled-tests format settings samples docs bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
+.PHONY: help up test test-postgres lint .compiled-tests format settings samples docs bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
 .DELETE_ON_ERROR:
 # Hundreds of processes are started by the tests: each would compile Semel anew where this is set.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,6 +23,9 @@ up: .venv/.installed ## Set up everything and start the gateway on http://127.0.
 test: .venv/.installed-dev ## Set up everything, check the code and run the tests (ARGS="tests/law -k echo" to choose)
 	@$(MAKE) --no-print-directory -j 2 lint $(if $(ARGS),,.compiled-tests)
 	$(PY) -m pytest -m "not agents and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
+
+test-postgres: .venv/.installed-proof ## Run the ledger's tests on PostgreSQL, which they start (ARGS="tests/ledger -k hear" to choose)
+	SEMEL_TEST_LEDGER=postgres $(PY) -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) tests/ledger)
 
 # Every worker of a run reads all tests, and in a fresh clone would compile each. While mypy takes one core, the other
 # compiles them for all. What is wrong with a test is said by the run.

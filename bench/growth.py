@@ -10,9 +10,10 @@ from semel.ledger.admin import age_out
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import hear
-from semel.ledger.sqlite.store import Store, now_ms
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import PartRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import now_ms
 from semel.ledger.turns import finish_turn, show, turn_ops, turns
 from semel.ledger.turns.limits import LimitPolicy, UsageReport
 

@@ -48,6 +48,7 @@ STAGES = {
         "inbound",
         "admin",
         "backup",
+        "postgres",
     ),
     "gateway": ("outbound", "turns", "inbound", "tools", "api"),
 }

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from proof.machines.counted import Counted
+from proof.machines.engines import rows
 from proof.machines.ledger import Make
-from proof.machines.sqlite import SqliteLedger, rows
+from proof.machines.stored import StoredLedger
 from semel.law.delivery import Rules
 from semel.law.permission_questions import numbers_from
 from semel.ledger.delivery import send_queue
@@ -84,7 +85,7 @@ class Written:
 class RequestMachine(Counted):
     """One life of a chat in which agents ask for permission."""
 
-    make: ClassVar[Make] = SqliteLedger
+    make: ClassVar[Make] = StoredLedger
 
     def __init__(self) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from proof.machines.counted import Counted
 from proof.machines.house import refused
 from proof.machines.ledger import Make
-from proof.machines.sqlite import SqliteLedger
+from proof.machines.stored import StoredLedger
 from semel.law import access as law
 from semel.ledger.people import AccountConfigured, PairingCode, PersonAccount
 
@@ -37,7 +37,7 @@ class Issued:
 class PeopleMachine(Counted):
     """Accounts and codes, against a dictionary."""
 
-    make: ClassVar[Make] = SqliteLedger
+    make: ClassVar[Make] = StoredLedger
 
     def __init__(self) -> None:
         super().__init__()

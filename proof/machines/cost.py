@@ -17,7 +17,7 @@ from hypothesis.stateful import initialize, rule
 from proof.machines.counted import Counted
 from proof.machines.house import HOMES
 from proof.machines.model import Model
-from proof.machines.sqlite import SqliteLedger
+from proof.machines.stored import StoredLedger
 from semel.acp_stream import Began, Ended
 from semel.ledger.sqlite.store import Store
 
@@ -29,7 +29,7 @@ KEYS = sorted(HOMES)
 TOOLS = (0, 2)
 
 
-class CountingLedger(SqliteLedger):
+class CountingLedger(StoredLedger):
     """Counts the steps of its transactions, not those of an auditor."""
 
     def __init__(self, clock: Callable[[], int], store: Store | None = None) -> None:

@@ -1,6 +1,6 @@
 """What a ledger is to the machine: its transactions, each one commit, and what an auditor must be able to read.
 
-SQLite's is `sqlite.SqliteLedger`. Another ledger implements this and runs under the same machine, with the same
+SQLite's is `stored.StoredLedger`. Another ledger implements this and runs under the same machine, with the same
 books. The values that go in and out are those of `semel.ledger`: none of them knows what the rows lie in.
 """
 

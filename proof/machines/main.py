@@ -37,7 +37,7 @@ from proof.machines.restoring import RestoreMachine
 from proof.machines.turns import TurnMachine
 from proof.report import Proof
 
-SQLITE = "proof.machines.sqlite:SqliteLedger"
+SQLITE = "proof.machines.stored:StoredLedger"
 
 # Hypothesis draws constants of the loaded modules; where a seed is run again other modules are loaded, so it gets none.
 providers._get_local_constants = Constants

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from proof.machines.engines import rows
 from proof.machines.house import RULES
-from proof.machines.sqlite import rows
 from proof.power.images import Files, lay_out
 from proof.power.recorder import MARK, NAME, fingerprint
 from semel.ledger.admin import books, erase

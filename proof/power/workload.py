@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import apsw
 
 from proof.machines.house import HOMES, Running, short_outputs
 from proof.machines.model import REQUEST, Model
-from proof.machines.sqlite import SqliteLedger, seen
+from proof.machines.stored import StoredLedger, seen
 from proof.power.recorder import Call, Recorder, Recording
 from semel.acp_stream import Began, Changed, Ended, Grew
 from semel.ledger import people
@@ -32,7 +33,7 @@ WORDS = ("once", "said", "shown", "sent", "heard", "kept", "told", "never", "twi
 RECEIPTS = ("receipt", "silence", "not sent", "receipt", "refused", "silence", "receipt")
 
 
-class RecordedLedger(SqliteLedger):
+class RecordedLedger(StoredLedger):
     """The ledger of the machines, on a recorder: each transaction that changes something is acknowledged by name."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -40,7 +41,7 @@ class RecordedLedger(SqliteLedger):
         self.recorder = recorder
 
     def _commit(self, body: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        return self.recorder.commit(body.__name__.strip("_"), seen, body, args, self.cut)
+        return self.recorder.commit(body.__name__.strip("_"), partial(seen, cut=self.cut), body, *args)
 
     def read(self, body: Callable[..., Any], *args: Any) -> Any:
         return self.recorder.look(body, *args)

@@ -19,7 +19,8 @@ from proof.schedules.told import Prompted, count_copies
 from semel.gateway.ports import Safety
 from semel.ledger.admin import books
 from semel.ledger.delivery.claims import REISSUE_REASON
-from semel.ledger.storage.sql import Tx, queries
+from semel.ledger.sqlite.tx import SqliteTx
+from semel.ledger.storage.sql import queries
 from semel.text.verbatim import verbatim_form
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class _Judge:
         cursor = self.look.cursor()
         cursor.execute("BEGIN")
         try:
-            for book in books.audit(Tx(cursor, queries(), self.world.clock.now())):
+            for book in books.audit(SqliteTx(cursor, queries(), self.world.clock.now())):
                 if not book.ok:
                     yield f"book {book.name} ({book.law}): {book.broken[:2]}"
         finally:

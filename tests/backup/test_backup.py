@@ -23,9 +23,9 @@ from semel.ledger.admin.books import PartCover
 from semel.ledger.backup.backups import check_backup, drop_old_backups, find_backup, list_backups
 from semel.ledger.delivery import parts
 from semel.ledger.sqlite.group_commit import WorkItem
-from semel.ledger.sqlite.migrate import list_migrations
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage import errors
+from semel.ledger.storage.migrations import list_migrations
 from semel.ledger.storage.rows import LedgerRow
 
 

@@ -23,7 +23,7 @@ from semel.ledger.storage.sql import Tx
 
 
 def note(tx: Tx, source: str) -> int:
-    return tx.run("cursor_set", source=source, value="x" * 20_000, at=tx.now)
+    return tx.count_changed("cursor_set", source=source, value="x" * 20_000, at=tx.now)
 
 
 def noted(tx: Tx, source: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proof.machines.model import Model
-from proof.machines.sqlite import SqliteLedger
+from proof.machines.stored import StoredLedger
 from semel.acp_stream import Began, Ended
 from semel.ledger.inbound import hear
 
@@ -13,7 +13,7 @@ from semel.ledger.inbound import hear
 @pytest.fixture
 def model() -> Model:
     """`chat` and `chat-too` share a home; each has a running turn."""
-    model = Model(SqliteLedger)
+    model = Model(StoredLedger)
     model.hear("api", None, "hello", ["chat", "chat-too"], True)
     for key in ("chat", "chat-too"):
         model.begin(key)
@@ -55,7 +55,7 @@ def test_a_late_call_for_a_deleted_session_breaks_no_book(model: Model) -> None:
 
 
 def test_a_session_without_a_home_is_told_once_what_a_lost_attempt_said() -> None:
-    model = Model(SqliteLedger)
+    model = Model(StoredLedger)
     model.hear("api", None, "hello", ["job"], True)
     for _ in range(2):
         model.begin("job", restored=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from semel.ledger.sqlite.migrate import Migration, list_migrations, read_migrations
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerNewer, MigrationFailed
+from semel.ledger.storage.migrations import Migration, list_migrations, read_migrations
 from semel.ledger.storage.sql import Tx
 
 NEXT = len(list_migrations()) + 1
@@ -29,7 +29,7 @@ def way(*sql: str) -> tuple[Migration, ...]:
 
 
 def note(tx: Tx, source: str) -> int:
-    return tx.run("cursor_set", source=source, value="x", at=tx.now)
+    return tx.count_changed("cursor_set", source=source, value="x", at=tx.now)
 
 
 def noted(tx: Tx, source: str) -> bool:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from proof.machines.engines import open_ledger
 from semel.ledger.inbound import nodes
-from semel.ledger.sqlite.store import Store
+from semel.ledger.storage.store import LedgerStore
 
 A, B, C, D = (bytes([n]) * 16 for n in range(4))
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open_sync(tmp_path / "ledger.db") as store:
+def store() -> Iterator[LedgerStore]:
+    with open_ledger() as store:
         yield store
 
 
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     ],
 )  # fmt: skip
 def test_a_node_is_known_by_its_token_or_else_by_its_name(
-    store: Store, starts: list[dict[str, bytes]], sources: dict[str, str]
+    store: LedgerStore, starts: list[dict[str, bytes]], sources: dict[str, str]
 ) -> None:
     for configured in starts:
         found = store.write_sync(nodes.assign_sources, configured)

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import pytest
 
+from proof.machines.engines import open_ledger
 from semel.law.identity import digest_fields
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.inbound.hear import Addressee, Event, hear
-from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import LedgerStore
 from semel.ledger.turns import finish_turn, history, sessions, show, summary, turn_ops, turns
 
 
-def say(store: Store, text: str) -> None:
+def say(store: LedgerStore, text: str) -> None:
     event = Event("api:s", None, "message", text, digest_fields({"text": text}))
     store.write_sync(hear, event, [Addressee("s", "demo", "web:s")])
 
 
-def begin(store: Store) -> turns.BegunTurn:
+def begin(store: LedgerStore) -> turns.BegunTurn:
     begun = store.write_sync(turns.begin, 1, "me")
     assert isinstance(begun, turns.BegunTurn)
     return begun
 
 
-def finish(store: Store, begun: turns.BegunTurn, text: str) -> None:
+def finish(store: LedgerStore, begun: turns.BegunTurn, text: str) -> None:
     fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
     block = turn_ops.Block(1, (ClaimRequest("block", text, begun.home),))
@@ -34,7 +35,7 @@ def finish(store: Store, begun: turns.BegunTurn, text: str) -> None:
 
 
 def test_a_message_heard_during_a_turn_comes_after_its_answer_in_the_history() -> None:
-    with Store.in_memory() as store:
+    with open_ledger() as store:
         say(store, "u1")
         first = begin(store)
         say(store, "u2")
@@ -53,7 +54,7 @@ def test_a_message_heard_during_a_turn_comes_after_its_answer_in_the_history() -
 
 
 def test_what_an_agent_remembers_is_whole_turns_in_order_of_turns_without_the_running_one() -> None:
-    with Store.in_memory() as store:
+    with open_ledger() as store:
         for n in range(1, 4):
             say(store, f"u{n}")
             finish(store, begin(store), f"a{n}")
@@ -69,7 +70,7 @@ def test_what_an_agent_remembers_is_whole_turns_in_order_of_turns_without_the_ru
 
 
 def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> None:
-    with Store.in_memory() as store:
+    with open_ledger() as store:
         say(store, "u1")
         first = begin(store)
         fence = turns.TurnFence(first.session, first.turn, first.epoch)
@@ -88,7 +89,7 @@ def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> 
 
 def test_a_history_that_is_cut_begins_with_the_same_turn_for_some_turns() -> None:
     begins = []
-    with Store.in_memory() as store:
+    with open_ledger() as store:
         for n in range(120):
             say(store, f"u{n}")
             begun = begin(store)
@@ -118,7 +119,7 @@ class Counted:
 
 
 def test_the_cost_of_remembering_does_not_grow_with_the_history() -> None:
-    with Store.in_memory() as store:
+    with open_ledger() as store:
         for n in range(1500):
             say(store, f"u{n}")
             finish(store, begin(store), f"a{n}")
@@ -137,20 +138,20 @@ def fence_of(begun: turns.BegunTurn) -> turns.TurnFence:
     return turns.TurnFence(begun.session, begun.turn, begun.epoch)
 
 
-def summarise(store: Store, begun: turns.BegunTurn, text: str, keep: int) -> history.Stretch:
+def summarise(store: LedgerStore, begun: turns.BegunTurn, text: str, keep: int) -> history.Stretch:
     stretch = store.read_sync(history.find_turns_to_summarise, 1, keep, 100_000)
     assert stretch is not None
     store.write_sync(summary.add, fence_of(begun), text, stretch.covers)
     return stretch
 
 
-def remembered(store: Store, room: int = 1000) -> tuple[str | None, list[str], bool]:
+def remembered(store: LedgerStore, room: int = 1000) -> tuple[str | None, list[str], bool]:
     told = store.read_sync(history.read_past_turns, 1, room)
     return told.summary.text if told.summary else None, [one.text for one in told.spoken], told.cut
 
 
 def test_a_summary_stands_for_whole_turns_and_for_nothing_that_was_heard_meanwhile() -> None:
-    with Store.in_memory() as store:
+    with open_ledger() as store:
         say(store, "u1")
         first = begin(store)
         say(store, "u2")  # stands before a1 in the record, and is of the turn after it
@@ -173,7 +174,7 @@ def test_a_summary_stands_for_whole_turns_and_for_nothing_that_was_heard_meanwhi
 
 
 def test_a_summary_that_does_not_fit_is_left_out_and_what_it_covers_is_not_told_instead() -> None:
-    with Store.in_memory() as store:
+    with open_ledger() as store:
         for n in range(1, 4):
             say(store, f"u{n}")
             begun = begin(store)
@@ -188,7 +189,7 @@ def test_a_summary_that_does_not_fit_is_left_out_and_what_it_covers_is_not_told_
 
 
 def test_a_summary_is_written_by_the_running_turn_of_its_chapter_only() -> None:
-    with Store.in_memory() as store:
+    with open_ledger() as store:
         say(store, "u1")
         finish(store, begin(store), "a1")
         say(store, "u2")
@@ -206,7 +207,7 @@ def test_a_summary_is_written_by_the_running_turn_of_its_chapter_only() -> None:
 
 
 def test_the_cost_of_remembering_ends_at_the_summary() -> None:
-    with Store.in_memory() as store:
+    with open_ledger() as store:
         for n in range(600):
             say(store, f"u{n}")
             begun = begin(store)

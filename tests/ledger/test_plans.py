@@ -176,14 +176,14 @@ def test_parameters_are_not_looked_for_in_text_and_comments() -> None:
 
 
 STATEMENT = re.compile(r"\s*(SELECT\s|INSERT\s+INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|WITH\s+\w+\s+AS\s*\()")
-# Asked of SQLite about itself, before there is a schema.
-OUTSIDE = {"migrate.py"}
+OUTSIDE = {"sqlite/migrate.py", "postgres/migrate.py", "postgres/check_server.py", "postgres/holder.py"}
+"""Modules that ask the database about itself, before there is a schema or beside it."""
 
 
 def test_no_statement_stands_outside_the_query_files() -> None:
     found = []
     for file in sorted(Path(semel.__file__).parent.rglob("*.py")):
-        if file.parent.name == "sqlite" and file.name in OUTSIDE:
+        if f"{file.parent.name}/{file.name}" in OUTSIDE:
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and STATEMENT.match(node.value):

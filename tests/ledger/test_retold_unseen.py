@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from transaction_desk import Desk, block, caller, fence, leg
 
+from proof.machines.engines import rows
 from semel.acp_stream import Fold
 from semel.acp_stream.profiles import profile_for
 from semel.acp_stream.redelivery import LEAST_GLUED_CHARS
@@ -42,7 +43,7 @@ def test_an_attempt_that_broke_off_and_came_again_is_marked_and_leaves_only_with
     lost, answer = [one for one in desk.entries("chat") if one["role"] == "agent"]
     assert [(one["text"], bool(one.get("superseded"))) for one in (lost, answer)] == [(ATTEMPT, True), (ANSWER, False)]
     assert answer["supersedes"] == [lost["seq"]]
-    sent = desk.look(lambda tx: tx._cursor.execute("SELECT json_extract(op, '$.text') FROM part").fetchall())
+    sent = desk.look(lambda tx: rows(tx, "SELECT op ->> 'text' FROM part"))
     assert "".join(text for (text,) in sent) == ANSWER
 
 
@@ -67,6 +68,6 @@ def test_a_text_whose_retry_was_lost_is_told_once_by_the_next_attempt(desk: Desk
 
     said = [one["text"] for one in desk.entries(key) if one["role"] == "agent" and not one.get("superseded")]
     assert said == ["It is warm."]
-    parts = desk.look(lambda tx: tx._cursor.execute("SELECT count(*) FROM part").fetchone())
+    parts = desk.look(lambda tx: rows(tx, "SELECT count(*) FROM part")[0])
     assert parts == (len(legs),)
     desk.balanced()

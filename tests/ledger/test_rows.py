@@ -72,11 +72,11 @@ def read_of(path: Path, call: ast.Call, named: Queries, db: str) -> Read | None:
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in CLASSES_BEFORE_NAME:
         return None
     owner = call.func.value
-    if not re.fullmatch(r"(self\.)?_?tx|Tx\(.*\)", ast.unparse(owner)):
+    if not re.fullmatch(r"(self\.)?_?tx|SqliteTx\(.*\)", ast.unparse(owner)):
         return None
     method, at = call.func.attr, f"{path.relative_to(PACKAGE)}:{call.lineno}"
     count = CLASSES_BEFORE_NAME[method]
-    if path.name == "sql.py" and path.parent.name == "storage":
+    if (path.parent.name, path.name) in (("storage", "sql.py"), ("sqlite", "tx.py")):
         return None
     name = call.args[count]
     assert isinstance(name, ast.Constant), f"{at}: write the name of the statement out"

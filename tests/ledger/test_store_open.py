@@ -15,7 +15,8 @@ import pytest
 
 from semel.law.identity import digest_fields
 from semel.ledger.inbound.hear import Addressee, Event, hear
-from semel.ledger.sqlite import connect, migrate
+from semel.ledger.sqlite import connect
+from semel.ledger.sqlite.errors import wal_unsupported_error
 from semel.ledger.sqlite.migrate import APPLICATION_ID
 from semel.ledger.sqlite.open_ledger import file_system_type, refuse_network_file_system, refuse_old_sqlite
 from semel.ledger.sqlite.store import Store
@@ -32,6 +33,7 @@ from semel.ledger.storage.errors import (
     NotALedger,
     OldSqlite,
 )
+from semel.ledger.storage.migrations import Migration, list_migrations
 from semel.ledger.storage.rows import EntryRow, LedgerRow
 from semel.ledger.storage.sql import Tx
 
@@ -45,7 +47,7 @@ sys.stdin.read()
 
 
 def note(tx: Tx, source: str) -> int:
-    return tx.run("cursor_set", source=source, value="x", at=tx.now)
+    return tx.count_changed("cursor_set", source=source, value="x", at=tx.now)
 
 
 def noted(tx: Tx, source: str) -> bool:
@@ -239,8 +241,8 @@ def test_doctor_makes_nothing_and_migrates_nothing(tmp_path: Path, monkeypatch: 
     with pytest.raises(LedgerMissing):
         Store.open(path, readonly=True)
     monkeypatch.undo()
-    way = (*migrate.list_migrations(), migrate.Migration(len(migrate.list_migrations()) + 1, "next", "SELECT 1"))
-    monkeypatch.setattr(migrate, "list_migrations", lambda: way)
+    way = (*list_migrations(), Migration(len(list_migrations()) + 1, "next", "SELECT 1"))
+    monkeypatch.setattr("semel.ledger.sqlite.store.list_migrations", lambda: way)
     with pytest.raises(LedgerOlder, match="Start the gateway once"):
         Store.open(path, readonly=True)
 
@@ -311,7 +313,7 @@ def test_where_the_system_does_not_tell_the_place_is_taken(tmp_path: Path) -> No
 def test_a_disk_without_shared_memory_is_refused(tmp_path: Path) -> None:
     db = apsw.Connection(":memory:")
     with pytest.raises(LedgerPlace, match="only journal mode delete"):
-        raise errors.wal_unsupported_error(tmp_path, db.execute("SELECT 'delete'").get)
+        raise wal_unsupported_error(tmp_path, db.execute("SELECT 'delete'").get)
 
 
 def test_another_program_that_holds_the_ledger_is_named_as_the_reason(

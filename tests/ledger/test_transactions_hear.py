@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from transaction_desk import Desk
 
+from proof.machines.engines import ENGINE
 from semel.ledger.admin.explain import ConflictOfEvent
 from semel.ledger.turns import turns
+from semel.text.wellformed import scrub
 
 TEXTS = {
     "nul": "a\x00b",
@@ -19,19 +23,24 @@ TEXTS = {
 }
 
 
+def as_stored(value: Any) -> Any:
+    """PostgreSQL holds no U+0000; what comes from outside has none any more (`scrub`)."""
+    return scrub(value) if ENGINE == "postgres" else value
+
+
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_text_is_kept_as_it_came(desk: Desk, text: str) -> None:
     desk.hear(text)
-    assert desk.entries()[0]["text"] == text
+    assert desk.entries()[0]["text"] == as_stored(text)
     begun = desk.begin()
-    assert begun.events[0].text == text
+    assert begun.events[0].text == as_stored(text)
 
 
 def test_data_keeps_its_numbers_however_large(desk: Desk) -> None:
     data = {"big": 10**40, "low": -(2**70), "deep": [[{"n": 2**64}]], "nul": "\x00"}
     desk.hear("hi", more={"data": data})
-    assert desk.entries()[0]["data"] == data
-    assert desk.begin().events[0].data == {"data": data}
+    assert desk.entries()[0]["data"] == as_stored(data)
+    assert desk.begin().events[0].data == {"data": as_stored(data)}
 
 
 def test_a_repeat_is_answered_with_the_first_outcome_and_changes_nothing(desk: Desk) -> None:
@@ -101,7 +110,7 @@ def test_a_clock_that_is_set_back_loses_no_wake(desk: Desk) -> None:
 
 
 def test_a_failure_in_the_middle_of_a_fan_out_leaves_nothing_behind(desk: Desk) -> None:
-    with pytest.raises(Exception, match="UNIQUE"):
+    with pytest.raises(Exception, match=r"(?i)unique"):
         desk.hear("hi", "s", "chat", "s", key="m1")
     assert desk.session() is None
     assert desk.hear("hi", key="m1").status == "accepted"

@@ -1,15 +1,15 @@
-"""A ledger in memory to try single transactions on; after each test the books are run."""
+"""A new ledger to try single transactions on; after each test the books are run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from proof.machines.engines import open_ledger
 from semel.ledger.admin import books
 from semel.ledger.delivery.claims import Caller, ClaimRequest, ClaimResult
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import hear
-from semel.ledger.sqlite.store import Store
 from semel.ledger.transcript import views
 from semel.ledger.turns import finish_turn, show, spawns, tool_calls, turn_ops, turns
 
@@ -20,7 +20,7 @@ HOMES: dict[str, str | None] = {"s": "web:s", "chat": "chat:1", "chat-too": "cha
 class Desk:
     def __init__(self) -> None:
         self.now = 1_000
-        self.store = Store.in_memory(clock=lambda: self.now)
+        self.store = open_ledger(lambda: self.now)
         self.slots = turn_ops.Slots()
 
     def do(self, body: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -11,21 +11,21 @@ from proof.machines.ledger import Ledger
 from proof.machines.machine import LedgerMachine
 from proof.machines.main import PLANS, Plan, Task, counts, one
 from proof.machines.model import Model
-from proof.machines.sqlite import SqliteLedger
+from proof.machines.stored import StoredLedger
 from semel.acp_stream import Began, Ended
 from semel.gateway.turns.permissions import Permissions
 from semel.law import wake
 from semel.ledger.inbound import hear
 
 
-class StopsNobody(SqliteLedger):
+class StopsNobody(StoredLedger):
     """A ledger that does not keep that a person stopped a turn."""
 
     def stop(self, session: int, by: str) -> None:
         self.write(lambda tx: None)
 
 
-class KeepsNoConflict(SqliteLedger):
+class KeepsNoConflict(StoredLedger):
     """A ledger that answers other content with "conflict", and does not record it."""
 
     def hear(self, event: hear.Event, to: Any, start: Any = None) -> hear.HeardOutcome:
@@ -36,7 +36,7 @@ class KeepsNoConflict(SqliteLedger):
         return done
 
 
-class ForgetsEvents(SqliteLedger):
+class ForgetsEvents(StoredLedger):
     """A ledger that deletes the keys of what a deleted session heard."""
 
     def erase(self, session: int) -> str:
@@ -44,7 +44,7 @@ class ForgetsEvents(SqliteLedger):
         return super().erase(session)
 
 
-class KeepsNothingUnreadable(SqliteLedger):
+class KeepsNothingUnreadable(StoredLedger):
     """A ledger that says that it kept what nobody can read."""
 
     def quarantined(self) -> list[int]:
@@ -77,7 +77,7 @@ def recalled_after_telling(model: Model) -> None:
 
 
 def test_an_echo_whose_original_is_refused_later_in_the_same_step_is_no_violation() -> None:
-    model = Model(SqliteLedger)
+    model = Model(StoredLedger)
     recalled_after_telling(model)
     model.call(model.runs["chat"].process, "again", "c1", None, "text", "told", None)
     model.depart(1)
@@ -87,7 +87,7 @@ def test_an_echo_whose_original_is_refused_later_in_the_same_step_is_no_violatio
     model.house.check()
 
 
-class EchoesWhatFell(SqliteLedger):
+class EchoesWhatFell(StoredLedger):
     """A ledger that calls a repeat an echo, whatever became of what it repeats."""
 
     def call(self, made: Any, what: Any) -> Any:
@@ -140,7 +140,7 @@ def test_a_seed_draws_nothing_from_the_modules_that_happen_to_be_loaded() -> Non
 
 def test_what_answers_a_later_prompt_is_no_repeat_of_what_was_said_before_it() -> None:
     """A question that joins a restarted turn is answered in the words that the lost attempt had said."""
-    model = Model(SqliteLedger)
+    model = Model(StoredLedger)
     model.hear("api", None, "hello", ["chat"], True)
     model.begin("chat")
     ha = (Began(2, "message", {"role": "agent", "text": "ha"}), Ended(2, {}))

@@ -22,6 +22,7 @@ from semel.ledger.delivery import parts
 from semel.ledger.sqlite import migrate
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerNewer, UpgradeNotCopied
+from semel.ledger.storage.migrations import list_migrations
 
 
 def read_old_rows(old: OldData) -> Any:
@@ -51,11 +52,11 @@ def test_the_old_data_has_rows_of_every_kind(old: OldData) -> None:
 
 def test_schema_sql_stays_what_version_0_1_0_wrote(old: OldData) -> None:
     db = apsw.Connection(":memory:")
-    db.execute(migrate.list_migrations()[0].sql)
+    db.execute(list_migrations()[0].sql)
     assert read_schema_of(db) == read_schema(old.ledger), "schema.sql is version 1: add a file to migrations/ instead"
 
 
-@pytest.mark.parametrize("way", [migrate.list_migrations(), WAY], ids=["this version", "a later version"])
+@pytest.mark.parametrize("way", [list_migrations(), WAY], ids=["this version", "a later version"])
 def test_an_upgraded_ledger_holds_and_exports_what_the_old_one_did(old: OldData, way: Any) -> None:
     before = read_old_rows(old)
     with Store.open_sync(old.ledger, migrations=way) as store:

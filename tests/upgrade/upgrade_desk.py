@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from semel.ledger.sqlite.migrate import Migration, list_migrations
+from semel.ledger.storage.migrations import Migration, list_migrations
 
 NEXT = Migration(
     len(list_migrations()) + 1,

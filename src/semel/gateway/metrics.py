@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from semel import __version__
 from semel.gateway.disk_use import measure_ledger
-from semel.ledger.sqlite.store import Store
+from semel.ledger.storage.store import LedgerStore
 
 
 class Metric(NamedTuple):
@@ -74,7 +74,7 @@ def metric_type(name: str) -> str:
     return "counter" if name.endswith("_total") else "gauge"
 
 
-def measure_storage(store: Store, data_dir: Path) -> dict[str, float]:
+def measure_storage(store: LedgerStore, data_dir: Path) -> dict[str, float]:
     """Return the metrics of the ledger and its disk. This asks the file system, so call it in a thread."""
     statistics, disk = store.statistics(), shutil.disk_usage(data_dir)
     return {

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 
 from semel.gateway.disk_use import find_growth_problem
-from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerClosed, LedgerError
+from semel.ledger.storage.store import LedgerStore
 
 TEST_INTERVAL_S = 5.0  # for how long the outcome of a test write is the answer
 TEST_TIMEOUT_S = 5.0  # how long a test write may take
@@ -20,7 +20,7 @@ TEST_TIMEOUT_S = 5.0  # how long a test write may take
 class Readiness:
     """Tests the ledger with a write of its own, and whether its files may grow."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: LedgerStore) -> None:
         self._store = store
         self._problem: str | None = None
         self._tested_at: float | None = None  # in the event loop's time

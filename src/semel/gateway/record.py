@@ -15,8 +15,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from semel.gateway.errors import NoSuchSession
-from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import CutText, Tx
+from semel.ledger.storage.store import LedgerStore
+from semel.ledger.storage.work import runs_body
 from semel.ledger.transcript import views
 from semel.text.json_types import Json
 
@@ -147,7 +148,7 @@ class LedgerAccess:
     has to send a text for which its caller made no parts, such as a notice.
     """
 
-    def __init__(self, store: Store, hub: Hub, cut: CutText | None = None) -> None:
+    def __init__(self, store: LedgerStore, hub: Hub, cut: CutText | None = None) -> None:
         self.store = store
         self.hub = hub
         self.cut = cut
@@ -167,6 +168,7 @@ class LedgerAccess:
             raise NoSuchSession(key)
         return row.id
 
+    @runs_body
     def _run_and_publish(self, tx: Tx, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         tx.cut = self.cut
         result = body(tx, *args, **kwargs)

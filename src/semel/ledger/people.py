@@ -167,7 +167,7 @@ def redeem_code(
 def void_code(tx: Tx, code: int) -> bool:
     """Invalidate an open code. Return False if the code is already used or voided."""
     tx.lock("ledger_lock")
-    return tx.run("pairing_end", id=code, state="void", account=None, key=None, name=None) > 0
+    return tx.count_changed("pairing_end", id=code, state="void", account=None, key=None, name=None) > 0
 
 
 def find_redeemed(tx: Tx, channel: str, account: str, key: str) -> PairingRow | None:

@@ -44,7 +44,7 @@ def backup(
     """
     from semel.ledger.backup.backups import drop_old_backups, make_backup
     from semel.ledger.backup.last_backup import record_backup
-    from semel.ledger.sqlite.store import now_ms
+    from semel.ledger.storage.store import now_ms
 
     data, ledger = locate(config, data_dir)
     target = folder if folder is not None else data.with_name(f"{data.name}-backups")
@@ -110,7 +110,7 @@ def restore(
     """
     from semel.ledger.backup.restore import restore_backup, treat_as_restored
     from semel.ledger.backup.snapshot import format_utc
-    from semel.ledger.sqlite.store import now_ms
+    from semel.ledger.storage.store import now_ms
 
     data, ledger = locate(config, data_dir)
     if here:

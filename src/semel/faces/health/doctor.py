@@ -24,10 +24,11 @@ from semel.faces.health.finding import Finding, is_sound
 from semel.faces.health.session_agents import examine_session_agents
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.settings import ChannelSettings
-from semel.ledger.sqlite.store import Store, now_ms
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import now_ms
 from semel.text.json_types import Json
 from semel.tools.address import find_url
 

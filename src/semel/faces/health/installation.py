@@ -14,7 +14,7 @@ import apsw
 from semel import __version__
 from semel.faces.health.finding import Finding, Level
 from semel.gateway.disk_use import LOW_FREE_BYTES, MIN_FREE_BYTES, format_bytes
-from semel.ledger.sqlite.migrate import list_migrations
+from semel.ledger.storage.migrations import list_migrations
 from semel.text.json_types import Json
 
 CLOCK_TOLERANCE_MS = 5_000

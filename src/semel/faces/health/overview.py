@@ -46,7 +46,8 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
 def _read_files(data: Path, ledger: Path, agents: ConfiguredAgents) -> Json:
     from semel.gateway.api.reads import read_storage
     from semel.ledger.admin.overview import read_overview
-    from semel.ledger.sqlite.store import Store, now_ms
+    from semel.ledger.sqlite.store import Store
+    from semel.ledger.storage.store import now_ms
 
     store = Store.open(ledger, readonly=True)
     try:

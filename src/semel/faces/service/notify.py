@@ -18,7 +18,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from typing import Self
 
-from semel.ledger.sqlite.store import Store
+from semel.ledger.storage.store import LedgerStore
 
 STATUS_INTERVAL_S = 10.0  # how often the status line is renewed at least
 STOP_MARGIN_S = 60.0  # how long a stop may take beyond the grace period of running turns
@@ -60,7 +60,7 @@ class ServiceManager:
             _log.warning("the service manager could not be told %s: %s", ", ".join(fields), error)
 
     @contextlib.asynccontextmanager
-    async def supervise(self, store: Store, describe: Callable[[], str], grace_s: float) -> AsyncIterator[None]:
+    async def supervise(self, store: LedgerStore, describe: Callable[[], str], grace_s: float) -> AsyncIterator[None]:
         """Report that the gateway is ready; then, until the block ends, that it is alive; and then that it stops.
 
         `describe` returns the status line for the manager. `grace_s`: how long the stop may take for running turns; the
@@ -76,7 +76,7 @@ class ServiceManager:
             extension = str(round((grace_s + STOP_MARGIN_S) * 1e6))
             self.notify(STOPPING="1", STATUS="stopping", EXTEND_TIMEOUT_USEC=extension)
 
-    async def _report_status(self, store: Store, describe: Callable[[], str]) -> None:
+    async def _report_status(self, store: LedgerStore, describe: Callable[[], str]) -> None:
         interval = STATUS_INTERVAL_S if self.watchdog_s is None else min(STATUS_INTERVAL_S, self.watchdog_s / 3)
         while True:
             await asyncio.sleep(interval)

@@ -46,7 +46,7 @@ from semel.gateway.unix_socket import socket_path
 from semel.law.echo import QUIET_WORD
 from semel.law.wake import PERSON_KINDS
 from semel.ledger.inbound.commands import KIND as COMMAND
-from semel.ledger.sqlite.store import Store
+from semel.ledger.storage.store import LedgerStore
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 
@@ -61,7 +61,7 @@ class Components:
     def __init__(
         self,
         settings: GatewaySettings,
-        store: Store,
+        store: LedgerStore,
         agents: Mapping[str, Agent],
         channels: Mapping[str, Channel] | None = None,
         *,

@@ -30,8 +30,8 @@ from semel.law.delivery import Rules
 from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.parts import find_origin
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity, Departure, DueParts
-from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerClosed, LedgerError
+from semel.ledger.storage.store import LedgerStore
 
 T = TypeVar("T")
 UnknownResult = Literal["silence", "cannot tell"]
@@ -69,7 +69,7 @@ class Outbox:
 
     def __init__(
         self,
-        ledger: LedgerAccess | Store,
+        ledger: LedgerAccess | LedgerStore,
         channels: Mapping[str, Channel],
         clock: Clock | None = None,
         *,

@@ -23,8 +23,8 @@ from semel.gateway.outbound.attempt import send
 from semel.gateway.ports import Caps, Channel, Op
 from semel.gateway.record import LedgerAccess
 from semel.ledger.delivery import placeholders
-from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerError
+from semel.ledger.storage.store import LedgerStore
 from semel.text.split import measure, render_parts
 
 MIN_EDIT_INTERVAL_S = 1.5
@@ -101,7 +101,7 @@ class Previews:
 
     def __init__(
         self,
-        ledger: LedgerAccess | Store,
+        ledger: LedgerAccess | LedgerStore,
         channels: Mapping[str, Channel],
         clock: Clock,
         pace: DestinationPace,

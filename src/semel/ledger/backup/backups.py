@@ -35,9 +35,9 @@ from semel.ledger.backup.snapshot import (
     format_utc,
     take_snapshot,
 )
-from semel.ledger.sqlite import migrate
 from semel.ledger.sqlite.connect import connect, sync_folder
 from semel.ledger.sqlite.open_ledger import Lock, check_readable
+from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.errors import (
     NO_SPACE,
     BackupDamaged,
@@ -50,8 +50,9 @@ from semel.ledger.storage.errors import (
     LedgerError,
     NoBackup,
 )
+from semel.ledger.storage.migrations import list_migrations
 from semel.ledger.storage.rows import LedgerRow
-from semel.ledger.storage.sql import Tx, queries
+from semel.ledger.storage.sql import queries
 from semel.text.json_types import Json
 
 FORMAT = 1
@@ -117,7 +118,7 @@ def make_backup(
     `semel`: the version to state in the manifest. `tokens`: copy the token files, too. Raises LedgerError, and then
     leaves no backup behind.
     """
-    ledger = check_readable(ledger, migrate.list_migrations()[-1].version)
+    ledger = check_readable(ledger, list_migrations()[-1].version)
     folder = Path(os.path.realpath(folder.expanduser()))
     with raise_ledger_errors(folder):
         name = _read_ledger_name(ledger)
@@ -241,7 +242,7 @@ def raise_ledger_errors(folder: Path, error_class: type[LedgerError] = BackupFai
 def _read_ledger_name(ledger: Path) -> str:
     db = connect(ledger, readonly=True)
     try:
-        row = Tx(db.cursor(), queries(), 0).one(LedgerRow, "ledger_get")
+        row = SqliteTx(db.cursor(), queries(), 0).one(LedgerRow, "ledger_get")
         assert row is not None
         return row.name
     finally:
@@ -252,7 +253,7 @@ def read_blobs(ledger: Path) -> Iterator[tuple[str, int]]:
     """Yield the id and the size (in bytes) of each file that a ledger needs."""
     db = connect(ledger, readonly=True)
     try:
-        tx, after = Tx(db.cursor(), queries(), 0), ""
+        tx, after = SqliteTx(db.cursor(), queries(), 0), ""
         while rows := tx.pairs(str, int, "blobs_in_use", after=after, limit=PAGE):
             yield from rows
             after = rows[-1][0]
@@ -356,7 +357,7 @@ def read_backup(folder: Path) -> Backup:
     """Return the backup in a folder, reading only its manifest. Raises BackupDamaged, BackupNewer."""
     try:
         manifest = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
-        if int(manifest["format"]) > FORMAT or int(manifest["schema"]) > migrate.list_migrations()[-1].version:
+        if int(manifest["format"]) > FORMAT or int(manifest["schema"]) > list_migrations()[-1].version:
             raise BackupNewer(folder=folder, found=manifest["semel"])
         return Backup(folder, Manifest(**{name: manifest[name] for name in Manifest.__dataclass_fields__}))
     except (OSError, ValueError, LookupError, TypeError) as error:

@@ -38,9 +38,10 @@ from semel.ledger.sqlite import mark_file
 from semel.ledger.sqlite.connect import connect, sync_folder
 from semel.ledger.sqlite.open_ledger import lock_ledger, restoring_flag_path
 from semel.ledger.sqlite.store import Store, mark_as_copy
+from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFailed
 from semel.ledger.storage.rows import LedgerRow
-from semel.ledger.storage.sql import Tx, queries
+from semel.ledger.storage.sql import queries
 
 COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark_file.MARK_SUFFIX)
 """Suffixes of the files that belong to a ledger's file."""
@@ -169,7 +170,7 @@ def _copy_ledger(backup: Backup, new_ledger: Path, incarnation: int) -> None:
     try:
         db.execute("PRAGMA synchronous = FULL")
         with db:
-            Tx(db.cursor(), queries(), 0).run("ledger_copied", at=backup.manifest.at, incarnation=incarnation)
+            SqliteTx(db.cursor(), queries(), 0).run("ledger_copied", at=backup.manifest.at, incarnation=incarnation)
     finally:
         db.close()
 
@@ -192,7 +193,7 @@ def _read_row(ledger: Path) -> LedgerRow | None:
     with suppress(apsw.Error):
         db = connect(ledger, readonly=True)
         try:
-            return Tx(db.cursor(), queries(), 0).one(LedgerRow, "ledger_get")
+            return SqliteTx(db.cursor(), queries(), 0).one(LedgerRow, "ledger_get")
         finally:
             db.close()
     return None

@@ -182,7 +182,7 @@ def _end_turns(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
         assert row is not None
         if doubt.turn is None:
             doubt.turn = turns.add_turn(tx, row, KIND, root=None, attempt=1)
-        doubt.unanswered += tx.run("hearing_bind", session=session, turn=doubt.turn.id)
+        doubt.unanswered += tx.count_changed("hearing_bind", session=session, turn=doubt.turn.id)
         tx.run("session_clear_wake", id=session)
         # Before the notice: in a session with a running turn, a notice first sends the turn's last text, which may
         # already have been sent since the copy.

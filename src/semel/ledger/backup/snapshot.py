@@ -20,8 +20,9 @@ import apsw
 from semel.ledger.admin import books
 from semel.ledger.sqlite.connect import connect
 from semel.ledger.sqlite.open_ledger import refuse_half_restored
+from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.rows import LedgerRow
-from semel.ledger.storage.sql import Tx, queries
+from semel.ledger.storage.sql import queries
 
 PAGES_PER_STEP = 256  # 1 MiB
 STEPS_PER_SYNC = 8
@@ -74,7 +75,7 @@ def _finish_snapshot(db: apsw.Connection, target: Path, at: int) -> LedgerSnapsh
     db.execute("PRAGMA synchronous = FULL")
     _check_integrity(db)
     with db:
-        Tx(db.cursor(), queries(), at).run("ledger_copied", at=at, incarnation=0)
+        SqliteTx(db.cursor(), queries(), at).run("ledger_copied", at=at, incarnation=0)
     return _describe_snapshot(db, target, at)
 
 
@@ -94,7 +95,8 @@ def _copy_pages(ledger: Path, target: Path, clock: Callable[[], int]) -> int:
     try:
         copy.execute("PRAGMA synchronous = OFF")  # synced below, in pieces
         source.execute("BEGIN")
-        Tx(source.cursor(), queries(), 0).one(LedgerRow, "ledger_get")  # the first read fixes the state that is copied
+        # The first read fixes the state that is copied.
+        SqliteTx(source.cursor(), queries(), 0).one(LedgerRow, "ledger_get")
         refuse_half_restored(ledger)  # a restore that begins later moves files which are open by now
         at = clock()
         descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC)
@@ -122,7 +124,7 @@ def _check_integrity(db: apsw.Connection) -> None:
 
 
 def _describe_snapshot(db: apsw.Connection, path: Path, at: int) -> LedgerSnapshot:
-    tx = Tx(db.cursor(), queries(), at)
+    tx = SqliteTx(db.cursor(), queries(), at)
     ledger = tx.one(LedgerRow, "ledger_get")
     if ledger is None:
         raise SnapshotDamaged("it does not say which ledger it is")

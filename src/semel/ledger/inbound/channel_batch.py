@@ -137,7 +137,7 @@ def _with_files(tx: Tx, source: str, item: MessageItem) -> hear.Event:
     """
     if not item.files or tx.exists("event_known", source=source, key=item.event.key):
         return item.event
-    missing_blobs = {blob for blob in sorted(set(item.files)) if not tx.run("blob_heard", id=blob)}
+    missing_blobs = {blob for blob in sorted(set(item.files)) if not tx.count_changed("blob_heard", id=blob)}
     if not missing_blobs:
         return item.event
     more = dict(item.event.more or {})

@@ -65,7 +65,7 @@ WHERE session = :session AND id > :after ORDER BY id LIMIT :limit
 -- the rev with which the first entry or item appeared that stays
 SELECT min(n.born) FROM (
   SELECT s.rev + 1 AS born FROM session s WHERE s.id = :session
-  UNION ALL SELECT e.born FROM entry e WHERE e.session = :session AND e.seq = :seq + 1
+  UNION ALL SELECT e.born FROM entry e WHERE e.session = :session AND e.seq = CAST(:seq AS BIGINT) + 1
   UNION ALL SELECT min(i.born) FROM item i WHERE i.session = :session) n
 
 -- name: age_set
@@ -83,7 +83,7 @@ UPDATE job SET command = '', name = '', error = NULL WHERE session = :session AN
 
 -- name: age_size
 -- what would go: entries, the bytes of their texts and of their files
-SELECT count(*) AS entries, coalesce(sum(length(CAST(e.text AS BLOB))), 0) AS bytes,
+SELECT count(*) AS entries, coalesce(sum(octet_length(e.text)), 0) AS bytes,
   coalesce(sum((SELECT sum(b.size) FROM holding h JOIN blob b ON b.id = h.blob
                 WHERE h.session = e.session AND h.seq = e.seq)), 0) AS file_bytes
 FROM entry e WHERE e.session = :session AND e.seq > :lo AND e.seq <= :hi

@@ -64,9 +64,9 @@ JOIN entry own ON own.claim = c.id AND own.session = c.session
 JOIN session s ON s.home = c.dest AND s.id <> c.session AND s.deleted IS NULL
 JOIN entry first ON first.session = s.id AND first.seq = s.erased + 1 AND first.id < own.id
 LEFT JOIN entry e ON e.claim = c.id AND e.session = s.id
-WHERE c.outcome = 'said' AND (own.more IS NULL OR json_extract(own.more, '$.imported') IS NULL)
-  AND (first.more IS NULL OR json_extract(first.more, '$.imported') IS NULL OR NOT EXISTS(
-    SELECT 1 FROM entry n WHERE n.session = s.id AND n.id > own.id AND json_extract(n.more, '$.imported') IS NOT NULL))
+WHERE c.outcome = 'said' AND (own.more IS NULL OR own.more ->> 'imported' IS NULL)
+  AND (first.more IS NULL OR first.more ->> 'imported' IS NULL OR NOT EXISTS(
+    SELECT 1 FROM entry n WHERE n.session = s.id AND n.id > own.id AND n.more ->> 'imported' IS NOT NULL))
 GROUP BY c.id, s.id HAVING count(e.id) <> 1
 
 -- name: book_unsaid_unrecorded
@@ -92,7 +92,7 @@ SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim LEFT J
 WHERE c.outcome <> 'said' AND NOT (
   c.outcome = 'quiet' AND c.text = '' AND c.reason IN ('reserved', 'filled', 'withdrawn') AND (c.erased IS NOT NULL
     OR (p.n = 0 AND p.op ->> 'kind' = 'post' AND p.op ->> 'text' = '…')
-    OR (p.n = 1 AND p.op ->> 'kind' = 'delete' AND p.op ->> 'target_part' = m.id AND c.reason = 'withdrawn')))
+    OR (p.n = 1 AND p.op ->> 'kind' = 'delete' AND CAST(p.op ->> 'target_part' AS BIGINT) = m.id AND c.reason = 'withdrawn')))
 
 -- name: book_reserved
 -- a placeholder is open only while a turn of its root runs
@@ -102,7 +102,7 @@ WHERE c.outcome = 'quiet' AND c.reason = 'reserved' AND t.id IS NULL
 
 -- name: book_filled
 -- a placeholder that was filled is marked as filled, and was filled by exactly one text
-WITH fills AS (SELECT p.op ->> 'target_part' AS mark, count(*) AS n FROM part p WHERE p.op ->> 'fill' = 1 GROUP BY mark)
+WITH fills AS (SELECT CAST(p.op ->> 'target_part' AS BIGINT) AS mark, count(*) AS n FROM part p WHERE CAST(p.op ->> 'fill' AS TEXT) IN ('true', '1') GROUP BY mark)
 SELECT c.id AS claim, c.reason, f.n AS fills FROM claim c JOIN part m ON m.claim = c.id AND m.n = 0 JOIN fills f ON f.mark = m.id
 WHERE f.n <> 1 OR c.outcome <> 'quiet' OR c.reason <> 'filled'
 
@@ -132,7 +132,7 @@ WHERE l.last IS NULL OR p.line > l.last OR p.line < 1
 -- name: book_behind
 -- if a chat got a text after one that is later in the transcript, the text's entry says so (`behind`); a part that a
 -- person resends joins the tail and is left out
-SELECT part, claim, seq, after FROM (SELECT p.id AS part, c.id AS claim, n.seq, n.more ->> 'behind' AS behind,
+SELECT part, claim, seq, after FROM (SELECT p.id AS part, c.id AS claim, n.seq, CAST(n.more ->> 'behind' AS BIGINT) AS behind,
     max(n.seq) OVER (PARTITION BY c.session, p.dest ORDER BY p.line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS after
   FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session AND s.home = p.dest
   JOIN entry n ON n.session = c.session AND n.seq = c.seq AND n.claim = c.id
@@ -204,7 +204,7 @@ WHERE t.state IN ('done', 'failed', 'cancelled') AND NOT coalesce(CASE
   WHEN t.evidence = 'quiet' THEN t.state = 'done' AND a.people = 0 AND coalesce(c.outcome, 'quiet') = 'quiet'
   WHEN t.evidence = 'imported' THEN a.turn IS NULL
   WHEN t.evidence = 'deleted' THEN s.erased > 0 OR s.deleted IS NOT NULL
-END, 0)
+END, FALSE)
 
 -- name: book_answered_there
 -- if a session's home is a chat, the evidence of its turns' ends has parts for that chat; if all of them were
@@ -213,11 +213,11 @@ SELECT t.id AS turn, t.state, t.evidence, o.id AS claim FROM turn t JOIN session
 LEFT JOIN entry n ON n.session = t.session AND n.seq = t.evidence_row AND t.evidence = 'notice'
 LEFT JOIN claim c ON c.id = CASE WHEN t.evidence = 'notice' THEN n.claim ELSE t.evidence_row END
 LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
-WHERE t.evidence IN ('said', 'asked', 'echo', 'notice') AND instr(s.home, ':') > 1
-  AND substr(s.home, 1, instr(s.home, ':') - 1) NOT IN ('web', 'terminal', 'session')
+WHERE t.evidence IN ('said', 'asked', 'echo', 'notice') AND s.home LIKE '_%:%'
+  AND s.home NOT LIKE 'web:%' AND s.home NOT LIKE 'terminal:%' AND s.home NOT LIKE 'session:%'
   AND NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = o.id AND p.state NOT IN ('rejected', 'dropped'))
   AND NOT EXISTS(SELECT 1 FROM part p JOIN entry d ON d.session = t.session AND d.role = 'notice'
-    WHERE p.claim = o.id AND (d.seq <= s.erased OR d.more ->> 'part' = p.id))
+    WHERE p.claim = o.id AND (d.seq <= s.erased OR CAST(d.more ->> 'part' AS BIGINT) = p.id))
 
 -- name: book_restored
 -- after a restore, no part that the copy had in line is sent unless it was marked as doubtful (which counts as an
@@ -241,11 +241,11 @@ GROUP BY j.id HAVING count(*) > 1 OR max(e.id) <> coalesce(j.event, 0)
 -- name: book_answered_knowingly
 -- a request that a person answered had reached the face that answered it before the answer was heard (Law 13)
 SELECT i.id AS item, i.session, i.body ->> 'face' AS face FROM item i
-LEFT JOIN command c ON c.session = i.session AND c.event = i.body ->> 'event'
+LEFT JOIN command c ON c.session = i.session AND c.event = CAST(i.body ->> 'event' AS BIGINT)
 LEFT JOIN entry a ON a.session = i.session AND a.seq = c.seq
-LEFT JOIN entry n ON n.session = i.session AND n.seq = i.body ->> 'announced'
+LEFT JOIN entry n ON n.session = i.session AND n.seq = CAST(i.body ->> 'announced' AS BIGINT)
 WHERE i.kind = 'permission' AND i.body ->> 'state' = 'answered' AND i.body ->> 'first' IS NOT NULL AND (
-  i.body ->> 'face' IS NULL OR i.body ->> 'seen' < i.born OR (i.body ->> 'face' <> 'api' AND (
+  i.body ->> 'face' IS NULL OR CAST(i.body ->> 'seen' AS BIGINT) < i.born OR (i.body ->> 'face' <> 'api' AND (
     a.id IS NULL OR NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = n.claim) OR EXISTS(
       SELECT 1 FROM part p WHERE p.claim = n.claim
         AND (p.dest <> i.body ->> 'face' OR p.state <> 'sent' OR p.sent_rev IS NULL OR p.sent_rev >= a.born)))))
@@ -256,9 +256,10 @@ SELECT i.id AS item, i.session, i.body ->> 'first' AS first FROM item i JOIN ses
 LEFT JOIN item o ON o.session = i.session AND o.kind = 'permission' AND o.id = (
   SELECT max(b.id) FROM item b WHERE b.session = i.session AND b.kind = 'permission' AND b.id < i.id AND b.body ->> 'first' IS NOT NULL)
 WHERE i.kind = 'permission' AND i.body ->> 'first' IS NOT NULL AND (
-  i.body ->> 'first' > s.numbers OR (i.body ->> 'first') + json_array_length(i.body, '$.options') - 1 > s.numbers
-  OR (o.body ->> 'first') + 1 > i.body ->> 'first'
-  OR (o.body ->> 'first') + json_array_length(o.body, '$.options') > i.body ->> 'first')
+  CAST(i.body ->> 'first' AS BIGINT) > s.numbers
+  OR CAST(i.body ->> 'first' AS BIGINT) + json_array_length(i.body, '$.options') - 1 > s.numbers
+  OR CAST(o.body ->> 'first' AS BIGINT) + 1 > CAST(i.body ->> 'first' AS BIGINT)
+  OR CAST(o.body ->> 'first' AS BIGINT) + json_array_length(o.body, '$.options') > CAST(i.body ->> 'first' AS BIGINT))
 
 -- name: book_spent
 -- what is counted for a day, in a session and in all, is what the turns that began on it used
@@ -277,7 +278,7 @@ FROM (
     count(DISTINCT r.id), coalesce(sum(a.tokens), 0), coalesce(sum(a.cost), 0)
   FROM turn r JOIN turn a ON a.root = r.id JOIN session s ON s.id = r.session WHERE r.day IS NOT NULL GROUP BY 1, 3
 ) t ON t.day = d.day AND t.scope = d.scope AND t.subject = d.subject
-WHERE (d.turns, d.tokens, d.cost) IS NOT (t.turns, t.tokens, t.cost)
+WHERE (d.turns, d.tokens, d.cost) IS DISTINCT FROM (t.turns, t.tokens, t.cost)
 
 -- name: book_limited
 -- a session that waits for a limit has told people so, after one of the messages that wait in it

@@ -16,19 +16,19 @@ SELECT {ClaimRow} FROM claim WHERE spawn = :spawn AND call = :call AND call IS N
 -- the claims of a text to a destination in a root. `gone`: the claim does not stand any more (Law 5), because a part of
 -- it was rejected, dropped or failed later; or because it was deleted on its platform; or because it was edited, unless
 -- all parts of the edit were refused; or because its entry is superseded, and either it has no parts or its attempt
--- said the text once more. `leaves`: it has parts
+-- said the text once more. `leaves`: it has parts. (min: PostgreSQL would look for an EXISTS in all parts at once)
 SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL))
   OR EXISTS(
-    SELECT 1 FROM entry n WHERE n.claim = coalesce(c.edits, c.id) AND (n.more ->> 'deleted' IS NOT NULL OR n.superseded AND (
+    SELECT 1 FROM entry n WHERE n.claim = coalesce(c.edits, c.id) AND (n.more ->> 'deleted' IS NOT NULL OR n.superseded = 1 AND (
       NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id)
       OR EXISTS(
         SELECT 1 FROM claim r JOIN entry m ON m.claim = r.id WHERE r.root = c.root AND r.dest = c.dest AND r.digest = c.digest
-        AND r.id > c.id AND r.turn = c.turn AND r.outcome = 'said' AND NOT m.superseded))))
+        AND r.id > c.id AND r.turn = c.turn AND r.outcome = 'said' AND m.superseded = 0))))
   OR EXISTS(
     SELECT 1 FROM claim e WHERE e.edits = coalesce(c.edits, c.id) AND e.id > c.id AND e.outcome = 'said' AND (
       NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = e.id)
-      OR EXISTS(SELECT 1 FROM part p WHERE p.claim = e.id AND p.state NOT IN ('rejected', 'dropped') AND p.failed IS NULL))
+      OR (SELECT min(p.id) FROM part p WHERE p.claim = e.id AND p.state NOT IN ('rejected', 'dropped') AND p.failed IS NULL) IS NOT NULL)
   ) AS gone,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
 FROM claim c
@@ -47,7 +47,7 @@ SELECT {ClaimRow} FROM claim WHERE root = :root ORDER BY id
 -- last in the first attempt that did
 -- sorts: the echoes of one text
 SELECT c.id, c.turn, c.how, c.kind, c.dest, c.text, c.seq, e.partial, e.superseded, e.more,
-  (SELECT group_concat(p.state) FROM part p WHERE p.claim = c.id) AS states,
+  (SELECT string_agg(p.state, ',') FROM part p WHERE p.claim = c.id) AS states,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND p.failed IS NOT NULL) AS failed,
   (SELECT k.id FROM claim k WHERE k.echo_of = c.id AND k.how IN ('block', 'recovery') ORDER BY k.turn, k.id DESC LIMIT 1) AS repeated,
   c.dest IS NULL AND e.partial = 1 AND e.superseded = 0 AND EXISTS(
@@ -134,7 +134,7 @@ WHERE c.root = :root AND (c.id = :first OR c.part_of = :first) AND c.outcome IN 
 -- the first claim of the block that an entry continues: if the entry before it is a file of that block, and no tool
 -- call began in between
 SELECT coalesce(c.part_of, c.id) AS first FROM entry f JOIN claim c ON c.id = f.claim
-WHERE f.session = :session AND f.seq = :seq - 1 AND f.turn = :turn AND c.kind = 'file' AND c.how = 'block'
+WHERE f.session = :session AND f.seq = CAST(:seq AS BIGINT) - 1 AND f.turn = :turn AND c.kind = 'file' AND c.how = 'block'
   AND NOT EXISTS(SELECT 1 FROM item i WHERE i.turn = :turn AND i.kind = 'tool' AND i.born > f.born)
 
 -- name: claim_behind

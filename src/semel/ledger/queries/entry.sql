@@ -72,7 +72,7 @@ SELECT count(*) AS n FROM claim WHERE echo_of = :claim
 -- the delivery states of an utterance
 -- sorts: the parts of one utterance
 SELECT dest, state, failed IS NOT NULL AS failed, count(*) AS n, min(id) AS part, max(error) AS error,
-  json_group_array(id) AS ids
+  '[' || string_agg(CAST(id AS TEXT), ',') || ']' AS ids
 FROM part WHERE claim = :claim GROUP BY dest, state, failed IS NOT NULL
 
 -- name: notice_parts
@@ -176,4 +176,4 @@ SELECT live FROM item WHERE id = :id
 
 -- name: entry_before
 -- whether there is an entry before this one that was not deleted
-SELECT 1 FROM entry WHERE session = :session AND seq = :seq - 1 AND seq > (SELECT s.erased FROM session s WHERE s.id = :session)
+SELECT 1 FROM entry WHERE session = :session AND seq = CAST(:seq AS BIGINT) - 1 AND seq > (SELECT s.erased FROM session s WHERE s.id = :session)

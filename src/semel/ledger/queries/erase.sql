@@ -72,7 +72,7 @@ UPDATE command SET argument = '' WHERE session = :session AND event IN (
 
 -- name: erase_entries
 -- erase entries; their seq stays, and the mark of an import (a book needs it: nobody here was told that text)
-UPDATE entry SET text = '', tell = 0, more = CASE WHEN json_extract(more, '$.imported') IS NOT NULL THEN '{"imported":{}}' END
+UPDATE entry SET text = '', tell = 0, more = CASE WHEN more ->> 'imported' IS NOT NULL THEN '{"imported":{}}' END
 WHERE session = :session AND seq > :lo AND seq <= :hi
 
 -- name: erase_pieces

@@ -6,11 +6,12 @@ JOIN turn t ON t.id = s.turn
 WHERE s.turn IS NOT NULL AND EXISTS(SELECT 1 FROM item i WHERE i.session = s.id AND i.live = 1 AND i.kind = 'permission')
 
 -- name: sessions_left
--- idle sessions whose last turn, if it is one of the newest :newest, failed or asked a question; newest first
+-- idle sessions whose last turn, if it is one of the newest :newest, failed or asked a question; newest first.
+-- (min: PostgreSQL would look for an EXISTS in all claims at once)
 SELECT s.key, s.title, t.id AS turn, t.state, t.error, coalesce(t.ended, t.started) AS at FROM turn t
 JOIN session s ON s.id = t.session
 WHERE t.id > (SELECT max(id) FROM turn) - :newest AND (t.state = 'failed' OR (
-    t.state = 'done' AND EXISTS(SELECT 1 FROM claim c WHERE c.root = t.root AND c.kind = 'ask' AND c.outcome = 'said')))
+    t.state = 'done' AND (SELECT min(c.id) FROM claim c WHERE c.root = t.root AND c.kind = 'ask' AND c.outcome = 'said') IS NOT NULL))
   AND s.turn IS NULL AND s.wake_at IS NULL AND s.deleted IS NULL AND s.archived IS NULL
   AND NOT EXISTS(SELECT 1 FROM turn n WHERE n.session = t.session AND n.epoch > t.epoch) ORDER BY t.id DESC
 

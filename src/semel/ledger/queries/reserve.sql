@@ -21,7 +21,7 @@ WHERE c.root = :root AND c.root IS NOT NULL AND c.reason = 'reserved' AND c.outc
 -- sorts: the texts of one turn
 SELECT c.id, c.text FROM claim c INDEXED BY claim_root JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.root IS NOT NULL AND c.how = 'recovery' AND c.outcome = 'said' AND c.dest IS NULL
-  AND c.turn IS DISTINCT FROM :turn AND (:before IS NULL OR c.id < :before) AND e.rev > :sent AND e.partial = 1 AND e.superseded = 0
+  AND c.turn IS DISTINCT FROM :turn AND (c.id < :before OR :before IS NULL) AND e.rev > :sent AND e.partial = 1 AND e.superseded = 0
   AND NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) ORDER BY c.id
 
 -- name: reserved_message

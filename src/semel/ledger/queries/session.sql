@@ -24,7 +24,7 @@ FROM session INDEXED BY session_archived WHERE archived IS NOT NULL AND deleted 
 -- name: session_list_folder
 -- a page of the sessions of a folder, newest first, without deleted ones
 SELECT {SessionRow} FROM session INDEXED BY session_folder
-WHERE folder = :folder AND folder IS NOT NULL AND deleted IS NULL AND (archived IS NOT NULL) = :archived AND id < :before
+WHERE folder = :folder AND folder IS NOT NULL AND deleted IS NULL AND (archived IS NOT NULL) = (CAST(:archived AS BIGINT) = 1) AND id < :before
 ORDER BY id DESC LIMIT :limit
 
 -- name: session_set_folder

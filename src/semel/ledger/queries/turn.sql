@@ -1,7 +1,7 @@
 -- name: turn_add
 -- add a running turn; a first attempt gets its root by `turn_own_root`
 INSERT INTO turn(session, epoch, chapter, root, attempt, state, started, day)
-VALUES(:session, :epoch, :chapter, coalesce(:root, 0), :attempt, 'running', :at, :day) RETURNING {TurnRow}
+VALUES(:session, :epoch, :chapter, coalesce(CAST(:root AS BIGINT), 0), :attempt, 'running', :at, :day) RETURNING {TurnRow}
 
 -- name: turn_own_root
 -- make a first attempt its own root

@@ -22,6 +22,7 @@ import apsw
 from semel.ledger.search.feed import ChangedPage
 from semel.ledger.search.words import SearchQuery, fold_text
 from semel.ledger.sqlite.connect import connect
+from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.rows import Row
 from semel.ledger.storage.sql import Queries, Tx, read_queries
 
@@ -190,7 +191,7 @@ class Index:
     def _reading(self) -> Iterator[Tx]:
         db = self._connection()
         with self._translate_errors():
-            yield Tx(db.cursor(), index_statements(), 0)
+            yield SqliteTx(db.cursor(), index_statements(), 0)
 
     @contextmanager
     def _transaction(self) -> Iterator[Tx]:
@@ -198,7 +199,7 @@ class Index:
         with self._translate_errors():
             db.execute("BEGIN IMMEDIATE")
             try:
-                yield Tx(db.cursor(), index_statements(), 0)
+                yield SqliteTx(db.cursor(), index_statements(), 0)
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:  # on a full disk, SQLite has rolled back already
@@ -254,7 +255,7 @@ class Index:
                 db.execute(f"PRAGMA {pragma}")
             db.execute("PRAGMA journal_size_limit = 16777216")
             if not is_new_file and db.pragma("user_version") == VERSION:
-                tx = Tx(db.cursor(), index_statements(), 0)
+                tx = SqliteTx(db.cursor(), index_statements(), 0)
                 if tx.value(str, "about_get") == self.ledger:
                     self._db, self._file_identity = db, _identify_file(self.path)
                     return False
@@ -262,7 +263,7 @@ class Index:
                 raise _IndexOfAnother
             with db:
                 db.execute(_read_resource("schema.sql"))
-                Tx(db.cursor(), index_statements(), 0).run("about_set", ledger=self.ledger)
+                SqliteTx(db.cursor(), index_statements(), 0).run("about_set", ledger=self.ledger)
                 db.execute(f"PRAGMA user_version = {VERSION}")
         except BaseException:
             db.close()

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import apsw
 
-from semel.ledger.storage.errors import wal_unsupported_error
+from semel.ledger.sqlite.errors import wal_unsupported_error
 
 BUSY_TIMEOUT_S = 10.0  # seconds another program may keep the ledger locked before a write is refused
 CACHE_KIB = 4096

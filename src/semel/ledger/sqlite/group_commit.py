@@ -7,107 +7,20 @@ log is on disk (`synchronous=FULL`); no job is answered before that. If the disk
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 import apsw
 
+from semel.ledger.sqlite.errors import to_ledger_error
 from semel.ledger.sqlite.mark_file import MarkFile
-from semel.ledger.storage.errors import to_ledger_error
-from semel.ledger.storage.sql import STORAGE_ERRORS, Queries, Tx
-
-_ASYNC_RESULTS = (CoroutineType, GeneratorType, AsyncGeneratorType)
-
-
-class WorkItem:
-    """A queued call of `fn(tx, *args, **kwargs)`, to be run as one transaction.
-
-    The caller is a task on the event loop `loop`; if `loop` is None, the caller is a waiting thread.
-    """
-
-    __slots__ = ("args", "callbacks", "done", "error", "fn", "future", "kwargs", "loop", "result")
-
-    def __init__(
-        self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        loop: asyncio.AbstractEventLoop | None,
-    ) -> None:
-        self.fn = fn
-        self.args = args
-        self.kwargs = kwargs
-        self.loop = loop
-        self.future: asyncio.Future[Any] | None = loop.create_future() if loop else None
-        self.done: threading.Event | None = None  # set when the job is done, for a waiting thread
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.callbacks: list[Callable[[], object]] = []
-
-    def __repr__(self) -> str:
-        return f"<WorkItem {getattr(self.fn, '__qualname__', self.fn)} {'failed' if self.error else 'ok'}>"
-
-    def fail(self, error: BaseException) -> None:
-        """Record the error of a transaction that did not happen. Discard its result and callbacks."""
-        self.result = None
-        self.error = error
-        self.callbacks = []
-
-    def finish_in_thread(self) -> Any:
-        """On the waiting thread, run the `tx.after_commit` callbacks, then return the result or raise the error."""
-        if self.error is not None:
-            raise self.error
-        for call in self.callbacks:
-            call()
-        return self.result
-
-    def finish_in_loop(self) -> None:
-        """On the task's event loop, run the `tx.after_commit` callbacks, then resolve the task's future.
-
-        If a callback fails, the failure is reported and the others still run.
-        """
-        future, loop = self.future, self.loop
-        assert future is not None and loop is not None
-        for call in self.callbacks:
-            try:
-                call()
-            except Exception as error:
-                loop.call_exception_handler({"message": f"publishing after {self!r} failed", "exception": error})
-        if future.done():  # its task was cancelled; the transaction still happened
-            return
-        if self.error is None:
-            future.set_result(self.result)
-        elif isinstance(self.error, StopIteration):  # a future cannot hold StopIteration
-            future.set_exception(RuntimeError(f"{self!r} raised StopIteration"))
-        else:
-            future.set_exception(self.error)
+from semel.ledger.sqlite.tx import STORAGE_ERRORS, SqliteTx
+from semel.ledger.storage.sql import Queries
+from semel.ledger.storage.work import WorkItem, refuse_async_result
 
 
-def _finish_in_loop(jobs: list[WorkItem]) -> None:
-    for job in jobs:
-        job.finish_in_loop()
-
-
-def deliver_results(jobs: Iterable[WorkItem]) -> None:
-    """Hand the results to the callers. Wake each event loop once, however many jobs it has here."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[WorkItem]] = {}
-    for job in jobs:
-        if job.loop is not None:
-            by_loop.setdefault(job.loop, []).append(job)
-        elif job.done is not None:
-            job.done.set()
-    for loop, loop_jobs in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(_finish_in_loop, loop_jobs)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
-
-
-def run_job(job: WorkItem, tx: Tx) -> None:
+def run_job(job: WorkItem, tx: SqliteTx) -> None:
     """Run a job's function. Store its result or its exception in the job.
 
     Raise a storage fault instead of storing it, because such a fault makes the whole batch fail.
@@ -115,8 +28,7 @@ def run_job(job: WorkItem, tx: Tx) -> None:
     try:
         job.result = job.fn(tx, *job.args, **job.kwargs)
         job.callbacks = tx.end()
-        if isinstance(job.result, _ASYNC_RESULTS):
-            _refuse_result(job)
+        refuse_async_result(job)
     except STORAGE_ERRORS:
         raise
     except BaseException as error:
@@ -124,12 +36,6 @@ def run_job(job: WorkItem, tx: Tx) -> None:
         job.fail(error)
     if tx.storage_error is not None:  # the function swallowed it
         raise tx.storage_error
-
-
-def _refuse_result(job: WorkItem) -> None:
-    if not isinstance(job.result, AsyncGeneratorType):
-        job.result.close()
-    raise TypeError(f"{job!r} returned a {type(job.result).__name__}: a transaction is a plain function")
 
 
 class WriteAheadLog:
@@ -209,7 +115,7 @@ class Committer:
         """Run a read-only job on the writing connection, and roll back. A store without reader threads uses this."""
         self._cursor.execute("BEGIN")
         try:
-            run_job(job, Tx(self._cursor, self._statements, self._clock()))
+            run_job(job, SqliteTx(self._cursor, self._statements, self._clock()))
         except BaseException as error:
             job.fail(to_ledger_error(error, self._path, self._db.system_errno))
         finally:
@@ -217,7 +123,7 @@ class Committer:
 
     def _run_single(self, job: WorkItem) -> None:
         # A batch of one needs no savepoint: the job has the transaction to itself.
-        run_job(job, Tx(self._cursor, self._statements, self._clock()))
+        run_job(job, SqliteTx(self._cursor, self._statements, self._clock()))
         if job.error is None:
             self._commit_batch()
         else:
@@ -226,7 +132,7 @@ class Committer:
     def _run_in_savepoint(self, job: WorkItem) -> None:
         run = self._cursor.execute
         run("SAVEPOINT job")
-        run_job(job, Tx(self._cursor, self._statements, self._clock()))
+        run_job(job, SqliteTx(self._cursor, self._statements, self._clock()))
         if job.error is not None:
             run("ROLLBACK TO job")
         run("RELEASE job")

@@ -1,45 +1,33 @@
 """Migrate the ledger's schema, only forward. Each migration is one transaction, and no rows are lost.
 
-Version 1 is `schema.sql`, the ledger of Semel 0.1.0. Version N is `migrations/000N_why.sql` applied to version N-1. A
-new ledger runs the same migrations as an old one, so both end with the same tables. A migration is named after the
-problem that it fixes. Before the first migration, the ledger is copied to `<ledger>.version-N`, so that an operator can
-go back to it (docs/upgrade.md).
+Before the first migration, the ledger is copied to `<ledger>.version-N`, so that an operator can go back to it
+(docs/upgrade.md).
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
 
 import apsw
 
 from semel.ledger.sqlite.connect import sync_folder
+from semel.ledger.sqlite.errors import to_ledger_error
+from semel.ledger.sqlite.tx import STORAGE_ERRORS
 from semel.ledger.storage.errors import (
     LedgerError,
     LedgerNewer,
     MigrationFailed,
     NotALedger,
     UpgradeNotCopied,
-    to_ledger_error,
 )
-from semel.ledger.storage.sql import STORAGE_ERRORS, Queries
+from semel.ledger.storage.migrations import Migration
+from semel.ledger.storage.sql import Queries
 
 APPLICATION_ID = 0x53454D4C  # "SEML": https://sqlite.org/pragma.html#pragma_application_id
 PAGES_PER_COPY_STEP = 1024
-
-
-@dataclass(frozen=True)
-class Migration:
-    """A migration from the schema version `version - 1` to `version`."""
-
-    version: int
-    name: str
-    sql: str
 
 
 @dataclass(frozen=True)
@@ -52,30 +40,6 @@ class Upgrade:
     found: int
     wanted: int
     copy: Path
-
-
-@cache
-def list_migrations() -> tuple[Migration, ...]:
-    """Return all migrations, in order, from an empty file to the newest version."""
-    ledger = resources.files("semel.ledger")
-    files = sorted(
-        (f.name, f.read_text("utf-8")) for f in ledger.joinpath("migrations").iterdir() if f.name.endswith(".sql")
-    )
-    return read_migrations(ledger.joinpath("schema.sql").read_text("utf-8"), files)
-
-
-def read_migrations(schema: str, files: Sequence[tuple[str, str]]) -> tuple[Migration, ...]:
-    """Return `schema` as the migration to version 1, followed by the migrations in `files`.
-
-    `files`: pairs of a file name and its SQL. Raises ValueError for a wrong file name, or if a version is missing.
-    """
-    migrations = [Migration(1, "schema", schema)]
-    for file, sql in files:
-        match = re.fullmatch(r"(\d{4})_([a-z0-9_]+)\.sql", file)
-        if match is None or int(match[1]) != migrations[-1].version + 1:
-            raise ValueError(f"migrations/{file}: expected {migrations[-1].version + 1:04}_what_it_mends.sql")
-        migrations.append(Migration(int(match[1]), match[2], sql))
-    return tuple(migrations)
 
 
 def read_version(db: apsw.Connection, path: Path) -> int:

@@ -15,6 +15,8 @@ import apsw
 
 from semel.ledger.sqlite import mark_file, migrate
 from semel.ledger.sqlite.connect import connect, make_durable, sync_folder
+from semel.ledger.sqlite.errors import to_ledger_error
+from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.errors import (
     LedgerError,
     LedgerInUse,
@@ -27,8 +29,8 @@ from semel.ledger.storage.errors import (
     LedgerUnreadable,
     LogOfAnother,
     OldSqlite,
-    to_ledger_error,
 )
+from semel.ledger.storage.migrations import Migration
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx, queries
 
@@ -91,7 +93,7 @@ def open_for_writing(
     *,
     exclusive: bool,
     clock: Callable[[], int],
-    migrations: Sequence[migrate.Migration],
+    migrations: Sequence[Migration],
     vfs: str | None = None,
     announce: Callable[[migrate.Upgrade], object] | None = None,
 ) -> OpenedLedger:
@@ -181,7 +183,7 @@ def _mark_without_log(path: Path) -> mark_file.LedgerMark | None:
             f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         )
         try:
-            return read_own_mark(Tx(db.cursor(), queries(), 0))
+            return read_own_mark(SqliteTx(db.cursor(), queries(), 0))
         finally:
             db.close()
     except (apsw.Error, AssertionError, ValueError, TypeError):
@@ -191,7 +193,7 @@ def _mark_without_log(path: Path) -> mark_file.LedgerMark | None:
 def prepare_ledger(
     db: apsw.Connection,
     path: Path,
-    migrations: Sequence[migrate.Migration],
+    migrations: Sequence[Migration],
     now: int,
     announce: Callable[[migrate.Upgrade], object] | None = None,
 ) -> None:

@@ -1,34 +1,29 @@
-"""The store: one SQLite file that holds the ledger, with async reads and writes on its own threads.
+"""The store of the embedded engine: one SQLite file that holds the ledger.
 
     store = Store.open(path)
-    heard = await store.write(hear, event)         # one transaction: hear(tx, event); durable on return
-    rows = await store.read(entries_after, key)    # one consistent snapshot, with every commit before it
 
-No database work runs on the event loop. `write_sync` and `read_sync` do the same for callers without an event loop.
+It has one writing thread with group commit, and threads that read.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 from semel.ledger.sqlite import mark_file, migrate
 from semel.ledger.sqlite.connect import connect
-from semel.ledger.sqlite.group_commit import Committer, WorkItem
+from semel.ledger.sqlite.errors import to_ledger_error
+from semel.ledger.sqlite.group_commit import Committer
 from semel.ledger.sqlite.open_ledger import Lock, check_readable, open_for_writing, prepare_ledger, read_own_mark
 from semel.ledger.sqlite.threads import Readers, Writer
-from semel.ledger.storage.errors import LedgerClosed, LedgerError, LedgerReadOnly, to_ledger_error
+from semel.ledger.storage.errors import LedgerClosed, LedgerReadOnly
+from semel.ledger.storage.migrations import Migration, list_migrations
 from semel.ledger.storage.sql import Tx, queries
+from semel.ledger.storage.store import LedgerStore, now_ms
+from semel.ledger.storage.work import WorkItem
 
-P = ParamSpec("P")
-T = TypeVar("T")
 READERS = 2
 
 
@@ -42,20 +37,7 @@ def mark_as_copy(tx: Tx, incarnation: int = 0) -> mark_file.LedgerMark:
     return read_own_mark(tx)
 
 
-def now_ms() -> int:
-    """Return the current time in milliseconds since the Unix epoch."""
-    return time.time_ns() // 1_000_000
-
-
-def _touch(tx: Tx) -> None:
-    tx.run("ledger_touch")
-
-
-def _do_nothing(tx: Tx) -> None:
-    """Change nothing. Such a transaction costs no sync of the disk."""
-
-
-class Store:
+class Store(LedgerStore):
     """An open ledger. Create it with `open`, `open_sync` or `in_memory`."""
 
     def __init__(self, path: Path, committer: Committer | None, lock: Lock | None, *, was_whole: bool = False) -> None:
@@ -90,7 +72,7 @@ class Store:
         NotALedger, LedgerNewer, LedgerReadOnly, LedgerFull and other errors of `semel.ledger.storage.errors`.
         """
         if readonly:
-            store = cls(check_readable(Path(path), migrate.list_migrations()[-1].version), None, None)
+            store = cls(check_readable(Path(path), list_migrations()[-1].version), None, None)
         else:
             store = cls.open_sync(path, exclusive=exclusive, clock=clock, announce=announce)
         if marked:
@@ -112,7 +94,7 @@ class Store:
         *,
         exclusive: bool = True,
         clock: Callable[[], int] = now_ms,
-        migrations: Sequence[migrate.Migration] | None = None,
+        migrations: Sequence[Migration] | None = None,
         vfs: str | None = None,
         announce: Callable[[migrate.Upgrade], object] | None = None,
     ) -> Self:
@@ -121,7 +103,7 @@ class Store:
         `exclusive`, `announce` and the errors raised: as in `open`. Tests pass `migrations`, to use other migrations,
         and `vfs`, to simulate another disk.
         """
-        migrations = migrations or migrate.list_migrations()
+        migrations = migrations or list_migrations()
         opened = open_for_writing(
             Path(path), exclusive=exclusive, clock=clock, migrations=migrations, vfs=vfs, announce=announce
         )
@@ -133,72 +115,15 @@ class Store:
         """Open a new ledger in memory, without threads, for property tests. Its content is lost when it is closed."""
         path = Path(":memory:")
         db = connect(path)
-        prepare_ledger(db, path, migrate.list_migrations(), clock())
+        prepare_ledger(db, path, list_migrations(), clock())
         return cls(path, Committer(db, path, queries(), clock), None)
 
-    async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `fn(tx, ...)` as one transaction. Return its result once the transaction is durable.
-
-        An exception from `fn` undoes the transaction and is raised here. If the caller is cancelled, the transaction
-        still happens; only its outcome is lost. Raises LedgerFull, LedgerFailed, LedgerBusy or LedgerDamaged if the
-        transaction was not accepted, and LedgerClosed if the ledger is closed.
-        """
-        job = WorkItem(fn, args, kwargs, asyncio.get_running_loop())
-        self._require_writer().submit(job)
-        assert job.future is not None
-        result: T = await job.future
-        return result
-
-    async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the read-only function `fn(tx, ...)` in a snapshot that includes every earlier commit.
-
-        Return its result.
-        """
-        job = WorkItem(fn, args, kwargs, asyncio.get_running_loop())
-        self._require_readers().submit(job)
-        assert job.future is not None
-        result: T = await job.future
-        return result
-
-    async def test_write(self) -> None:
-        """Write to the disk without changing what the ledger records. Raises the errors that `write` raises."""
-        await self.write(_touch)
-
-    async def wait_for_writer(self) -> None:
-        """Return once the writing thread has handled all jobs queued so far, even if the disk refused its writes."""
-        with contextlib.suppress(LedgerError):
-            await self.write(_do_nothing)
-
-    def write_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do the same as `write` for a caller without an event loop: block until the transaction is durable.
-
-        The callbacks of `tx.after_commit` run on the caller's thread.
-        """
-        job = WorkItem(fn, args, kwargs, None)
-        if self._writer is not None:
-            job.done = threading.Event()
-            self._writer.submit(job)
-            job.done.wait()
-        else:
-            self._require_committer().commit((job,))
-        result: T = job.finish_in_thread()
-        return result
-
-    def read_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do the same as `read` for a caller without an event loop."""
-        job = WorkItem(fn, args, kwargs, None)
-        if self._readers is not None:
-            job.done = threading.Event()
-            self._readers.submit(job)
-            job.done.wait()
-        else:
-            self._require_committer().read(job)
-        result: T = job.finish_in_thread()
-        return result
+    @property
+    def has_threads(self) -> bool:
+        return self._writer is not None or self._readers is not None
 
     @property
     def was_closed(self) -> bool:
-        """Whether the last program to use the ledger had closed it cleanly. False after a kill or a power failure."""
         return self._was_whole
 
     def keep_mark(self) -> None:
@@ -239,14 +164,12 @@ class Store:
         return "", (0, 0)
 
     def statistics(self) -> dict[str, Any]:
-        """Return figures for `semel doctor`: commits, failures and the size of the log."""
         return {
             "path": str(self.path),
             **(self._committer.statistics() if self._committer else {"readonly": True}),
         }
 
     def close(self) -> None:
-        """Finish all submitted jobs, close the database and release the lock. Closing twice is harmless."""
         if self._closed:
             return
         self._closed = True
@@ -259,11 +182,17 @@ class Store:
         if self._lock is not None:
             self._lock.release()
 
-    def __enter__(self) -> Self:
-        return self
+    def _queue_write(self, job: WorkItem) -> None:
+        self._require_writer().submit(job)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+    def _queue_read(self, job: WorkItem) -> None:
+        self._require_readers().submit(job)
+
+    def _write_here(self, job: WorkItem) -> None:
+        self._require_committer().commit((job,))
+
+    def _read_here(self, job: WorkItem) -> None:
+        self._require_committer().read(job)
 
     def _require_writer(self) -> Writer:
         if self._writer is None:

@@ -16,9 +16,12 @@ from queue import Empty, SimpleQueue
 
 import apsw
 
-from semel.ledger.sqlite.group_commit import Committer, WorkItem, deliver_results, run_job
-from semel.ledger.storage.errors import LedgerClosed, to_ledger_error
-from semel.ledger.storage.sql import Queries, Tx
+from semel.ledger.sqlite.errors import to_ledger_error
+from semel.ledger.sqlite.group_commit import Committer, run_job
+from semel.ledger.sqlite.tx import SqliteTx
+from semel.ledger.storage.errors import LedgerClosed
+from semel.ledger.storage.sql import Queries
+from semel.ledger.storage.work import WorkItem, deliver_results
 
 MAX_BATCH_ITEMS = 512  # logical transactions in one commit, at most
 IDLE_BEFORE_CHECKPOINT_S = 0.2  # seconds without work after which the log is moved into the database file
@@ -126,7 +129,7 @@ class Readers(_JobThreads):
         while (job := self._queue.get()) is not None:
             try:
                 cursor.execute("BEGIN")
-                run_job(job, Tx(cursor, self._statements, self._clock()))
+                run_job(job, SqliteTx(cursor, self._statements, self._clock()))
                 if job.callbacks:
                     raise TypeError(f"{job!r} only reads: nothing can follow its commit")
             except BaseException as error:

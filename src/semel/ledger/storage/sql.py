@@ -23,10 +23,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
-from itertools import starmap, takewhile
+from itertools import takewhile
 from typing import Any, NoReturn, TypeVar
-
-import apsw
 
 from semel.ledger.storage import rows
 from semel.ledger.storage.rows import Row
@@ -127,22 +125,6 @@ def _list_columns(reference: re.Match[str]) -> str:
     return ", ".join(f"{table}{column}" for column in row.__struct_fields__)
 
 
-# SQLite errors that mean the storage failed. After one of these, the state of the whole batch is uncertain.
-STORAGE_ERRORS = (
-    apsw.FullError,
-    apsw.IOError,
-    apsw.CorruptError,
-    apsw.NotADBError,
-    apsw.CantOpenError,
-    apsw.ReadOnlyError,
-    apsw.PermissionsError,
-    apsw.NoMemError,
-    apsw.BusyError,
-    apsw.InterruptError,
-    apsw.ProtocolError,
-)
-
-
 CutText = Callable[[str, str, str, bool, dict[str, Any] | None], tuple[Any, ...]]
 """Cuts a text into the parts to send. Its parameters: the destination, the session's key, the text, whether the text is
 a turn's answer, and a file to send instead of the text (or None)."""
@@ -152,27 +134,33 @@ class Tx:
     """A transaction, as its body sees it: named queries, the time, and callbacks to run after the commit.
 
     `now` is in milliseconds since the Unix epoch and does not change inside the body, because the rules in `semel.law`
-    take the time as an input. Every call names all parameters of its query. Database errors (`apsw.ConstraintError`
-    ...) are not translated. Any exception that leaves the body undoes the whole transaction.
+    take the time as an input. Every call names all parameters of its query. Errors of the database, such as a broken
+    constraint, are not translated. Any exception that leaves the body undoes the whole transaction.
+
+    Each engine has a class of its own, which runs the queries.
     """
 
-    __slots__ = ("_callbacks", "_cursor", "_queries", "cut", "dirty", "now", "storage_error")
+    __slots__ = ("_callbacks", "cut", "dirty", "now")
 
-    def __init__(self, cursor: apsw.Cursor, statements: Queries, now: int) -> None:
+    def __init__(self, now: int) -> None:
         self.now = now
         # Set by the gateway, which knows the channels; used by `cutting.cut`.
         self.cut: CutText | None = None
         # Rows that watchers must be sent: (session, kind, id) -> (rev, appended texts, or None for the whole row).
         # Filled by `entries`, rendered by `views.render_changes`.
         self.dirty: dict[tuple[int, str, int], tuple[int, list[str] | None]] = {}
-        self._cursor: apsw.Cursor | _EndedCursor = cursor
-        self._queries = statements
         self._callbacks: list[Callable[[], object]] = []
-        self.storage_error: Exception | None = None  # the storage fault that a statement raised
 
-    def run(self, name: str, /, **params: Any) -> int:
-        """Run a statement for its effect. Return the number of rows that it changed."""
-        return self._execute(name, params).connection.changes()
+    def run(self, name: str, /, **params: Any) -> None:
+        """Run a statement for its effect."""
+        raise NotImplementedError
+
+    def count_changed(self, name: str, /, **params: Any) -> int:
+        """Run a statement for its effect. Return the number of rows that it changed.
+
+        Where nobody needs the number, `run` costs less: it need not wait for the database.
+        """
+        raise NotImplementedError
 
     def lock(self, name: str, /, **params: Any) -> None:
         """Lock the rows that a statement reads until the transaction ends. Call this before you check and change them.
@@ -180,55 +168,47 @@ class Tx:
         An engine with several writers runs the statement with FOR UPDATE. SQLite has one writer, so nothing is run
         (docs/decisions/locks.md).
         """
-        query = self._queries[name]
-        if params.keys() != query.parameters:
-            raise query.parameter_error(params)
+        raise NotImplementedError
 
     def one(self, row: type[R], name: str, /, **params: Any) -> R | None:
         """Return the first row as a `row` object, or None if there is no row."""
-        values = self._execute(name, params).fetchone()
-        return None if values is None else row(*values)
+        raise NotImplementedError
 
     def get(self, row: type[R], name: str, /, **params: Any) -> R:
         """Return the first row of a statement that always has a row."""
-        values = self._execute(name, params).fetchone()
-        assert values is not None, f"{name} has no row for {params}"
-        return row(*values)
+        raise NotImplementedError
 
     def all(self, row: type[R], name: str, /, **params: Any) -> list[R]:
         """Return every row as a `row` object."""
-        return list(starmap(row, self._execute(name, params)))
+        raise NotImplementedError
 
     def iterate(self, row: type[R], name: str, /, **params: Any) -> Iterator[R]:
         """Return an iterator over the rows, for results too large for memory. Run no other query while iterating."""
-        return starmap(row, self._execute(name, params))
+        raise NotImplementedError
 
     def value(self, kind: type[T], name: str, /, **params: Any) -> T | None:
         """Return the only column of the first row, of type `kind`. Return None if it is NULL or if there is no row."""
-        values = self._execute(name, params).fetchone()
-        return None if values is None else values[0]
+        raise NotImplementedError
 
     def values(self, kind: type[T], name: str, /, **params: Any) -> list[T]:
         """Return the only column of every row, of type `kind`. It is never NULL."""
-        return [value for (value,) in self._execute(name, params)]
+        raise NotImplementedError
 
     def pairs(self, first: type[T], second: type[S], name: str, /, **params: Any) -> list[tuple[T, S]]:
         """Return the two columns of every row, of types `first` and `second`. They are never NULL."""
-        return list(self._execute(name, params))
+        raise NotImplementedError
 
     def number(self, name: str, /, **params: Any) -> int:
         """Return the integer that a statement always yields: a count or the id of a new row, for example."""
-        ((number,),) = self._execute(name, params)
-        return int(number)
+        raise NotImplementedError
 
     def exists(self, name: str, /, **params: Any) -> bool:
         """Return whether the statement yields any row."""
-        return self._execute(name, params).fetchone() is not None
+        raise NotImplementedError
 
     def dicts(self, name: str, /, **params: Any) -> list[dict[str, Any]]:
         """Return every row as {column: value}. For statements whose rows are only reported, such as the books."""
-        cursor = self._execute(name, params)
-        return [dict(zip((column[0] for column in cursor.get_description()), row, strict=True)) for row in cursor]
+        raise NotImplementedError
 
     def after_commit(self, call: Callable[[], object]) -> None:
         """Register a callback to run once the transaction is durable, for example to publish its changes.
@@ -238,31 +218,6 @@ class Tx:
         """
         self._callbacks.append(call)
 
-    def _execute(self, name: str, params: dict[str, Any]) -> apsw.Cursor:
-        query = self._queries[name]
-        if len(params) != len(query.parameters):
-            raise query.parameter_error(params)
-        try:
-            return self._cursor.execute(query.sql, params)
-        except KeyError:
-            raise query.parameter_error(params) from None
-        except STORAGE_ERRORS as error:
-            # SQLite may have rolled back the whole batch: a body that swallows this must not go on writing.
-            self.storage_error = error
-            self._cursor = _EndedCursor(error)
-            raise
-
     def end(self) -> list[Callable[[], object]]:
         """Refuse further statements. Return the callbacks that were registered with `after_commit`."""
-        self._cursor = _EndedCursor(RuntimeError("this transaction has ended: its tx was kept and used later"))
-        return self._callbacks
-
-
-class _EndedCursor:
-    """A stand-in for the cursor of a transaction that ended or failed. Its `execute` raises an error that says so."""
-
-    def __init__(self, reason: BaseException) -> None:
-        self._reason = reason
-
-    def execute(self, sql: str, params: dict[str, Any]) -> NoReturn:
-        raise self._reason
+        raise NotImplementedError

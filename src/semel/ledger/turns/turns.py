@@ -199,7 +199,7 @@ def open_turn(
     row = replace_missing_agent(tx, row, agents)
     day = None if policy is None else policy.day(tx.now)[0]
     turn = add_turn(tx, row, lease, root=None, attempt=1, day=day)
-    if tx.run("hearing_bind", session=row.id, turn=turn.id):
+    if tx.count_changed("hearing_bind", session=row.id, turn=turn.id):
         for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=turn.id):
             entries.set_entry(tx, row.id, entry.seq, more={"waiting": None})
     if row.wake_at is not None:

@@ -1,19 +1,21 @@
-"""The SQLite ledger under the machine: the transactions of `semel.ledger`, on a store."""
+"""The ledger under the machine: the transactions of `semel.ledger`, on a store of the engine that is tested."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
+from proof.machines.engines import list_tables, open_ledger, rows
 from proof.machines.ledger import Claim, Entry, Json, Part
 from semel.law import delivery, turn
 from semel.ledger import people
 from semel.ledger.admin import books, erase
 from semel.ledger.delivery import claims, send_queue
 from semel.ledger.inbound import answers, channel_batch, hear
-from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, ItemRow, SessionRow
 from semel.ledger.storage.sql import CutText, Tx
+from semel.ledger.storage.store import LedgerStore
+from semel.ledger.storage.work import runs_body
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import finish_turn, sessions, show, spawns, tool_calls, turns, utterances
 from semel.ledger.turns.finish_turn import End
@@ -34,19 +36,19 @@ _CLAIMED = """SELECT e.session, e.seq, c.id, c.dest, e.text FROM entry e JOIN cl
  ORDER BY c.id, e.session"""
 
 
-_PARTS = "SELECT id, claim, n, state, json_extract(op, '$.text'), receipt FROM part"
+_PARTS = "SELECT id, claim, n, state, op ->> 'text', receipt FROM part"
 
 
-class SqliteLedger:
-    """A ledger in memory; or on a given store, which it closes."""
+class StoredLedger:
+    """A new ledger; or one on a given store, which it closes."""
 
-    def __init__(self, clock: Callable[[], int], store: Store | None = None) -> None:
-        self.store = store or Store.in_memory(clock=clock)
+    def __init__(self, clock: Callable[[], int], store: LedgerStore | None = None) -> None:
+        self.store = store or open_ledger(clock)
         self.cut: CutText | None = None
         self._changes: list[tuple[int, Json]] = []
 
     def __repr__(self) -> str:
-        return f"<SqliteLedger {self.store!r}>"
+        return f"<StoredLedger {self.store!r}>"
 
     def write(self, body: Callable[..., T], *args: Any) -> T:
         """Any transaction. Its changes are kept until the next."""
@@ -59,7 +61,7 @@ class SqliteLedger:
         return self.store.read_sync(body, *args)
 
     def _commit(self, body: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[tuple[int, Json]]]:
-        return self.store.write_sync(seen, body, args, self.cut)
+        return self.store.write_sync(seen, body, *args, cut=self.cut)
 
     def changes(self) -> list[tuple[int, Json]]:
         return self._changes
@@ -243,18 +245,14 @@ class SqliteLedger:
         return self.read(rows, sql)
 
 
+@runs_body
 def seen(
-    tx: Tx, body: Callable[..., Any], args: tuple[Any, ...], cut: CutText | None = None
+    tx: Tx, body: Callable[..., Any], *args: Any, cut: CutText | None = None
 ) -> tuple[Any, list[tuple[int, Json]]]:
     """A transaction, and what of it watchers must be sent. `cut`: the parts in which a text leaves."""
     tx.cut = cut
     result = body(tx, *args)
     return result, views.render_changes(tx)
-
-
-def rows(tx: Tx, sql: str) -> list[Any]:
-    """Any question of an auditor (the ledger itself runs named statements only)."""
-    return tx._cursor.execute(sql, {}).fetchall()
 
 
 def _new_chapter(tx: Tx, session: int) -> None:
@@ -263,8 +261,7 @@ def _new_chapter(tx: Tx, session: int) -> None:
 
 
 def _holds(tx: Tx, text: str) -> list[str]:
-    tables = [str(row[0]) for row in rows(tx, "SELECT name FROM sqlite_master WHERE type = 'table'")]
-    return [table for table in tables if any(text in str(row) for row in rows(tx, f"SELECT * FROM {table}"))]
+    return [table for table in list_tables(tx) if any(text in str(row) for row in rows(tx, f"SELECT * FROM {table}"))]
 
 
 def _outputs(tx: Tx) -> list[tuple[Json, str]]:

@@ -1,0 +1,93 @@
+"""Map errors of PostgreSQL to the ledger's errors.
+
+The docstring of each class is the message that users see. It includes the next step to take.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from semel.ledger.postgres.wire import ConnectionLost, ServerError
+from semel.ledger.storage.errors import (
+    LedgerBusy,
+    LedgerError,
+    LedgerFailed,
+    LedgerFull,
+    LedgerReadOnly,
+)
+
+RETRIED_STATES = frozenset({"40001", "40P01", "23505"})
+"""Serialization failure, deadlock, and a unique key that another transaction took at the same time."""
+
+
+class DatabaseUnreachable(LedgerFailed):
+    """The database {path} does not answer ({why}). This write was not accepted and may be tried again.
+    Check that PostgreSQL runs, and that url in [ledger] is right."""
+
+
+class DatabaseFailed(LedgerFailed):
+    """The database {path} refused a statement ({why}). This write was not accepted and may be tried again.
+    See PostgreSQL's log."""
+
+
+class DatabaseFull(LedgerFull):
+    """There is no space left for the database {path} ({why}). This write was not accepted; nothing that was accepted
+    is lost. Free some space on the database's disk: writing goes on by itself."""
+
+
+class DatabaseBusy(LedgerBusy):
+    """Other transactions on the database {path} got in the way {attempts} times ({why}). This write was not accepted.
+    Close programs that hold locks on its tables."""
+
+
+class DatabaseReadOnly(LedgerReadOnly):
+    """The database {path} cannot be written ({why}). Check that it is the primary and that its user may write."""
+
+
+class ServerTooOld(LedgerError):
+    """The database {path} runs on PostgreSQL {found}; Semel needs version {needed} or newer."""
+
+
+class DatabaseIsStandby(LedgerError):
+    """The database {path} is a standby, which may lag behind what was accepted. Connect to the primary:
+    name all servers in url and add target_session_attrs=read-write."""
+
+
+class DatabaseNotDurable(LedgerError):
+    """The database {path} has {setting} = {found}: what it has accepted could be lost in a power failure.
+    Set it to {needed} in postgresql.conf, and reload PostgreSQL."""
+
+
+class DatabaseOfAnother(LedgerError):
+    """The database {path} is not a Semel ledger: it holds other tables ({why}). Nothing was changed.
+    Make a database for Semel alone (CREATE DATABASE semel) and name it in url."""
+
+
+class DatabaseInUse(LedgerError):
+    """The ledger in the database {path} belongs to a running gateway ({holder}). One ledger has one gateway:
+    use that one, stop it first, or give this one a database of its own."""
+
+
+class DatabaseTakenOver(LedgerFailed):
+    """Another gateway has taken over the ledger in the database {path}. This write was not accepted, unless the
+    connection was lost while it was: then the other gateway knows. Stop this gateway."""
+
+
+def to_ledger_error(error: BaseException, path: Path) -> BaseException:
+    """Return the LedgerError to raise for `error`. Return `error` itself if neither server nor network caused it."""
+    if isinstance(error, ConnectionLost):
+        ledger_error: LedgerError = DatabaseUnreachable(path=path, why=error)
+    elif isinstance(error, ServerError) and not error.state.startswith(("22", "23", "42")):
+        ledger_error = _find_class(error.state)(path=path, why=error)
+    else:
+        return error
+    ledger_error.__cause__ = error
+    return ledger_error
+
+
+def _find_class(state: str) -> type[LedgerError]:
+    if state == "53100":
+        return DatabaseFull
+    if state == "25006":
+        return DatabaseReadOnly
+    return DatabaseFailed

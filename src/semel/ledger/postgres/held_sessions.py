@@ -1,0 +1,149 @@
+"""The rows of the sessions that a transaction holds: read once, with their lock, and saved once.
+
+A turn updates its session's row nine times, mostly to count an entry or a rev; each update would be a statement, a new
+version of the row and a round trip. Nobody else can change a row that is locked. So the statements that only count or
+set the columns in `_SAVED` are answered here, and one UPDATE saves the row: before another statement looks at sessions,
+or with the COMMIT. The transaction functions do not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from semel.ledger.postgres.statements import own_statements, statements
+from semel.ledger.postgres.wire import Connection, ServerError
+from semel.ledger.storage.rows import SessionRow
+
+SERIALIZATION_FAILURE = "40001"
+_COLUMNS = SessionRow.__struct_fields__
+_SAVED = ("seq", "rev", "wake_at", "wake_since", "epoch", "turn", "lease")
+_LOOKS_AT_SESSIONS = re.compile(rb"\b(?:FROM|JOIN|UPDATE)\s+session\b")
+_CHANGES_SESSIONS = re.compile(rb"\bUPDATE\s+session\b")
+
+SessionValues = dict[str, Any]
+Rows = list[list[Any]]
+
+
+class HeldSessions:
+    """The rows of locked sessions, by id. `rows`: the values of SessionRow, as the lock statement read them.
+
+    `keys`: the keys of sessions that the transaction wanted to lock; those of them that have no row do not exist yet.
+    """
+
+    def __init__(self, connection: Connection, rows: Sequence[Sequence[Any]] = (), keys: Collection[str] = ()) -> None:
+        self._connection = connection
+        self._rows: dict[int, SessionValues] = {}
+        self._unsaved: set[int] = set()
+        for values in rows:
+            row = dict(zip(_COLUMNS, values, strict=True))
+            self._rows[row["id"]] = row
+        self._missing = set(keys) - {row["key"] for row in self._rows.values()}
+
+    def __repr__(self) -> str:
+        return f"<HeldSessions {sorted(self._rows)}, unsaved {sorted(self._unsaved)}>"
+
+    def answer(self, name: str, params: Mapping[str, Any]) -> Rows | None:
+        """Return the rows of a statement that can be answered from a held row. None: the server must be asked."""
+        if name == "session_by_key":
+            return next(([_values(row)] for row in self._rows.values() if row["key"] == params["key"]), None)
+        row = self._rows.get(params.get("id", 0))
+        step = _STEPS.get(name)
+        if row is None or step is None:
+            return None
+        before = [row[column] for column in _SAVED]
+        rows = step(row, params)
+        if [row[column] for column in _SAVED] != before:
+            self._unsaved.add(row["id"])
+        return rows
+
+    def prepare(self, name: str, params: Mapping[str, Any]) -> None:
+        """Save what another statement may look at. Forget the rows that it changes: the server is asked for them."""
+        if name in LOOKING:
+            self.save()
+        if name in CHANGING:
+            changed = [params["id"]] if "id" in params else list(self._rows)
+            for id in changed:
+                self._rows.pop(id, None)
+
+    def refuse_unheld(self, name: str, params: Mapping[str, Any], rows: Rows) -> None:
+        """Raise ServerError if the server found a session that did not exist when the transaction took its locks.
+
+        The transaction runs again and locks it, too. A session that the transaction adds by itself is its own.
+        """
+        if name == "session_add":
+            self._missing.discard(params["key"])
+        elif name == "session_by_key" and rows and params["key"] in self._missing:
+            raise ServerError(SERIALIZATION_FAILURE, f"the session {params['key']} was added meanwhile")
+
+    def save(self) -> None:
+        """Let the changed rows be written with the next round trip, or the COMMIT."""
+        for id in sorted(self._unsaved):
+            row = self._rows[id]
+            self._connection.send(own_statements()["session_save"], {"id": id, **{c: row[c] for c in _SAVED}})
+        self._unsaved.clear()
+
+
+def _values(row: SessionValues) -> list[Any]:
+    return [row[column] for column in _COLUMNS]
+
+
+# ---------------------------------------------------------------- what the statements do to a row
+
+
+def _read(row: SessionValues, params: Mapping[str, Any]) -> Rows:
+    return [_values(row)]
+
+
+def _next_entry(row: SessionValues, params: Mapping[str, Any]) -> Rows:
+    row["seq"] += 1
+    row["rev"] += 1
+    return [[row["seq"], row["rev"], row["chapter"]]]
+
+
+def _next_rev(row: SessionValues, params: Mapping[str, Any]) -> Rows:
+    row["rev"] += 1
+    return [[row["rev"]]]
+
+
+def _begin(row: SessionValues, params: Mapping[str, Any]) -> Rows:
+    row.update(epoch=row["epoch"] + 1, turn=params["turn"], lease=params["lease"])
+    return _next_rev(row, params)
+
+
+def _idle(row: SessionValues, params: Mapping[str, Any]) -> Rows:
+    if row["turn"] is None or row["turn"] != params["turn"]:
+        return []
+    row.update(turn=None, lease=None)
+    return _next_rev(row, params)
+
+
+def _begin_again(row: SessionValues, params: Mapping[str, Any]) -> Rows:
+    row["lease"] = None
+    return []
+
+
+def _wake(row: SessionValues, params: Mapping[str, Any]) -> Rows:
+    row.update(wake_at=params["due"], wake_since=params["since"])
+    return []
+
+
+def _clear_wake(row: SessionValues, params: Mapping[str, Any]) -> Rows:
+    row.update(wake_at=None, wake_since=None)
+    return []
+
+
+_STEPS: dict[str, Callable[[SessionValues, Mapping[str, Any]], Rows]] = {
+    "session_by_id": _read,
+    "session_next_entry": _next_entry,
+    "session_next_rev": _next_rev,
+    "session_begin": _begin,
+    "session_idle": _idle,
+    "session_begin_again": _begin_again,
+    "session_wake": _wake,
+    "session_clear_wake": _clear_wake,
+}
+LOOKING = frozenset(name for name, statement in statements().items() if _LOOKS_AT_SESSIONS.search(statement.sql))
+"""The statements that look at rows of sessions."""
+CHANGING = frozenset(name for name, statement in statements().items() if _CHANGES_SESSIONS.search(statement.sql))

@@ -1,0 +1,290 @@
+"""What each transaction locks, before anything else and in one order.
+
+SQLite's one writer runs transactions one after the other. Here they run at once, so each locks first what it is going
+to judge: the rows of its sessions (by id), the lines of its destinations (by name), the ledger's row. What a function
+locks by itself (`Tx.lock`, docs/decisions/locks.md) comes behind these. Whatever it reads afterwards includes every
+commit of those who held the same locks before. There is one order for all: else two transactions wait for each other,
+and PostgreSQL takes a second to notice (measured: a tenth of the turns, and 4 s for an event to be heard).
+
+`LOCKS` says what a function locks, from its arguments. `tests/ledger/test_postgres_locks.py` compares it with the
+functions that the program hands to `write`; in tests, a trigger refuses each change to a row of a session that is not
+held. A function that is not listed locks every session: slow, and right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from semel.ledger import people
+from semel.ledger.admin import age_out, erase, import_session
+from semel.ledger.backup import settle_restored
+from semel.ledger.delivery import owner_notice, send_queue
+from semel.ledger.inbound import answers, channel_batch, commands, hear, nodes, schedules
+from semel.ledger.postgres.statements import locking_statement, own_statements
+from semel.ledger.postgres.wire import Connection
+from semel.ledger.storage import store
+from semel.ledger.transcript import entries
+from semel.ledger.turns import (
+    finish_turn,
+    job_calls,
+    jobs,
+    limits,
+    session_agent,
+    sessions,
+    show,
+    spawns,
+    summary,
+    tool_calls,
+    turns,
+)
+
+
+@dataclass(frozen=True)
+class Locks:
+    """What a transaction locks.
+
+    `ids`, `keys`: sessions, with all that share a home with one of them; `alone`: without those. `homes`: destinations,
+    with the sessions whose home they are. `find`: statements that name more sessions, with their parameters.
+    `find_homes`: statements that name more destinations; they are given the sessions found so far, too. `ledger`: the
+    ledger's row. `everything`: all sessions.
+    """
+
+    ids: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
+    homes: tuple[str, ...] = ()
+    find: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    find_homes: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    ledger: bool = False
+    alone: bool = False
+    everything: bool = False
+
+    @property
+    def lane(self) -> Hashable:
+        """Jobs with the same lane run in the order in which they were queued."""
+        return (self.ids or self.keys or self.find or ("",))[0].__repr__()
+
+
+NOTHING = Locks()
+EVERYTHING = Locks(everything=True)
+
+
+def take(connection: Connection, locks: Locks, now: int) -> Sequence[Sequence[Any]]:
+    """Lock what `locks` names. Return the rows of the sessions, as SessionRow has them; none for `everything`."""
+    held: list[list[Any]] = []
+    own, ids, homes = own_statements(), list(locks.ids), list(locks.homes)
+    for name, params in locks.find:
+        ids += [id for (id,) in connection.read(own[name], _bind(own[name].parameters, params, now=now))]
+    for name, params in locks.find_homes:
+        homes += [home for (home,) in connection.read(own[name], _bind(own[name].parameters, params, ids=ids))]
+    if locks.everything:
+        connection.send(own["lock_every_session"], {})
+    elif locks.alone:
+        for id in sorted(ids):
+            held += connection.read(own["lock_session"], {"id": id})
+    elif ids or locks.keys or homes:
+        held = connection.read(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
+        connection.send(own["lock_lines"], {"ids": ids, "homes": homes})
+    if locks.ledger:
+        connection.send(locking_statement("ledger_lock"), {})
+    return held
+
+
+def _bind(names: tuple[str, ...], params: Mapping[str, Any], **known: Any) -> dict[str, Any]:
+    return {name: params[name] if name in params else known[name] for name in names}
+
+
+def find_locks(fn: Callable[..., Any], args: tuple[Any, ...]) -> Locks:
+    """Return what `fn(tx, *args)` locks."""
+    while getattr(fn, "runs_body", False):
+        fn, *rest = args
+        args = tuple(rest)
+    rule = LOCKS.get(fn)
+    return EVERYTHING if rule is None else rule(*args)
+
+
+# ---------------------------------------------------------------- rules
+
+
+def _nothing(*_: Any) -> Locks:
+    return NOTHING
+
+
+def _everything(*_: Any) -> Locks:
+    return EVERYTHING
+
+
+def _session(session: int, *_: Any) -> Locks:
+    return Locks(ids=(session,))
+
+
+def _session_alone(session: int, *_: Any) -> Locks:
+    return Locks(ids=(session,), alone=True)
+
+
+def _fence(fence: turns.TurnFence, *_: Any) -> Locks:
+    return Locks(ids=(fence.session,))
+
+
+def _fence_alone(fence: turns.TurnFence, *_: Any) -> Locks:
+    return Locks(ids=(fence.session,), alone=True)
+
+
+def _found(name: str, parameter: str) -> Callable[..., Locks]:
+    return lambda value, *_: Locks(find=((name, {parameter: value}),))
+
+
+def _is_limited(policy: limits.LimitPolicy | None) -> bool:
+    """Whether a turn may have to wait for a limit: what other sessions used must not change while it is asked."""
+    return policy is not None and policy.is_limited
+
+
+def _begin(session: int, *rest: Any) -> Locks:
+    policies = [value for value in rest if isinstance(value, limits.LimitPolicy)]
+    return Locks(ids=(session,), ledger=_is_limited(policies[0] if policies else None))
+
+
+def _finish(fence: turns.TurnFence, caller: Any, ops: Any, *_: Any) -> Locks:
+    dests = {request.dest for op in ops for request in getattr(op, "requests", ()) if request.dest is not None}
+    return Locks(ids=(fence.session,), homes=tuple(sorted(dests)))
+
+
+def _late(caller: Any, ops: Any, *_: Any) -> Locks:
+    return _finish(turns.TurnFence(caller.session, 0, 0), caller, ops)
+
+
+def _addressees(
+    targets: Any, start: hear.IdleStart | None = None, **more: Any
+) -> Locks:  # fmt: skip
+    return Locks(
+        keys=tuple(sorted({target.key for target in targets})),
+        homes=tuple(sorted({target.home for target in targets if target.home is not None})),
+        ledger=_is_limited(start.policy if start is not None else None),
+        **more,
+    )
+
+
+def _hear(event: hear.Event, targets: Any, cursor: str | None = None, start: hear.IdleStart | None = None) -> Locks:
+    return _addressees(targets, start)
+
+
+def _record_batch(
+    channel: str, source: str, items: Any, cursor: Any, unused: Any = (), channels: Any = (), start: Any = None
+) -> Locks:
+    targets = [item.addressee for item in items if isinstance(item, channel_batch.MessageItem)]
+    reports = [item.key for item in items if isinstance(item, channel_batch.OwnMessageReport)]
+    reports += [item.receipt_or_key for item in items if isinstance(item, channel_batch.DeliveryFailureReport)]
+    if not reports:
+        return _addressees(targets, start)
+    return _addressees(
+        targets,
+        start,
+        find=(("find_sessions_of_messages", {"names": reports}),),
+        find_homes=(("find_other_places", {"parts": []}),),
+    )
+
+
+def _call(call: tool_calls.ToolCallRequest, request: Any = None, *_: Any) -> Locks:
+    dest = getattr(request, "dest", None)
+    return Locks(find=(("find_session_of_token", {"token": call.token}),), homes=(dest,) if dest else ())
+
+
+def _part(part: int, *_: Any) -> Locks:
+    return Locks(
+        find=(("find_sessions_of_part", {"part": part}),),
+        find_homes=(("find_other_places", {"parts": [part]}), ("find_dest_of_part", {"parts": [part]})),
+    )
+
+
+def _due(capacities: Mapping[str, send_queue.ChannelCapacity], *_: Any) -> Locks:
+    limit = send_queue.MAX_PARTS_SCANNED * max(len(capacities), 1)
+    return Locks(
+        find=(("find_sessions_due", {"channels": sorted(capacities), "limit": limit}),),
+        find_homes=(("find_other_places", {"parts": []}),),
+    )
+
+
+def _erase(session: int, *_: Any) -> Locks:
+    limit = max(erase.ROWS_PER_STEP, age_out.ENTRIES_PER_STEP)
+    return Locks(ids=(session,), find=(("find_sessions_told", {"session": session, "limit": limit}),))
+
+
+def _import(progress: import_session.ImportProgress, target: hear.Addressee, *_: Any) -> Locks:
+    return Locks(ids=(progress.session,), keys=(target.key,))
+
+
+LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
+    # inbound
+    hear.hear: _hear,
+    hear.make_session: lambda target, *_: _addressees((target,)),
+    channel_batch.record_batch: _record_batch,
+    channel_batch.record_file: _nothing,
+    channel_batch.release_files: _nothing,
+    channel_batch.release_unclaimed_files: _nothing,
+    commands.answer: lambda event, session, *_: Locks(ids=(session,)),
+    answers.record_answer: _session,
+    answers.cancel_undelivered: _found("find_session_of_item", "item"),
+    nodes.assign_sources: _nothing,
+    schedules.configure: _nothing,
+    schedules.add: _nothing,
+    schedules.pause: _nothing,
+    schedules.resume: _nothing,
+    schedules.remove: _nothing,
+    schedules.fire: lambda row, target, *_: _addressees((target,), None),
+    schedules.fire_heartbeat: lambda pulse, *_: Locks(ids=(pulse.id,)),
+    # turns
+    turns.begin: _begin,
+    turns.bind_steered: _fence,
+    turns.record_prompting: _fence_alone,
+    turns.release_lease: _fence_alone,
+    turns.request_stop: _session,
+    turns.cancel_put_off: _session,
+    session_agent.record_offers: _session_alone,
+    finish_turn.finish: _finish,
+    finish_turn.schedule_retry: _finish,
+    show.show: _finish,
+    show.show_before_correction: _finish,
+    show.show_late: _late,
+    summary.add: _fence,
+    entries.set_about: _session_alone,
+    entries.set_busy: _session_alone,
+    sessions.rename: _session_alone,
+    sessions.archive: _session_alone,
+    sessions.delete: _session,
+    sessions.cancel_orphaned_turn: _session,
+    spawns.record_start: _session_alone,
+    spawns.record_identity: _found("find_session_of_spawn", "spawn"),
+    spawns.record_end: _found("find_session_of_spawn", "spawn"),
+    tool_calls.record_call: _call,
+    tool_calls.mark_answered: lambda token, *_: Locks(find=(("find_session_of_token", {"token": token}),)),
+    tool_calls.perform: lambda call, *_: _call(call),
+    job_calls.request_job: lambda call, *_: _call(call),
+    jobs.cancel: _found("find_session_of_run", "run"),
+    jobs.mark_failed: _found("find_session_of_run", "run"),
+    limits.ask_again: lambda *_: Locks(find=(("find_sessions_limited", {}),), ledger=True),
+    # delivery
+    send_queue.depart: _due,
+    send_queue.record_outcome: _part,
+    send_queue.decide: _part,
+    send_queue.recover: lambda *_: Locks(find=(("find_sessions_in_line", {}),)),
+    owner_notice.tell_owners: _everything,
+    # people
+    people.add_code: _nothing,
+    people.void_code: _nothing,
+    people.redeem_code: _nothing,
+    people.save_account: _nothing,
+    people.remove_account: _nothing,
+    people.replace_configured: _nothing,
+    # admin
+    erase.erase_step: _erase,
+    erase.forget_files: _nothing,
+    age_out.age_step: _erase,
+    age_out.age_unreadable: _nothing,
+    import_session.begin_import: lambda target, *_: _addressees((target,)),
+    import_session.import_lines: _import,
+    import_session.finish_import: _import,
+    settle_restored.settle_copy: _everything,
+    store.touch: _nothing,
+    store.do_nothing: _nothing,
+}

@@ -1,0 +1,86 @@
+"""Create the ledger's tables in a database, or bring them to the newest version. Only forward.
+
+The versions are those of `semel.ledger.storage.migrations`. The table `schema_version` holds the one that the database
+has. PostgreSQL runs DDL in transactions: each migration is one transaction, and one that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+
+from semel.ledger.postgres.errors import DatabaseOfAnother
+from semel.ledger.postgres.statements import statements
+from semel.ledger.postgres.types import translate_schema
+from semel.ledger.postgres.wire import Connection, ServerError
+from semel.ledger.storage.errors import LedgerNewer, MigrationFailed
+from semel.ledger.storage.migrations import Migration
+
+_TABLES = """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') ORDER BY c.relname"""
+
+
+def read_version(connection: Connection, path: Path) -> int:
+    """Return the schema version of the database; 0 if it is empty. Raises DatabaseOfAnother."""
+    tables = [str(name) for (name,) in connection.execute(_TABLES)]
+    if "schema_version" in tables and "ledger" in tables:
+        ((version,),) = connection.execute("SELECT version FROM schema_version")
+        return int(version)
+    if tables:
+        raise DatabaseOfAnother(path=path, why=", ".join(tables[:3]))
+    return 0
+
+
+def migrate_to_newest(
+    connection: Connection,
+    migrations: Sequence[Migration],
+    path: Path,
+    now: int,
+    announce: Callable[[int, int], object] | None = None,
+) -> None:
+    """Migrate the database from its schema version to the newest one.
+
+    `now` (ms): the creation time of a new ledger. `announce(found, wanted)` is called before an older ledger is
+    changed. Raises LedgerNewer, MigrationFailed, DatabaseOfAnother.
+    """
+    found, wanted = read_version(connection, path), migrations[-1].version
+    if found > wanted:
+        raise LedgerNewer(path=path, found=found, known=wanted)
+    if 0 < found < wanted and announce is not None:
+        announce(found, wanted)
+    if found == 0:
+        _migrate(connection, migrations, path, now)
+    else:
+        for migration in migrations[found:]:
+            _migrate(connection, [migration], path, now)
+
+
+def _migrate(connection: Connection, migrations: Sequence[Migration], path: Path, now: int) -> None:
+    """Run migrations in one transaction."""
+    found, wanted = migrations[0].version - 1, migrations[-1].version
+    try:
+        connection.execute("BEGIN")
+        if found == 0:
+            _run_script(connection, resources.files("semel.ledger.postgres").joinpath("own.sql").read_text("utf-8"))
+        connection.execute("LOCK TABLE schema_version")  # two programs that migrate at once do it one after the other
+        ((version,),) = connection.execute("SELECT version FROM schema_version")
+        if version != found:
+            raise ServerError("55000", "another program brought it forward at the same time; start again")
+        for migration in migrations:
+            _run_script(connection, translate_schema(migration.sql))
+        if found == 0:
+            connection.change(statements()["ledger_found"], {"name": secrets.token_hex(8), "at": now})
+        connection.execute(f"UPDATE schema_version SET version = {wanted}")
+        connection.end("COMMIT")
+    except ServerError as error:
+        connection.end("ROLLBACK")
+        raise MigrationFailed(path=path, found=found, wanted=wanted, why=error.reason) from error
+
+
+def _run_script(connection: Connection, sql: str) -> None:
+    """Run statements one by one. None of the schema's texts has a semicolon within it."""
+    for statement in sql.split(";"):
+        if statement.strip():
+            connection.execute(statement)

@@ -1,0 +1,104 @@
+-- Statements that only this engine runs: its locks, and the rows of its workers.
+
+-- name: lock_session
+-- one session
+SELECT {SessionRow s} FROM session s WHERE s.id = :id FOR NO KEY UPDATE
+
+-- name: lock_sessions
+-- the sessions with these ids and keys, those that share a home with one of them, and those with these homes
+SELECT {SessionRow s} FROM session s WHERE s.id = ANY(:ids) OR s.key = ANY(:keys) OR s.home = ANY(:homes)
+  OR s.home = ANY(ARRAY(SELECT n.home FROM session n WHERE n.id = ANY(:ids) OR n.key = ANY(:keys)))
+ORDER BY s.id FOR NO KEY UPDATE
+
+-- name: session_save
+-- what a transaction has counted and set in a session that it holds
+UPDATE session SET seq = :seq, rev = :rev, wake_at = :wake_at, wake_since = :wake_since, epoch = :epoch, turn = :turn, lease = :lease
+WHERE id = :id
+
+-- name: lock_every_session
+-- all of them: for what runs once at a start, and for a function that is not listed
+SELECT s.id FROM session s ORDER BY s.id FOR NO KEY UPDATE
+
+-- name: lock_lines
+-- the lines of these destinations and of the homes of these sessions
+SELECT l.dest FROM line l WHERE l.dest IN (
+  SELECT unnest(CAST(:homes AS text[])) UNION SELECT s.home FROM session s WHERE s.id = ANY(:ids))
+ORDER BY l.dest FOR NO KEY UPDATE
+
+-- name: find_session_of_token
+-- the session of the process with this fencing token
+SELECT session FROM spawn WHERE token = :token
+
+-- name: find_session_of_spawn
+-- the session of a process
+SELECT session FROM spawn WHERE id = :spawn
+
+-- name: find_session_of_run
+-- the session of a background job
+SELECT session FROM job WHERE run = :run
+
+-- name: find_session_of_item
+-- the session of an item
+SELECT session FROM item WHERE id = :item
+
+-- name: find_sessions_of_part
+-- the sessions that have the text of a part: the one that said it, and those at whose home it is recorded, too
+SELECT c.session FROM part p JOIN claim c ON c.id = p.claim WHERE p.id = :part
+UNION SELECT e.session FROM part p JOIN entry e ON e.claim = p.claim WHERE p.id = :part
+
+-- name: find_sessions_of_messages
+-- the same for messages that a platform reports on, by idempotency key or receipt
+WITH m AS (SELECT p.claim FROM part p WHERE p.key = ANY(:names)
+  UNION SELECT p.claim FROM part p WHERE p.receipt = ANY(:names) AND p.receipt IS NOT NULL)
+SELECT c.session FROM m JOIN claim c ON c.id = m.claim UNION SELECT e.session FROM m JOIN entry e ON e.claim = m.claim
+
+-- name: find_sessions_due
+-- the same for the parts which a channel could send or settle now
+WITH d AS (SELECT p.claim FROM part p WHERE p.state IN ('queued', 'sending', 'unknown') AND p.channel = ANY(:channels)
+  AND p.due <= :now ORDER BY p.due LIMIT :limit)
+SELECT c.session FROM d JOIN claim c ON c.id = d.claim UNION SELECT e.session FROM d JOIN entry e ON e.claim = d.claim
+
+-- name: find_sessions_in_line
+-- the same for the parts which are in line
+WITH d AS (SELECT p.claim FROM part p WHERE p.state IN ('queued', 'sending', 'unknown'))
+SELECT c.session FROM d JOIN claim c ON c.id = d.claim UNION SELECT e.session FROM d JOIN entry e ON e.claim = d.claim
+
+-- name: find_sessions_told
+-- the sessions at whose home those texts of a session are recorded, too, that are erased or aged out next
+SELECT e.session FROM (SELECT c.id FROM erasure x JOIN claim c ON c.session = x.session AND c.id < x.at
+  WHERE x.session = :session ORDER BY c.id DESC LIMIT :limit) d JOIN entry e ON e.claim = d.id
+UNION SELECT n.session FROM session s JOIN entry e ON e.session = s.id AND e.seq > s.erased AND e.seq <= s.erased + :limit
+JOIN entry n ON n.claim = e.claim WHERE s.id = :session
+
+-- name: find_other_places
+-- the destinations at which the people are told of failures of these sessions' messages
+SELECT o.channel || ':' || o.address FROM session s JOIN direct d ON d.channel || ':' || d.address = s.home
+JOIN person p ON p.channel = d.channel AND p.account = d.account JOIN person q ON q.name = p.name
+JOIN direct o ON o.channel = q.channel AND o.account = q.account WHERE s.id = ANY(:ids)
+UNION SELECT o.channel || ':' || o.address FROM part t JOIN direct d ON d.channel || ':' || d.address = t.dest
+JOIN person p ON p.channel = d.channel AND p.account = d.account JOIN person q ON q.name = p.name
+JOIN direct o ON o.channel = q.channel AND o.account = q.account WHERE t.id = ANY(:parts)
+
+-- name: find_dest_of_part
+-- the destination of a part: the next part in its line, which any session may have said, becomes due with its outcome
+SELECT dest FROM part WHERE id = ANY(:parts)
+
+-- name: find_sessions_limited
+-- the sessions that wait for a limit
+SELECT session FROM limited
+
+-- name: worker_add
+-- a worker, and its mark
+WITH w AS (INSERT INTO worker DEFAULT VALUES RETURNING id) INSERT INTO mark(worker, serial) SELECT id, 0 FROM w RETURNING worker
+
+-- name: worker_mark
+-- the number of the transaction under way. If the worker was dismissed, its reference fails, and the transaction with it
+INSERT INTO mark(worker, serial) VALUES(:id, :serial) ON CONFLICT(worker) DO UPDATE SET serial = excluded.serial
+
+-- name: worker_read_mark
+-- the number of the worker's last transaction; waits for one that still commits
+SELECT serial FROM mark WHERE worker = :id FOR UPDATE
+
+-- name: workers_dismiss
+-- another gateway takes over: no worker of an earlier one commits any more. Waits for those that commit now
+DELETE FROM worker

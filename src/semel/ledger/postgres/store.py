@@ -1,0 +1,221 @@
+"""The store of the PostgreSQL engine: worker threads, a connection each.
+
+    store = PostgresStore.open("postgresql://semel@db/semel")
+
+A job that writes goes to the worker that its lane names (`Locks.lane`), so that the writes of one session run in the
+order in which they were queued. Small pools are best: two to four connections for each processor core of the
+database, in all (docs/decisions/postgres-engine.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Self
+
+from psycopg.conninfo import conninfo_to_dict
+
+from semel.ledger.postgres.check_server import refuse_unfit_server
+from semel.ledger.postgres.delivery_order import DeliveryOrder
+from semel.ledger.postgres.errors import to_ledger_error
+from semel.ledger.postgres.holder import Holder
+from semel.ledger.postgres.locks import find_locks
+from semel.ledger.postgres.migrate import migrate_to_newest
+from semel.ledger.postgres.wire import Connection
+from semel.ledger.postgres.worker import Worker
+from semel.ledger.storage.errors import LedgerClosed
+from semel.ledger.storage.migrations import Migration, list_migrations
+from semel.ledger.storage.store import LedgerStore, do_nothing, now_ms
+from semel.ledger.storage.work import WorkItem
+
+WRITERS = 4
+READERS = 2
+
+
+class PostgresStore(LedgerStore):
+    """An open ledger in a PostgreSQL database. Create it with `open` or `open_sync`."""
+
+    def __init__(
+        self, url: str, path: Path, clock: Callable[[], int], *, threads: bool, holder: Holder | None = None
+    ) -> None:
+        self.path = path
+        self._holder = holder
+        self._worker: Worker | None = None if threads else Worker(url, path, clock)
+        self._writers: list[_WorkerThread] = []
+        self._readers: list[_WorkerThread] = []
+        self._closed = False
+        if threads:
+            order, reads = DeliveryOrder(), SimpleQueue[WorkItem | None]()
+            for n in range(WRITERS):
+                self._writers.append(_WorkerThread(f"ledger-writer-{n}", Worker(url, path, clock, order)))
+            for n in range(READERS):
+                self._readers.append(_WorkerThread(f"ledger-reader-{n}", Worker(url, path, clock), reads))
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.path} {'closed' if self._closed else self.statistics()}>"
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        exclusive: bool = True,
+        clock: Callable[[], int] = now_ms,
+        announce: Callable[[int, int], object] | None = None,
+    ) -> Self:
+        """Check the server, create or migrate the ledger, and start the threads. This blocks.
+
+        `url`: a connection URI (PostgreSQL documentation, "Connection URIs"). `exclusive`: be the database's only
+        gateway; one that was cut off from the server before cannot write any more. `announce(found, wanted)` is called
+        before an older ledger is migrated. Raises the errors of `semel.ledger.postgres.errors`.
+        """
+        return cls._open(url, clock, list_migrations(), announce, threads=True, exclusive=exclusive)
+
+    @classmethod
+    def open_sync(
+        cls, url: str, *, clock: Callable[[], int] = now_ms, migrations: Sequence[Migration] | None = None
+    ) -> Self:
+        """Open the ledger without threads: `write_sync` and `read_sync` run on the caller's thread."""
+        return cls._open(url, clock, migrations or list_migrations(), None, threads=False, exclusive=False)
+
+    @classmethod
+    def _open(
+        cls,
+        url: str,
+        clock: Callable[[], int],
+        migrations: Sequence[Migration],
+        announce: Callable[[int, int], object] | None,
+        *,
+        threads: bool,
+        exclusive: bool,
+    ) -> Self:
+        path = describe_database(url)
+        holder = None
+        try:
+            connection = Connection(url)
+            try:
+                refuse_unfit_server(connection, path)
+                migrate_to_newest(connection, migrations, path, clock(), announce)
+            finally:
+                connection.close()
+            holder = Holder(url, path) if exclusive else None
+            return cls(url, path, clock, threads=threads, holder=holder)
+        except Exception as error:
+            if holder is not None:
+                holder.release()
+            ledger_error = to_ledger_error(error, path)
+            if ledger_error is error:
+                raise
+            raise ledger_error from error
+
+    @property
+    def has_threads(self) -> bool:
+        return self._worker is None
+
+    @property
+    def was_closed(self) -> bool:
+        return True  # PostgreSQL recovers by itself: no log lies beside the ledger
+
+    async def wait_for_writer(self) -> None:
+        loop = asyncio.get_running_loop()
+        jobs = [WorkItem(do_nothing, (), {}, loop) for _ in self._writers]
+        for thread, job in zip(self._writers, jobs, strict=True):
+            thread.queue.put(job)
+        await asyncio.gather(*(job.future for job in jobs if job.future is not None), return_exceptions=True)
+
+    def statistics(self) -> dict[str, Any]:
+        workers = [self._worker] if self._worker is not None else [thread.worker for thread in self._writers]
+        return {
+            "path": str(self.path),
+            "commits": sum(worker.commits for worker in workers),
+            "failures": sum(worker.failures for worker in workers),
+            "retries": sum(worker.retries for worker in workers),
+            "lost_connections": sum(worker.lost_connections for worker in workers),
+            "last_failure": next((worker.last_failure for worker in workers if worker.last_failure), None),
+        }
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        threads = (*self._writers, *self._readers)
+        for thread in threads:
+            thread.stop()
+        for thread in threads:
+            thread.join()
+        if self._worker is not None:
+            self._worker.close()
+        if self._holder is not None:
+            self._holder.release()
+
+    def _queue_write(self, job: WorkItem) -> None:
+        self._refuse_if_inside(job)
+        self._refuse_if_closed()
+        lane = find_locks(job.fn, job.args).lane
+        self._writers[hash(lane) % len(self._writers)].queue.put(job)
+
+    def _queue_read(self, job: WorkItem) -> None:
+        self._refuse_if_inside(job)
+        self._refuse_if_closed()
+        self._readers[0].queue.put(job)
+
+    def _write_here(self, job: WorkItem) -> None:
+        self._refuse_if_closed()
+        assert self._worker is not None
+        self._worker.write(job)
+
+    def _read_here(self, job: WorkItem) -> None:
+        self._refuse_if_closed()
+        assert self._worker is not None
+        self._worker.read(job)
+
+    def _refuse_if_inside(self, job: WorkItem) -> None:
+        if any(thread.is_current for thread in (*self._writers, *self._readers)):
+            raise RuntimeError(f"{job!r} was asked for inside a transaction: it would wait for itself")
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise LedgerClosed(path=self.path)
+
+
+class _WorkerThread:
+    """A worker and the thread that runs it. A `None` in the queue ends the thread.
+
+    `reads`: the queue of jobs that read, which several threads share; without it, the worker writes.
+    """
+
+    def __init__(self, name: str, worker: Worker, reads: SimpleQueue[WorkItem | None] | None = None) -> None:
+        self.queue: SimpleQueue[WorkItem | None] = SimpleQueue() if reads is None else reads
+        self.worker = worker
+        self._perform = worker.write if reads is None else worker.read
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_current(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def stop(self) -> None:
+        """Let the thread end once its jobs are done."""
+        self.queue.put(None)
+        self.worker.give_up()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while (job := self.queue.get()) is not None:
+            self._perform(job)
+            self.worker.deliver(job)
+            del job  # its result must not live on while this thread waits
+        self.worker.close()
+
+
+def describe_database(url: str) -> Path:
+    """Return a name of the database for people, without its password: HOST/DATABASE."""
+    parts = conninfo_to_dict(url)
+    host = str(parts.get("host") or parts.get("hostaddr") or "localhost")
+    return Path(host) / str(parts.get("dbname") or parts.get("user") or "postgres")

@@ -1,0 +1,266 @@
+"""A connection to PostgreSQL below psycopg's cursors: statements prepared by name, in a pipeline.
+
+psycopg's cursors cost two to three times the processor time of the calls of libpq that they make, and their pipeline
+sends every statement at once. Here a statement whose result nobody looks at waits in libpq's buffer and travels with
+the next one that is read, or with COMMIT (docs/decisions/postgres-engine.md). An error of a waiting statement is raised
+by the one that it travels with; it undoes the transaction, as any error does.
+
+Parameters and results are text. A connection belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import psycopg
+from psycopg import pq
+
+from semel.ledger.postgres.statements import Statement
+from semel.text.wellformed import NUL_SYMBOL
+
+CONNECT_TIMEOUT_S = 10
+_BAD = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED)
+# Plans that do not depend on bound values, as with SQLite: each statement has one way through its indexes.
+_OPTIONS = "-c plan_cache_mode=force_generic_plan -c jit=off -c idle_in_transaction_session_timeout=60s"
+_NUL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+_SETTINGS = {"client_encoding": "UTF8", "connect_timeout": CONNECT_TIMEOUT_S, "application_name": "semel"}
+
+
+class ServerError(Exception):
+    """The server refused a statement. `state`: its SQLSTATE (PostgreSQL documentation, appendix A)."""
+
+    def __init__(self, state: str, reason: str) -> None:
+        super().__init__(f"{reason} (SQLSTATE {state})")
+        self.state = state
+        self.reason = reason
+
+
+class ConnectionLost(Exception):
+    """The connection ended. Nobody knows what became of a COMMIT that was under way."""
+
+
+class Connection:
+    """A connection in pipeline mode. Raises ConnectionLost if the server cannot be reached."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._owner = psycopg.connect(url, autocommit=True, options=_OPTIONS, **_SETTINGS)  # type: ignore[arg-type]
+        except psycopg.Error as error:
+            raise ConnectionLost(" ".join(str(error).split())) from error
+        self._pg = self._owner.pgconn
+        self._pg.nonblocking = 1
+        self._pg.enter_pipeline_mode()
+        self._prepared: set[bytes] = set()
+        self._sent: list[bytes | None] = []  # what has no result yet: the name that is being prepared, or None
+        self._poll = select.poll()
+        self._poll.register(self._pg.socket, select.POLLIN)
+        self._trips = 0
+
+    def __repr__(self) -> str:
+        return f"<Connection {self._trips} round trips, {len(self._sent)} statements wait>"
+
+    @property
+    def trips(self) -> int:
+        """How often this connection has waited for the server."""
+        return self._trips
+
+    @property
+    def backend_pid(self) -> int:
+        return self._pg.backend_pid
+
+    def send(self, statement: Statement, params: Mapping[str, Any]) -> None:
+        """Let a statement wait in the pipeline. It travels with the next one that is read."""
+        values = [encode(params[name]) for name in statement.parameters]
+        try:
+            if statement.key not in self._prepared:
+                self._pg.send_prepare(statement.key, statement.sql)
+                self._sent.append(statement.key)
+                self._prepared.add(statement.key)
+            self._pg.send_query_prepared(statement.key, values)
+        except psycopg.Error as error:
+            raise ConnectionLost(str(error)) from error
+        self._sent.append(None)
+
+    def read(self, statement: Statement, params: Mapping[str, Any]) -> list[list[Any]]:
+        """Send what waits and a statement, and return its rows. Raises ServerError, ConnectionLost."""
+        self.send(statement, params)
+        result = self._collect()
+        if statement.loaders is None:
+            statement.columns = [(result.fname(n) or b"").decode() for n in range(result.nfields)]
+            statement.loaders = [_LOADERS.get(result.ftype(n), _load_text) for n in range(result.nfields)]
+        get, loaders = result.get_value, statement.loaders
+        return [
+            [
+                None if (value := get(row, column)) is None else load(value)
+                for column, load in enumerate(loaders)
+            ]
+            for row in range(result.ntuples)
+        ]  # fmt: skip
+
+    def change(self, statement: Statement, params: Mapping[str, Any]) -> int:
+        """Send what waits and a statement, and return the number of rows that it changed."""
+        self.send(statement, params)
+        return self._collect().command_tuples or 0
+
+    def execute(self, sql: str) -> list[list[Any]]:
+        """Run a statement without parameters that is not prepared: BEGIN, or one about the server. Return its rows."""
+        self.queue(sql)
+        result = self._collect()
+        loaders = [_LOADERS.get(result.ftype(n), _load_text) for n in range(result.nfields)]
+        return [
+            [None if (v := result.get_value(row, n)) is None else load(v) for n, load in enumerate(loaders)]
+            for row in range(result.ntuples)
+        ]
+
+    def queue(self, sql: str) -> None:
+        """Let a statement without parameters wait in the pipeline."""
+        try:
+            self._pg.send_query_params(sql.encode(), None)
+        except psycopg.Error as error:
+            raise ConnectionLost(str(error)) from error
+        self._sent.append(None)
+
+    def end(self, command: str) -> None:
+        """Send what waits and `COMMIT` or `ROLLBACK`; return once the server has answered.
+
+        If a statement has failed, the transaction is rolled back and its ServerError is raised, also by COMMIT. Raises
+        ConnectionLost: then the outcome of a COMMIT is unknown.
+        """
+        error: ServerError | None = None
+        self.queue(command)
+        try:
+            result = self._collect(sync=True)
+            if command == "COMMIT" and result.command_status != b"COMMIT":
+                error = ServerError("25P02", "the transaction was rolled back")
+        except ServerError as failure:
+            error = failure
+        if self._pg.transaction_status != pq.TransactionStatus.IDLE:
+            self.queue("ROLLBACK")
+            self._collect(sync=True)
+        if error is not None and command == "COMMIT":
+            raise error
+
+    def close(self) -> None:
+        self._owner.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_owner"):
+            self._owner.close()  # as SQLite's connections do; psycopg would warn instead
+
+    # ---------------------------------------------------------------- results
+
+    def _collect(self, sync: bool = False) -> pq.abc.PGresult:
+        """Wait for the results of all that was sent. Return the last one. Raises the first error."""
+        try:
+            if sync:
+                self._pg.pipeline_sync()
+            else:
+                self._pg.send_flush_request()
+            self._flush()
+            self._trips += 1
+            return self._take_results(sync)
+        except psycopg.Error as error:
+            raise ConnectionLost(str(error)) from error
+
+    def _take_results(self, sync: bool) -> pq.abc.PGresult:
+        sent, self._sent = self._sent, []
+        result: pq.abc.PGresult | None = None
+        error: ServerError | None = None
+        for prepared in sent:
+            result = self._next_result()
+            if result is None or result.status in _BAD:
+                error = error or self._read_error(result)
+                if prepared is not None:
+                    self._prepared.discard(prepared)
+            if result is not None:
+                self._next_result()  # the end of this statement's results
+        if sync:
+            self._next_result()
+        if error is not None:
+            raise error
+        assert result is not None
+        return result
+
+    def _read_error(self, result: pq.abc.PGresult | None) -> ServerError:
+        if self._pg.status != pq.ConnStatus.OK:
+            raise ConnectionLost(self._pg.get_error_message() or "the server closed the connection")
+        if result is None:
+            raise ConnectionLost("the server closed the connection")
+        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"25P02").decode()
+        reason = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"the pipeline was aborted").decode()
+        if state.startswith(("57P", "08")):  # the server ends this connection
+            raise ConnectionLost(reason)
+        return ServerError(state, reason)
+
+    def _next_result(self) -> pq.abc.PGresult | None:
+        while self._pg.is_busy():
+            self._poll.poll()
+            self._pg.consume_input()
+        return self._pg.get_result()
+
+    def _flush(self) -> None:
+        while self._pg.flush():
+            select.select([self._pg.socket], [self._pg.socket], [])
+            self._pg.consume_input()
+
+
+# ---------------------------------------------------------------- values
+
+
+def encode(value: Any) -> bytes | None:
+    """Return a parameter as text.
+
+    PostgreSQL's text holds no U+0000, and its JSON functions refuse the escape of one. The gateway replaces both in
+    what comes from outside (`semel.text.wellformed.scrub`); the same rule holds here for every other way in.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        text = value.replace("\0", NUL_SYMBOL) if "\0" in value else str(value)
+        return (_NUL_ESCAPE.sub(rf"\1{NUL_SYMBOL}", text) if "\\u0000" in text else text).encode()
+    if isinstance(value, int):
+        return b"%d" % value
+    if isinstance(value, bytes):
+        return b"\\x" + value.hex().encode()
+    if isinstance(value, float):
+        return repr(value).encode()
+    if isinstance(value, list):
+        return b"{" + b",".join(_encode_element(element) for element in value) + b"}"
+    raise TypeError(f"a {type(value).__name__} cannot be stored")
+
+
+def _encode_element(value: int | str) -> bytes:
+    """Return an element of an array (PostgreSQL documentation, "Array Input and Output Syntax")."""
+    if isinstance(value, int):
+        return b"%d" % value
+    text = value.replace("\0", NUL_SYMBOL).replace("\\", "\\\\").replace('"', '\\"')
+    return b'"' + text.encode() + b'"'
+
+
+def _load_bool(value: bytes) -> int:
+    return int(value == b"t")  # SQLite has no booleans either: rows hold 0 and 1
+
+
+def _load_bytes(value: bytes) -> bytes:
+    return bytes.fromhex(value[2:].decode())
+
+
+def _load_text(value: bytes) -> str:
+    return value.decode()
+
+
+_LOADERS: dict[int, Callable[[bytes], Any]] = {
+    16: _load_bool,
+    17: _load_bytes,
+    20: int,
+    21: int,
+    23: int,
+    26: int,
+    1700: int,  # numeric: the sum of a column of bigint
+    700: float,
+    701: float,
+}
+"""By the object identifier of a type (pg_type.dat); every other type is text."""

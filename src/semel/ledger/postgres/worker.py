@@ -1,0 +1,225 @@
+"""A worker: a connection that runs jobs one after the other, and knows what became of each.
+
+A transaction that meets another one is undone by the server (deadlock, serialization failure, a unique key taken at the
+same time) and run again from its beginning: transaction functions change nothing but the ledger.
+
+If the connection ends while a COMMIT is under way, nobody can tell from the answer whether it happened. So every
+transaction that writes stores its number in the worker's own row of the table `mark`. The next connection reads that
+row `FOR UPDATE`, which waits for a server process that still commits: if it holds the number, the transaction happened;
+if not, it did not, and runs again. (`pg_xact_status` could not tell: after a failover, the same transaction id can be
+another transaction's.) While the server cannot be reached, such a job waits: it must not be reported as refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from semel.ledger.postgres import locks
+from semel.ledger.postgres.delivery_order import DeliveryOrder
+from semel.ledger.postgres.errors import RETRIED_STATES, DatabaseBusy, DatabaseTakenOver, to_ledger_error
+from semel.ledger.postgres.held_sessions import HeldSessions
+from semel.ledger.postgres.statements import own_statements
+from semel.ledger.postgres.tx import PostgresTx
+from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
+from semel.ledger.storage.work import WorkItem, deliver_results, refuse_async_result
+
+MAX_ATTEMPTS = 20  # times that a transaction is run before others count as stuck
+MAX_KEY_ATTEMPTS = 3  # times that it is run if a key is taken: by then it has seen the row that holds the key
+RECONNECT_S = 5.0  # seconds for which a job waits for the server before it is refused
+RECONNECT_DELAY_S = 0.1
+FOREIGN_KEY_VIOLATION = "23503"
+
+
+class Worker:
+    """A connection and its row. It belongs to one thread; the store may tell it to stop waiting (`give_up`)."""
+
+    def __init__(self, url: str, path: Path, clock: Callable[[], int], order: DeliveryOrder | None = None) -> None:
+        self._order = order or DeliveryOrder()
+        self._ticket = 0  # of the transaction whose result is not delivered; 0: it changed nothing for watchers
+        self._url = url
+        self._path = path
+        self._clock = clock
+        self._connection: Connection | None = Connection(url)
+        self._id = 0  # of its row; 0: it has written nothing yet
+        self._serial = 0
+        self._is_closing = False
+        self.commits = 0
+        self.failures = 0
+        self.retries = 0
+        self.lost_connections = 0
+        self.last_failure: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Worker {self._id}: {self.commits} commits, {self.retries} retries, {self.failures} failed>"
+
+    def write(self, job: WorkItem) -> None:
+        """Run a job as one transaction. Afterwards it has a durable result, or an error. Never raises."""
+        self._perform(job, self._write_once)
+
+    def deliver(self, job: WorkItem) -> None:
+        """Hand a job's result to its caller, after those of earlier transactions on the same sessions."""
+        if self._ticket:
+            self._order.wait_turn(self._ticket)
+        deliver_results((job,))
+        self._give_back()
+
+    def read(self, job: WorkItem) -> None:
+        """Run a job on a snapshot that includes every earlier commit. Never raises."""
+        self._perform(job, self._read_once)
+
+    def give_up(self) -> None:
+        """Do not wait for a server that cannot be reached: the store is being closed."""
+        self._is_closing = True
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _perform(self, job: WorkItem, attempt: Callable[[WorkItem], None]) -> None:
+        try:
+            for attempts in range(1, MAX_ATTEMPTS + 1):
+                try:
+                    attempt(job)
+                    return
+                except ServerError as error:
+                    if error.state not in RETRIED_STATES or (error.state == "23505" and attempts == MAX_KEY_ATTEMPTS):
+                        raise
+                    self._undo()
+                    reason: Exception = error
+                except ConnectionLost as error:
+                    self._reconnect(RECONNECT_S)
+                    reason = error
+                self.retries += 1
+            raise DatabaseBusy(path=self._path, why=reason, attempts=MAX_ATTEMPTS)
+        except BaseException as error:
+            ledger_error = to_ledger_error(error, self._path)
+            self.failures += 1
+            self.last_failure = str(ledger_error)
+            job.fail(ledger_error)
+
+    # ---------------------------------------------------------------- one attempt
+
+    def _write_once(self, job: WorkItem) -> None:
+        """Run the job and commit. Raises ServerError, ConnectionLost: then it did not happen."""
+        connection = self._require_connection()
+        if self._id == 0:
+            ((id,),) = connection.read(own_statements()["worker_add"], {})
+            connection.end("COMMIT")
+            self._id = id
+        now = self._clock()
+        connection.queue("BEGIN")
+        wanted = locks.find_locks(job.fn, job.args)
+        rows = locks.take(connection, wanted, now)
+        tx = PostgresTx(connection, now, HeldSessions(connection, rows, wanted.keys))
+        if not self._run(job, tx):
+            connection.end("ROLLBACK")
+            return
+        if not tx.has_written:
+            connection.end("COMMIT")
+            return
+        tx.save()
+        if tx.dirty:
+            self._ticket = self._order.draw({session for session, _, _ in tx.dirty})
+        try:
+            self._commit(connection)
+        except BaseException:
+            self._give_back()
+            raise
+        self.commits += 1
+
+    def _read_once(self, job: WorkItem) -> None:
+        connection = self._require_connection()
+        connection.queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        tx = PostgresTx(connection, self._clock())
+        self._run(job, tx)
+        connection.end("ROLLBACK")
+        if job.error is None and job.callbacks:
+            job.fail(TypeError(f"{job!r} only reads: nothing can follow its commit"))
+
+    def _run(self, job: WorkItem, tx: PostgresTx) -> bool:
+        """Run the job's function. Return whether it succeeded; if not, its error is in the job.
+
+        Raises ServerError, ConnectionLost: a fault of the server is no result of the function.
+        """
+        try:
+            job.error = None
+            job.result = job.fn(tx, *job.args, **job.kwargs)
+            refuse_async_result(job)
+        except (ServerError, ConnectionLost):
+            self._undo()
+            raise
+        except BaseException as error:
+            if tx.error is not None:  # the function turned the server's error into one of its own
+                self._undo()
+                raise tx.error from error
+            job.fail(error)
+        failed = tx.error
+        job.callbacks = tx.end() if job.error is None else []
+        if failed is not None:  # the function swallowed it
+            self._undo()
+            raise failed
+        return job.error is None
+
+    def _undo(self) -> None:
+        with contextlib.suppress(ServerError, ConnectionLost):
+            self._require_connection().end("ROLLBACK")
+
+    def _give_back(self) -> None:
+        if self._ticket:
+            self._order.give_back(self._ticket)
+            self._ticket = 0
+
+    def _commit(self, connection: Connection) -> None:
+        self._serial += 1
+        connection.send(own_statements()["worker_mark"], {"id": self._id, "serial": self._serial})
+        try:
+            connection.end("COMMIT")
+        except ServerError as error:
+            if error.state == FOREIGN_KEY_VIOLATION and "mark" in error.reason:
+                raise DatabaseTakenOver(path=self._path) from error
+            raise
+        except ConnectionLost:
+            self.lost_connections += 1
+            if not self._was_committed():
+                raise
+
+    def _was_committed(self) -> bool:
+        """Return whether the transaction with the newest number happened. Wait for the server as long as it takes."""
+        while True:
+            self._reconnect(None)
+            connection = self._require_connection()
+            try:
+                connection.queue("BEGIN")
+                rows = connection.read(own_statements()["worker_read_mark"], {"id": self._id})
+                connection.end("ROLLBACK")
+                if not rows:
+                    raise DatabaseTakenOver(path=self._path)
+                return rows == [[self._serial]]
+            except (ConnectionLost, ServerError):
+                time.sleep(RECONNECT_DELAY_S)
+
+    # ---------------------------------------------------------------- connections
+
+    def _require_connection(self) -> Connection:
+        if self._connection is None:
+            self._reconnect(RECONNECT_S)
+        assert self._connection is not None
+        return self._connection
+
+    def _reconnect(self, patience_s: float | None) -> None:
+        """Replace the connection. Raises ConnectionLost after `patience_s` seconds (None: never)."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        deadline = None if patience_s is None else time.monotonic() + patience_s
+        while True:
+            try:
+                self._connection = Connection(self._url)
+                return
+            except ConnectionLost:
+                if self._is_closing or (deadline is not None and time.monotonic() > deadline):
+                    raise
+                time.sleep(RECONNECT_DELAY_S)

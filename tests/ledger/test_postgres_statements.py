@@ -1,0 +1,93 @@
+"""PostgreSQL takes every statement, each in the one text where that is possible, and finds its rows by an index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from proof.machines.engines import empty_database
+from proof.postgres_server import needs_postgres
+from semel.ledger.storage.sql import Query, queries
+
+pytestmark = needs_postgres
+INT4, BIGINT, TEXT, BYTEA, DOUBLE = 23, 20, 25, 17, 701
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[object]:
+    import psycopg
+
+    with psycopg.connect(empty_database(), autocommit=True) as connection:
+        connection.execute("SET enable_seqscan = off")
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        yield connection
+
+
+ALL = sorted(queries().values(), key=lambda query: (query.file, query.name))
+MAY_SCAN = {"books.sql"}
+
+
+@pytest.mark.parametrize("query", ALL, ids=lambda query: f"{query.file}:{query.name}")
+def test_a_statement_can_be_prepared_and_its_parameters_hold_what_the_columns_hold(
+    connection: object, query: Query
+) -> None:
+    from semel.ledger.postgres.statements import statements
+
+    statement = statements()[query.name]
+    pg = connection.pgconn  # type: ignore[attr-defined]
+    prepared = pg.prepare(statement.key, statement.sql)
+    assert not prepared.error_message, prepared.error_message.decode()
+    described = pg.describe_prepared(statement.key)
+    kinds = {name: described.param_type(n) for n, name in enumerate(statement.parameters)}
+    assert set(kinds) == query.parameters
+    assert set(kinds.values()) <= {BIGINT, TEXT, BYTEA, DOUBLE}, "CAST(:name AS BIGINT) where PostgreSQL sees an int4"
+
+
+@pytest.mark.parametrize(
+    "query", [query for query in ALL if query.file not in MAY_SCAN], ids=lambda query: f"{query.file}:{query.name}"
+)
+def test_no_statement_walks_a_table(connection: object, query: Query) -> None:
+    from semel.ledger.postgres.statements import statements
+
+    sql = b"EXPLAIN (GENERIC_PLAN) " + statements()[query.name].sql
+    plan = "\n".join(line for (line,) in connection.execute(sql).fetchall())  # type: ignore[attr-defined]
+    assert "Seq Scan" not in plan or "scans:" in query.purpose, plan
+
+
+def test_a_second_text_is_needed_and_says_why(connection: object) -> None:
+    from semel.ledger.postgres.statements import Statement, second_texts, translate
+
+    for name, second in second_texts().items():
+        assert name in queries(), f"{name} is no statement of the ledger"
+        assert len(second.purpose) > 20
+        assert second.parameters == queries()[name].parameters
+        shared = Statement(name, translate(queries()[name].sql))
+        prepared = connection.pgconn.prepare(f"shared_{name}".encode(), shared.sql)  # type: ignore[attr-defined]
+        assert prepared.error_message, f"{name} needs no second text: PostgreSQL takes the shared one"
+
+
+@pytest.mark.parametrize(
+    ("shared", "postgres"),
+    [
+        ("SELECT 1 FROM item INDEXED BY item_live WHERE id = :id", "SELECT 1 FROM item WHERE id = $1"),
+        ("SELECT :b, :a, :b, ':no'", "SELECT $1, $2, $1, ':no'"),
+        ("SELECT e.more ->> 'kind' FROM entry e", "SELECT (e.more::jsonb #>> '{kind}') FROM entry e"),
+        ("SELECT a ->> '$.data.from[0].id' FROM t", "SELECT (a::jsonb #>> '{data,from,0,id}') FROM t"),
+        ("SELECT 1 -- a :comment\nFROM t", "SELECT 1 \nFROM t"),
+    ],
+)
+def test_the_shared_text_is_turned_mechanically(shared: str, postgres: str) -> None:
+    from semel.ledger.postgres.statements import Statement, translate
+
+    assert Statement("planted", translate(shared)).sql.decode() == postgres
+
+
+def test_the_engine_has_no_code_of_its_own_in_the_database() -> None:
+    from importlib import resources
+
+    folder = resources.files("semel.ledger.postgres")
+    for file in folder.iterdir():
+        if file.name.endswith((".py", ".sql")):
+            assert not re.search(r"(?i)\bplpgsql\b|CREATE (OR REPLACE )?FUNCTION|\bNOTIFY\b", file.read_text("utf-8"))
