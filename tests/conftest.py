@@ -8,12 +8,31 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
+from ssl import SSLContext
 
+import httpcore2
 import pytest
 
 # As installed: where `semel` is not on PATH, advice names another command (`semel.installation`).
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
+
+_read_certificates = httpcore2.default_ssl_context
+
+
+@cache
+def _share_tls_context(file: str | None, folder: str | None, trust_env: bool) -> SSLContext:
+    return _read_certificates(_trust_env=trust_env)
+
+
+def _find_tls_context(*, _trust_env: bool = True) -> SSLContext:
+    """The HTTP clients of a process share the system's certificates: to read them takes 25 ms of a core."""
+    return _share_tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"), _trust_env)
+
+
+httpcore2.default_ssl_context = _find_tls_context
 
 
 def pytest_configure(config: pytest.Config) -> None:
