@@ -372,7 +372,7 @@ def chosen() -> list[str]:
 
 
 def installed(name: str) -> RealAgent:
-    """The agent, or a failure that says how to install it."""
-    if not (ROOT / name / ".installed").exists():
-        pytest.fail(f"{name} is not installed: make test-agents does it (scripts/agents_install.py {name})")
+    """The agent, or a failure that says how to learn why it is not installed."""
+    if not INSTALLER.is_installed(name):
+        pytest.fail(f"{name} is not installed. To see why: python scripts/agents_install.py {name}")
     return AGENTS[name]
