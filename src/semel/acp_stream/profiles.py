@@ -107,6 +107,9 @@ class Profile:
     asking_mode: str | None = None
     """A mode in which the agent asks. It is set if the agent starts in an unattended one and no mode is configured."""
 
+    never_asks: bool = False
+    """Whether the agent decides by itself what it may do in every mode, or has no modes."""
+
     starts_mcp_servers: bool = True
     """Whether the agent starts MCP servers over stdio; otherwise it is offered Semel's over HTTP, if it takes that."""
 
@@ -290,7 +293,7 @@ PROFILES: dict[str, Profile] = {
             unattended_modes=frozenset(("accept-edits", "auto-approve")),  # the agent starts in accept-edits
             asking_mode="ask",
         ),
-        replace(CAREFUL, name="fast-agent", retry="whole", empty_is_break=False, unfinished="done"),
+        replace(CAREFUL, name="fast-agent", retry="whole", empty_is_break=False, unfinished="done", never_asks=True),
         replace(
             CAREFUL,
             name="pi",
@@ -302,6 +305,7 @@ PROFILES: dict[str, Profile] = {
                 (_PI_COMPACT, "note"),
                 (_QUEUED, "queued"),
             ),
+            never_asks=True,
         ),
         replace(CAREFUL, name="openclaw", content="window"),
         replace(

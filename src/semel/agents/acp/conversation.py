@@ -76,8 +76,9 @@ class AcpConversation:
 
     @property
     def decides_alone(self) -> bool:
-        """Whether the agent is in a mode in which it decides by itself, without asking, what it may do."""
-        return (self.choices.modes or {}).get("currentModeId") in profile_for(self.agent_name).unattended_modes
+        """Whether the agent decides by itself, without asking, what it may do: always, or in its current mode."""
+        profile = profile_for(self.agent_name)
+        return profile.never_asks or (self.choices.modes or {}).get("currentModeId") in profile.unattended_modes
 
     @property
     def models(self) -> Json | None:
