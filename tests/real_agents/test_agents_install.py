@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from fleet import INSTALLER, installed
 from test_real_agents import cases
+
+from semel.agents.known import KNOWN_AGENTS
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 RUN = """
@@ -77,6 +80,19 @@ def test_an_agent_that_is_not_installed_fails_once_in_words(tmp_path: Path, monk
     ((agent, _),) = cases()
     with pytest.raises(pytest.fail.Exception, match="kimi is not installed"):
         installed(agent)
+
+
+def test_the_versions_that_are_driven_are_those_that_semel_installs() -> None:
+    pinned = {
+        name: [f"{package}@{version}" for package, version in of.items()] for name, of in INSTALLER.AGENTS.items()
+    }
+    pinned |= {name: [re.sub(r"\[.*\]", "", package)] for name, (package, *_) in INSTALLER.PYTHON_AGENTS.items()}
+    known = {
+        agent.name: [*agent.npm, *([re.sub(r"\[.*\]", "", agent.pypi)] if agent.pypi else [])]
+        for agent in KNOWN_AGENTS
+        if agent.npm or agent.pypi
+    }
+    assert {name: packages for name, packages in pinned.items() if name != "codex-zed"} == known
 
 
 def install_with_npm(tmp_path: Path, npm: str, *names: str) -> subprocess.CompletedProcess[str]:
