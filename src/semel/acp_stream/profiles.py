@@ -113,6 +113,9 @@ class Profile:
     starts_mcp_servers: bool = True
     """Whether the agent starts MCP servers over stdio; otherwise it is offered Semel's over HTTP, if it takes that."""
 
+    hides_calls: bool = False
+    """Whether the agent runs tools without telling the calls, so that any prompt may have started one (Law 9)."""
+
     announces_calls: bool = False
     """Whether every tool call is known to be announced, perhaps after it has reached its MCP server. Then it is waited
     for as long in a process's first turn as later."""
@@ -321,6 +324,7 @@ PROFILES: dict[str, Profile] = {
             name="gptme",
             prose=((_GPTME_GREETING, "note"),),  # it may come after the first prompt was sent
             unattended_modes=frozenset(("default", "auto")),  # in `default`, it never asks, though it says so
+            hides_calls=True,  # the calls and their results are text of its answer
         ),
         replace(
             CAREFUL,
