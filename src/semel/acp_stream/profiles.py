@@ -155,7 +155,7 @@ class Profile:
         if self.foreign_id_errors is not None:
             patterns.append(self.foreign_id_errors)
         starts = [start for pattern in patterns for start in pattern.pattern.split("|")]
-        return frozenset("\n" if start.startswith("\\n") else start[0] for start in starts)
+        return frozenset("\n" if start.startswith("\\n") else start.removeprefix("\\")[0] for start in starts)
 
 
 _INTERRUPTED = re.compile(r"\[Request interrupted by user")
@@ -192,6 +192,7 @@ _COPILOT_RETRY = re.compile(
 )
 
 _ACP_MODES = "https://agentclientprotocol.com/protocol/session-modes"  # how Copilot's ids of modes begin
+_GEMINI_MODE = re.compile(r"\[MODE_UPDATE\] \w+\s*\Z")
 _GPTME_GREETING = re.compile(r"ℹ️ (?:New|Resumed) session\nUsing model: [^\n]*\nUsing workspace: [^\n]*\s*\Z")
 
 CAREFUL = Profile(synthetic_user=_SYNTHETIC, window_marks=(_DOTS,), cut_notes=(_CLAUDE_CUT,))
@@ -246,6 +247,7 @@ PROFILES: dict[str, Profile] = {
             retry="whole",
             replay_until="prompt",
             thought_frame="****\n",
+            prose=((_GEMINI_MODE, "note"),),
             content_before_result="none",  # `content` is then the call's description
             unattended_modes=frozenset(("autoEdit", "yolo")),
             asking_mode="default",
