@@ -32,6 +32,7 @@ BODIES: dict[str, Any] = {
     "answer": {"option": "y"},
     "setMode": {"mode": "plan"},
     "setModel": {"model": "small"},
+    "setOption": {"option": "search", "value": True},
     "login": {"token": "t"},
     "setBusy": {"mode": None},
     "changeSession": {"title": "x"},

@@ -282,4 +282,5 @@ class _SessionOpener:
 
     def _login_error(self, reason: str) -> AgentError:
         name = self.conversation.name
-        return AgentError(f"agent {name!r} is not logged in ({reason}): {self.conversation.login_help}")
+        sentence = f"agent {name!r} is not logged in ({reason}): {self.conversation.login_help}"
+        return AgentError(sentence, logged_out=True)

@@ -162,6 +162,9 @@ class Conversation(Protocol):
 
     async def set_model(self, model: str) -> None: ...
 
+    async def set_option(self, option: str, value: str | bool) -> None:
+        """Set one of `options`, by its id, to one of its values. Raises AgentError if the agent refuses."""
+
     async def close(self, grace: float) -> None:
         """End the agent's process group: close stdin, send SIGTERM after `grace` seconds and SIGKILL after `grace`
         more.
@@ -171,12 +174,14 @@ class Conversation(Protocol):
 class AgentError(Exception):
     """The agent could not be started, or refused a session. The message says what to do.
 
-    `passing`: the error is transient, so that the same call may succeed a little later.
+    `passing`: the error is transient, so that the same call may succeed a little later. `logged_out`: the agent demands
+    a login.
     """
 
-    def __init__(self, message: str, *, passing: bool = False) -> None:
+    def __init__(self, message: str, *, passing: bool = False, logged_out: bool = False) -> None:
         super().__init__(message)
         self.passing = passing
+        self.logged_out = logged_out
 
 
 class Agent(Protocol):

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import structlog
 
 from semel.acp_stream import Fold, profile_for
-from semel.acp_stream.choices import read_choices
+from semel.acp_stream.choices import check_option, read_choices
 from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.agent_files import AgentFiles
@@ -29,6 +29,7 @@ from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as rows
 from semel.ledger.turns.session_agent import ConfiguredAgents
+from semel.text.json_types import Json
 
 T = TypeVar("T")
 
@@ -255,6 +256,20 @@ class AgentPool:
             except AgentError as error:
                 log.warning("the session's last choice is not offered any more", session=key, why=str(error))
                 await self.record.write(entries.set_about, session, {kind: current})
+        await self._restore_options(session, key, conversation, about.get("chosen") or {})
+
+    async def _restore_options(self, session: int, key: str, conversation: Conversation, chosen: Json) -> None:
+        """Set a new process's options to the values that people chose. Forget those that it does not offer any more."""
+        kept: Json = {}
+        for id, value in chosen.items():
+            try:
+                if check_option(conversation.options or (), id, value).get("currentValue") != value:
+                    await conversation.set_option(id, value)
+                kept[id] = value
+            except (ValueError, AgentError) as error:
+                log.warning("the value of an option is not offered any more", session=key, why=str(error))
+        if kept != chosen:
+            await self.record.write(entries.set_about, session, {"chosen": kept})
 
     async def _pump(self, live: LiveAgent) -> None:
         """Queue the agent's signals, in order, after storing the files in them.

@@ -114,7 +114,7 @@ async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Resp
     "POST",
     "/v1/sessions/{key}/agent",
     Returns("The session, with what its agent offers.", SessionRow),
-    errors=("bad-request", "wrong-state", "agent-refused", "unavailable"),
+    errors=("bad-request", "wrong-state", "agent-refused", "agent-logged-out", "unavailable"),
     body_optional=True,
 )
 async def start_agent(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
