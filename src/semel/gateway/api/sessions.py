@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from semel.gateway.api.composition import Components
 from semel.gateway.errors import BadRequest, Conflict
+from semel.gateway.mcp_servers import check_servers
 from semel.gateway.ports import Heard
 from semel.law import identity
 from semel.ledger.inbound import hear
@@ -74,6 +76,14 @@ class SessionApi(Components):
         await self.controls.start_agent(session)
         return await self.session(session)
 
+    async def set_mcp_servers(self, session: str, servers: Sequence[Json]) -> None:
+        """Replace the MCP servers that the session's agent gets besides Semel's own, from its next start on.
+
+        `servers`: as ACP's McpServer. Raises BadRequest, NoSuchSession.
+        """
+        number, checked = await self.record.find_session(session), check_servers(servers)
+        await asyncio.to_thread(self.mcp_servers.write, number, checked)
+
     async def session(self, session: str) -> Json:
         """Return one session. Raises NoSuchSession."""
         number = await self.record.find_session(session)
@@ -114,6 +124,7 @@ class SessionApi(Components):
         number = await self.record.find_session(session)
         if not await self.record.write(rows.delete, number):
             return
+        await asyncio.to_thread(self.mcp_servers.remove, number)
         self.schedules.wake_timer()
         loop = asyncio.get_running_loop()
         ending = loop.create_task(self.turns.abandon(number, "its session was deleted"), name=f"delete {session}")

@@ -103,6 +103,8 @@ class Launch:
     """The ACP SessionModeState of this conversation before, for agents that do not report it again; None if unknown."""
     folder: Path | None = None
     """The folder in which the agent works in this session; None: its own workspace."""
+    mcp_servers: Sequence[Json] = ()
+    """MCP servers (ACP McpServer) that the agent gets besides Semel's own, as far as it takes their transport."""
     inside: Inside | None = None
     """Set for an agent that runs in the gateway's process: it has no pid, and `on_start` is not called."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,6 +59,7 @@ class AgentPool:
     max_processes: int
     idle_after_s: Callable[[str], float]  # seconds after which an idle process of this agent ends
     make_files: Callable[[], AgentFiles]  # makes the store for the files of one process
+    read_mcp_servers: Callable[[int], Sequence[Json]]  # reads the servers that clients gave to this session's agent
     make_inside: Callable[[int], Inside]  # makes the services that an in-process agent of this session uses
 
     def __post_init__(self) -> None:
@@ -175,6 +176,7 @@ class AgentPool:
         launch = Launch(
             session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
             tools_url=self.tools_url, inside=self.make_inside(session),
+            mcp_servers=await asyncio.to_thread(self.read_mcp_servers, session),
             modes=entries.load(row.about).get("modes"), folder=None if row.folder is None else Path(row.folder),
         )  # fmt: skip
         try:
