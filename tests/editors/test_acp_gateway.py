@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -296,3 +297,45 @@ def test_the_page_shows_for_each_editor_what_is_printed() -> None:
         printed = re.sub(r"\s|,(?=})", "", "".join(lines))
         inner = {"zed": printed[1:-1], "emacs": printed, "codecompanion": 'name="semel",formatted_name="Semel"'}[editor]
         assert inner in page, (editor, inner)
+
+
+def test_a_resumed_session_asks_what_is_still_open_and_shows_no_old_tool_calls(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    editor.prompt(script({"think": "hm"}, {"tool": "ls", "output": ["a\n"]}, "Listed."))
+    prompt = editor.begin(script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
+    editor.until(lambda: editor.asked, "the question")
+    other, third = desk.editor(), desk.editor()
+    other.load(session, "session/resume")
+    third.load(session)
+    for one in (other, third):
+        one.until(lambda one=one: one.asked, "the question in another editor")
+    assert [call.fields["title"] for call in other.shown.calls.values()] == ["rm", "rm"]
+    assert other.texts("thought") == [] and third.texts("thought") == ["hm"]
+    third.choose(third.asked[0], "yes")
+    editor.answer_to(prompt)
+    assert len(editor.withdrawn) == 1
+    other.until(lambda: other.withdrawn, "it is withdrawn there, too")
+
+
+def test_what_was_missed_is_told_once_and_in_a_bounded_size(desk: Desk) -> None:
+    editor = desk.editor(client="acpx")
+    session = editor.new()
+    for number in range(4):
+        desk.house.say(session, script({"text": f"{number} " * 2000, "chunks": 1}))
+        desk.house.idle(session)
+    editor.prompt("say: now")
+    texts = [text.strip() for text in editor.texts()]
+    assert "earlier messages are not shown here" in texts[0]
+    assert texts[1:] == [("2 " * 2000).strip(), ("3 " * 2000).strip(), "now"]
+    editor.prompt("say: then")
+    assert editor.texts()[-1].strip() == "then" and len(editor.texts()) == len(texts) + 1
+
+
+def test_an_editors_mcp_servers_are_given_to_the_agent(desk: Desk) -> None:
+    editor = desk.editor()
+    server = {"name": "garden", "command": "garden-mcp", "args": [], "env": [{"name": "KEY", "value": "sesame"}]}
+    result = editor.call("session/new", cwd=str(desk.house.home), mcpServers=[server])
+    kept = [json.loads(path.read_text()) for path in (desk.house.data / "mcp-servers").iterdir()]
+    assert kept == [[server]]
+    desk.house.request("DELETE", f"/v1/sessions/{result['sessionId']}")

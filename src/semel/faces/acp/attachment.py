@@ -14,22 +14,21 @@ client's profile says (`clients`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from semel.faces.acp.catch_up import choose_rows
+from semel.faces.acp.catch_up import choose_rows, is_request
 from semel.faces.acp.clients import Client
 from semel.faces.acp.gateway_link import RETRY_DELAYS_S, GatewayLink
+from semel.faces.acp.history import read_history
 from semel.faces.acp.permission_dialogs import PermissionDialogs
-from semel.faces.acp.row_writer import RowWriter
+from semel.faces.acp.row_writer import RowWriter, name_row
 from semel.faces.acp.session_offers import SessionOffers
+from semel.faces.client import AsyncClient, NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.view import SessionView
 from semel.text.json_types import Json, object_at
-from semel.tools.address import NoGateway
-
-if TYPE_CHECKING:
-    from semel.faces.client import AsyncClient
 
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")  # ACP StopReason
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
@@ -66,9 +65,14 @@ class OpenPrompt:
 
 
 class Attachment:
-    """A session in an editor. `row`: the session, as the gateway listed it. Close it with `close`."""
+    """A session in an editor. `row`: the session, as the gateway listed it. Close it with `close`.
 
-    def __init__(self, key: str, editor: Editor, link: GatewayLink, row: Json) -> None:
+    `previous`: the same session, which the editor opens again; its open prompts are answered here.
+    """
+
+    def __init__(
+        self, key: str, editor: Editor, link: GatewayLink, row: Json, previous: Attachment | None = None
+    ) -> None:
         self.key = key
         self.view = SessionView()
         self.offers = SessionOffers(row)
@@ -76,7 +80,7 @@ class Attachment:
         self._link = link
         self._writer = RowWriter(key, editor.client)
         self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer)
-        self._prompts: dict[str, OpenPrompt] = {}
+        self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
         self._unshown: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
         self._push: str | None = None  # the request by which another person's turn is drawn in the editor
         self._pushed_seq = 0
@@ -84,6 +88,7 @@ class Attachment:
         self._can_push = editor.client.outside == "push"
         self._stopped_turn: int | None = None
         self._is_open = False
+        self.is_over = False  # the session was deleted
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.has_view = asyncio.Event()
@@ -99,19 +104,19 @@ class Attachment:
         `replays`: write the history, for `session/load`. `skips`: the editor has or does not want the history;
         otherwise it counts as not shown yet.
         """
-        self._spawn(self._watch(replays, skips))
+        self._watching = asyncio.create_task(self._watch_until_end(replays, skips))
         await self.has_view.wait()
 
     def open(self) -> None:
         """Show from now on what happens. Before, the editor does not know the session."""
         self._is_open = True
         self._editor.write(self.offers.write_changes(self._writer, self.view.session, is_first=True))
+        self.show_missed()
         self.show()
 
     def close(self) -> None:
-        """Stop watching. Open prompts stay unanswered, because their editor has opened the session again."""
-        for task in self._tasks:
-            task.cancel()
+        """Stop watching. Messages that are on their way to the gateway still reach it."""
+        self._watching.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self._dialogs.close()
@@ -122,6 +127,21 @@ class Attachment:
         task.add_done_callback(self._tasks.discard)
 
     # ---- watching
+
+    async def _watch_until_end(self, replays: bool, skips: bool) -> None:
+        """Watch the session until it is deleted; then, or after an error, answer what the editor waits for."""
+        reason = "the session was deleted"
+        try:
+            await self._watch(replays, skips)
+        except RequestRefused as error:
+            if error.code != "no-such-session":
+                reason = str(error)
+        except Exception as error:  # a bug of ours: an editor that waits for ever would be worse
+            reason = f"Semel failed: {type(error).__name__}: {error}"
+        self.is_over = True
+        self.has_view.set()
+        for prompt in list(self._prompts.values()):
+            self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": reason})
 
     async def _watch(self, replays: bool, skips: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -137,14 +157,12 @@ class Attachment:
                         else:
                             await self._take_first(client, frame, replays, skips)
                         if self.view.session.get("state") == "deleted":
-                            return self._end("the session was deleted")
+                            return
                     last_contact = loop.time()
             except NoGateway:
                 pass
-            except Exception as error:
-                if getattr(error, "code", None) == "no-such-session":
-                    return self._end("the session was deleted")
-                if getattr(error, "code", "unavailable") != "unavailable":
+            except RequestRefused as error:
+                if error.code != "unavailable":
                     raise
             if loop.time() - last_contact > AWAY_REMARK_S and self._prompts:
                 self._editor.write(self._writer.write_remark(f"away-{self.view.rev}", AWAY_REMARK))
@@ -152,8 +170,6 @@ class Attachment:
             failures += 1
 
     async def _take_first(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
-        from semel.faces.acp.history import read_history
-
         rows = self.view.apply(frame)
         if replays:
             rows, is_cut = await read_history(client, self.key, self.view, frame)
@@ -161,9 +177,9 @@ class Attachment:
         elif skips:
             running = self.view.session.get("turn")
             for row in rows:
-                if not (row.get("live") or (running is not None and row.get("turn") == running)):
+                if not (is_request(row) or row.get("live") or (running is not None and row.get("turn") == running)):
                     self._writer.skip_row(row)
-        self._note_rows(rows)
+        self._note_rows([row for row in rows if not self._writer.has_row(row)])
         self.has_view.set()
 
     def _replay(self, rows: list[Json], is_cut: bool) -> None:
@@ -173,10 +189,12 @@ class Attachment:
         if is_cut:
             lines += self._writer.write_remark("cut", f"Earlier messages: semel show {self.key}", is_history=True)
         for row in rows:
-            lines += self._writer.write_row(row, now, is_history=True)
+            lines += [] if is_request(row) else self._writer.write_row(row, now, is_history=True)
         self._editor.write([*lines, *self._writer.end_turn()])
 
     def _take_frame(self, frame: Json) -> None:
+        if frame["type"] == "snapshot" and frame["rev"] < (self.view.rev or 0):
+            self._writer.distrust_revs()
         self._note_rows(self.view.apply(frame))
         if self._is_open:
             self._editor.write(self.offers.write_changes(self._writer, self.view.session))
@@ -185,24 +203,14 @@ class Attachment:
 
     def _note_rows(self, rows: list[Json]) -> None:
         for row in rows:
-            if "seq" not in row:
-                self._unshown["id", row["id"]] = None
-                continue
-            if self._is_own(row):
-                if (prompt := self._prompts.get(row["key"])) is not None:
-                    prompt.seq = row["seq"]
-                continue
-            self._unshown["seq", row["seq"]] = None
+            if "seq" not in row or not self._is_own(row):
+                self._unshown[name_row(row)] = None
+            elif (prompt := self._prompts.get(row["key"])) is not None:
+                prompt.seq = row["seq"]
 
     def _is_own(self, row: Json) -> bool:
         """Return whether this connection has sent the entry (the stream may be faster than the answer to a request)."""
         return row["role"] == "user" and str(row.get("key") or "").startswith(f"{self._editor.connection}-")
-
-    def _end(self, reason: str) -> None:
-        """Answer what the editor waits for, because the session is gone."""
-        self.has_view.set()
-        for prompt in list(self._prompts.values()):
-            self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": reason})
 
     # ---- showing
 
@@ -315,8 +323,6 @@ class Attachment:
         self._spawn(self._say(prompt, blocks))
 
     async def _say(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
-        from semel.faces.client import OutcomeUnknown, RequestRefused
-
         def say(client: AsyncClient) -> Any:
             return client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
 
@@ -377,14 +383,13 @@ class Attachment:
             self._spawn(self._stop())
 
     async def _stop(self) -> None:
-        await self._link.ask_until_answered(lambda client: client.stop(self.key, self._editor.name))
+        with contextlib.suppress(RequestRefused):  # the session was deleted
+            await self._link.ask_until_answered(lambda client: client.stop(self.key, self._editor.name))
 
     def _send_answer(self, item: int, option: str | None, seen: int) -> None:
         self._spawn(self._answer_request(item, option, seen))
 
     async def _answer_request(self, item: int, option: str | None, seen: int) -> None:
-        from semel.faces.client import RequestRefused
-
         try:
             await self._link.ask_until_answered(
                 lambda client: client.answer(self.key, item, option, by=self._editor.name, seen=seen)

@@ -150,6 +150,8 @@ class EditorServer:
             self._send_error(id, code or INTERNAL_ERROR, str(error))
         except (NoGateway, OSError) as error:
             self._send_error(id, INTERNAL_ERROR, str(error))
+        except Exception as error:  # a bug of ours: an editor that waits for ever would be worse
+            self._send_error(id, INTERNAL_ERROR, f"Semel failed: {type(error).__name__}: {error}")
 
     def _send_error(self, id: Any, code: int, message: str) -> None:
         self._send(id=id, error={"code": code, "message": message})
@@ -237,7 +239,7 @@ class EditorServer:
 
         if (previous := self._attached.pop(key, None)) is not None:
             previous.close()
-        attachment = self._attached[key] = Attachment(key, self, self._link, row)
+        attachment = self._attached[key] = Attachment(key, self, self._link, row, previous)
         await attachment.start(replays=replays, skips=skips)
         return attachment
 
@@ -299,7 +301,7 @@ class EditorServer:
         key, blocks = _read_session(params), objects_in(params.get("prompt"))
         name = json.dumps(id)
         self._prompted[name] = key
-        if key not in self._attached:
+        if key not in self._attached or self._attached[key].is_over:
             row = await self._link.ask(partial(_read_row, key=key))
             (await self._attach(key, row, replays=False)).open()
 

@@ -55,7 +55,8 @@ class RowWriter:
         self._items: dict[int, Json] = {}  # the tool calls that the client has
         self._call_ids: dict[str, int] = {}  # the item to which an id of a call belongs
         self._calls = CallRows(client, CAREFUL, set())
-        self._told: dict[str, Any] = {}  # plan, usage and the like, by kind
+        self._told: dict[str, Any] = {}  # plan and usage, by kind
+        self._revs: dict[tuple[str, int], int] = {}  # the rev of each row that the client has, or need not have
 
     def __repr__(self) -> str:
         return f"<RowWriter {self.session}: {len(self._texts)} texts, {len(self._items)} calls>"
@@ -64,8 +65,9 @@ class RowWriter:
 
     def write_row(self, row: Json, now: float, is_history: bool = False) -> list[bytes]:
         """Return the lines with what is new in a row. `is_history`: the row is part of what `session/load` replays."""
-        if row.get("gone"):
+        if row.get("gone") or self.has_row(row):
             return []
+        self._revs[name_row(row)] = row["rev"]
         if "seq" in row:
             return self._write_entry(row, is_history)
         match row["kind"]:
@@ -86,6 +88,7 @@ class RowWriter:
         """Note that the editor has a row as it is now, or need not have it."""
         if row.get("gone"):
             return
+        self._revs[name_row(row)] = row["rev"]
         if "seq" in row:
             self._text_row(f"e{row['seq']}", AGENT).text = self._body_of(row)
         elif row["kind"] in ("thought", "notice"):
@@ -94,12 +97,15 @@ class RowWriter:
     def forget_row(self, row: Json) -> None:
         """Note that the editor does not have an entry after all."""
         self._texts.pop(f"e{row['seq']}", None)
+        self._revs.pop(name_row(row), None)
 
     def has_row(self, row: Json) -> bool:
-        """Return whether the editor has the row's text as it is now."""
-        name = f"e{row['seq']}" if "seq" in row else f"i{row['id']}"
-        known = self._texts.get(name)
-        return known is not None and known.text == (self._body_of(row) if "seq" in row else row["text"])
+        """Return whether the editor has the row as it is now."""
+        return bool(self._revs.get(name_row(row)) == row["rev"])
+
+    def distrust_revs(self) -> None:
+        """Compare rows by their content from now on: the ledger was replaced by an older one, which counts anew."""
+        self._revs.clear()
 
     def format_update(self, kind: str, /, **fields: Any) -> bytes:
         """Return the line with a `session/update`."""
@@ -256,6 +262,11 @@ class RowWriter:
     def call_id(self, item: Json) -> str:
         """Return the id by which the editor knows a tool call."""
         return next((call for call, owner in self._call_ids.items() if owner == item["id"]), self._choose_call_id(item))
+
+
+def name_row(row: Json) -> tuple[str, int]:
+    """Return what tells a row from all others of its session."""
+    return ("seq", row["seq"]) if "seq" in row else ("id", row["id"])
 
 
 def describe_permission(item: Json, call: str) -> Json:
