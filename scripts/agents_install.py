@@ -3,6 +3,7 @@
 Everything goes below `.agents/` in the project, one npm project or virtual environment for each agent with exact
 versions, so nothing else on the machine changes and `make clean` removes it. A stamp is written last: an interrupted
 installation is done again, a finished one costs nothing. A second run at the same time waits for the first one.
+An agent that cannot be installed does not keep the others from it: it is named at the end, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / ".agents"
+STAMP = ".installed"
 OLDEST_NODE = 22  # what Claude Code's adapter demands
 NODE = {"node": "24.21.0"}
 AGENTS: dict[str, dict[str, str]] = {
     "claude": {"@agentclientprotocol/claude-agent-acp": "0.101.0"},
     "codex-zed": {"@zed-industries/codex-acp": "0.16.0"},
     "opencode": {"opencode-ai": "1.18.33"},
-    "codex": {"@agentclientprotocol/codex-acp": "2.6.0", "@openai/codex": "0.169.0"},
+    "codex": {"@agentclientprotocol/codex-acp": "2.6.0", "@openai/codex": "0.171.0"},
     "copilot": {"@github/copilot": "1.0.102"},
     "gemini": {"@google/gemini-cli": "0.61.0"},
     "qwen": {"@qwen-code/qwen-code": "0.24.4"},
-    "pi": {"pi-acp": "0.0.34", "@earendil-works/pi-coding-agent": "1.3.0"},
+    "pi": {"pi-acp": "0.0.34", "@earendil-works/pi-coding-agent": "1.5.2"},
     "kimi": {"@moonshot-ai/kimi-code": "2.1.0"},
     "openclaw": {"openclaw": "2026.9.6"},
     "kilo": {"@kilocode/cli": "7.7.7"},
@@ -95,12 +97,28 @@ def runs(python: str) -> bool:
         return False
 
 
+def is_installed(name: str) -> bool:
+    """Whether this agent is there at exactly the version that this file names."""
+    content = PYTHON_AGENTS[name][0] if name in PYTHON_AGENTS else describe_packages(AGENTS[name])
+    return is_stamped(ROOT / name, content)
+
+
+def is_stamped(home: Path, content: str) -> bool:
+    """Whether the last installation into this folder ended well, and was of this content."""
+    stamp = home / STAMP
+    return stamp.exists() and stamp.read_text() == content
+
+
+def describe_packages(packages: dict[str, str]) -> str:
+    """The content of the stamp of npm packages."""
+    return json.dumps(packages, sort_keys=True)
+
+
 def install_python(name: str) -> None:
     """An agent from PyPI, in the virtual environment `.agents/<name>`."""
     package, oldest, newest = PYTHON_AGENTS[name]
     home = ROOT / name
-    stamp = home / ".installed"
-    if stamp.exists() and stamp.read_text() == package:
+    if is_stamped(home, package):
         return
     python = find_python(oldest, newest)
     if python is None:
@@ -112,15 +130,14 @@ def install_python(name: str) -> None:
     for command in ([python, "-m", "venv", "--without-pip", str(home)], pip):
         if done := subprocess.run(command, check=False).returncode:
             raise CannotInstall(f"{package} could not be installed (exit {done}): see the words above")
-    stamp.write_text(package)
+    (home / STAMP).write_text(package)
 
 
 def install(folder: str, packages: dict[str, str]) -> None:
     """These packages, at exactly these versions, in `.agents/<folder>`."""
     home = ROOT / folder
-    stamp = home / ".installed"
-    wanted = json.dumps(packages, sort_keys=True)
-    if stamp.exists() and stamp.read_text() == wanted:
+    content = describe_packages(packages)
+    if is_stamped(home, content):
         return
     npm = shutil.which("npm")
     if npm is None:
@@ -138,7 +155,7 @@ def install(folder: str, packages: dict[str, str]) -> None:
         raise CannotInstall(
             f"npm could not install {', '.join(packages)} (exit {done.returncode}): see its words above"
         )
-    stamp.write_text(wanted)
+    (home / STAMP).write_text(content)
 
 
 def main() -> int:
@@ -153,25 +170,34 @@ def main() -> int:
         parser.error(f"no agent is called {unknown[0]!r}; there are {', '.join(everyone)}")
     try:
         with lock_folder():
-            install_all(names)
-    except CannotInstall as fault:
-        print(f"agents_install: {fault}", file=sys.stderr)  # noqa: T201
-        return 1
-    return 0
+            faults = install_all(names)
+    except CannotInstall as fault:  # without Node there is nothing to go on with
+        faults = [str(fault)]
+    for text in faults:
+        print(f"agents_install: {text}", file=sys.stderr)  # noqa: T201
+    return 1 if faults else 0
 
 
-def install_all(names: list[str]) -> None:
-    """These agents, and a node for them if the system's is too old or missing."""
+def install_all(names: list[str]) -> list[str]:
+    """Install these agents, and a node for them if the system's is too old or missing.
+
+    Return what there is to say of those that cannot be installed, one text each.
+    """
     system = shutil.which("node")
     if not system or node_version(system) < OLDEST_NODE:
         install("node", NODE)
         if node_version(node()) < OLDEST_NODE:
             raise CannotInstall(f"{node()} does not run: remove {ROOT / 'node'} and try again")
+    faults = []
     for name in names:
-        if name in PYTHON_AGENTS:
-            install_python(name)
-        else:
-            install(name, AGENTS[name])
+        try:
+            if name in PYTHON_AGENTS:
+                install_python(name)
+            else:
+                install(name, AGENTS[name])
+        except CannotInstall as fault:
+            faults.append(f"{name} is not installed: {fault}")
+    return faults
 
 
 if __name__ == "__main__":

@@ -8,12 +8,31 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
+from ssl import SSLContext
 
+import httpcore2
 import pytest
 
 # As installed: where `semel` is not on PATH, advice names another command (`semel.installation`).
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
+
+_read_certificates = httpcore2.default_ssl_context
+
+
+@cache
+def _share_tls_context(file: str | None, folder: str | None, trust_env: bool) -> SSLContext:
+    return _read_certificates(_trust_env=trust_env)
+
+
+def _find_tls_context(*, _trust_env: bool = True) -> SSLContext:
+    """The HTTP clients of a process share the system's certificates: to read them takes 25 ms of a core."""
+    return _share_tls_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"), _trust_env)
+
+
+httpcore2.default_ssl_context = _find_tls_context
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,11 +76,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 SLOWEST = (
-    *("ledger/test_machine.py", "invariant/test_invariant.py", "upgrade/test_upgrade.py", "people/test_agent_files.py"),
-    *("system/test_system_agents.py", "samples/test_samples.py", "cli/test_init.py", "system/test_system_histories.py"),
-    *("gateway/test_left_behind.py", "background/test_jobs.py", "cli/test_chat.py", "cli/test_doctor.py"),
-    *("gateway/test_cut_echoes.py", "faces/test_said_terminal.py", "faces/test_said_channels.py", "test_project.py"),
-    *("gateway/test_edited_originals.py", "cli/test_missing_agent.py", "stream/test_traces.py"),
+    *("invariant/test_invariant.py", "system/test_system_agents.py", "http/test_http_page.py"),
+    *("ledger/test_machine.py", "conformance/test_channel_template.py", "samples/test_samples.py", "cli/test_init.py"),
+    *("outbox/test_streaming.py", "gateway/test_left_behind.py", "cli/test_agents_command.py"),
+    *("people/test_agent_files.py", "background/test_jobs.py", "gateway/test_cut_echoes.py"),
+    *("http/test_http_page_view.py", "system/test_system_histories.py", "cli/test_chat.py"),
+    *("http/test_http_typescript.py", "model/test_model_failures.py", "gateway/test_block_parts.py", "test_project.py"),
+    *("gateway/test_edited_originals.py", "cli/test_missing_agent.py", "faces/test_said_terminal.py"),
+    "cli/test_doctor.py",
 )
 """The files that take longest, begun first: else a run with several workers waits for the last of them at its end."""
 SERVERS = {"synapse": "matrix", "prosody": "xmpp", "mail_server": "email"}

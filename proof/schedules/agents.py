@@ -139,6 +139,9 @@ class Process(Deeds):
     async def set_model(self, model: str) -> None:
         return None
 
+    async def set_option(self, option: str, value: str | bool) -> None:
+        return None
+
     async def close(self, grace: float) -> None:
         await asyncio.sleep(self.outside.lag())
         self.kill()

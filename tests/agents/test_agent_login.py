@@ -24,6 +24,7 @@ async def why(house: House, kind: str, **env: str) -> str:
     """Why an agent of this kind cannot be opened."""
     with pytest.raises(AgentError) as refusal:
         await house.open(house.agent(command(kind), env=env))
+    assert refusal.value.logged_out == ("is not logged in (" in str(refusal.value))
     return str(refusal.value)
 
 

@@ -200,6 +200,17 @@ def test_a_mode_in_which_the_agent_decides_alone_is_noted(cli: Cli) -> None:
     assert any("has not started Semel's MCP server" in note for note in found["notes"])
 
 
+def test_an_agent_that_never_asks_is_noted_unless_it_may_do_everything(cli: Cli) -> None:
+    configure(cli, pi=[*command(), "--name", "pi-acp"])
+    asks_nobody = "it decides by itself what it may do, and asks nobody"
+    [found] = cli.json("agents", "check")
+    assert any(note.endswith(asks_nobody) for note in found["notes"])
+    with (cli.home / "semel.toml").open("a") as file:
+        file.write('permissions = "allow"\n')
+    [found] = cli.json("agents", "check")
+    assert not any(asks_nobody in note for note in found["notes"])
+
+
 def test_a_login_in_a_terminal_runs_what_the_agent_names(cli: Cli, capfd: pytest.CaptureFixture[str]) -> None:
     configure(cli, claude=login_agent("status"))
     assert "semel agents check claude" in cli("agents", "login", "claude").stderr

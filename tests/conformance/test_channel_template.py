@@ -47,7 +47,7 @@ def test_a_new_channel_is_built_installed_and_passes_the_suite(installed: tuple[
     folder, python = installed
     kinds = "import semel.channels; print(semel.channels.kinds()['board'].settings.__module__)"
     assert run(python, "-c", kinds, cwd=folder.parent).strip() == "semel_board.channel"
-    told = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "3", "-k", "not storm", cwd=folder)
+    told = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not storm", cwd=folder)
     passed = re.search(r"(\d+) passed", told)
     assert passed is not None and int(passed[1]) >= 9, told
     run(sys.executable, "-m", "ruff", "check", "--isolated", "--line-length", "120", "--select", "E,F,W,I,B,UP", ".",

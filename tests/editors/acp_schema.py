@@ -46,6 +46,16 @@ def _shape(value: Any, key: str = "") -> Any:
     return value if key in _ENUMS else (type(value).__name__, value == "")
 
 
+@cache
+def _results() -> dict[str, str]:
+    """The type of the result of each request that a client makes."""
+    return {
+        definition["x-method"]: name
+        for name, definition in _definitions().items()
+        if definition.get("x-side") == "agent" and name.endswith("Response")
+    }
+
+
 class SchemaCheck:
     """Checks messages from an agent. `violations`: what was found; `checked`: how many messages had a type."""
 
@@ -60,11 +70,21 @@ class SchemaCheck:
         if method is None or method.startswith("_"):
             return
         assert message["jsonrpc"] == "2.0"
-        name = _types()[method]
+        self._check(_types()[method], message["params"], line)
+
+    def check_result(self, method: str, line: bytes) -> None:
+        """Check an answer to a request of the client."""
+        message = json.loads(line)
+        if "result" in message:
+            self._check(_results()[method], message["result"], line)
+        else:
+            self._check("Error", message["error"], line)
+
+    def _check(self, name: str, value: Any, line: bytes) -> None:
         self.checked += 1
-        shape = (name, _shape(message["params"]))
+        shape = (name, _shape(value))
         if shape in self._known:
             return
         self._known.add(shape)
-        for error in _validator(name).iter_errors(message["params"]):
+        for error in _validator(name).iter_errors(value):
             self.violations.append(f"{name}: {error.message[:200]} in {line[:300]!r}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import pytest
 from acp_schema import SchemaCheck
 from editor_help import CAPABILITIES, NAMES, attempts_in, connections, folded, line_of, played, say, texts_of
 from model_editor import Call
 
+from each_case import for_each
 from semel.acp_stream import ViewItem, render_terminal
 from semel.faces.acp.call_rows import FINAL_LIMITS
 from semel.faces.acp.update_writer import BEGAN_AGAIN
@@ -17,7 +19,7 @@ KINDS = (("message", "agent"), ("thought", "thought"))
 ON_THE_WIRE = {"done": "completed", "failed": "failed", "cancelled": "failed"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_each_message_adds_up_to_what_semel_fold_shows(name: str) -> None:
     for player, view in zip(played(name, "content"), folded(name), strict=True):
         for session, items in view.items():
@@ -57,8 +59,7 @@ def test_a_failed_attempt_is_continued_and_not_shown_twice(name: str) -> None:
     assert not set(texts) & (set(attempts_in(items, "message")) - set(texts_of(items, "message")))
 
 
-@pytest.mark.parametrize("capability", ["content", "terminals"])
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name, capability", list(product(NAMES, ("content", "terminals"))))
 def test_tool_calls_end_as_in_the_view_with_their_output(name: str, capability: str) -> None:
     for player, view in zip(played(name, capability), folded(name), strict=True):
         for session, items in view.items():
@@ -112,7 +113,7 @@ def test_the_schema_check_sees_a_violation() -> None:
     assert check.violations
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_what_is_no_message_and_no_tool_call_passes_byte_for_byte_in_order(name: str) -> None:
     for player, records in zip(played(name, "content"), connections(name), strict=True):
         said = [record["msg"] for record in records if record["dir"] == "a2c"]

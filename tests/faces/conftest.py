@@ -15,7 +15,7 @@ import browser_fixtures  # noqa: E402
 from browser import Browser  # noqa: E402
 from live_house import LiveHouse, visit  # noqa: E402
 
-live, window = browser_fixtures.live, browser_fixtures.window
+browser, live, window = browser_fixtures.browser, browser_fixtures.live, browser_fixtures.window
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import cache
 
 # fmt: off
 TAGS = (
@@ -143,6 +144,7 @@ class Writer:
         return self.dice.choice(("> " * 45, "- " * 30, "[" * 60, "*" * 50)) + self.word()
 
 
-def texts(seed: int, count: int) -> list[str]:
+@cache
+def texts(seed: int, count: int) -> tuple[str, ...]:
     writer = Writer(seed)
-    return [writer.text() for _ in range(count)]
+    return tuple(writer.text() for _ in range(count))

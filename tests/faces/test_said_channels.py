@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from email import message_from_bytes
+from email.message import EmailMessage
 from email.policy import default
+from functools import cache
 from html.parser import HTMLParser
 
 import pytest
@@ -15,6 +17,7 @@ from said_texts import texts
 from semel.channels import webhook
 from semel.channels.email.compose import compose
 from semel.channels.email.settings import EmailSettings
+from semel.channels.matrix.render import Rendered
 from semel.channels.matrix.render import render as matrix
 from semel.channels.telegram.render import render as telegram
 from semel.channels.xmpp.render import render
@@ -124,25 +127,34 @@ def in_telegram(text: str) -> Shown:
     return shown, [each["url"] for each in entities if "url" in each]
 
 
+@cache
+def _in_matrix(text: str) -> Rendered:
+    return matrix(text)
+
+
 def in_matrix(text: str) -> Shown:
-    rendered = matrix(text)
+    rendered = _in_matrix(text)
     return (rendered.body, []) if rendered.html is None else read(rendered.html)
 
 
 def in_matrix_plain(text: str) -> Shown:
-    return matrix(text).body, []
+    return _in_matrix(text).body, []
 
 
 def in_xmpp(text: str) -> Shown:
     return clean(render(text, 100_000)), []
 
 
-def _mail(text: str, kind: str) -> str:
+@cache
+def _mail_of(text: str) -> EmailMessage:
     settings = EmailSettings(
         address="s@example.org", imap="imap.example.org", smtp="smtp.example.org", password="x", authserv="a"
     )
-    mail = message_from_bytes(compose(post(text), settings, None), policy=default)
-    part = mail.get_body((kind,))
+    return message_from_bytes(compose(post(text), settings, None), policy=default)
+
+
+def _mail(text: str, kind: str) -> str:
+    part = _mail_of(text).get_body((kind,))
     assert part is not None
     return str(part.get_content())
 

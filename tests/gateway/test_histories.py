@@ -68,17 +68,33 @@ def retold(updates: list[Json], shape: str) -> list[Json]:
     ]
 
 
-@pytest.mark.parametrize("shape", ["glued", "separate", "glued half", "separate half", "glued new", "separate new"])
+SHAPES = ("glued", "separate", "glued half", "separate half", "glued new", "separate new")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 async def test_whatever_an_agent_wrote_is_known_in_whatever_way_its_history_tells_it(
     tmp_path: Path, shape: str
 ) -> None:
+    """Each kind of block, at one place in the turn, which differs from shape to shape."""
+    places = places_of(shape)
+    numbered = enumerate(KINDS, SHAPES.index(shape))
+    await lose_turns(tmp_path, shape, [(kind, places[n % len(places)]) for n, kind in numbered])
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_it_is_known_wherever_it_stands_in_the_turn(tmp_path: Path, shape: str) -> None:
+    await lose_turns(tmp_path, shape, [(kind, at) for kind in KINDS for at in places_of(shape)])
+
+
+async def lose_turns(path: Path, shape: str, blocks: list[tuple[str, int]]) -> None:
+    """Lose a turn for each (kind of block, place), all at once."""
     places = {**destination("side", "side"), **destination("closed", "closed", allow=("other",))}
-    async with World(tmp_path, destinations=places, max_live_agents=64) as w:
+    async with World(path, destinations=places, max_live_agents=64) as w:
         wrong = await asyncio.gather(
             *(
-                lose(w, f"{kind.replace(' ', '-')}.{at}", turn(kind, at, tmp_path / f"{kind}.{at}"), shape)
-                for kind in KINDS
-                for at in places_of(shape)
+                lose(w, f"{kind.replace(' ', '-')}.{at}", turn(kind, at, path / f"{kind}.{at}"), shape)
+                for kind, at in blocks
             )
         )
         assert not any(wrong), "\n".join(filter(None, wrong))

@@ -130,6 +130,13 @@ async def test_a_history_that_lacks_a_tool_call_is_not_believed_that_its_turn_ha
         assert await how(w) == ["start", "resume"]
 
 
+async def test_an_agent_that_tells_no_calls_is_not_asked_again_for_what_may_have_run_a_tool(tmp_path: Path) -> None:
+    """gptme 0.35.1 runs commands that it never tells."""
+    async with World(tmp_path, args=("--name", "gptme")) as w:
+        assert await w.ask(script("Begun. ", {"sleep": 0.2}, {"die": 9}, resume=["Seen."])) == ["Begun. ", "Seen."]
+        assert await how(w) == ["start", "resume"]
+
+
 async def test_text_alone_does_not_prove_the_end_and_a_silent_agent_makes_it_the_answer(tmp_path: Path) -> None:
     log = tmp_path / "prompts"
     async with World(tmp_path, args=("--log", str(log))) as w:

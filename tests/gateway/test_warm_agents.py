@@ -49,7 +49,7 @@ async def test_what_the_agent_offers_is_known_before_anybody_speaks(tmp_path: Pa
         assert (session["state"], session["seq"], session["folder"]) == ("idle", 0, str(garden))
         offered = [mode["id"] for mode in session["modes"]["availableModes"]]
         assert session["modes"]["currentModeId"] in offered
-        assert [option["id"] for option in session["options"]] == ["model"]
+        assert [option["id"] for option in session["options"]] == ["model", "effort", "search"]
         assert session["models"] == session["options"][0]
         assert await w.gateway.start_agent("s") == session, "it runs already"
         assert [one.state for one in await spawned(w)] == ["live"]
@@ -195,3 +195,12 @@ async def test_a_session_of_an_agent_that_is_not_configured_any_more_says_so(tmp
     async with world as w:
         with pytest.raises(Conflict, match="'demo' is not configured any more"):
             await w.gateway.start_agent("s")
+
+
+async def test_a_client_can_tell_that_nobody_is_logged_in_to_the_agent(tmp_path: Path) -> None:
+    agent = Path(__file__).parents[1] / "agents/login_agent.py"
+    async with World(tmp_path, command=(sys.executable, str(agent), "key")) as w:
+        async with client_of(w.gateway, Settings(token=TOKEN)) as client:
+            answer = await client.post("/v1/sessions/s/agent")
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:semel:problem:agent-logged-out")
+        assert "semel agents login demo" in answer.json()["detail"]

@@ -28,6 +28,7 @@ FLAGS = (
         "--disable-background-networking",
     ),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server"),
+    "--disable-features=BackForwardCache",  # pages that were left would stay alive, and cost more than the one shown
 )
 
 

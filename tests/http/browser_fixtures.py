@@ -10,11 +10,18 @@ from live_house import LiveHouse
 
 
 @pytest.fixture(scope="session")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if why := missing():
         pytest.skip(why)
     with Browser(tmp_path_factory.mktemp("profile")) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> Iterator[Browser]:
+    """The browser's window. It is left empty: a page would look for its gateway until the end of the run."""
+    yield browser
+    browser.go("about:blank")
 
 
 @pytest.fixture

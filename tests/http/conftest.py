@@ -21,7 +21,7 @@ from live_house import LiveHouse, visit
 
 from semel.gateway import Gateway
 
-live, window = browser_fixtures.live, browser_fixtures.window
+browser, live, window = browser_fixtures.browser, browser_fixtures.live, browser_fixtures.window
 world, gateway = gateway_house.world, gateway_house.gateway
 
 

@@ -40,9 +40,10 @@ class PlayedConversation:
     images = audio = resources = False
     tools_problem = ""
     tools_advice = ""
-    models = options = None
+    models = None
 
     def __init__(self) -> None:
+        self.options = [{"id": "search", "name": "Search", "type": "boolean", "currentValue": False}]
         self.modes: Json | None = None
         self.answers: dict[str, str | None] = {}  # what its permission requests were answered
         self.prompts = 0
@@ -79,6 +80,9 @@ class PlayedConversation:
         pass
 
     async def set_model(self, model: str) -> None:
+        pass
+
+    async def set_option(self, option: str, value: str | bool) -> None:
         pass
 
     async def close(self, grace: float) -> None:

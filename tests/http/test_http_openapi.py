@@ -32,6 +32,8 @@ BODIES: dict[str, Any] = {
     "answer": {"option": "y"},
     "setMode": {"mode": "plan"},
     "setModel": {"model": "small"},
+    "setOption": {"option": "search", "value": True},
+    "setMcpServers": {"servers": [{"name": "files", "command": "files-mcp", "args": [], "env": []}]},
     "login": {"token": "t"},
     "setBusy": {"mode": None},
     "changeSession": {"title": "x"},

@@ -55,6 +55,15 @@ def test_how_a_lost_turn_goes_on_without_proof_of_its_end(tools: bool, restored:
     assert {lost(attempt, tools, restored, False, begun) for attempt in ATTEMPTS} == {how}
 
 
+@pytest.mark.parametrize(("restored", "how"), [(False, "give up"), (True, "resume")])
+def test_an_agent_that_hides_its_calls_may_have_started_one_whenever_it_was_prompted(restored: bool, how: str) -> None:
+    decision = decide_after_loss(
+        attempt=2, tools_started=False, restored=restored, history_complete=False, calls_hidden=True
+    )
+    assert decision.how == how
+    assert restored or decision.reason.startswith("a tool call may have started")
+
+
 def test_there_are_at_most_three_attempts_and_less_where_the_agent_gets_less() -> None:
     assert MAX_ATTEMPTS == 3
     assert {lost(4, t, r, False, b) for t in BOTH for r in BOTH for b in BOTH} == {"give up"}

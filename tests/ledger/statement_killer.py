@@ -1,10 +1,12 @@
-"""Kills processes before a statement of SQLite: the first, the second and so on, each with a copy of a ledger.
+"""Kills processes before statements of SQLite, each process with a copy of a ledger.
 
 For scripts that run alone, since each process is a fork.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import signal
@@ -25,13 +27,67 @@ def kill_everywhere(
     """
     outcomes: list[tuple[str, bool]] = []
     while not outcomes or outcomes[-1][1]:
-        copy = folder / f"{len(outcomes)}" / "ledger.db"
-        copy.parent.mkdir(parents=True)
-        for suffix in COMPANIONS:
-            if Path(f"{ledger}{suffix}").exists():
-                shutil.copy(f"{ledger}{suffix}", f"{copy}{suffix}")
+        copy = copy_ledger(ledger, folder / f"{len(outcomes)}")
         outcomes.append((str(copy), _run_until(step * len(outcomes), body, copy)))
     return outcomes
+
+
+def kill_in_every_state(
+    ledger: Path, folder: Path, body: Callable[[Path], object]
+) -> tuple[int, list[tuple[str, bool]]]:
+    """Run `body(copy)` in processes that SIGKILL strikes in every state in which a kill can leave the files.
+
+    What a kill leaves is the files. Statements that leave them as they are, such as those of a transaction before its
+    commit, need no kill each: one strikes before the first of them, one before the last. The last process ends by
+    itself. Return how many statements there are, and [(copy of the ledger, whether it was killed)].
+    """
+    states = _list_states(body, copy_ledger(ledger, folder / "watched"))
+    count = len(states)
+    ends = [n for n in range(count) if n in (0, count - 1) or states[n] != states[n - 1] or states[n] != states[n + 1]]
+    outcomes: list[tuple[str, bool]] = []
+    for statements in (*ends, count):
+        copy = copy_ledger(ledger, folder / f"{statements}")
+        outcomes.append((str(copy), _run_until(statements, body, copy)))
+    return count, outcomes
+
+
+def copy_ledger(ledger: Path, folder: Path) -> Path:
+    copy = folder / "ledger.db"
+    copy.parent.mkdir(parents=True)
+    for suffix in COMPANIONS:
+        if Path(f"{ledger}{suffix}").exists():
+            shutil.copy(f"{ledger}{suffix}", f"{copy}{suffix}")
+    return copy
+
+
+def _list_states(body: Callable[[Path], object], copy: Path) -> list[str]:
+    """Digests of the files beside the copy before each statement of `body(copy)`."""
+    listed = copy.with_name("states")
+    pid = os.fork()
+    if not pid:
+        states: list[str] = []
+
+        def look(*_: object) -> bool:
+            states.append(_digest_files(copy.parent))
+            return True
+
+        apsw.connection_hooks.append(lambda db: setattr(db, "exec_trace", look))
+        body(copy)
+        listed.write_text(json.dumps(states))
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0
+    found: list[str] = json.loads(listed.read_text())
+    return found
+
+
+def _digest_files(folder: Path) -> str:
+    """A digest of the names and contents, but for the index of the log, which SQLite makes anew after a kill."""
+    digest = hashlib.blake2b()
+    for path in sorted(folder.iterdir()):
+        if not path.name.endswith("-shm"):
+            digest.update(f"{path.name} {path.stat().st_size} ".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _run_until(statements: int, body: Callable[[Path], object], copy: Path) -> bool:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from each_case import for_each
 from semel.ledger.storage.sql import Query, queries
 
 _NOT_CODE = re.compile(r"--[^\n]*|'(?:[^']|'')*'", re.S)
@@ -41,7 +42,7 @@ def _has_several_arguments(code: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("query", queries().values(), ids=lambda query: f"{query.file}:{query.name}")
+@for_each("query", queries().values())
 def test_a_statement_says_it_as_both_engines_do(query: Query) -> None:
     assert faults(query.sql) == []
 

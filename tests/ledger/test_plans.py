@@ -12,6 +12,7 @@ import apsw.ext
 import pytest
 
 import semel
+from each_case import for_each
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Query, QueryFileError, queries, read_queries
 
@@ -71,7 +72,7 @@ def faults(db: apsw.Connection, query: Query) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("query", HOT, ids=lambda query: f"{query.file}:{query.name}")
+@for_each("query", HOT)
 def test_no_statement_walks_a_table_or_sorts_without_saying_why(db: apsw.Connection, query: Query) -> None:
     assert faults(db, query) == []
 
@@ -88,7 +89,7 @@ def test_the_test_itself_sees_no_statement_and_two(db: apsw.Connection, sql: str
     assert not is_one_statement(db, query)
 
 
-@pytest.mark.parametrize("query", ALL, ids=lambda query: f"{query.file}:{query.name}")
+@for_each("query", ALL)
 def test_every_statement_is_one_statement_with_the_parameters_it_seems_to_have(
     db: apsw.Connection, query: Query
 ) -> None:

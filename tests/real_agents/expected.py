@@ -48,6 +48,13 @@ _REMEMBERED = Expected(  # what was left of the agent had the time to write its 
     asked=("kill_before_send:0", "kill_before_send:resumed"),
     delivered=("Text before the send. ",),
 )
+_REMEMBERED_WITH_ERROR = Expected(  # it takes the model's empty answer for a failure, asks again, and says so
+    rows=(*_REMEMBERED.rows, "agent: Error: No response was returned. Send your message again to retry."),
+    asked=("kill_before_send:0", *["kill_before_send:resumed"] * 3),
+    delivered=("Text before the send. ", "Error: No response was returned. Send your message again to retry."),
+    items=("tool no result: semel-send_message",),
+)
+_REMEMBER = {"codex": [_REMEMBERED], "codex-zed": [_REMEMBERED], "copilot": [_REMEMBERED_WITH_ERROR]}
 
 EXPECTED: dict[str, Expected] = {
     "plain": Expected(("agent: Hello from the scripted model. It streams in pieces, and ends.",), ("plain:0",)),
@@ -61,6 +68,11 @@ EXPECTED: dict[str, Expected] = {
         ),
     ),
     "send": Expected(("agent: On it. ", f"agent: {SENT}"), ("send:0", "send:1"), items=("tool done",)),
+    "ask_send": Expected(
+        ("agent: Hello from the scripted model. It streams in pieces, and ends.", "agent: On it. ", f"agent: {SENT}"),
+        ("plain:0", "send:0", "send:1"),
+        items=("tool done",),
+    ),
     "send_distinct": Expected(
         ("agent: On it - looking at your calendar.", "agent: Tomorrow at 2pm you are free."),
         ("send_distinct:0", "send_distinct:1"),
@@ -365,5 +377,5 @@ def expected(agent: str, scenario: str) -> list[Expected]:
         return [one, replace(one, **_NOT_RESTORED)]
     if one != _ORPHANED:
         return [one]
-    ends = [_ORPHANED, _REMEMBERED] if agent.startswith("codex") else [_ORPHANED]
+    ends = [_ORPHANED, *_REMEMBER.get(agent, ())]
     return [*ends, *(replace(e, rows=(e.rows[0], _REFUSED, *e.rows[1:])) for e in ends)]

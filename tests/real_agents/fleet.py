@@ -38,11 +38,11 @@ class RealAgent:
     """`start(home, port)` prepares a fresh home and answers (command, environment); the model listens at `port`.
 
     `memory`: the files below home that hold a message as soon as it is complete, before the turn is over. `tools`: its
-    model calls Semel's tools as functions, from its first turn on. `asks`: it asks for permission. `asks_aside`: it
-    asks its model once more about an answer, such as what to suggest next. `streams`: its model's words are shown as
-    they come. `asks_in_order`: its questions come behind the call that they are about. `companion(command)`: the
-    program that must run beside it; it listens at the port of `command`'s address. `no_tools`: why it has none of
-    Semel's tools, as people are told.
+    model calls Semel's tools as functions, from its first turn on; `tools_later`: from a later turn on. `asks`: it asks
+    for permission. `asks_aside`: it asks its model once more about an answer, such as what to suggest next. `streams`:
+    its model's words are shown as they come. `asks_in_order`: its questions come behind the call that they are about.
+    `companion(command)`: the program that must run beside it; it listens at the port of `command`'s address.
+    `no_tools`: why it has none of Semel's tools, as people are told.
     """
 
     name: str
@@ -50,6 +50,7 @@ class RealAgent:
     start: Callable[[Path, int], tuple[list[str], Env]]
     memory: str | None = None
     tools: bool = True
+    tools_later: bool = False
     asks: bool = True
     asks_aside: bool = False
     streams: bool = True
@@ -335,7 +336,7 @@ AGENTS = {
         RealAgent("opencode", "openai", _opencode),
         RealAgent("codex", "openai", _codex, ".codex/sessions/**/*.jsonl"),
         RealAgent("copilot", "openai", _copilot),
-        RealAgent("qwen", "openai", _qwen, tools=False, asks_aside=True),  # it offers the tools from a later turn on
+        RealAgent("qwen", "openai", _qwen, tools=False, tools_later=True, asks_aside=True),
         RealAgent("gemini", "gemini", _gemini),
         RealAgent("pi", "openai", _pi, tools=False, asks=False, no_tools=_NOT_STARTED),
         RealAgent("vibe", "openai", _vibe, tools=False),  # its model calls them in TypeScript
@@ -372,7 +373,7 @@ def chosen() -> list[str]:
 
 
 def installed(name: str) -> RealAgent:
-    """The agent, or a failure that says how to install it."""
-    if not (ROOT / name / ".installed").exists():
-        pytest.fail(f"{name} is not installed: make test-agents does it (scripts/agents_install.py {name})")
+    """The agent, or a failure that says how to learn why it is not installed."""
+    if not INSTALLER.is_installed(name):
+        pytest.fail(f"{name} is not installed. To see why: python scripts/agents_install.py {name}")
     return AGENTS[name]

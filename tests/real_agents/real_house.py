@@ -196,9 +196,9 @@ class House:
             assert asyncio.get_running_loop().time() < end, f"not known after {PATIENCE:g} s: {agent}"
             await asyncio.sleep(0.1)
 
-    async def choose_mode(self, session: str, mode: str) -> int:
-        """Put the session's agent into a mode; the HTTP status of the answer."""
-        answer = await self.http.put(f"{self.url}/v1/sessions/{session}/mode", json={"mode": mode})
+    async def choose(self, session: str, kind: str, choice: str) -> int:
+        """Set the mode or the model (`kind`) of the session's agent; the HTTP status of the answer."""
+        answer = await self.http.put(f"{self.url}/v1/sessions/{session}/{kind}", json={kind: choice})
         return answer.status_code
 
     async def post(self, session: str, what: str, body: Json) -> Json:

@@ -8,6 +8,8 @@ from models.script import Cut, Gate, Json, Refuse, Scenario, Shell, Text, Think,
 from real_house import PAGE, ROOM, House
 from watcher import Seen
 
+from semel.acp_stream.choices import read_choices
+
 SENT = "The report is ready: 3 files changed."
 DROPPED = "Partial text before the drop: alpha beta gamma delta. "
 TELLS_RETRIES = {  # what the agents that tell of a retry say
@@ -49,6 +51,13 @@ SCENARIOS: dict[str, Scenario] = {
             [[Text("The file is written.")]],
         ]
     ),
+    "long_tool": Scenario(
+        [
+            [[Text("Before the tool. "), Shell("echo started > tool_started; sleep 30")]],
+            [[Text("After the tool.")]],
+        ],
+        resumed=[Text("Resumed, and now done.")],
+    ),
     "cancel_text": Scenario([[[Text("A long text begins here. ", 5, hold="cancel")]]]),
     "held": Scenario([[[Text("The first answer, held. ", 3, hold="first")]]]),
     "drop": Scenario([[[Text(DROPPED, 8), Cut()], [Text(DROPPED + "And now the complete answer.", 8)]]]),
@@ -85,11 +94,7 @@ async def _sendfile(house: House) -> None:
 
 async def _perm(house: House) -> None:
     """A person is asked, and answers; a second answer comes too late."""
-    await house.say(ROOM, "perm")
-    view = house.watchers[ROOM].view
-    await house.until(lambda: bool(_permissions(view)), "permission is asked")
-    (asked,) = _permissions(view)
-    assert asked["state"] == "open"
+    asked = await _ask_permission(house)
     assert not (house.work / "perm_marker").exists()
     option = next(o["optionId"] for o in asked["options"] if o["kind"] == "allow_once")
     answer = {"item": asked["id"], "option": option, "by": "Ann"}
@@ -97,8 +102,47 @@ async def _perm(house: House) -> None:
     assert (await house.post(ROOM, "answers", answer))["outcome"] in ("already", "closed")
     await house.idle(ROOM)
     assert (house.work / "perm_marker").exists()
-    (done,) = _permissions(view)
+    (done,) = _permissions(house.watchers[ROOM].view)
     assert (done["state"], done["answer"], done["by"]) == ("answered", option, "Ann")
+
+
+async def _ask_send(house: House) -> None:
+    """Nobody is asked whether the agent may use Semel's tools. Some agents have them from their second turn on."""
+    await _simple("plain")(house)
+    await _simple("send")(house)
+
+
+async def deny(house: House) -> None:
+    """A person is asked, and denies."""
+    asked = await _ask_permission(house)
+    option = next(o["optionId"] for o in asked["options"] if o["kind"].startswith("reject"))
+    answer = {"item": asked["id"], "option": option, "by": "Ann"}
+    assert await house.post(ROOM, "answers", answer) == {"outcome": "answered"}
+    await house.idle(ROOM)
+
+
+async def stop_while_asked(house: House) -> None:
+    """A person is asked, and stops the turn instead of an answer."""
+    await _ask_permission(house)
+    assert await house.post(ROOM, "stop", {"by": "Ann"}) == {"stopped": True}
+    await house.idle(ROOM)
+
+
+async def kill_gateway_in_tool(house: House) -> None:
+    """The gateway dies while a command of the agent runs, and is started again."""
+    await house.say(ROOM, "long_tool")
+    await house.until(lambda: (house.work / "tool_started").exists(), "the command runs")
+    await house.kill_gateway()
+    await house.up()
+    await house.idle(ROOM)
+
+
+async def _ask_permission(house: House) -> Json:
+    """The open question about the command of `perm`."""
+    await house.say(ROOM, "perm")
+    view = house.watchers[ROOM].view
+    await house.until(lambda: any(item["state"] == "open" for item in _permissions(view)), "permission is asked")
+    return next(item for item in _permissions(view) if item["state"] == "open")
 
 
 def _permissions(view: Seen) -> list[Json]:
@@ -183,12 +227,13 @@ async def _kill_gateway_before_send(house: House) -> None:
 
 
 async def _plain(house: House) -> None:
-    """Whether the agent has Semel's tools is told, and why not."""
+    """Whether the agent has Semel's tools is told, and why not. It can be put into each of its modes."""
     await _simple("plain")(house)
     reason = house.agent.no_tools
     status = await house.status_of_tools()
     assert status["tools"] is (reason is None)
     assert reason is None or reason in status["problem"], status
+    await _choose_modes(house)
 
 
 async def _busy(house: House) -> None:
@@ -213,13 +258,15 @@ async def _load(house: House) -> None:
 
 
 async def _choose_modes(house: House) -> None:
-    """Each mode that the session shows can be chosen after a load, too, and no other."""
+    """Each mode that the session shows can be chosen, and no other; likewise the model, if it is one of those shown."""
     session = await house.session(ROOM)
-    modes = [mode["id"] for mode in (session.get("modes") or {}).get("availableModes", [])]
-    for mode in modes:
-        assert await house.choose_mode(ROOM, mode) == 204, mode
-    if modes:
-        assert await house.choose_mode(ROOM, "no-such-mode") == 409
+    _, modes = read_choices(session, "mode")
+    model, models = read_choices(session, "model")
+    for kind, choices in (("mode", list(modes)), ("model", [model] if model in models else [])):
+        for choice in choices:
+            assert await house.choose(ROOM, kind, choice) == 204, choice
+        if choices:
+            assert await house.choose(ROOM, kind, f"no-such-{kind}") == 409
 
 
 PLANS: dict[str, Plan] = {
@@ -231,6 +278,7 @@ PLANS: dict[str, Plan] = {
     "sendfile": _sendfile,
     "react": _simple("react"),
     "perm": _perm,
+    "ask_send": _ask_send,
     "cancel_text": _cancel_text,
     "steer": _steer,
     "interrupt": _interrupt,
@@ -249,6 +297,8 @@ NEED_TOOLS = frozenset(PLANS) - {
     "plain", "think2", "perm", "cancel_text", "steer", "interrupt", "drop", "empty", "busy", "kill_said",
 }  # fmt: skip
 """The scenarios in which the model calls Semel's tools."""
+ASKED = frozenset({"perm", "ask_send"})
+"""The scenarios in which people are asked what the agent may do; in the others it may do everything."""
 NEED_STREAM = frozenset({"cancel_text", "steer", "interrupt"}) | {name for name in PLANS if name.startswith("kill")}
 """The scenarios in which something happens while an answer streams."""
 ONLY = {
@@ -258,7 +308,14 @@ ONLY = {
 """The scenarios that only these agents play. With an empty answer, some of the others ask for more than a minute again,
 or say something of their own."""
 UNABLE = frozenset(
-    {("gemini", "load"), ("nanocoder", "cancel_text"), ("nanocoder", "interrupt"), ("nanocoder", "kill_said")}
+    {
+        ("gemini", "load"),
+        ("openhands", "ask_send"),
+        ("nanocoder", "cancel_text"),
+        ("nanocoder", "interrupt"),
+        ("nanocoder", "kill_said"),
+    }
 )
-"""(agent, scenario): Gemini CLI cannot load a session within the minute in which it was made. nanocoder tells each
-piece of a text when the next one comes, so that the text before a pause of the model is never whole."""
+"""(agent, scenario): Gemini CLI cannot load a session within the minute in which it was made. OpenHands names no tool
+in its questions, so that people are asked about Semel's tools, too. nanocoder tells each piece of a text when the next
+one comes, so that the text before a pause of the model is never whole."""

@@ -8,27 +8,42 @@ from pathlib import Path
 
 import pytest
 from expected import Expected, expected
-from fleet import AGENTS, chosen, installed
+from fleet import AGENTS, INSTALLER, RealAgent, chosen, installed
 from models.script import SUGGESTION, Json, Script
 from real_house import ROOM, House
-from scenarios import NEED_STREAM, NEED_TOOLS, ONLY, ORPHANED, PLANS, SCENARIOS, UNABLE
+from scenarios import (
+    ASKED,
+    NEED_STREAM,
+    NEED_TOOLS,
+    ONLY,
+    ORPHANED,
+    PLANS,
+    SCENARIOS,
+    UNABLE,
+    deny,
+    kill_gateway_in_tool,
+    stop_while_asked,
+)
 from watcher import Watcher, row
 
 pytestmark = pytest.mark.agents
 
 
 def cases() -> list[tuple[str, str]]:
-    """Each agent with each scenario that it is able to play."""
-    return [
-        (agent, scenario)
-        for agent in chosen()
-        for scenario in PLANS
-        if (AGENTS[agent].tools or scenario not in NEED_TOOLS)
-        and (AGENTS[agent].asks or scenario != "perm")
-        and (AGENTS[agent].streams or scenario not in NEED_STREAM)
-        and agent in ONLY.get(scenario, AGENTS)
-        and (agent, scenario) not in UNABLE
-    ]
+    """Each agent with each scenario that it is able to play; one that is not installed with the first, to fail once."""
+    return [(agent, scenario) for agent in chosen() for scenario in PLANS if can_play(AGENTS[agent], scenario)]
+
+
+def can_play(agent: RealAgent, scenario: str) -> bool:
+    if not INSTALLER.is_installed(agent.name):
+        return scenario == "plain"
+    return (
+        (agent.tools or scenario not in NEED_TOOLS or (agent.tools_later and scenario == "ask_send"))
+        and (agent.asks or scenario != "perm")
+        and (agent.streams or scenario not in NEED_STREAM)
+        and agent.name in ONLY.get(scenario, AGENTS)
+        and (agent.name, scenario) not in UNABLE
+    )
 
 
 @pytest.mark.parametrize(("agent", "scenario"), cases(), ids=lambda name: name)
@@ -36,7 +51,7 @@ async def test_what_the_model_says_is_delivered_recorded_and_shown_once(
     tmp_path: Path, agent: str, scenario: str
 ) -> None:
     possible = expected(agent, scenario)
-    policy = "ask" if scenario == "perm" else "allow"
+    policy = "ask" if scenario in ASKED else "allow"
     async with House(tmp_path, installed(agent), Script(SCENARIOS), policy) as house:
         await PLANS[scenario](house)
         (session,) = house.watchers
@@ -135,3 +150,42 @@ async def _comes_anew(house: House, seen: Watcher) -> None:
         assert late.view.items == seen.view.items
     finally:
         await late.stop()
+
+
+async def _questions_denied_and_stopped(house: House) -> None:
+    await deny(house)
+    await stop_while_asked(house)
+    items = _ordered(house.watchers[ROOM].view.items)
+    questions = [item["state"] for item in items if item["kind"] == "permission"]
+    assert questions == ["answered", "cancelled"], house.story()
+    assert not (house.work / "perm_marker").exists()
+
+
+async def _gateway_killed_in_tool(house: House) -> None:
+    """What was said before the command is no answer: there is another one, or a reason why not."""
+    await kill_gateway_in_tool(house)
+    last = _ordered(await _recorded(house, ROOM))[-1]
+    assert last["role"] == "notice" or "Before the tool." not in last["text"], house.story()
+
+
+INTERRUPTIONS = {"denied": _questions_denied_and_stopped, "killed": _gateway_killed_in_tool}
+
+
+@pytest.mark.parametrize(
+    ("agent", "interruption"),
+    [
+        (agent, interruption)
+        for agent in chosen()
+        for interruption in INTERRUPTIONS
+        if INSTALLER.is_installed(agent) and (AGENTS[agent].asks or interruption != "denied")
+    ],
+)
+async def test_no_tool_call_stays_open_that_was_denied_stopped_or_lost(
+    tmp_path: Path, agent: str, interruption: str
+) -> None:
+    policy = "ask" if interruption == "denied" else "allow"
+    async with House(tmp_path, AGENTS[agent], Script(SCENARIOS), policy) as house:
+        await INTERRUPTIONS[interruption](house)
+        calls = [item for item in house.watchers[ROOM].view.items.values() if item["kind"] == "tool"]
+        assert not [call for call in calls if call["status"] in ("pending", "running") or call.get("live")], calls
+        await house.doctor()

@@ -92,6 +92,10 @@ async def test_making_a_session_again_changes_nothing_and_its_folder_never_chang
         again, is_new = await w.gateway.make_session("s", agent="demo", folder=str(folder))
         assert (again, is_new) == (made, False)
         assert await w.gateway.make_session("s") == (made, False), "what is not named is not compared"
+        own = w.gateway.settings.agents["demo"].cwd
+        plain, _ = await w.gateway.make_session("other")
+        assert (made["workspace"], plain["workspace"]) == (str(folder), str(own)) and "folder" not in plain
+        assert [one["workspace"] for one in await w.gateway.sessions()] == [str(own), str(folder)]
         with pytest.raises(Conflict, match=f"its folder is {folder}"):
             await w.gateway.make_session("s", folder=str(tmp_path))
         await w.gateway.say("plain", "hi")

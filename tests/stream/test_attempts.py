@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 from stream_help import call, folded, messages, result, run, say, terminal, think, thoughts, user
 
+from each_case import for_each
 from semel.acp_stream import CAREFUL, PROFILES, View
 
 FIRST = ["Partial ", "text before ", "the drop. "]
@@ -245,10 +247,15 @@ THOUGHT = ["**Checking ", "beads** ", "I will look "]
 CHECKING = "".join(THOUGHT)
 
 
-@pytest.mark.parametrize("after", [[], [say("Done.")], [call()], [{"_end_turn": True}]])
-@pytest.mark.parametrize("copy", [CHECKING, CHECKING.strip(), "\n\n" + CHECKING, CHECKING + "\n\n"])
-@pytest.mark.parametrize("before", [[], ["\n\n"], ["\n"]])
-@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"semel-model"}))
+COPIES = product(
+    sorted(PROFILES.keys() - {"semel-model"}),
+    ([], ["\n\n"], ["\n"]),
+    (CHECKING, CHECKING.strip(), "\n\n" + CHECKING, CHECKING + "\n\n"),
+    ([], [say("Done.")], [call()], [{"_end_turn": True}]),
+)
+
+
+@for_each("name, before, copy, after", list(COPIES))
 def test_a_thought_in_tokens_and_then_whole_is_told_once(
     name: str, before: list[str], copy: str, after: list[dict[str, Any]]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream_help import call, content, folded, messages, response, result, run, say, terminal, think, tool, user
 
+from each_case import for_each
 from semel.acp_stream import CAREFUL, PROFILES, Changed, Fold, Grew, Limits, profile_for
 
 LINES = "".join(f"line {i} of the long output abcdefghijklmnopqrstuvwxyz\n" for i in range(1, 2001))
@@ -360,12 +362,13 @@ def test_streamed_terminal_output_takes_the_place_of_a_summary(name: str, poorer
 OLD, NEW = "error: retrying\nresult: 42", "result: 42"
 
 
-@pytest.mark.parametrize("name", PROFILES)
-@pytest.mark.parametrize(
-    "source", [lambda text: {"content": content(text)}, lambda text: {"rawOutput": {"output": text}}]
-)
-@pytest.mark.parametrize(("old", "new"), [(OLD, NEW), (OLD, "error: retrying\n"), (OLD, "other"), (NEW, OLD)])
-def test_content_and_raw_output_are_replacements(name: str, source: Any, old: str, new: str) -> None:
+SOURCES = (lambda text: {"content": content(text)}, lambda text: {"rawOutput": {"output": text}})
+OLD_AND_NEW = ((OLD, NEW), (OLD, "error: retrying\n"), (OLD, "other"), (NEW, OLD))
+
+
+@for_each("name, source, texts", list(product(PROFILES, SOURCES, OLD_AND_NEW)))
+def test_content_and_raw_output_are_replacements(name: str, source: Any, texts: tuple[str, str]) -> None:
+    old, new = texts
     updates = [call(), result(status="completed", **source(old)), result(status="completed", **source(new))]
     a_fold, _ = run(updates, PROFILES[name])
     assert [item.text for item in a_fold.items()] == [new]

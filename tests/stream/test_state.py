@@ -92,6 +92,11 @@ def test_what_gptme_says_when_it_opens_a_session_is_no_answer(which: str) -> Non
     assert messages(view) == ["An answer."]
 
 
+def test_what_gemini_says_when_its_mode_changes_is_no_answer() -> None:
+    view = folded([say("An answer."), say("[MODE_UPDATE] autoEdit"), say("[MODE_UPDATE] yolo")], PROFILES["gemini"])
+    assert messages(view) == ["An answer."]
+
+
 def test_what_an_agent_says_after_its_first_words_is_not_queue_prose() -> None:
     view = folded([say("It says: "), say("Queued for the next turn. (1 queued)")], PROFILES["hermes"])
     assert messages(view) == ["It says: Queued for the next turn. (1 queued)"]

@@ -26,6 +26,7 @@ from stream_truth import (
     wire_text,
 )
 
+from each_case import for_each
 from semel.acp_stream import render_terminal
 
 ALL = {name_of(trace): trace for trace in traces()}
@@ -119,7 +120,7 @@ def shown(name: str, superseded: bool = False) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_the_messages_are_what_the_model_said(name: str) -> None:
     expected, found = told(name), [o["text"] for o in shown(name)]
     if name.partition("/")[2] not in STOPPED_IN_TEXT or name in TOLD:
@@ -131,14 +132,14 @@ def test_the_messages_are_what_the_model_said(name: str) -> None:
     assert found == [*expected[:cut], found[cut], *after]
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_every_superseded_message_was_an_attempt(name: str) -> None:
     possible = [text for scenario in scenarios(ALL[name]) for step in attempts(scenario) for text in step]
     for message in shown(name, superseded=True):
         assert any(text.startswith(message["text"]) for text in possible)
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_the_prompts_are_shown_once_each(name: str) -> None:
     asked = [
         r["msg"]["params"]["prompt"][0]["text"] for r in records(ALL[name])
@@ -148,7 +149,7 @@ def test_the_prompts_are_shown_once_each(name: str) -> None:
     assert sorted(users) == sorted(asked)
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_the_thoughts_are_what_the_model_thought(name: str) -> None:
     agent = name.partition("/")[0]
     expected: list[str] = []
@@ -195,7 +196,7 @@ def tools(name: str) -> list[tuple[dict[str, Any], str]]:
     return [(o, truth) for o, truth in found if truth is not None and not o["output"].startswith(NOT_RUN)]
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_tool_output_is_the_commands_own_as_far_as_it_came(name: str) -> None:
     agent = name.partition("/")[0]
     wire = wire_text(ALL[name])
@@ -234,14 +235,14 @@ def test_traces_with_output_of_commands_are_judged() -> None:
     assert sum(bool(tools(name)) for name in ALL) == 90
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_no_call_is_left_open_where_the_turn_was_stopped(name: str) -> None:
     stopped = any(word in name for word in ("cancel_", "kill_"))
     if stopped:
         assert not [o for o in view(name) if o["item"] == "tool" and o["status"] in ("pending", "running")]
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_every_turn_ends_once(name: str) -> None:
     asked = sum(1 for r in records(ALL[name]) if r["dir"] == "c2a" and r["msg"].get("method") == "session/prompt")
     assert sum(1 for o in view(name) if o["item"] == "turn") == asked
@@ -268,7 +269,7 @@ def test_a_prompt_that_is_only_queued_is_unanswered() -> None:
     assert [o["queued"] for o in view("hermes/cancel_tool") if o["item"] == "notice"] == [True]
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_nothing_is_shown_that_was_not_on_the_wire(name: str) -> None:
     calls = [o["id"] for o in view(name) if o["item"] == "tool"]
     wire = "\n".join([wire_text(ALL[name]), chunks(ALL[name]), *(deltas(ALL[name], call) for call in calls)])

@@ -1,9 +1,9 @@
-"""Opens copies of an old ledger in processes that die before a statement, the first, the second and so on.
+"""Opens copies of an old ledger in processes that die in every state in which a kill can leave the files.
 
     python kill_worker.py LEDGER FOLDER
 
-Each process is a fork: it upgrades its copy, and SIGKILL strikes before its Nth statement. The last process has no
-statement left and ends by itself. Writes [[copy, killed]] to stdout, as JSON.
+Each process is a fork: it upgrades its copy, and SIGKILL strikes before one of its statements. The last process has no
+statement left and ends by itself. Writes [statements, [[copy, killed]]] to stdout, as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from upgrade_desk import WAY
 from semel.ledger.sqlite.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ledger"))
-from statement_killer import kill_everywhere
+from statement_killer import kill_in_every_state
 
 
 def upgrade(copy: Path) -> None:
@@ -25,4 +25,4 @@ def upgrade(copy: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(kill_everywhere(Path(sys.argv[1]), Path(sys.argv[2]), upgrade)))
+    print(json.dumps(kill_in_every_state(Path(sys.argv[1]), Path(sys.argv[2]), upgrade)))

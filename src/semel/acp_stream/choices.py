@@ -7,7 +7,7 @@ option ("options", which may be in groups: ACP SessionConfigSelectGroup).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from semel.text.json_types import Json, objects_in
 
@@ -30,6 +30,31 @@ def _list_choices(reported: Json, kind: str) -> Iterator[tuple[str, Json]]:
         for choice in objects_in(entry["options"]) if "options" in entry else [entry]:
             if id := choice.get(f"{kind}Id") or choice.get("value") or choice.get("id"):
                 yield str(id), choice
+
+
+def list_values(option: Json) -> dict[str, str]:
+    """Return the values of a configuration option that is a selection, as {value: name}."""
+    return {id: str(choice.get("name") or id) for id, choice in _list_choices(option, "option")}
+
+
+def set_current(options: Sequence[Json], id: str, value: str | bool) -> list[Json]:
+    """Return configuration options, with another current value of the one with this id."""
+    return [{**option, "currentValue": value} if option.get("id") == id else option for option in options]
+
+
+def check_option(options: Sequence[Json], id: str, value: str | bool) -> Json:
+    """Return the configuration option with this id. Raises ValueError if there is none, or if it has no such value."""
+    option = next((option for option in options if option.get("id") == id), None)
+    if option is None:
+        offered = ", ".join(str(option.get("id")) for option in options)
+        raise ValueError(f"there is no option {id!r}. There are: {offered}" if offered else "this agent has no options")
+    is_switch = option.get("type") == "boolean"
+    if isinstance(value, bool) != is_switch:
+        raise ValueError(f"option {id!r} is " + ("on or off: give true or false" if is_switch else "not a switch"))
+    values = list_values(option)
+    if not isinstance(value, bool) and value not in values:
+        raise ValueError(f"option {id!r} has no value {value!r}. There are: {', '.join(values)}")
+    return option
 
 
 def find_choice(choice: str, offered: Mapping[str, str]) -> str | None:

@@ -107,8 +107,14 @@ class Profile:
     asking_mode: str | None = None
     """A mode in which the agent asks. It is set if the agent starts in an unattended one and no mode is configured."""
 
+    never_asks: bool = False
+    """Whether the agent decides by itself what it may do in every mode, or has no modes."""
+
     starts_mcp_servers: bool = True
     """Whether the agent starts MCP servers over stdio; otherwise it is offered Semel's over HTTP, if it takes that."""
+
+    hides_calls: bool = False
+    """Whether the agent runs tools without telling the calls, so that any prompt may have started one (Law 9)."""
 
     announces_calls: bool = False
     """Whether every tool call is known to be announced, perhaps after it has reached its MCP server. Then it is waited
@@ -149,7 +155,7 @@ class Profile:
         if self.foreign_id_errors is not None:
             patterns.append(self.foreign_id_errors)
         starts = [start for pattern in patterns for start in pattern.pattern.split("|")]
-        return frozenset("\n" if start.startswith("\\n") else start[0] for start in starts)
+        return frozenset("\n" if start.startswith("\\n") else start.removeprefix("\\")[0] for start in starts)
 
 
 _INTERRUPTED = re.compile(r"\[Request interrupted by user")
@@ -186,6 +192,7 @@ _COPILOT_RETRY = re.compile(
 )
 
 _ACP_MODES = "https://agentclientprotocol.com/protocol/session-modes"  # how Copilot's ids of modes begin
+_GEMINI_MODE = re.compile(r"\[MODE_UPDATE\] \w+\s*\Z")
 _GPTME_GREETING = re.compile(r"ℹ️ (?:New|Resumed) session\nUsing model: [^\n]*\nUsing workspace: [^\n]*\s*\Z")
 
 CAREFUL = Profile(synthetic_user=_SYNTHETIC, window_marks=(_DOTS,), cut_notes=(_CLAUDE_CUT,))
@@ -240,6 +247,7 @@ PROFILES: dict[str, Profile] = {
             retry="whole",
             replay_until="prompt",
             thought_frame="****\n",
+            prose=((_GEMINI_MODE, "note"),),
             content_before_result="none",  # `content` is then the call's description
             unattended_modes=frozenset(("autoEdit", "yolo")),
             asking_mode="default",
@@ -290,7 +298,7 @@ PROFILES: dict[str, Profile] = {
             unattended_modes=frozenset(("accept-edits", "auto-approve")),  # the agent starts in accept-edits
             asking_mode="ask",
         ),
-        replace(CAREFUL, name="fast-agent", retry="whole", empty_is_break=False, unfinished="done"),
+        replace(CAREFUL, name="fast-agent", retry="whole", empty_is_break=False, unfinished="done", never_asks=True),
         replace(
             CAREFUL,
             name="pi",
@@ -302,6 +310,7 @@ PROFILES: dict[str, Profile] = {
                 (_PI_COMPACT, "note"),
                 (_QUEUED, "queued"),
             ),
+            never_asks=True,
         ),
         replace(CAREFUL, name="openclaw", content="window"),
         replace(
@@ -317,6 +326,7 @@ PROFILES: dict[str, Profile] = {
             name="gptme",
             prose=((_GPTME_GREETING, "note"),),  # it may come after the first prompt was sent
             unattended_modes=frozenset(("default", "auto")),  # in `default`, it never asks, though it says so
+            hides_calls=True,  # the calls and their results are text of its answer
         ),
         replace(
             CAREFUL,

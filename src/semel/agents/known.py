@@ -81,7 +81,7 @@ KNOWN_AGENTS = (
         ("codex-acp",),
         ("OPENAI_", "CODEX_", "INITIAL_AGENT_MODE", "MODEL_PROVIDER"),
         key="OPENAI_API_KEY",
-        npm=("@agentclientprotocol/codex-acp@2.6.0", "@openai/codex@0.169.0"),
+        npm=("@agentclientprotocol/codex-acp@2.6.0", "@openai/codex@0.171.0"),
         cli="codex",
     ),
     KnownAgent(
@@ -113,7 +113,7 @@ KNOWN_AGENTS = (
         "pi",
         ("pi-acp",),
         ("PI_", "OPENAI_", "ANTHROPIC_"),
-        npm=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@1.3.0"),
+        npm=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@1.5.2"),
         node=22,
         cli="pi",
     ),

@@ -233,7 +233,8 @@ def _read_choices(conversation: AcpConversation, agent: AcpAgent, check: AgentCh
     if conversation.is_logged_out:
         check.problem = f"agent {agent.name!r} is not logged in: {conversation.login_help}"
     if agent.permissions != "allow" and conversation.decides_alone:
-        check.notes.append(f"in the mode {check.mode} it decides by itself what it may do, and asks nobody")
+        where = f"in the mode {check.mode} " if check.mode else ""
+        check.notes.append(f"{where}it decides by itself what it may do, and asks nobody")
 
 
 async def _look_at_processes(conversation: AcpConversation, check: AgentCheck, tools_reached: asyncio.Event) -> None:

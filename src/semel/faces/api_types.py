@@ -330,8 +330,9 @@ class SessionState(Struct, kw_only=True):
     `busy`: what happens to messages while the session is busy, if this was set for the session. `retry_at`: when a turn
     that failed temporarily is tried again (milliseconds since 1970); until then, it can be stopped like a running turn.
     `mode`: the agent's mode. `modes`, `models`, `commands`: what the agent offers, as ACP's `SessionModeState`,
-    `SessionModelState` and `AvailableCommand`. `tools`: whether the agent has Semel's tools; absent if that is not
-    known yet.
+    `SessionModelState` and `AvailableCommand`. `options`: its configuration options, as ACP's `SessionConfigOption`;
+    `chosen`: those that a person has set, as {id: value}. `tools`: whether the agent has Semel's tools; absent if that
+    is not known yet.
     """
 
     key: str
@@ -350,19 +351,22 @@ class SessionState(Struct, kw_only=True):
     modes: dict[str, Any] | None = None
     models: dict[str, Any] | None = None
     options: list[dict[str, Any]] | None = None
+    chosen: dict[str, str | bool] | None = None
     commands: list[dict[str, Any]] | None = None
     tools: bool | None = None
 
 
 class SessionRow(SessionState):
     """A session in a list. `at`: the time of its last entry, in milliseconds since 1970; `last`: the beginning of that
-    entry's text.
+    entry's text. `workspace`: the absolute path of the folder in which its agent works; absent if the agent is not
+    configured any more.
     """
 
     seq: int
     rev: int
     at: int
     last: str
+    workspace: str | None = None
 
 
 class Piece(Struct, omit_defaults=True):

@@ -55,20 +55,46 @@ def list_group_members(pgid: int) -> list[int]:
 
     On a system without /proc, return [pgid] if the group exists, else [].
     """
-    if not IS_LINUX:
-        try:
-            os.killpg(pgid, 0)
-        except (ProcessLookupError, PermissionError):
+    try:
+        os.killpg(pgid, 0)
+    except ProcessLookupError:  # also without zombies, and found out without a look at every process
+        return []
+    except PermissionError:
+        if not IS_LINUX:
             return []
+    if not IS_LINUX:
         return [pgid]
     pids = []
-    for entry in PROC.iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-                if int(fields[2]) == pgid and fields[0] not in (b"Z", b"X"):
-                    pids.append(int(entry.name))
+    for pid in _list_pids():
+        fields = _read_proc_file(pid, "stat").rpartition(b")")[2].split()
+        if fields and int(fields[2]) == pgid and fields[0] not in (b"Z", b"X"):
+            pids.append(pid)
     return pids
+
+
+def _list_pids() -> list[int]:
+    with os.scandir(PROC) as entries:
+        return [int(entry.name) for entry in entries if entry.name.isdigit()]
+
+
+def _read_proc_file(pid: int, name: str) -> bytes:
+    """Return the content of /proc/PID/NAME; b"" if the process is gone, or another user's.
+
+    An agent's end reads a file of every process of the machine. Without `Path`, it takes a third of the time.
+    """
+    try:
+        descriptor = os.open(f"{PROC}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        content = bytearray()
+        while part := os.read(descriptor, 65536):
+            content += part
+        return bytes(content)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def _identity_by_ps(pid: int) -> str | None:
@@ -91,18 +117,12 @@ def find_tagged_processes(mark: str, name: str = SPAWN_VARIABLE) -> list[int]:
     if not IS_LINUX:
         return []
     variable = f"{name}={mark}".encode()
-    return [
-        int(entry.name)
-        for entry in PROC.iterdir()
-        if entry.name.isdigit() and int(entry.name) != os.getpid() and _has_variable(entry, variable)
-    ]
+    return [pid for pid in _list_pids() if pid != os.getpid() and _has_variable(pid, variable)]
 
 
-def _has_variable(entry: Path, variable: bytes) -> bool:
-    try:
-        return variable in (entry / "environ").read_bytes().split(b"\0")
-    except OSError:  # gone, or another user's
-        return False
+def _has_variable(pid: int, variable: bytes) -> bool:
+    environment = _read_proc_file(pid, "environ")
+    return variable in environment and variable in environment.split(b"\0")
 
 
 def kill_tagged_processes(mark: str, name: str = SPAWN_VARIABLE) -> int:

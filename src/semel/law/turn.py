@@ -80,6 +80,7 @@ def decide_after_loss(
     restored: bool,
     history_complete: bool,
     history_begun: bool = False,
+    calls_hidden: bool = False,
     max_attempts: int = MAX_ATTEMPTS,
 ) -> LossDecision:
     """Decide how a lost turn continues, so that nothing runs twice by itself (Law 9).
@@ -90,20 +91,22 @@ def decide_after_loss(
     `history_complete`: that memory holds the complete answer of the interrupted turn, with evidence that it ended.
     `history_begun`: that memory holds something that the agent said or did in that turn. If the prompt were restarted,
     the agent would repeat it.
+    `calls_hidden`: the agent was prompted in a lost attempt and does not tell its tool calls, so that one may have
+    started without a record.
     `max_attempts`: the number of attempts that the agent is allowed, at most MAX_ATTEMPTS.
     """
     if history_complete:
         return LossDecision("recall")
     if attempt > max_attempts:
         return LossDecision("give up", f"it was lost {max_attempts} times" if max_attempts > 1 else "it was lost")
-    if restored and (tools_started or history_begun):
+    if restored and (tools_started or calls_hidden or history_begun):
         return LossDecision("resume")
-    if not tools_started:
+    if not (tools_started or calls_hidden):
         return LossDecision("restart")
     return LossDecision(
         "give up",
-        "a tool call had started and the agent could not restore its session: running it again could repeat what "
-        "the tool did",
+        f"a tool call {'had' if tools_started else 'may have'} started and the agent could not restore its session: "
+        "running it again could repeat what the tool did",
     )
 
 

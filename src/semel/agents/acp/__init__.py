@@ -110,7 +110,7 @@ class AcpAgent:
             if isinstance(error, AgentError):
                 profile = profile_for(conversation.agent_name)
                 hinted = profile.add_hints(str(error), conversation.process.stderr.tail(20))
-                raise AgentError(hinted, passing=error.passing) from error
+                raise AgentError(hinted, passing=error.passing, logged_out=error.logged_out) from error
             raise
         return conversation
 

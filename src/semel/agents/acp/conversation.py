@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import IO, Any, Literal
 
+from semel.acp_stream.choices import set_current
 from semel.acp_stream.profiles import profile_for
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import AUTH_REQUIRED, Choices, RpcError, normalize_id, parse_prompt_answer
@@ -76,8 +77,9 @@ class AcpConversation:
 
     @property
     def decides_alone(self) -> bool:
-        """Whether the agent is in a mode in which it decides by itself, without asking, what it may do."""
-        return (self.choices.modes or {}).get("currentModeId") in profile_for(self.agent_name).unattended_modes
+        """Whether the agent decides by itself, without asking, what it may do: always, or in its current mode."""
+        profile = profile_for(self.agent_name)
+        return profile.never_asks or (self.choices.modes or {}).get("currentModeId") in profile.unattended_modes
 
     @property
     def models(self) -> Json | None:
@@ -139,6 +141,17 @@ class AcpConversation:
     async def set_model(self, model: str) -> None:
         """Set the session's model. Raises AgentError if the model is unknown or the agent refuses."""
         self.choices.apply_choice(model=await self._request_choice("model", model))
+
+    async def set_option(self, option: str, value: str | bool) -> None:
+        """Set a configuration option (ACP SessionConfigOption), by its id. Raises AgentError if the agent refuses."""
+        kind: Json = {"type": "boolean"} if isinstance(value, bool) else {}
+        params = {"sessionId": self.memory, "configId": option, **kind, "value": value}
+        try:
+            result = await self.request("session/set_config_option", params, CHOICE_TIMEOUT_S)
+        except RpcError as error:
+            raise AgentError(f"agent {self.name!r}: {error}") from error
+        options = value_at(result, "configOptions")
+        self.choices.read_options(options if options else set_current(self.choices.config, option, value))
 
     async def _request_choice(self, kind: Literal["mode", "model"], choice: str) -> str:
         """Ask the agent to use a mode or model, given by its id or name. Return its id. Raises AgentError.

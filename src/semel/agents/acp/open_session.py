@@ -109,6 +109,7 @@ class _SessionOpener:
         self.options = options
         self.profile: Profile = profile_for(initialized.name)
         self._offers = self._list_offers(launch)
+        self._others = [server for server in launch.mcp_servers if self._takes_transport(server)]
         self.session_params: Json = {"cwd": options.cwd}
         self._make_offer("")
 
@@ -127,19 +128,37 @@ class _SessionOpener:
             offers.append(build_http_mcp_server(launch.tools_url, launch.token))
         return offers
 
+    def _takes_transport(self, server: Json) -> bool:
+        """Return whether the agent takes this MCP server of a client. Every agent takes those over stdio (ACP)."""
+        kind = server.get("type", "stdio")
+        takes = {"http": self.initialized.http_tools, "sse": self.initialized.sse_tools}.get(str(kind), True)
+        if not takes:
+            log.warning("agent %s takes no MCP servers over %s: %s", self.conversation.name, kind, server.get("name"))
+        return takes
+
     def _make_offer(self, refusal: str) -> None:
         """Offer the agent the first server of the list. Set the conversation's `tools_problem` and `tools_advice`.
 
         `refusal`: how the agent refused the server before it; "" if it was offered none.
         """
         conversation = self.conversation
-        self.session_params["mcpServers"] = self._offers[:1]
+        self.session_params["mcpServers"] = [*self._offers[:1], *self._others]
         conversation.tools_problem = "" if self._offers else self._explain_no_offer(refusal)
         conversation.tools_advice = (
             f'If it takes MCP servers over HTTP only, set mcp_transport = "http" under [agents.{conversation.name}]'
             if len(self._offers) > 1
             else ""
         )
+
+    def _withdraw_offer(self, refusal: str) -> None:
+        """Offer less, because the agent refused: first the servers of clients go, then Semel's own."""
+        if self._others:
+            log.warning("agent %s refuses a client's MCP servers: %s", self.conversation.name, refusal)
+            self._others = []
+            self.session_params["mcpServers"] = self._offers[:1]
+        else:
+            del self._offers[0]
+            self._make_offer(refusal)
 
     def _explain_no_offer(self, refusal: str) -> str:
         if refusal:
@@ -224,10 +243,9 @@ class _SessionOpener:
             try:
                 return await self._request(method, {**params, **self.session_params}, ends_replay=ends_replay)
             except RpcError as error:
-                if "mcp" not in str(error).lower() or not self._offers:
+                if "mcp" not in str(error).lower() or not (self._offers or self._others):
                     raise
-                del self._offers[0]
-                self._make_offer(str(error))
+                self._withdraw_offer(str(error))
             self.conversation.replaying = is_load  # the refusal ended the replay
 
     async def _request(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
@@ -282,4 +300,5 @@ class _SessionOpener:
 
     def _login_error(self, reason: str) -> AgentError:
         name = self.conversation.name
-        return AgentError(f"agent {name!r} is not logged in ({reason}): {self.conversation.login_help}")
+        sentence = f"agent {name!r} is not logged in ({reason}): {self.conversation.login_help}"
+        return AgentError(sentence, logged_out=True)

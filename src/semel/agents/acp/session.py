@@ -79,6 +79,7 @@ class InitializeResult:
     audio: bool = False  # promptCapabilities.audio
     resources: bool = False  # promptCapabilities.embeddedContext
     http_tools: bool = False  # mcpCapabilities.http
+    sse_tools: bool = False  # mcpCapabilities.sse
 
     @classmethod
     def read(cls, result: Any, agent_command: Sequence[str] = ()) -> InitializeResult:
@@ -94,6 +95,7 @@ class InitializeResult:
             audio=value_at(caps, "promptCapabilities", "audio") is True,
             resources=value_at(caps, "promptCapabilities", "embeddedContext") is True,
             http_tools=value_at(caps, "mcpCapabilities", "http") is True,
+            sse_tools=value_at(caps, "mcpCapabilities", "sse") is True,
         )
 
 

@@ -176,6 +176,9 @@ class ModelConversation:
     async def set_model(self, model: str) -> None:
         raise AgentError(f"the model of agent {self._agent.name!r} is set in its configuration")
 
+    async def set_option(self, option: str, value: str | bool) -> None:
+        raise AgentError(f"agent {self._agent.name!r} has no options")
+
     async def close(self, grace: float) -> None:
         """Cancel the running prompt, stop the MCP servers and close the model's connections. `grace` has no effect."""
         if self._died is not None:

@@ -36,6 +36,10 @@ class Client:
     takes_notices: bool = False
     """Whether it shows the update `notice`."""
 
+    closes_dialogs: bool = False
+    """Whether the dialog of a permission request closes on `$/cancel_request`. In other clients it can only close if
+    the tool call that it belongs to has ended."""
+
 
 UNMEASURED = Client()
 
@@ -46,7 +50,7 @@ CLIENTS: dict[str, Client] = {
         Client(name="CodeCompanion.nvim", joins_messages=True, drops_user_text=True),  # 19.22.0
         Client(name="acpx", joins_messages=True),  # 0.19.1
         Client(name="toad", outside="direct", joins_messages=True),  # 0.6.20
-        Client(name="zed", outside="direct"),  # from its source of November 2026
+        Client(name="zed", outside="direct", closes_dialogs=True),  # from its source of November 2026
     )
 }
 """Measured clients by `clientInfo.name`, with the version that was measured. docs/editors.md has them as a table."""

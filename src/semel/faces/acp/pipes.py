@@ -66,6 +66,17 @@ def write_all(file: int, data: bytes) -> bool:
     return True
 
 
+def read_blocking(file: int) -> bytes:
+    """Return the next bytes from a file descriptor, however long that takes; b"" at its end."""
+    try:
+        return os.read(file, CHUNK_BYTES)
+    except BlockingIOError:  # whoever started us has made the descriptor non-blocking
+        select.select([file], [], [])
+        return read_blocking(file)
+    except OSError:
+        return b""
+
+
 def pass_stderr(source: int, target: int) -> None:
     """Copy bytes until `source` ends. `source` is always read; if nobody reads `target`, bytes are dropped."""
     waiting, dropped, is_open = bytearray(), 0, True

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from semel.agents.acp.process import Guard
-from semel.faces.acp.pipes import CHUNK_BYTES, LineSplitter, pass_stderr, write_all
+from semel.faces.acp.pipes import CHUNK_BYTES, LineSplitter, pass_stderr, read_blocking, write_all
 from semel.faces.acp.stream import EditorStream
 
 END_GRACE_S = 2.0  # how long the agent has to end by itself if the editor is gone, and again after SIGTERM
@@ -141,7 +141,7 @@ class Relay:
 
     def _pass_from_editor(self) -> None:
         splitter = LineSplitter()
-        while chunk := _read_blocking(STDIN):
+        while chunk := read_blocking(STDIN):
             for piece in splitter.split_chunk(chunk):
                 if piece.is_line and (lines := self._convert_line(self._stream.take_from_editor, piece.data, [])):
                     self._queue.extend(lines)
@@ -161,7 +161,7 @@ class Relay:
             self._agent_wake.clear()
             chunk = b""
             if self._stdout in events:
-                chunk = _read_blocking(self._stdout)
+                chunk = read_blocking(self._stdout)
                 if not chunk:
                     break
             elif self._is_over:
@@ -238,13 +238,3 @@ def _group_exists(pgid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _read_blocking(file: int) -> bytes:
-    try:
-        return os.read(file, CHUNK_BYTES)
-    except BlockingIOError:  # whoever started us has made the descriptor non-blocking
-        select.select([file], [], [])
-        return _read_blocking(file)
-    except OSError:
-        return b""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from semel.faces.cli.app import app
+from semel.faces.acp.setup_lines import EditorName, write_setup
+from semel.faces.cli.app import Config, DataDir, app
 from semel.faces.cli.printing import print_error
+from semel.text.json_types import object_at
 
 EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 126, 127  # as a shell's
 
@@ -18,25 +22,71 @@ EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 126, 127  # as a shell's
 @app.command("acp", context_settings={"allow_interspersed_args": False})
 def acp(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[--] CMD...", help="The agent's command and its arguments.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[--] CMD...", help="The agent's command: that of a configured agent or, with --alone, any."
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The agent of new sessions. Default: the gateway's default agent."),
+    ] = None,
+    session: Annotated[str | None, typer.Option(metavar="KEY", help="Open this session instead of a new one.")] = None,
+    no_start: Annotated[
+        bool, typer.Option("--no-start", help="If no gateway runs, say so instead of starting one.")
+    ] = False,
+    show_setup: Annotated[
+        EditorName | None, typer.Option("--print", help="Print the lines for this editor's settings, and end.")
     ] = None,
     alone: Annotated[
         bool,
         typer.Option("--alone", help="Without a gateway: show each of the agent's messages once; record nothing."),
     ] = False,
+    config: Config = None,
+    data_dir: DataDir = None,
 ) -> None:
-    """Run an agent for an editor that speaks ACP over stdin and stdout.
+    """Be an agent for an editor that speaks ACP over stdin and stdout.
 
-    The editor sees the agent's messages, thoughts and tool calls once, and a tool's output while it runs; everything
-    else passes as it came. No gateway is needed, and nothing is recorded. On a terminal, the agent's
-    command is run directly, because editors log agents in that way. The exit code is the agent's: 128 + n after signal
-    n, 126 or 127 if it cannot be started.
+    The editor's sessions are the gateway's. They are recorded, go on when the editor ends, and are seen on the page and
+    in chats, too; what is said there is shown in the editor. If no gateway runs, one is started. `semel acp --` may
+    stand before the command of a configured agent; --agent comes first.
+
+    With --alone, an agent is run for the editor without a gateway, and nothing is recorded. The editor sees its
+    messages, thoughts and tool calls once; everything else passes as it came. On a terminal, the agent's command is run
+    directly, because editors log agents in that way. The exit code is the agent's: 128 + n after signal n, 126 or 127
+    if it cannot be started.
     """
+    if show_setup is not None:
+        print(write_setup(show_setup, shutil.which("semel") or str(Path(sys.argv[0]).absolute()), agent))
+        return
     if not alone:
-        raise typer.BadParameter("so far, an editor's agent can only run without a gateway: add --alone")
+        raise typer.Exit(_serve(command or [], agent, session, not no_start, config, data_dir))
+    if agent or session or no_start or config or data_dir:
+        raise typer.BadParameter("--alone runs without a gateway, so it takes only the agent's command")
     if not command:
         raise typer.BadParameter("name the agent's command: semel acp --alone -- CMD...")
     raise typer.Exit(_run(command))
+
+
+def _serve(
+    command: list[str], agent: str | None, session: str | None, may_start: bool, config: Path | None, data: Path | None
+) -> int:
+    from semel.faces.acp.editor_server import Opening, serve_editor
+    from semel.faces.acp.gateway_link import GatewayLink
+    from semel.faces.config.paths import find_config_file, locate, read_config_file
+
+    folder, file = locate(config, data)[0].absolute(), find_config_file(config, os.environ)
+    opening = Opening(agent, session)
+    if command and agent is None:
+        from semel.faces.acp.agent_of_command import UnknownCommand, find_agent
+
+        try:
+            opening = Opening(
+                find_agent(command, object_at(read_config_file(file)[1] if file else {}, "agents")), session
+            )
+        except UnknownCommand as error:
+            opening = Opening(None, session, str(error))
+    return serve_editor(GatewayLink(folder, file, may_start), opening)
 
 
 def _run(command: list[str]) -> int:

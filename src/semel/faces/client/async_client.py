@@ -14,7 +14,7 @@ import msgspec
 
 from semel.faces.api_types import Accepted, Entry, Hit, PermissionItem, SessionRow
 from semel.faces.client import wait_for_answer as waiting
-from semel.faces.client.connection import Connection, quote_segment, session_path
+from semel.faces.client.connection import AGENT_START_TIMEOUT_S, Connection, quote_segment, session_path
 from semel.faces.client.iterators import StreamIterator
 from semel.faces.client.wait_for_answer import Answer
 from semel.faces.client.watch import Update, watch_session
@@ -140,7 +140,8 @@ class AsyncClient(Connection):
         Raises RequestRefused, whose text says why, if the agent does not start.
         """
         body = {"agent": agent, "folder": None if folder is None else str(folder)}
-        return msgspec.convert(await self.post(f"{session_path(session)}/agent", body), SessionRow)
+        path = f"{session_path(session)}/agent"
+        return msgspec.convert(await self.post(path, body, timeout_s=AGENT_START_TIMEOUT_S), SessionRow)
 
     # ------------------------------------------------------------ watching
 

@@ -106,9 +106,9 @@ class Connection:
         parameters = {name: value for name, value in query.items() if value is not None}
         return await self._ask("GET", path + (f"?{urlencode(parameters)}" if parameters else ""))
 
-    async def post(self, path: str, body: Json | None = None) -> Json:
+    async def post(self, path: str, body: Json | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Json:
         """Make a POST request and return the JSON answer."""
-        return await self._ask("POST", path, body)
+        return await self._ask("POST", path, body, timeout_s)
 
     async def put(self, path: str, body: Json) -> Json:
         """Make a PUT request and return the JSON answer."""

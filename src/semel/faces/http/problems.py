@@ -51,6 +51,7 @@ CODES: dict[str, tuple[int, str]] = {
     "conflict": (409, "This key was used before, with other content"),
     "wrong-state": (409, "Its state does not allow that any more"),
     "agent-refused": (409, "The agent does not do that"),
+    "agent-logged-out": (409, "Nobody is logged in to the agent"),
     "too-large": (413, "The body is too large"),
     "not-json": (415, "The body must be sent as application/json"),
     "internal": (500, "The gateway failed"),
@@ -141,6 +142,8 @@ def make_problem(exc: Exception) -> Problem | None:
             return Problem("wrong-state", str(exc))
         case AgentError(passing=True):  # the agent died, or did not answer in time
             return Problem("unavailable", str(exc), headers={"Retry-After": "5"})
+        case AgentError(logged_out=True):
+            return Problem("agent-logged-out", str(exc))
         case AgentError():
             return Problem("agent-refused", str(exc))
         case GatewayUnavailable():

@@ -23,6 +23,7 @@ from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.inbound.channel_manager import ChannelManager
 from semel.gateway.inbound.commands import Commands
 from semel.gateway.inbound.inbox import EventInbox
+from semel.gateway.mcp_servers import McpServerStore
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.outbound.typing import Typing
@@ -97,6 +98,7 @@ class Components:
         self.readiness = Readiness(store)
         self.socket = socket_path(settings.data_dir)
         self.file_store = FileStore(settings.data_dir / "blobs")
+        self.mcp_servers = McpServerStore(settings.data_dir / "mcp-servers")
         self.people = AccountDirectory(self.record, settings, self.clock)
         resend_unknown = frozenset(name for name, channel in settings.channels.items() if channel.resend_unknown)
         self.outbox = Outbox(
@@ -112,6 +114,7 @@ class Components:
             self.record, agents, configured=settings.configured_agents, gateway=self.name, socket=self.socket,
             tools_url=tools_url, max_processes=settings.max_live_agents,
             idle_after_s=self._idle_after, make_files=lambda: AgentFiles(self.record, self.file_store),
+            read_mcp_servers=self.mcp_servers.read,
             make_inside=lambda session: InProcessServices(self.record, session, self.turns.runs.get, self.tools),
         )  # fmt: skip
         self.typing = Typing(self.channels, self.clock)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from semel.gateway.api.composition import Components
 from semel.gateway.errors import BadRequest, Conflict
+from semel.gateway.mcp_servers import check_servers
 from semel.gateway.ports import Heard
 from semel.law import identity
 from semel.ledger.inbound import hear
@@ -30,7 +32,16 @@ class SessionApi(Components):
         """
         edge = 1 << 62 if before is None else await self.record.find_session(before)
         wanted = None if folder is None else os.path.normpath(folder)
-        return await self.record.read(views.list_sessions, edge, limit, archived, wanted)
+        return [
+            self._add_workspace(row)
+            for row in await self.record.read(views.list_sessions, edge, limit, archived, wanted)
+        ]
+
+    def _add_workspace(self, session: Json) -> Json:
+        """Return a session with the folder in which its agent works, unless the agent is not configured any more."""
+        agent = self.settings.agents.get(session["agent"])
+        folder = session.get("folder") or (str(agent.cwd) if agent is not None else None)
+        return session if folder is None else {**session, "workspace": folder}
 
     async def make_session(
         self, session: str, agent: str | None = None, folder: str | None = None
@@ -53,7 +64,7 @@ class SessionApi(Components):
             number, is_new = await self.record.write(hear.make_session, target, agent, place)
         except hear.SessionDiffers as error:
             raise Conflict(str(error)) from None
-        return await self.record.read(views.read_session, number), is_new
+        return self._add_workspace(await self.record.read(views.read_session, number)), is_new
 
     async def start_agent(self, session: str, agent: str | None = None, folder: str | None = None) -> Json:
         """Start the session's agent without a turn, and return the session with what the agent offers.
@@ -65,9 +76,18 @@ class SessionApi(Components):
         await self.controls.start_agent(session)
         return await self.session(session)
 
+    async def set_mcp_servers(self, session: str, servers: Sequence[Json]) -> None:
+        """Replace the MCP servers that the session's agent gets besides Semel's own, from its next start on.
+
+        `servers`: as ACP's McpServer. Raises BadRequest, NoSuchSession.
+        """
+        number, checked = await self.record.find_session(session), check_servers(servers)
+        await asyncio.to_thread(self.mcp_servers.write, number, checked)
+
     async def session(self, session: str) -> Json:
         """Return one session. Raises NoSuchSession."""
-        return await self.record.read(views.read_session, await self.record.find_session(session))
+        number = await self.record.find_session(session)
+        return self._add_workspace(await self.record.read(views.read_session, number))
 
     async def rename(self, session: str, title: str | None) -> None:
         """Set the session's title.
@@ -104,6 +124,7 @@ class SessionApi(Components):
         number = await self.record.find_session(session)
         if not await self.record.write(rows.delete, number):
             return
+        await asyncio.to_thread(self.mcp_servers.remove, number)
         self.schedules.wake_timer()
         loop = asyncio.get_running_loop()
         ending = loop.create_task(self.turns.abandon(number, "its session was deleted"), name=f"delete {session}")

@@ -103,6 +103,8 @@ class Launch:
     """The ACP SessionModeState of this conversation before, for agents that do not report it again; None if unknown."""
     folder: Path | None = None
     """The folder in which the agent works in this session; None: its own workspace."""
+    mcp_servers: Sequence[Json] = ()
+    """MCP servers (ACP McpServer) that the agent gets besides Semel's own, as far as it takes their transport."""
     inside: Inside | None = None
     """Set for an agent that runs in the gateway's process: it has no pid, and `on_start` is not called."""
 
@@ -162,6 +164,9 @@ class Conversation(Protocol):
 
     async def set_model(self, model: str) -> None: ...
 
+    async def set_option(self, option: str, value: str | bool) -> None:
+        """Set one of `options`, by its id, to one of its values. Raises AgentError if the agent refuses."""
+
     async def close(self, grace: float) -> None:
         """End the agent's process group: close stdin, send SIGTERM after `grace` seconds and SIGKILL after `grace`
         more.
@@ -171,12 +176,14 @@ class Conversation(Protocol):
 class AgentError(Exception):
     """The agent could not be started, or refused a session. The message says what to do.
 
-    `passing`: the error is transient, so that the same call may succeed a little later.
+    `passing`: the error is transient, so that the same call may succeed a little later. `logged_out`: the agent demands
+    a login.
     """
 
-    def __init__(self, message: str, *, passing: bool = False) -> None:
+    def __init__(self, message: str, *, passing: bool = False, logged_out: bool = False) -> None:
         super().__init__(message)
         self.passing = passing
+        self.logged_out = logged_out
 
 
 class Agent(Protocol):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import structlog
 
 from semel.acp_stream import Fold, profile_for
-from semel.acp_stream.choices import read_choices
+from semel.acp_stream.choices import check_option, read_choices
 from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.agent_files import AgentFiles
@@ -29,6 +29,7 @@ from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as rows
 from semel.ledger.turns.session_agent import ConfiguredAgents
+from semel.text.json_types import Json
 
 T = TypeVar("T")
 
@@ -58,6 +59,7 @@ class AgentPool:
     max_processes: int
     idle_after_s: Callable[[str], float]  # seconds after which an idle process of this agent ends
     make_files: Callable[[], AgentFiles]  # makes the store for the files of one process
+    read_mcp_servers: Callable[[int], Sequence[Json]]  # reads the servers that clients gave to this session's agent
     make_inside: Callable[[int], Inside]  # makes the services that an in-process agent of this session uses
 
     def __post_init__(self) -> None:
@@ -174,6 +176,7 @@ class AgentPool:
         launch = Launch(
             session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
             tools_url=self.tools_url, inside=self.make_inside(session),
+            mcp_servers=await asyncio.to_thread(self.read_mcp_servers, session),
             modes=entries.load(row.about).get("modes"), folder=None if row.folder is None else Path(row.folder),
         )  # fmt: skip
         try:
@@ -255,6 +258,20 @@ class AgentPool:
             except AgentError as error:
                 log.warning("the session's last choice is not offered any more", session=key, why=str(error))
                 await self.record.write(entries.set_about, session, {kind: current})
+        await self._restore_options(session, key, conversation, about.get("chosen") or {})
+
+    async def _restore_options(self, session: int, key: str, conversation: Conversation, chosen: Json) -> None:
+        """Set a new process's options to the values that people chose. Forget those that it does not offer any more."""
+        kept: Json = {}
+        for id, value in chosen.items():
+            try:
+                if check_option(conversation.options or (), id, value).get("currentValue") != value:
+                    await conversation.set_option(id, value)
+                kept[id] = value
+            except (ValueError, AgentError) as error:
+                log.warning("the value of an option is not offered any more", session=key, why=str(error))
+        if kept != chosen:
+            await self.record.write(entries.set_about, session, {"chosen": kept})
 
     async def _pump(self, live: LiveAgent) -> None:
         """Queue the agent's signals, in order, after storing the files in them.

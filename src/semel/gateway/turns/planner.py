@@ -70,6 +70,7 @@ class AttemptPlanner:
                 restored=live.primed or live.conversation.restored != "new",
                 history_complete=lost_attempts.is_complete,
                 history_begun=lost_attempts.remembered is not None,
+                calls_hidden=begun.was_prompted and live.fold.profile.hides_calls,
             )
             if choice.how == "give up":
                 return Plan("give up", reason=choice.reason)

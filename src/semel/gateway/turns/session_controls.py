@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.acp_stream.choices import explain_no_choice, find_choice, read_choices
+from semel.acp_stream.choices import check_option, explain_no_choice, find_choice, read_choices, set_current
 from semel.gateway.errors import BadRequest, Conflict, NotFound, SessionBusy
 from semel.gateway.ports import AgentError
 from semel.gateway.record import LedgerAccess
@@ -97,8 +97,36 @@ class SessionControls:
             offered = read_choices(await self.record.read(entries.read_about, number), kind)[1]
         return offered
 
+    async def set_option(self, session: str, option: str, value: str | bool) -> None:
+        """Set a configuration option of the agent, by its id. An agent that does not run gets it at its next start.
+
+        Raises BadRequest if the agent does not offer the option or the value; otherwise as `_choose`.
+        """
+        number = await self.record.find_session(session)
+        row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=number))
+        if (problem := self.explain_missing_agent(row)) is not None:
+            raise Conflict(problem)
+        about = await self.record.read(entries.read_about, number)
+        if not about.get("options") and await self.learn_choices(session):
+            about = await self.record.read(entries.read_about, number)
+        live = self.spawns.live.get(number)
+        options = (live.conversation.options if live is not None else None) or about.get("options") or []
+        try:
+            category = check_option(options, option, value).get("category") or option
+        except ValueError as error:
+            raise BadRequest(f"option: {error}") from None
+        changes: Json = {"options": set_current(options, option, value)}
+        if live is not None:
+            await live.conversation.set_option(option, value)
+            changes = read_offers(live.conversation)
+        if category in ("mode", "model"):
+            changes[category] = value
+        else:
+            changes["chosen"] = {**(about.get("chosen") or {}), option: value}
+        await self.record.write(entries.set_about, number, changes)
+
     async def learn_choices(self, session: str) -> bool:
-        """Start the session's agent to learn which modes and models it offers.
+        """Start the session's agent to learn which modes, models and options it offers.
 
         Return False if it is running already. Raises Conflict while a turn runs or begins, and AgentError if the agent
         cannot be started.

@@ -77,6 +77,7 @@ class BegunTurn:
     `events`: the events bound to it. `untold_entries`: earlier entries that its prompt must include. `memory`: the
     agent's id of the conversation. `lost_turn`: the attempt before this one. `has_failed`: in an earlier attempt, the
     agent reported a failure instead of dying. `has_started_tools`: an earlier attempt had started a tool call.
+    `was_prompted`: an agent was prompted in an earlier attempt.
     `last_number`: the highest option number that was shown in the session. `folder`: the session's folder; None for the
     agent's own workspace.
     """
@@ -94,6 +95,7 @@ class BegunTurn:
     untold_entries: tuple[EntryToTell, ...]
     memory: str | None
     has_started_tools: bool = False
+    was_prompted: bool = False
     lost_turn: int | None = None
     has_failed: bool = False
     last_number: int = 0
@@ -405,7 +407,7 @@ def _settle_lost(
     turn = add_turn(tx, row, lease, root=old.root, attempt=old.attempt + 1)
     tx.run("hearing_rebind", turn=turn.id, old=old.id)
     failed = any(a.retry_at is not None for a in attempts)
-    return _read_begun_turn(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id, failed=failed)
+    return _read_begun_turn(tx, row, turn, attempts, lost=old.id, failed=failed)
 
 
 def find_stop(tx: Tx, row: SessionRow, turn: TurnRow) -> StopRequest | None:
@@ -435,11 +437,16 @@ def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str, at
     _take_lease(tx, row, turn.id, lease)
     tx.run("turn_fence", id=turn.id, epoch=row.epoch + 1)
     continued = tx.get(TurnRow, "turn_get", id=turn.id)
-    return _read_begun_turn(tx, row, continued, tools=any(attempt.tools for attempt in attempts))
+    return _read_begun_turn(tx, row, continued, attempts)
 
 
 def _read_begun_turn(
-    tx: Tx, row: SessionRow, turn: TurnRow, tools: bool = False, lost: int | None = None, failed: bool = False
+    tx: Tx,
+    row: SessionRow,
+    turn: TurnRow,
+    attempts: Sequence[TurnRow] = (),
+    lost: int | None = None,
+    failed: bool = False,
 ) -> BegunTurn:
     local = is_local(row.home)
     untold = tuple(
@@ -449,7 +456,8 @@ def _read_begun_turn(
     return BegunTurn(
         session=row.id, key=row.key, agent=row.agent, home=row.home, turn=turn.id, epoch=turn.epoch,
         root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=list_bound(tx, turn.id),
-        untold_entries=untold, memory=row.memory, has_started_tools=tools, lost_turn=lost, has_failed=failed,
+        untold_entries=untold, memory=row.memory, has_started_tools=any(a.tools for a in attempts),
+        was_prompted=any(a.how is not None for a in attempts), lost_turn=lost, has_failed=failed,
         last_number=row.numbers, folder=row.folder,
     )  # fmt: skip
 

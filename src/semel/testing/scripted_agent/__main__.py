@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from semel.testing.scripted_agent import script
 from semel.testing.scripted_agent.memory import AgentMemory
 from semel.testing.scripted_agent.rpc import Cancelled, Json, Peer
-from semel.testing.scripted_agent.turn import MODELS, MODES, PromptEnded, PromptFailed, Session, Turn
+from semel.testing.scripted_agent.turn import MODES, OPTIONS, PromptEnded, PromptFailed, Session, Turn
 
 NAME = "semel-demo"  # the gateway's profile for this name: prompts can steer it, its history marks the ends of turns
 
@@ -119,10 +119,11 @@ class ScriptedAgent:
 
     def set_option(self, params: Json) -> Json:
         session = self._session(params)
-        values = {model["value"] for model in MODELS}
-        if params.get("configId") != "model" or params.get("value") not in values:
+        option = next((option for option in OPTIONS if option["id"] == params.get("configId")), {})
+        values = [choice["value"] for choice in option["options"]] if "options" in option else [False, True]
+        if not option or params.get("value") not in values:
             raise Refused(-32602, f"no option {params.get('configId')!r} = {params.get('value')!r}")
-        session.model = params["value"]
+        session.values[option["id"]] = params["value"]
         return {"configOptions": session.offers()["configOptions"]}
 
     def _open(self, memory: AgentMemory, params: Json) -> Session:

@@ -26,6 +26,12 @@ MODELS = [
     {"value": "brisk", "name": "Brisk"},
     {"value": "slow", "name": "Slow", "description": "Streams ten times slower"},
 ]
+EFFORTS = [{"value": "low", "name": "Low"}, {"value": "high", "name": "High"}]
+OPTIONS: list[Json] = [
+    {"id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": "brisk", "options": MODELS},
+    {"id": "effort", "name": "Effort", "type": "select", "currentValue": "low", "options": EFFORTS},
+    {"id": "search", "name": "Search", "type": "boolean", "currentValue": False},
+]
 PERMISSION_OPTIONS = [
     {"optionId": "allow", "name": "Allow once", "kind": "allow_once"},
     {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
@@ -62,7 +68,7 @@ class Session:
         self.client = client
         self.memory = memory
         self.mode = "auto"
-        self.model = "brisk"
+        self.values: Json = {option["id"]: option["currentValue"] for option in OPTIONS}
         self.turn: Turn | None = None
         self._specs = servers
         self._servers: list[McpServer] = []
@@ -94,10 +100,9 @@ class Session:
 
     def offers(self) -> Json:
         """Return the modes and configuration options, in the format of the answers to session/new and session/load."""
-        model = {"id": "model", "name": "Model", "category": "model", "type": "select"}
         return {
             "modes": {"currentModeId": self.mode, "availableModes": MODES},
-            "configOptions": [{**model, "currentValue": self.model, "options": MODELS}],
+            "configOptions": [{**option, "currentValue": self.values[option["id"]]} for option in OPTIONS],
         }
 
 

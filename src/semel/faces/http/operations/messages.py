@@ -107,10 +107,17 @@ class Model(RequestBody):
     model: str
 
 
+class OptionValue(RequestBody):
+    """`option`: the id of one of the session's `options`; `value`: one of its values, or true or false for a switch."""
+
+    option: str
+    value: str | bool
+
+
 EVENT_ACCEPTED = Returns("The event is committed, now or by an earlier request (`duplicate`).", Accepted, status=202)
 CHANGED = Returns("Done. Watchers get the change.", status=204)
 EVENT_ERRORS = ("two-keys", "conflict", "bad-request", "unavailable")
-AGENT_ERRORS = ("no-such-session", "bad-request", "agent-refused", "unavailable")
+AGENT_ERRORS = ("no-such-session", "bad-request", "agent-refused", "agent-logged-out", "unavailable")
 
 
 @router.route(
@@ -233,4 +240,11 @@ async def set_mode(call: ApiCall, key: SessionKey, body: Mode) -> Response:
 async def set_model(call: ApiCall, key: SessionKey, body: Model) -> Response:
     """Switch the agent's model."""
     await call.gateway.controls.set_model(key, body.model)
+    return Response(status_code=204)
+
+
+@router.route("PUT", "/v1/sessions/{key}/option", CHANGED, errors=AGENT_ERRORS)
+async def set_option(call: ApiCall, key: SessionKey, body: OptionValue) -> Response:
+    """Set one of the agent's other options."""
+    await call.gateway.controls.set_option(key, body.option, body.value)
     return Response(status_code=204)

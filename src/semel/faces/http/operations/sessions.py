@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
@@ -54,6 +54,14 @@ class NewSession(RequestBody):
 
     agent: str | None = None
     folder: str | None = None
+
+
+class McpServers(RequestBody):
+    """`servers`: as ACP's `McpServer`: with `command`, `args` and `env`, or with `type` (`http`, `sse`), `url` and
+    `headers`.
+    """
+
+    servers: list[dict[str, Any]]
 
 
 class Chapter(KeyedBody, kw_only=True):
@@ -114,12 +122,24 @@ async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Resp
     "POST",
     "/v1/sessions/{key}/agent",
     Returns("The session, with what its agent offers.", SessionRow),
-    errors=("bad-request", "wrong-state", "agent-refused", "unavailable"),
+    errors=("bad-request", "wrong-state", "agent-refused", "agent-logged-out", "unavailable"),
     body_optional=True,
 )
 async def start_agent(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
     """Start the session's agent without a turn, and return what it offers. A missing session is made first."""
     return json_response(await call.gateway.start_agent(key, body.agent, body.folder))
+
+
+@router.route(
+    "PUT",
+    "/v1/sessions/{key}/mcp-servers",
+    Returns("Done. The agent gets them at its next start.", status=204),
+    errors=("no-such-session", "bad-request"),
+)
+async def set_mcp_servers(call: ApiCall, key: SessionKey, body: McpServers) -> Response:
+    """Set the MCP servers that the session's agent gets besides Semel's own."""
+    await call.gateway.set_mcp_servers(key, body.servers)
+    return Response(status_code=204)
 
 
 @router.route("PATCH", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session", "bad-request"))

@@ -1,0 +1,405 @@
+"""One session that an editor has open: it watches the session, shows what is new, and answers the editor's prompts.
+
+The session's view (`faces.view`) is all that is kept of the gateway. After a break, the stream goes on after its rev,
+and `RowWriter` writes only what the editor lacks. So the gateway may be killed and come back at any time; the editor's
+prompt stays open meanwhile, and its message is sent again under the same key (Law 1).
+
+A prompt is answered when the turn that took it has ended: its entry says so (`ended`). All rows of that turn are
+written before (Law 8). What an editor sends is recognised by its key and is never shown to it again.
+
+What happens outside of the editor's turns is shown at once, as a turn of its own, or with its next prompt, as the
+client's profile says (`clients`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol
+
+from semel.faces.acp.catch_up import choose_rows, is_request
+from semel.faces.acp.clients import Client
+from semel.faces.acp.gateway_link import RETRY_DELAYS_S, GatewayLink
+from semel.faces.acp.history import read_history
+from semel.faces.acp.permission_dialogs import PermissionDialogs
+from semel.faces.acp.row_writer import RowWriter, name_row
+from semel.faces.acp.session_offers import SessionOffers
+from semel.faces.client import AsyncClient, NoGateway, OutcomeUnknown, RequestRefused
+from semel.faces.view import SessionView
+from semel.text.json_types import Json, object_at
+
+STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")  # ACP StopReason
+AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
+AWAY_REMARK = "The gateway is away. The message is kept; this goes on when the gateway is back."
+INTERNAL_ERROR = -32603
+Answer = Callable[[Json | None, Json | None], None]
+
+
+class Editor(Protocol):
+    """What an attachment needs of the connection to its editor."""
+
+    client: Client
+    connection: str  # begins the keys of what this editor sends; no other connection has it
+    name: str  # who is named as the sender
+
+    @property
+    def is_full(self) -> bool: ...
+
+    def write(self, lines: Sequence[bytes]) -> None: ...
+
+    def ask(self, method: str, params: Json, done: Callable[[Json], None]) -> str: ...
+
+    def withdraw(self, request: str) -> None: ...
+
+
+class OpenPrompt:
+    """A prompt that the editor waits for. `answer`: called once, with its result or its error."""
+
+    def __init__(self, key: str, answer: Answer) -> None:
+        self.key = key
+        self.answer = answer
+        self.seq: int | None = None  # its entry, once that is seen
+        self.is_cancelled = False
+
+
+class Attachment:
+    """A session in an editor. `row`: the session, as the gateway listed it. Close it with `close`.
+
+    `previous`: the same session, which the editor opens again; its open prompts are answered here.
+    """
+
+    def __init__(
+        self, key: str, editor: Editor, link: GatewayLink, row: Json, previous: Attachment | None = None
+    ) -> None:
+        self.key = key
+        self.view = SessionView()
+        self.offers = SessionOffers(row)
+        self._editor = editor
+        self._link = link
+        self._writer = RowWriter(key, editor.client)
+        self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer)
+        self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
+        self._unshown: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
+        self._push: str | None = None  # the request by which another person's turn is drawn in the editor
+        self._pushed_seq = 0
+        self._refused_pushes: set[int] = set()  # the entries for which the editor refused that
+        self._can_push = editor.client.outside == "push"
+        self._stopped_turn: int | None = None
+        self._is_open = False
+        self.is_over = False  # the session was deleted
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.has_view = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Attachment {self.key} {len(self._prompts)} prompts, {len(self._unshown)} rows unshown>"
+
+    # ---- opening and closing
+
+    async def start(self, *, replays: bool, skips: bool = True) -> None:
+        """Begin to watch the session, and wait for its view.
+
+        `replays`: write the history, for `session/load`. `skips`: the editor has or does not want the history;
+        otherwise it counts as not shown yet.
+        """
+        self._watching = asyncio.create_task(self._watch_until_end(replays, skips))
+        await self.has_view.wait()
+
+    def open(self) -> None:
+        """Show from now on what happens. Before, the editor does not know the session."""
+        self._is_open = True
+        self._editor.write(self.offers.write_changes(self._writer, self.view.session, is_first=True))
+        self.show_missed()
+        self.show()
+
+    def close(self) -> None:
+        """Stop watching. Messages that are on their way to the gateway still reach it."""
+        self._watching.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._dialogs.close()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---- watching
+
+    async def _watch_until_end(self, replays: bool, skips: bool) -> None:
+        """Watch the session until it is deleted; then, or after an error, answer what the editor waits for."""
+        reason = "the session was deleted"
+        try:
+            await self._watch(replays, skips)
+        except RequestRefused as error:
+            if error.code != "no-such-session":
+                reason = str(error)
+        except Exception as error:  # a bug of ours: an editor that waits for ever would be worse
+            reason = f"Semel failed: {type(error).__name__}: {error}"
+        self.is_over = True
+        self.has_view.set()
+        for prompt in list(self._prompts.values()):
+            self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": reason})
+
+    async def _watch(self, replays: bool, skips: bool) -> None:
+        loop = asyncio.get_running_loop()
+        last_contact, failures = loop.time(), 0
+        while True:
+            try:
+                client = await self._link.connect()
+                async with aclosing(client.stream(self.key, self.view.rev)) as frames:
+                    async for frame in frames:
+                        last_contact, failures = loop.time(), 0
+                        if self.has_view.is_set():
+                            self._take_frame(frame)
+                        else:
+                            await self._take_first(client, frame, replays, skips)
+                        if self.view.session.get("state") == "deleted":
+                            return
+                    last_contact = loop.time()
+            except NoGateway:
+                pass
+            except RequestRefused as error:
+                if error.code != "unavailable":
+                    raise
+            if loop.time() - last_contact > AWAY_REMARK_S and self._prompts:
+                self._editor.write(self._writer.write_remark(f"away-{self.view.rev}", AWAY_REMARK))
+            await asyncio.sleep(RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)])
+            failures += 1
+
+    async def _take_first(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
+        rows = self.view.apply(frame)
+        if replays:
+            rows, is_cut = await read_history(client, self.key, self.view, frame)
+            self._replay(rows, is_cut)
+        elif skips:
+            running = self.view.session.get("turn")
+            for row in rows:
+                if not (is_request(row) or row.get("live") or (running is not None and row.get("turn") == running)):
+                    self._writer.skip_row(row)
+        self._note_rows([row for row in rows if not self._writer.has_row(row)])
+        self.has_view.set()
+
+    def _replay(self, rows: list[Json], is_cut: bool) -> None:
+        """Write the session's history. `is_cut`: older rows were left out."""
+        now = asyncio.get_running_loop().time()
+        lines: list[bytes] = []
+        if is_cut:
+            lines += self._writer.write_remark("cut", f"Earlier messages: semel show {self.key}", is_history=True)
+        for row in rows:
+            lines += [] if is_request(row) else self._writer.write_row(row, now, is_history=True)
+        self._editor.write([*lines, *self._writer.end_turn()])
+
+    def _take_frame(self, frame: Json) -> None:
+        if frame["type"] == "snapshot" and frame["rev"] < (self.view.rev or 0):
+            self._writer.distrust_revs()
+        self._note_rows(self.view.apply(frame))
+        if self._is_open:
+            self._editor.write(self.offers.write_changes(self._writer, self.view.session))
+            self.show()
+        self._stop_cancelled()
+
+    def _note_rows(self, rows: list[Json]) -> None:
+        for row in rows:
+            if "seq" not in row or not self._is_own(row):
+                self._unshown[name_row(row)] = None
+            elif (prompt := self._prompts.get(row["key"])) is not None:
+                prompt.seq = row["seq"]
+
+    def _is_own(self, row: Json) -> bool:
+        """Return whether this connection has sent the entry (the stream may be faster than the answer to a request)."""
+        return row["role"] == "user" and str(row.get("key") or "").startswith(f"{self._editor.connection}-")
+
+    # ---- showing
+
+    @property
+    def _may_show(self) -> bool:
+        """Whether the editor shows an agent's rows now."""
+        return bool(self._prompts) or self._editor.client.outside != "held"
+
+    def show(self) -> None:
+        """Write what the editor lacks and can show now, then answer the prompts whose turn has ended."""
+        if self._editor.is_full or not self._is_open:
+            return
+        if self._may_show:
+            for row in self._take_unshown():
+                self._show_row(row)
+        self._dialogs.withdraw_closed(self.view.items)
+        self._end_push()
+        self._settle()
+        self._schedule_flush()
+
+    def _take_unshown(self) -> list[Json]:
+        """Return the rows with news, in the order of the view; requests for permission last."""
+        tables = {"seq": self.view.entries, "id": self.view.items}
+        rows = [tables[kind][number] for kind, number in self._unshown if number in tables[kind]]
+        self._unshown.clear()
+        return sorted(rows, key=lambda row: (row.get("kind") == "permission" and "seq" not in row, int(row["born"])))
+
+    def _show_row(self, row: Json) -> None:
+        if "seq" not in row and row["kind"] == "permission":
+            self._dialogs.take_item(row)
+            return
+        if "seq" in row and self._is_told_as_error(row):
+            return
+        if self._begin_push(row):
+            return
+        self._editor.write(self._writer.write_row(row, asyncio.get_running_loop().time()))
+
+    def _is_told_as_error(self, row: Json) -> bool:
+        """Whether this notice says that a turn failed whose prompt is answered with the same words."""
+        if row.get("kind") != "turn.failed":
+            return False
+        entries = [self.view.entries.get(prompt.seq or 0) or {} for prompt in self._prompts.values()]
+        return any(object_at(entry, "ended").get("turn") == row.get("turn") for entry in entries)
+
+    def show_missed(self) -> None:
+        """Write what happened while the editor could not show it: the newest of it, and how much is left out."""
+        if not self._may_show or not self._is_open:
+            return
+        lacking = [row for row in self._take_unshown() if not self._writer.has_row(row)]
+        chosen, left_out = choose_rows(lacking)
+        for row in left_out:
+            self._writer.skip_row(row)
+        if left_out:
+            more = f"{len(left_out)} earlier messages are not shown here: semel show {self.key}"
+            self._editor.write(self._writer.write_remark(f"missed-{left_out[-1]['born']}", more))
+        for row in chosen:
+            self._show_row(row)
+
+    def _schedule_flush(self) -> None:
+        due_at = self._writer.due_at
+        if due_at is not None and self._timer is None and self._may_show:
+            self._timer = asyncio.get_running_loop().call_at(due_at, self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        if not self._editor.is_full:
+            self._editor.write(self._writer.flush(asyncio.get_running_loop().time()))
+        self._schedule_flush()
+
+    # ---- turns of others, in an editor that draws them
+
+    def _begin_push(self, row: Json) -> bool:
+        """Announce another person's message as a turn (agent-shell's `session/push`); return whether this was done."""
+        if self._prompts or not self._can_push or row.get("role") != "user" or self._writer.has_row(row):
+            return False
+        if self._push is not None or "ended" in row or row["seq"] in self._refused_pushes:
+            return False
+        text = {"type": "text", "text": row["text"]}
+        self._writer.skip_row(row)
+        self._pushed_seq = row["seq"]
+        params = {"sessionId": self.key, "prompt": [text]}
+        self._push = self._editor.ask("session/push", params, lambda answer: self._note_pushed(row, answer))
+        return True
+
+    def _note_pushed(self, row: Json, answer: Json) -> None:
+        """If the editor did not draw the turn, show the message as text."""
+        if "error" not in answer:
+            return
+        self._push = None
+        self._refused_pushes.add(row["seq"])
+        self._can_push = object_at(answer, "error").get("code") != -32601  # it does not know the request
+        self._writer.forget_row(row)
+        self._unshown["seq", row["seq"]] = None
+        self.show()
+
+    def _end_push(self) -> None:
+        entry = self.view.entries.get(self._pushed_seq)
+        if self._push is not None and (entry is None or "ended" in entry):
+            stop = _read_stop(object_at(entry or {}, "ended"))
+            update = self._writer.format_update("session_push_end", stopReason=stop)
+            self._editor.write([*self._writer.end_turn(), update])
+            self._push = None
+
+    # ---- prompts
+
+    def add_prompt(self, blocks: list[Json], key: str, answer: Answer) -> None:
+        """Send a prompt to the session. `key`: its idempotency key. `answer`: called when its turn has ended."""
+        prompt = self._prompts[key] = OpenPrompt(key, answer)
+        self.show_missed()
+        self._spawn(self._say(prompt, blocks))
+
+    async def _say(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
+        def say(client: AsyncClient) -> Any:
+            return client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
+
+        try:
+            try:
+                await self._link.ask(say)
+            except (NoGateway, OutcomeUnknown):
+                await self._link.ask_until_answered(say)
+        except RequestRefused as error:
+            self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": str(error)})
+
+    def _settle(self) -> None:
+        """Answer the prompts whose turn has ended."""
+        for prompt in list(self._prompts.values()):
+            entry = self.view.entries.get(prompt.seq or 0)
+            if entry is None:
+                continue
+            if "ended" in entry:
+                self._answer_ended(prompt, entry["ended"])
+            elif entry.get("kind") == "command" and self._has_reply(entry):
+                self._finish(prompt, {"stopReason": "end_turn"}, None)
+
+    def _has_reply(self, command: Json) -> bool:
+        entries = self.view.entries.values()
+        return any(entry.get("kind") == "command" and entry.get("of") == command["seq"] for entry in entries)
+
+    def _answer_ended(self, prompt: OpenPrompt, ended: Json) -> None:
+        if ended["state"] == "failed" and not prompt.is_cancelled:
+            message = str(ended.get("error") or "the turn failed")
+            self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": message})
+        else:
+            stop = "cancelled" if ended["state"] == "failed" else _read_stop(ended)
+            self._finish(prompt, {"stopReason": stop}, None)
+
+    def _finish(self, prompt: OpenPrompt, result: Json | None, error: Json | None) -> None:
+        if self._prompts.pop(prompt.key, None) is not None:
+            self._editor.write(self._writer.end_turn())
+            prompt.answer(result, error)
+
+    # ---- stopping and answering
+
+    def cancel(self) -> None:
+        """Stop the turn that answers the editor's prompt; if the editor has none open, the turn that runs."""
+        for prompt in self._prompts.values():
+            prompt.is_cancelled = True
+        if self._prompts:
+            self._stop_cancelled()
+        else:
+            self._spawn(self._stop())
+
+    def _stop_cancelled(self) -> None:
+        """Stop the running turn if it has taken a cancelled prompt. Such a prompt may still wait for its turn."""
+        turn = self.view.session.get("turn")
+        entries = [self.view.entries.get(prompt.seq or 0) for prompt in self._prompts.values() if prompt.is_cancelled]
+        is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
+        if turn is not None and turn != self._stopped_turn and is_taken:
+            self._stopped_turn = turn
+            self._spawn(self._stop())
+
+    async def _stop(self) -> None:
+        with contextlib.suppress(RequestRefused):  # the session was deleted
+            await self._link.ask_until_answered(lambda client: client.stop(self.key, self._editor.name))
+
+    def _send_answer(self, item: int, option: str | None, seen: int) -> None:
+        self._spawn(self._answer_request(item, option, seen))
+
+    async def _answer_request(self, item: int, option: str | None, seen: int) -> None:
+        try:
+            await self._link.ask_until_answered(
+                lambda client: client.answer(self.key, item, option, by=self._editor.name, seen=seen)
+            )
+        except RequestRefused as error:
+            self._editor.write(self._writer.write_remark(f"answer-{item}", f"The answer was not taken: {error}"))
+
+
+def _read_stop(ended: Json) -> str:
+    """Return ACP's stop reason for how a turn ended (`Ended`)."""
+    if ended.get("state") == "cancelled":
+        return "cancelled"
+    return ended["stop"] if ended.get("stop") in STOP_REASONS else "end_turn"

@@ -1,0 +1,29 @@
+"""Choose what an editor is told of what happened while it could not show it: the newest rows, in a bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from semel.text.json_types import Json
+
+MAX_CHARS = 20_000
+
+
+def choose_rows(rows: Sequence[Json]) -> tuple[list[Json], list[Json]]:
+    """Return (the rows to show, the older ones that are left out), each in order. `rows`: in the order of the view.
+
+    Requests for permission are always shown, and the newest row is, too, however long it is.
+    """
+    requests = [row for row in rows if is_request(row)]
+    others = [row for row in rows if not is_request(row)]
+    size, first = 0, len(others)
+    for index in range(len(others) - 1, -1, -1):
+        size += len(others[index].get("text") or "") + len(others[index].get("tail") or "")
+        if size > MAX_CHARS and first < len(others):
+            break
+        first = index
+    return [*others[first:], *requests], others[:first]
+
+
+def is_request(row: Json) -> bool:
+    return "seq" not in row and row["kind"] == "permission"

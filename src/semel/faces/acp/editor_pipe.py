@@ -1,0 +1,101 @@
+"""The pipes to an editor, for an event loop: a thread reads lines from it, and another one writes lines to it.
+
+The descriptors are the editor's, perhaps shared, and may be anything. So they are not made non-blocking
+(docs/decisions/editor-alone.md). If the editor does not read, lines wait here, up to MAX_WAITING_BYTES; the caller asks
+`is_full` before it writes more, and is told when there is room again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from semel.faces.acp.pipes import LineSplitter, read_blocking, write_all
+
+MAX_WAITING_BYTES = 8 * 1024 * 1024
+ROOM_BYTES = 1024 * 1024  # waiting bytes below which there is room again
+END_GRACE_S = 0.5  # how long the last lines have to be read by an editor that closed its end
+
+
+class EditorPipe:
+    """Lines from and to the editor at the other end of two descriptors. `on_room`: called in the event loop."""
+
+    def __init__(self, stdin: int, stdout: int) -> None:
+        self._stdin, self._stdout = stdin, stdout
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._changed = threading.Condition()  # guards what follows
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._was_full = False
+        self._is_closed = False
+        self.on_room: Callable[[], None] = lambda: None
+        threading.Thread(target=self._read, name="from the editor", daemon=True).start()
+        self._writer = threading.Thread(target=self._write, name="to the editor", daemon=True)
+        self._writer.start()
+
+    def __repr__(self) -> str:
+        return f"<EditorPipe {self._waiting_bytes} bytes wait>"
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yield the lines from the editor until it closes its end, or stops reading what we write."""
+        while (line := await self._lines.get()) is not None:
+            yield line
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for the editor that no more should be written now."""
+        if self._waiting_bytes > MAX_WAITING_BYTES:
+            self._was_full = True
+        return self._was_full
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        """Write lines, in order and without waiting. Each ends with a newline."""
+        with self._changed:
+            for line in lines:
+                self._waiting.append(line)
+                self._waiting_bytes += len(line)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wait a moment until the last lines are written."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._writer.join(END_GRACE_S)
+
+    # ---- the threads
+
+    def _read(self) -> None:
+        splitter = LineSplitter()
+        while chunk := read_blocking(self._stdin):
+            for piece in splitter.split_chunk(chunk):
+                if piece.is_line:
+                    self._call(self._lines.put_nowait, piece.data)
+        self._call(self._lines.put_nowait, None)
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._is_closed)
+                data = b"".join(self._waiting)
+                self._waiting.clear()
+            if not data:
+                return
+            if not write_all(self._stdout, data):
+                self._call(self._lines.put_nowait, None)
+                return
+            with self._changed:
+                self._waiting_bytes -= len(data)
+                has_room = self._was_full and self._waiting_bytes < ROOM_BYTES
+                self._was_full = self._was_full and not has_room
+            if has_room:
+                self._call(self.on_room)
+
+    def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop has ended
+            return

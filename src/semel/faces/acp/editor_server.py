@@ -1,0 +1,381 @@
+"""Semel as an editor's agent, through the gateway: answer the editor's ACP requests with operations of the API.
+
+The ACP session id is the session's key. Sessions belong to the gateway: they go on when the editor ends, and are
+listed, loaded and resumed from the ledger, without their agent. `initialize` is answered at once, from no agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import secrets
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import semel
+from semel.faces.acp.clients import UNMEASURED, read_client
+from semel.faces.acp.editor_pipe import EditorPipe
+from semel.faces.acp.gateway_link import GatewayLink
+from semel.text.json_types import Json, object_at, objects_in, text_at
+from semel.tools.address import NoGateway
+
+if TYPE_CHECKING:
+    from semel.faces.acp.attachment import Attachment
+    from semel.faces.client import AsyncClient
+
+PROTOCOL_VERSION = 1
+PARSE_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, -32602, -32603
+AUTH_REQUIRED = -32000  # ACP ErrorCode
+LIST_PAGE_SESSIONS = 50
+STDIN, STDOUT = 0, 1
+
+
+class RequestFailed(Exception):
+    """A request of the editor that is answered with an error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Opening(NamedTuple):
+    """What `session/new` opens. `agent`: the agent of new sessions; None: the default one. `session`: the session that
+    it opens instead of a new one. `problem`: why it cannot open any.
+    """
+
+    agent: str | None = None
+    session: str | None = None
+    problem: str | None = None
+
+
+class EditorServer:
+    """Serves one editor."""
+
+    def __init__(self, pipe: EditorPipe, link: GatewayLink, opening: Opening) -> None:
+        self.client = UNMEASURED
+        self.connection = f"acp-{secrets.token_hex(8)}"
+        self.name = "editor"
+        self._pipe = pipe
+        self._link = link
+        self._agent, self._session, self._problem = opening
+        self._attached: dict[str, Attachment] = {}
+        self._asked: dict[str, Callable[[Json], None]] = {}  # what to do with the answers to our requests, by id
+        self._prompted: dict[str, str] = {}  # the session of each open prompt, by its request's id as JSON
+        self._numbers = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        pipe.on_room = self._catch_up
+        self._methods: dict[str, Callable[[Json], Awaitable[Json]]] = {
+            "authenticate": self._authenticate,
+            "session/new": self._new,
+            "session/load": partial(self._reopen, replays=True),
+            "session/resume": partial(self._reopen, replays=False),
+            "session/list": self._list,
+            "session/set_mode": self._set_mode,
+            "session/set_config_option": self._set_option,
+        }
+
+    def __repr__(self) -> str:
+        return f"<EditorServer of {self.client.name}: {len(self._attached)} sessions>"
+
+    async def serve(self) -> None:
+        """Serve the editor until it closes its end of the pipes."""
+        async for line in self._pipe.lines():
+            if line.strip():
+                self._take_line(line)
+        for task in list(self._tasks):
+            task.cancel()
+        for attachment in self._attached.values():
+            attachment.close()
+        self._pipe.close()
+
+    # ---- lines
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            self._send(id=None, error={"code": PARSE_ERROR, "message": "this line is not JSON"})
+            return
+        if not isinstance(message, dict):
+            return
+        method, params = message.get("method"), object_at(message, "params")
+        if method is None:
+            done = self._asked.pop(str(message.get("id")), None)
+            if done is not None:
+                done(message)
+        elif method == "initialize":
+            self._send(id=message.get("id"), result=self._initialize(params))
+        elif method == "session/cancel":
+            self._cancel(str(params.get("sessionId")))
+        elif method == "$/cancel_request":
+            self._cancel(self._prompted.get(json.dumps(params.get("requestId")), ""))
+        elif "id" in message:
+            self._spawn(self._answer(message["id"], str(method), params))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _send(self, **message: Any) -> None:
+        from semel.faces.acp.call_rows import dump_json
+
+        self._pipe.write([dump_json({"jsonrpc": "2.0", **message}) + b"\n"])
+
+    async def _answer(self, id: Any, method: str, params: Json) -> None:
+        """Answer a request. A prompt is answered later, by its session."""
+        from semel.faces.client import RequestRefused
+
+        try:
+            if method == "session/prompt":
+                await self._prompt(id, params)
+                return
+            if method not in self._methods:
+                raise RequestFailed(METHOD_NOT_FOUND, f"Method not found: {method}")
+            result = await self._methods[method](params)
+            self._send(id=id, result=result)
+            if method == "session/new":
+                self._attached[result["sessionId"]].open()
+        except RequestFailed as error:
+            self._send_error(id, error.code, str(error))
+        except RequestRefused as error:
+            code = {"agent-logged-out": AUTH_REQUIRED, "no-such-session": INVALID_PARAMS}.get(error.code)
+            self._send_error(id, code or INTERNAL_ERROR, str(error))
+        except (NoGateway, OSError) as error:
+            self._send_error(id, INTERNAL_ERROR, str(error))
+        except Exception as error:  # a bug of ours: an editor that waits for ever would be worse
+            self._send_error(id, INTERNAL_ERROR, f"Semel failed: {type(error).__name__}: {error}")
+
+    def _send_error(self, id: Any, code: int, message: str) -> None:
+        self._send(id=id, error={"code": code, "message": message})
+
+    # ---- what sessions use (`attachment.Editor`)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for the editor that no more should be written now."""
+        return self._pipe.is_full
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Write lines to the editor."""
+        self._pipe.write(lines)
+
+    def ask(self, method: str, params: Json, done: Callable[[Json], None]) -> str:
+        """Send a request to the editor, and return its id. `done`: called with the answer, which may never come."""
+        self._numbers += 1
+        id = f"{self.connection}-{self._numbers}"
+        self._asked[id] = done
+        self._send(id=id, method=method, params=params)
+        return id
+
+    def withdraw(self, request: str) -> None:
+        """Withdraw a request to the editor. An answer that comes all the same is ignored."""
+        if self._asked.pop(request, None) is not None:
+            self._send(method="$/cancel_request", params={"requestId": request})
+
+    def _catch_up(self) -> None:
+        for attachment in self._attached.values():
+            attachment.show()
+
+    # ---- requests
+
+    def _initialize(self, params: Json) -> Json:
+        self.client = read_client(params)
+        self.name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name") or "editor"
+        capabilities = {
+            "loadSession": True,
+            "promptCapabilities": {"image": True, "embeddedContext": True},
+            "sessionCapabilities": {"list": {}, "resume": {}},
+        }
+        title = f"Semel: {self._agent}" if self._agent else "Semel"
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentInfo": {"name": "semel", "title": title, "version": semel.__version__},
+            "agentCapabilities": capabilities,
+            "authMethods": [],
+        }
+
+    async def _authenticate(self, params: Json) -> Json:
+        raise RequestFailed(INVALID_PARAMS, "Semel has no login of its own: log in with `semel agents login`")
+
+    async def _new(self, params: Json) -> Json:
+        if self._problem is not None:
+            raise RequestFailed(INTERNAL_ERROR, self._problem)
+        folder = _read_folder(params)
+        key = self._session or self._make_key(folder)
+        servers = objects_in(params.get("mcpServers"))
+        row = await self._link.ask(partial(self._start_agent, key=key, folder=folder, servers=servers))
+        attachment = await self._attach(key, row, replays=False, skips=self._session is None)
+        return {"sessionId": key, **attachment.offers.describe(row)}
+
+    def _make_key(self, folder: str) -> str:
+        name = re.sub(r"[^A-Za-z0-9._+=~-]+", "-", Path(folder).name)[:40] or "root"
+        return f"{self._agent or 'main'}:editor:{name}-{secrets.token_hex(3)}"
+
+    async def _start_agent(self, client: AsyncClient, key: str, folder: str, servers: list[Json]) -> Json:
+        """Start the agent of a session, which is made first if it is new, and return the session.
+
+        `servers`: the editor's MCP servers, for the agent.
+        """
+        from semel.faces.client import session_path
+        from semel.faces.client.connection import AGENT_START_TIMEOUT_S
+
+        path = session_path(key)
+        if self._session is None or not await _session_exists(client, key):
+            await client.put(path, {"agent": self._agent, "folder": folder})
+        if servers:
+            await client.put(f"{path}/mcp-servers", {"servers": servers})
+        return await client.post(f"{path}/agent", timeout_s=AGENT_START_TIMEOUT_S)
+
+    async def _attach(self, key: str, row: Json, *, replays: bool, skips: bool = True) -> Attachment:
+        from semel.faces.acp.attachment import Attachment
+
+        if (previous := self._attached.pop(key, None)) is not None:
+            previous.close()
+        attachment = self._attached[key] = Attachment(key, self, self._link, row, previous)
+        await attachment.start(replays=replays, skips=skips)
+        return attachment
+
+    async def _reopen(self, params: Json, *, replays: bool) -> Json:
+        """Open a session again, for `session/load` or `session/resume`."""
+        key, folder = _read_session(params), _read_folder(params)
+        row = await self._link.ask(partial(_read_row, key=key))
+        if row.get("folder") is not None and os.path.normpath(folder) != row["folder"]:
+            raise RequestFailed(INVALID_PARAMS, f"cwd: the folder of session {key} is {row['folder']}")
+        if servers := objects_in(params.get("mcpServers")):
+            await self._choose(key, "mcp-servers", {"servers": servers})  # from the agent's next start on
+        attachment = await self._attach(key, row, replays=replays)
+        result = attachment.offers.describe(attachment.view.session)
+        attachment.open()
+        return result
+
+    async def _list(self, params: Json) -> Json:
+        folder, cursor = text_at(params, "cwd"), text_at(params, "cursor")
+
+        async def read_page(client: AsyncClient) -> Json:
+            return await client.get("/v1/sessions", limit=LIST_PAGE_SESSIONS, folder=folder, after=cursor)
+
+        page = await self._link.ask(read_page)
+        more = {"nextCursor": page["next"]} if page.get("more") else {}
+        return {"sessions": [_describe_session(row) for row in page["sessions"]], **more}
+
+    async def _set_mode(self, params: Json) -> Json:
+        await self._choose(_read_session(params), "mode", {"mode": _read_text(params, "modeId")})
+        return {}
+
+    async def _set_option(self, params: Json) -> Json:
+        from semel.faces.acp.session_offers import read_options, stands_for_modes
+
+        key, option, value = _read_session(params), _read_text(params, "configId"), params.get("value")
+        if not isinstance(value, str | bool):
+            raise RequestFailed(INVALID_PARAMS, "value: a string, or true or false for a switch")
+        row = await self._link.ask(partial(_read_row, key=key))
+        current = {one.get("id"): one.get("currentValue") for one in read_options(row)}
+        if current.get(option) != value or option not in current:
+            if stands_for_modes(row, option):
+                await self._choose(key, "mode", {"mode": value})
+            else:
+                await self._choose(key, "option", {"option": option, "value": value})
+            row = await self._link.ask(partial(_read_row, key=key))
+        return {"configOptions": read_options(row)}
+
+    async def _choose(self, key: str, what: str, body: Json) -> None:
+        from semel.faces.client import session_path
+
+        async def choose(client: AsyncClient) -> Json:
+            return await client.put(f"{session_path(key)}/{what}", body)
+
+        await self._link.ask(choose)
+
+    # ---- prompts
+
+    async def _prompt(self, id: Any, params: Json) -> None:
+        """Send a prompt. An editor may continue a session that it never opened on this connection."""
+        key, blocks = _read_session(params), objects_in(params.get("prompt"))
+        name = json.dumps(id)
+        self._prompted[name] = key
+        if key not in self._attached or self._attached[key].is_over:
+            row = await self._link.ask(partial(_read_row, key=key))
+            (await self._attach(key, row, replays=False)).open()
+
+        def answer(result: Json | None, error: Json | None) -> None:
+            self._prompted.pop(name, None)
+            self._send(id=id, **({"result": result} if error is None else {"error": error}))
+
+        self._numbers += 1
+        attachment = self._attached[key]
+        await attachment.has_view.wait()
+        attachment.add_prompt(blocks, f"{self.connection}-{self._numbers}", answer)
+
+    def _cancel(self, key: str) -> None:
+        if (attachment := self._attached.get(key)) is not None:
+            attachment.cancel()
+
+
+def serve_editor(link: GatewayLink, opening: Opening) -> int:
+    """Serve the editor at stdin and stdout until it closes them, or until SIGTERM. Returns the exit code.
+
+    Whatever waits in a thread is left behind then: the session goes on in the gateway.
+    """
+
+    async def serve() -> None:
+        server = EditorServer(EditorPipe(STDIN, STDOUT), link, opening)
+        task = asyncio.ensure_future(server.serve())
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(serve())
+    return 0
+
+
+async def _session_exists(client: AsyncClient, key: str) -> bool:
+    from semel.faces.client import RequestRefused
+
+    try:
+        await _read_row(client, key)
+    except RequestRefused as error:
+        if error.code == "no-such-session":
+            return False
+        raise
+    return True
+
+
+async def _read_row(client: AsyncClient, key: str) -> Json:
+    from semel.faces.client import session_path
+
+    return await client.get(session_path(key))
+
+
+def _describe_session(row: Json) -> Json:
+    """Return a session as ACP's SessionInfo."""
+    updated = datetime.fromtimestamp(row["at"] / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    title = {"title": row["title"]} if row.get("title") else {}
+    folder = row.get("workspace") or row.get("folder") or str(Path.home())
+    return {"sessionId": row["key"], "cwd": folder, **title, "updatedAt": updated}
+
+
+def _read_text(params: Json, name: str) -> str:
+    value = text_at(params, name)
+    if not value:
+        raise RequestFailed(INVALID_PARAMS, f"{name}: a string that is not empty")
+    return value
+
+
+def _read_session(params: Json) -> str:
+    return _read_text(params, "sessionId")
+
+
+def _read_folder(params: Json) -> str:
+    folder = _read_text(params, "cwd")
+    if not Path(folder).is_absolute():
+        raise RequestFailed(INVALID_PARAMS, f"cwd: {folder!r} is not an absolute path")
+    return folder

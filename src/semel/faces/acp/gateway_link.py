@@ -1,0 +1,144 @@
+"""The way from an editor's process to the gateway: find it, start it if none runs, and ask it.
+
+The gateway is a process of its own, in a session of its own. It goes on when the editor ends. Of several starters one
+starts it: they take turns at a lock in the data directory, and each looks first whether a gateway answers by now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from semel.tools.address import NoGateway, find_socket
+
+if TYPE_CHECKING:
+    from semel.faces.client import AsyncClient
+
+T = TypeVar("T")
+
+START_TIMEOUT_S = 60.0  # how long a gateway may take until it answers: a second, or half a minute on a busy machine
+POLL_INTERVAL_S = 0.05
+RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8)  # between attempts to reach a gateway that is away; the last one repeats
+ERROR_CHARS = 2000  # kept of what a gateway printed that did not start
+
+
+class GatewayLink:
+    """Makes requests to the gateway of a data directory.
+
+    `config`: its configuration file, for a gateway that is started here; None: it has none. `may_start`: whether one is
+    started if none runs.
+    """
+
+    def __init__(self, data_dir: Path, config: Path | None, may_start: bool) -> None:
+        self.data_dir = data_dir
+        self._config = config
+        self._may_start = may_start
+        self._client: AsyncClient | None = None
+        self._socket: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"<GatewayLink {self.data_dir}{' connected' if self._client is not None else ''}>"
+
+    async def connect(self) -> AsyncClient:
+        """Return a client of the gateway that runs now. Raises NoGateway if none has left its address."""
+        socket = find_socket(self.data_dir)
+        if self._client is None or socket != self._socket:
+            await self.close()
+            from semel.faces.client import AsyncClient  # it imports an HTTP client, which takes a while
+
+            self._client, self._socket = AsyncClient(self.data_dir), socket
+        return self._client
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def ask(self, request: Callable[[AsyncClient], Awaitable[T]]) -> T:
+        """Make a request, and return its answer. If no gateway runs, start one first.
+
+        Raises NoGateway, RequestRefused, and OutcomeUnknown if a message may have been accepted.
+        """
+        try:
+            return await self.ask_running(request)
+        except NoGateway:
+            if not self._may_start or await self._answers():
+                raise
+        await self._start()
+        return await self.ask_running(request)
+
+    async def ask_running(self, request: Callable[[AsyncClient], Awaitable[T]]) -> T:
+        """Make a request, and return its answer. Raises as `ask`; no gateway is started."""
+        return await request(await self.connect())
+
+    async def ask_until_answered(self, request: Callable[[AsyncClient], Awaitable[T]]) -> T:
+        """Make a request that may be repeated, and repeat it until a gateway answers. Raises RequestRefused."""
+        from semel.faces.client import OutcomeUnknown, RequestRefused
+
+        attempt = 0
+        while True:
+            try:
+                return await self.ask_running(request)
+            except (NoGateway, OutcomeUnknown):
+                pass
+            except RequestRefused as error:
+                if error.code != "unavailable":
+                    raise
+            await asyncio.sleep(RETRY_DELAYS_S[min(attempt, len(RETRY_DELAYS_S) - 1)])
+            attempt += 1
+
+    async def _answers(self) -> bool:
+        """Return whether a gateway answers now."""
+        with contextlib.suppress(OSError, NoGateway):
+            _, writer = await asyncio.open_unix_connection(find_socket(self.data_dir))
+            writer.close()
+            return True
+        return False
+
+    # ---- starting one
+
+    async def _start(self) -> None:
+        """Start a gateway, unless somebody else does so first, and wait until it answers. Raises NoGateway."""
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.data_dir / "starting.lock").open("wb") as lock:
+            await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+            if not await self._answers():
+                await self._wait_for(*self._spawn())
+
+    def _spawn(self) -> tuple[subprocess.Popen[bytes], Path]:
+        """Start a gateway. Return its process, and the file with what it prints before it has its log file."""
+        log = self.data_dir / "logs" / "start.log"
+        log.parent.mkdir(mode=0o700, exist_ok=True)
+        where = ["--data-dir", str(self.data_dir), *(["--config", str(self._config)] if self._config else [])]
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "semel", "up", *where], cwd=self.data_dir, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            )  # fmt: skip
+        return process, log
+
+    async def _wait_for(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not await self._answers():
+            if process.poll() is not None:
+                said = log.read_text(errors="replace").strip()[-ERROR_CHARS:].splitlines()
+                raise GatewayNotStarted(" ".join(said[-2:]) or f"it ended with exit code {process.returncode}")
+            if time.monotonic() > deadline:
+                raise GatewayNotStarted(f"it did not answer within {START_TIMEOUT_S:g} s; `semel logs` shows why")
+            await asyncio.sleep(POLL_INTERVAL_S)
+
+
+class GatewayNotStarted(NoGateway):
+    """A gateway was started, and does not answer."""
+
+    def __init__(self, reason: str) -> None:
+        Exception.__init__(self, f"the gateway did not start: {reason}")
+
+    __str__ = Exception.__str__

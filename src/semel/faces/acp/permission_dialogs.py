@@ -1,0 +1,104 @@
+"""Permission requests of a session as dialogs of an editor: ask, pass on the answer, withdraw what is closed.
+
+A request is asked on every face, and the first answer counts; the gateway decides which one that is. So an answer that
+comes late is passed on all the same, and changes nothing. Editors withdraw a dialog in different ways. Most do so if
+the tool call to which it belongs has ended; therefore a dialog gets a tool call of its own, because the real one may
+run on for minutes. An id is never used again: an editor may answer a withdrawn request much later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from semel.faces.acp.row_writer import RowWriter, describe_permission
+from semel.text.json_types import Json, text_at
+
+if TYPE_CHECKING:
+    from semel.faces.acp.attachment import Editor
+
+SendAnswer = Callable[[int, "str | None", int], None]
+KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")  # ACP PermissionOptionKind
+
+
+class PermissionDialogs:
+    """The dialogs of one session. `send_answer`: called with item, option and the rev of the item that was shown."""
+
+    def __init__(self, session: str, editor: Editor, writer: RowWriter, send_answer: SendAnswer) -> None:
+        self._session = session
+        self._editor = editor
+        self._writer = writer
+        self._send_answer = send_answer
+        self._requests: dict[int, str] = {}  # the editor's open dialogs: the id of our request, by item
+        self._calls: dict[int, str] = {}  # the tool calls of dialogs that are not told as ended yet, by item
+
+    def __repr__(self) -> str:
+        return f"<PermissionDialogs {len(self._requests)} open>"
+
+    def take_item(self, item: Json) -> None:
+        """Ask if the request is open and was not asked in this editor."""
+        if item["state"] == "open" and item["id"] not in self._calls:
+            self._ask(item)
+
+    def withdraw_closed(self, items: Mapping[int, Json]) -> None:
+        """Close the dialogs of requests that are open no longer, whoever answered them."""
+        for number in list(self._calls):
+            item = items.get(number)
+            if item is None or item["state"] != "open":
+                self._end(number, item or {})
+
+    def close(self) -> None:
+        """Withdraw all requests, because the editor opens the session again."""
+        for request in self._requests.values():
+            self._editor.withdraw(request)
+        self._requests.clear()
+
+    def _ask(self, item: Json) -> None:
+        call = self._calls[item["id"]] = f"semel-ask-{item['id']}"
+        described = describe_permission(item, call)
+        self._editor.write([self._writer.format_update("tool_call", **described)])
+        options = [
+            {
+                "optionId": option["optionId"],
+                "name": option.get("name") or option["optionId"],
+                "kind": option["kind"] if option.get("kind") in KINDS else "allow_once",
+            }
+            for option in item["options"]
+        ]
+        params = {"sessionId": self._session, "toolCall": described, "options": options}
+        number, rev = item["id"], item["rev"]
+        self._requests[number] = self._editor.ask(
+            "session/request_permission", params, lambda answer: self._take_answer(number, rev, answer)
+        )
+
+    def _take_answer(self, number: int, rev: int, answer: Json) -> None:
+        self._requests.pop(number, None)
+        outcome = text_at(answer, "result", "outcome", "outcome")
+        if outcome == "selected":
+            self._send_answer(number, text_at(answer, "result", "outcome", "optionId"), rev)
+        elif outcome == "cancelled":
+            self._send_answer(number, None, rev)
+        # After an error, the request stays open for the other faces.
+
+    def _end(self, number: int, item: Json) -> None:
+        if (request := self._requests.pop(number, None)) is not None:
+            self._editor.withdraw(request)
+        is_allowed = _find_kind(item).startswith("allow")
+        status = "completed" if is_allowed or item.get("state") == "answered" else "failed"
+        title = f"{item.get('title') or 'permission'}: {_describe_end(item)}"
+        call = self._calls.pop(number)
+        self._editor.write(
+            [self._writer.format_update("tool_call_update", toolCallId=call, status=status, title=title)]
+        )
+
+
+def _find_kind(item: Json) -> str:
+    chosen = (option for option in item.get("options", ()) if option["optionId"] == item.get("answer"))
+    return str(next((option.get("kind") for option in chosen), None) or "")
+
+
+def _describe_end(item: Json) -> str:
+    if item.get("state") != "answered":
+        return str(item.get("state") or "withdrawn")
+    word = {"allow": "allowed", "reject": "rejected"}.get(_find_kind(item).partition("_")[0], "answered")
+    return f"{word} by {item['by']}" if item.get("by") else word

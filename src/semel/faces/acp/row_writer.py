@@ -1,0 +1,319 @@
+"""Write the rows of a session's view as ACP v1 `session/update` messages for one editor: pure code, without I/O.
+
+A row is an entry or an item as the API returns it. Each call compares a row with what the editor has of it, and returns
+the lines for the difference. So the same row may come any number of times, for instance in a snapshot after the gateway
+was restarted (Law 8).
+
+A text that grows is sent in pieces that add up to it. ACP v1 cannot take a text back. A text that replaces another one
+(`supersedes`) is withheld while it equals the beginning of what the editor has. If it goes on from there, only the rest
+is sent, under the same message id. Otherwise it is sent whole, as a message of its own, after a line that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import Any
+
+from semel.acp_stream import Began, Changed, Grew
+from semel.acp_stream.output_fields import NO_RESULT
+from semel.acp_stream.profiles import CAREFUL
+from semel.faces.acp.call_rows import KINDS, WIRE_STATUS, CallRows, dump_json
+from semel.faces.acp.clients import Client
+from semel.faces.acp.update_writer import AGENT, BEGAN_AGAIN, NOTICE_TITLE_CHARS, THOUGHT, USER
+from semel.faces.transcript import describe_references, format_file
+from semel.text.json_types import Json
+
+PLAN_STATES = ("pending", "in_progress", "completed")
+PLAN_PRIORITIES = ("high", "medium", "low")
+CALL_FIELDS = ("title", "tool_kind", "input", "status", "name")  # of a tool call, as `CallRows` reads them
+
+
+class TextRow:
+    """A text, as far as the editor has it. `attempt`: how often it was begun again under another id."""
+
+    __slots__ = ("attempt", "chunk", "message_id", "text")
+
+    def __init__(self, message_id: str, chunk: str) -> None:
+        self.message_id = message_id
+        self.chunk = chunk
+        self.text = ""
+        self.attempt = 0
+
+
+class RowWriter:
+    """Writes one session's rows for one client. `session`: its ACP session id, which is its key.
+
+    Times are monotonic, in seconds.
+    """
+
+    def __init__(self, session: str, client: Client) -> None:
+        self.session = session
+        self.client = client
+        self._texts: dict[str, TextRow] = {}
+        self._last: TextRow | None = None  # what the client was sent last, if it was text
+        self._items: dict[int, Json] = {}  # the tool calls that the client has
+        self._call_ids: dict[str, int] = {}  # the item to which an id of a call belongs
+        self._calls = CallRows(client, CAREFUL, set())
+        self._told: dict[str, Any] = {}  # plan and usage, by kind
+        self._revs: dict[tuple[str, int], int] = {}  # the rev of each row that the client has, or need not have
+
+    def __repr__(self) -> str:
+        return f"<RowWriter {self.session}: {len(self._texts)} texts, {len(self._items)} calls>"
+
+    # ---- rows
+
+    def write_row(self, row: Json, now: float, is_history: bool = False) -> list[bytes]:
+        """Return the lines with what is new in a row. `is_history`: the row is part of what `session/load` replays."""
+        if row.get("gone") or self.has_row(row):
+            return []
+        self._revs[name_row(row)] = row["rev"]
+        if "seq" in row:
+            return self._write_entry(row, is_history)
+        match row["kind"]:
+            case "tool":
+                return self._write_call(row, now)
+            case "thought" if not row.get("superseded") and not row.get("repeated"):
+                return self._write_text(f"i{row['id']}", THOUGHT, row["text"])
+            case "plan":
+                return self._write_once("plan", {"entries": [_plan_entry(step) for step in row.get("entries", ())]})
+            case "usage" if isinstance(row.get("used"), int) and isinstance(row.get("size"), int):
+                cost = {"cost": row["cost"]} if isinstance(row.get("cost"), dict) else {}
+                return self._write_once("usage_update", {"used": row["used"], "size": row["size"], **cost})
+            case "notice" if row["text"] and not row.get("queued"):
+                return self._write_notice(f"i{row['id']}", row["text"], is_history)
+        return []
+
+    def skip_row(self, row: Json) -> None:
+        """Note that the editor has a row as it is now, or need not have it."""
+        if row.get("gone"):
+            return
+        self._revs[name_row(row)] = row["rev"]
+        if "seq" in row:
+            self._text_row(f"e{row['seq']}", AGENT).text = self._body_of(row)
+        elif row["kind"] in ("thought", "notice"):
+            self._text_row(f"i{row['id']}", AGENT).text = row["text"]
+
+    def forget_row(self, row: Json) -> None:
+        """Note that the editor does not have an entry after all."""
+        self._texts.pop(f"e{row['seq']}", None)
+        self._revs.pop(name_row(row), None)
+
+    def has_row(self, row: Json) -> bool:
+        """Return whether the editor has the row as it is now."""
+        return bool(self._revs.get(name_row(row)) == row["rev"])
+
+    def distrust_revs(self) -> None:
+        """Compare rows by their content from now on: the ledger was replaced by an older one, which counts anew."""
+        self._revs.clear()
+
+    def format_update(self, kind: str, /, **fields: Any) -> bytes:
+        """Return the line with a `session/update`."""
+        params = {"sessionId": self.session, "update": {"sessionUpdate": kind, **fields}}
+        return dump_json({"jsonrpc": "2.0", "method": "session/update", "params": params}) + b"\n"
+
+    def write_remark(self, name: str, text: str, is_history: bool = False) -> list[bytes]:
+        """Return the lines with a sentence of ours. `name`: its message id, which is used for nothing else."""
+        return self._write_notice(name, text, is_history)
+
+    def _write_entry(self, row: Json, is_history: bool) -> list[bytes]:
+        name, role = f"e{row['seq']}", row["role"]
+        if row.get("superseded"):
+            return []
+        if role == "agent":
+            lines = self._write_agent_text(name, row)
+            return lines if row.get("live") else lines + self._write_files(name, row)
+        if role == "notice":
+            return self._write_notice(name, row["text"], is_history)
+        return self._write_said(name, row, is_history) + self._write_files(name, row)
+
+    def _write_said(self, name: str, row: Json, is_history: bool) -> list[bytes]:
+        """Write what a person said, or what a machine reported, as the client can show it."""
+        if name in self._texts:
+            return []
+        body = self._body_of(row)
+        if row["role"] == "user" and (is_history or not self.client.drops_user_text):
+            return self._write_text(name, USER, body)
+        who = str(row.get("sender") or row.get("kind") or row["role"])
+        row_text = self._text_row(name, AGENT)
+        lines = self._append(row_text, f"> **{who}:** " + body.replace("\n", "\n> "))
+        row_text.text = body
+        return lines
+
+    def _body_of(self, row: Json) -> str:
+        references = [] if row["role"] == "agent" else describe_references(row)
+        return "\n".join([*references, row["text"] or row.get("emoji") or ""])
+
+    def _write_files(self, name: str, row: Json) -> list[bytes]:
+        if not row.get("files"):
+            return []
+        files = "\n".join(f"`{format_file(file)}`" for file in row["files"])
+        return self._write_text(f"{name}.files", AGENT, files) if f"{name}.files" not in self._texts else []
+
+    # ---- texts
+
+    def _text_row(self, name: str, chunk: str) -> TextRow:
+        row = self._texts.get(name)
+        if row is None:
+            row = self._texts[name] = TextRow(name, chunk)
+        return row
+
+    def _write_agent_text(self, name: str, row: Json) -> list[bytes]:
+        text = row["text"]
+        if name not in self._texts and (before := self._find_superseded(row.get("supersedes", ()))) is not None:
+            if text.startswith(before.text):
+                self._texts[name] = before
+            elif before.text.startswith(text) and row.get("live"):
+                return []  # so far, it repeats what the editor has
+            else:
+                return [*self._write_notice(f"{name}.again", BEGAN_AGAIN, False), *self._write_text(name, AGENT, text)]
+        return self._write_text(name, AGENT, text)
+
+    def _find_superseded(self, seqs: Iterable[int]) -> TextRow | None:
+        rows = [self._texts[name] for seq in seqs if (name := f"e{seq}") in self._texts]
+        return next((row for row in reversed(rows) if row.text), None)
+
+    def _write_text(self, name: str, chunk: str, text: str) -> list[bytes]:
+        row = self._text_row(name, chunk)
+        if text == row.text:
+            return []
+        if not text.startswith(row.text):
+            row.attempt += 1
+            row.message_id, row.text = f"{name}.{row.attempt}", ""
+        return self._append(row, text[len(row.text) :])
+
+    def _append(self, row: TextRow, text: str) -> list[bytes]:
+        if not text:
+            return []
+        last, self._last = self._last, row
+        row.text += text
+        is_joined = self.client.joins_messages and last is not None and last is not row and last.chunk == row.chunk
+        content = {"type": "text", "text": f"\n\n{text}" if is_joined else text}
+        return [self.format_update(row.chunk, content=content, messageId=row.message_id)]
+
+    def _write_notice(self, name: str, text: str, is_history: bool) -> list[bytes]:
+        if self.client.takes_notices and not is_history and text:
+            row = self._text_row(name, AGENT)
+            if row.text == text:
+                return []
+            row.text = text
+            title, _, rest = text.partition("\n")
+            rest = title[NOTICE_TITLE_CHARS:] + rest
+            more = {"description": rest} if rest else {}
+            return [self.format_update("notice", severity="info", title=title[:NOTICE_TITLE_CHARS], **more)]
+        return self._write_text(name, AGENT, text)
+
+    def _write_once(self, kind: str, fields: Json) -> list[bytes]:
+        if self._told.get(kind) == fields:
+            return []
+        self._told[kind] = fields
+        return [self.format_update(kind, **fields)]
+
+    # ---- tool calls
+
+    @property
+    def due_at(self) -> float | None:
+        """When output of a tool call is next due (`flush`); None if none waits."""
+        return self._calls.due_at
+
+    def flush(self, now: float) -> list[bytes]:
+        """Return the lines with output that is due at `now`; all of it if `now` is infinite."""
+        return [self._format_call(update) for update in self._calls.take_due_updates(now)]
+
+    def end_turn(self) -> list[bytes]:
+        """Return the lines with all output that waits, because a turn has ended."""
+        return self.flush(inf)
+
+    def _format_call(self, update: Mapping[str, Any]) -> bytes:
+        self._last = None
+        params = {"sessionId": self.session, "update": update}
+        return dump_json({"jsonrpc": "2.0", "method": "session/update", "params": params}) + b"\n"
+
+    def _write_call(self, item: Json, now: float) -> list[bytes]:
+        before = self._items.get(item["id"])
+        self._items[item["id"]] = item
+        fields, output = _read_call(item), _read_output(item)
+        source: Json | None = None
+        if before is None:
+            call = self._choose_call_id(item)
+            self._calls.apply_op(Began(item["id"], "tool", {**fields, "call": call}))
+            self._calls.apply_op(Grew(item["id"], output))
+            source = {"sessionUpdate": "tool_call", "toolCallId": call, **_describe_call(item)}
+        else:
+            changed = {key: value for key, value in fields.items() if _read_call(before).get(key) != value}
+            was = _read_output(before)
+            if output != was:
+                op = Grew(item["id"], output[len(was) :]) if output.startswith(was) else None
+                self._calls.apply_op(op or Changed(item["id"], {"text": output}))
+            if changed:
+                self._calls.apply_op(Changed(item["id"], changed))
+            if any(item.get(key) != before.get(key) for key in ("diffs", "locations")):
+                source = {"sessionUpdate": "tool_call_update", "toolCallId": self.call_id(item), **_describe_call(item)}
+        return [self._format_call(update) for update in self._calls.take_updates(source, now)]
+
+    def _choose_call_id(self, item: Json) -> str:
+        """Return the call's id from the agent. If there is none, or another call has it, return another one."""
+        call = str(item.get("call") or f"semel-call-{item['id']}")
+        if self._call_ids.setdefault(call, item["id"]) != item["id"]:
+            call = f"{call}-{item['id']}"
+            self._call_ids[call] = item["id"]
+        return call
+
+    def call_id(self, item: Json) -> str:
+        """Return the id by which the editor knows a tool call."""
+        return next((call for call, owner in self._call_ids.items() if owner == item["id"]), self._choose_call_id(item))
+
+
+def name_row(row: Json) -> tuple[str, int]:
+    """Return what tells a row from all others of its session."""
+    return ("seq", row["seq"]) if "seq" in row else ("id", row["id"])
+
+
+def describe_permission(item: Json, call: str) -> Json:
+    """Return a permission request's tool call (ACP `ToolCallUpdate`), under the id `call`."""
+    details = {key: value for key, value in _describe_call(item).items() if key != "status"}
+    return {"toolCallId": call, "status": "pending", **details}
+
+
+def _read_call(item: Json) -> Json:
+    fields = {key: item[key] for key in CALL_FIELDS if key in item}
+    if fields.get("status") == NO_RESULT or item.get("lost"):
+        fields["status"] = "failed"
+    return fields
+
+
+def _read_output(item: Json) -> str:
+    gap = item.get("gap")
+    return f"{item['text']}\n[{gap} characters not shown]\n{item.get('tail', '')}" if gap else str(item["text"])
+
+
+def _describe_call(item: Json) -> Json:
+    """Return the fields of an ACP tool call that an item states, without its output."""
+    status = WIRE_STATUS.get(str(_read_call(item).get("status")))
+    diffs = [_diff_content(diff) for diff in item.get("diffs", ())]
+    fields: Json = {
+        "title": item.get("title") or item.get("name") or "tool",
+        "kind": item["tool_kind"] if item.get("tool_kind") in KINDS else None,
+        "status": status,
+        "rawInput": item.get("input"),
+        "locations": item.get("locations"),
+        "content": diffs or None,
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _diff_content(diff: Json) -> Json:
+    if diff.get("left_out"):
+        text = f"{diff['path']}: a change of {diff['left_out']} characters"
+        return {"type": "content", "content": {"type": "text", "text": text}}
+    old = {"oldText": diff["oldText"]} if diff.get("oldText") is not None else {}
+    return {"type": "diff", "path": diff["path"], **old, "newText": diff.get("newText") or ""}
+
+
+def _plan_entry(step: Json) -> Json:
+    status, priority = step.get("status"), step.get("priority")
+    return {
+        "content": step["content"],
+        "status": status if status in PLAN_STATES else "pending",
+        "priority": priority if priority in PLAN_PRIORITIES else "medium",
+    }

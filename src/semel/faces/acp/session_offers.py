@@ -1,0 +1,95 @@
+"""What an agent offers in a session, as ACP's modes, configuration options and commands; and the session's title."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from semel.faces.acp.row_writer import RowWriter
+from semel.law.commands import COMMANDS
+from semel.text.json_types import Json, object_at, objects_in
+
+MODE_OPTION = "mode"
+"""The id of the option that stands for the session's modes, if the agent has no such option itself."""
+
+
+class SessionOffers:
+    """What the editor was told of one session. `row`: the session, as the API returns it."""
+
+    def __init__(self, row: Json) -> None:
+        self._told: dict[str, Any] = {}
+        self._note(row)
+
+    def _note(self, row: Json) -> None:
+        self._told = {
+            "modes": read_modes(row), "options": read_options(row), "commands": read_commands(row),
+            "title": row.get("title"),
+        }  # fmt: skip
+
+    def describe(self, row: Json) -> Json:
+        """Return the fields `modes` and `configOptions` of the answer that opens a session, and note them as told."""
+        self._note(row)
+        modes, options = self._told["modes"], self._told["options"]
+        return {**({"modes": modes} if modes else {}), **({"configOptions": options} if options else {})}
+
+    def write_changes(self, writer: RowWriter, row: Json, is_first: bool = False) -> list[bytes]:
+        """Return the lines for what has changed. `is_first`: commands and title were not told yet."""
+        before = self._told
+        self._note(row)
+        told, lines = self._told, list[bytes]()
+        if told["modes"] and told["modes"]["currentModeId"] != (before["modes"] or {}).get("currentModeId"):
+            lines.append(writer.format_update("current_mode_update", currentModeId=told["modes"]["currentModeId"]))
+        if told["options"] and told["options"] != before["options"]:
+            lines.append(writer.format_update("config_option_update", configOptions=told["options"]))
+        if is_first or told["commands"] != before["commands"]:
+            lines.append(writer.format_update("available_commands_update", availableCommands=told["commands"]))
+        if told["title"] and (is_first or told["title"] != before["title"]):
+            lines.append(writer.format_update("session_info_update", title=told["title"]))
+        return lines
+
+
+def read_modes(row: Json) -> Json | None:
+    """Return the session's ACP SessionModeState, with the mode that was set last as the current one."""
+    modes = object_at(row, "modes")
+    current = row.get("mode") or modes.get("currentModeId")
+    choices = [
+        {**mode, "name": str(mode.get("name") or mode["id"])}
+        for mode in objects_in(modes.get("availableModes"))
+        if mode.get("id")
+    ]
+    return {"currentModeId": current, "availableModes": choices} if choices and current else None
+
+
+def read_options(row: Json) -> list[Json]:
+    """Return the session's ACP configuration options. If there are any, the mode is always one of them.
+
+    Some clients show no `modes` if there are options.
+    """
+    options = objects_in(row.get("options"))
+    modes = read_modes(row)
+    if not options or modes is None or any(option.get("category") == "mode" for option in options):
+        return options
+    values = [
+        {"value": mode["id"], **{key: mode[key] for key in ("name", "description") if mode.get(key)}}
+        for mode in modes["availableModes"]
+    ]
+    mode = {"id": MODE_OPTION, "name": "Mode", "category": "mode", "type": "select"}
+    return [{**mode, "currentValue": modes["currentModeId"], "options": values}, *options]
+
+
+def stands_for_modes(row: Json, option: str) -> bool:
+    """Whether the option with this id is the one that `read_options` has added."""
+    return option == MODE_OPTION and all(one.get("id") != option for one in objects_in(row.get("options")))
+
+
+def read_commands(row: Json) -> list[Json]:
+    """Return the commands as ACP's AvailableCommand: Semel's, then the agent's.
+
+    An agent's command with the name of one of Semel's is reached with one more slash (docs/commands.md).
+    """
+    own = [{"name": one.name, "description": f"Semel: {one.description}"} for one in COMMANDS.values()]
+    agents = [
+        {**command, "name": f"/{command['name']}" if command["name"] in COMMANDS else command["name"]}
+        for command in objects_in(row.get("commands"))
+        if command.get("name") and isinstance(command.get("description"), str)
+    ]
+    return [*own, *agents]

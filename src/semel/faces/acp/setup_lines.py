@@ -1,0 +1,46 @@
+"""What a person writes into an editor's settings so that it starts `semel acp`, for each editor that was measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+EditorName = Literal["zed", "emacs", "codecompanion"]
+EDITORS: tuple[str, ...] = get_args(EditorName)
+
+
+def write_setup(editor: EditorName, program: str, agent: str | None) -> str:
+    """Return the lines for an editor. `program`: the path of `semel`. `agent`: the agent of new sessions, if named."""
+    command = [program, "acp", *(["--agent", agent] if agent else [])]
+    return _WRITERS[editor](command)
+
+
+def _write_zed(command: Sequence[str]) -> str:
+    server = {"type": "custom", "command": command[0], "args": list(command[1:])}
+    return "// settings.json\n" + json.dumps({"agent_servers": {"Semel": server}}, indent=2)
+
+
+def _write_emacs(command: Sequence[str]) -> str:
+    words = " ".join(map(json.dumps, [*command, "--"]))
+    return f";; init.el, for agent-shell\n(setq agent-shell-command-prefix '({words}))"
+
+
+def _write_codecompanion(command: Sequence[str]) -> str:
+    words = ", ".join(map(json.dumps, command))
+    return (
+        '-- in require("codecompanion").setup({ ... })\n'
+        "adapters = { acp = { semel = function()\n"
+        '  return require("codecompanion.adapters.acp").extend("opencode", {\n'
+        f'    name = "semel", formatted_name = "Semel", commands = {{ default = {{ {words} }} }},\n'
+        "  })\n"
+        "end } },\n"
+        'interactions = { chat = { adapter = "semel" } },'
+    )
+
+
+_WRITERS: dict[str, Callable[[Sequence[str]], str]] = {
+    "zed": _write_zed,
+    "emacs": _write_emacs,
+    "codecompanion": _write_codecompanion,
+}

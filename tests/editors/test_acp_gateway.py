@@ -1,0 +1,341 @@
+"""`semel acp` through a gateway, as an editor sees it: sessions, prompts, permissions, and what others say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from gateway_editor import Desk, House, opened_desk, until
+from system_house import script
+
+from semel.faces.acp.setup_lines import EDITORS, write_setup
+from semel.testing import scripted_agent
+
+ALLOW = [
+    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with opened_desk(tmp_path_factory.mktemp("desk")) as desk:
+        yield desk.house
+
+
+@pytest.fixture
+def desk(house: House) -> Iterator[Desk]:
+    with ExitStack() as stack:
+        yield Desk(house, stack)
+
+
+def test_a_prompt_is_answered_when_its_turn_has_ended_and_is_not_echoed(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    steps = script(
+        {"think": "hm", "chunks": 2},
+        {"text": "One two three.", "chunks": 5},
+        {"tool": "ls", "output": ["a\n", "b\n"]},
+        "Done.",
+    )
+    assert editor.prompt(steps) == "end_turn"
+    assert (editor.texts(), editor.texts("thought"), editor.texts("user")) == (["One two three.", "Done."], ["hm"], [])
+    (call,) = editor.shown.calls.values()
+    assert (call.fields["status"], call.fields["title"], call.text) == ("completed", "ls", "a\nb\n")
+    assert desk.house.texts(session) == editor.texts()
+    assert editor.messages[-1]["result"] == {"stopReason": "end_turn"}, "all that was said came before"
+
+
+def test_what_others_say_is_shown_at_once_in_a_direct_client_and_their_turn_too(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    editor.prompt("say: first")
+    desk.house.say(session, "say: from the phone")
+    editor.sees("from the phone")
+    assert editor.texts("user") == ["say: from the phone"]
+    assert editor.prompt("say: again") == "end_turn"
+    assert editor.texts() == ["first", "from the phone", "again"]
+
+
+def test_what_others_say_waits_for_the_next_prompt_of_an_unmeasured_client(desk: Desk) -> None:
+    editor = desk.editor(client="unheard-of")
+    session = editor.new()
+    editor.prompt("say: first")
+    for number in range(3):
+        desk.house.say(session, f"say: phone {number}")
+        desk.house.idle(session)
+    shown = len(editor.messages)
+    assert editor.texts() == ["first"]
+    editor.prompt("say: second")
+    assert editor.texts() == ["first", "phone 0", "phone 1", "phone 2", "second"]
+    assert editor.texts("user") == [f"say: phone {number}" for number in range(3)]
+    assert len(editor.messages) > shown
+
+
+def test_a_client_that_draws_pushed_turns_gets_another_persons_turn_as_one(desk: Desk) -> None:
+    editor = desk.editor(client="agent-shell")
+    session = editor.new()
+    desk.house.say(session, "say: pushed")
+    push = editor.until(lambda: [m for m in editor.messages if m.get("method") == "session/push"], "the push")[0]
+    assert push["params"]["prompt"] == [{"type": "text", "text": "say: pushed"}]
+    editor.sees("pushed")
+    editor.until(lambda: any("session_push_end" in str(m) for m in editor.messages), "its end")
+    editor.send(id=push["id"], result={})
+    editor.prompt("say: own")
+    assert [text.strip() for text in editor.texts()] == ["pushed", "own"] and not editor.texts("user")
+
+
+def test_a_client_that_refuses_pushed_turns_gets_them_as_a_quotation(desk: Desk) -> None:
+    editor = desk.editor(client="agent-shell")
+    session = editor.new()
+    desk.house.say(session, "say: pushed")
+    push = editor.until(lambda: [m for m in editor.messages if m.get("method") == "session/push"], "the push")[0]
+    editor.send(id=push["id"], error={"code": -32000, "message": "Busy"})
+    editor.until(lambda: "say: pushed" in "".join(editor.texts()), "the quotation")
+    editor.until(lambda: "pushed" in [text.strip() for text in editor.texts()], "the answer")
+    assert len([text for text in editor.texts() if "say: pushed" in text]) == 1
+
+
+def test_a_permission_is_answered_in_the_editor(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    prompt = editor.begin(script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
+    (request,) = editor.until(lambda: editor.asked, "the question")
+    editor.choose(request, "yes")
+    editor.answer_to(prompt)
+    assert editor.texts() == ["gone"]
+    (item,) = [
+        item for item in desk.house.get(f"/v1/sessions/{session}/history")["items"] if item["kind"] == "permission"
+    ]
+    assert (item["answer"], item["by"], item["seen"]) == ("yes", "zed", item["seen"])
+    dialog = editor.shown.calls[request["params"]["toolCall"]["toolCallId"]]
+    assert (dialog.fields["status"], dialog.fields["title"]) == ("completed", "rm: allowed by zed")
+
+
+def test_a_permission_that_the_phone_answers_is_withdrawn_and_a_late_answer_changes_nothing(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    prompt = editor.begin(script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
+    (request,) = editor.until(lambda: editor.asked, "the question")
+    (item,) = [
+        item for item in desk.house.get(f"/v1/sessions/{session}/history")["items"] if item["kind"] == "permission"
+    ]
+    answer = desk.house.post(f"/v1/sessions/{session}/answers", {"item": item["id"], "option": "no", "by": "phone"})
+    assert answer.json()["outcome"] == "answered"
+    editor.answer_to(prompt)
+    assert editor.withdrawn == [request["id"]] and editor.texts() == ["kept"]
+    editor.choose(request, "yes")
+    assert editor.prompt("say: on") == "end_turn" and editor.texts() == ["kept", "on"]
+    dialog = editor.shown.calls[request["params"]["toolCall"]["toolCallId"]]
+    assert dialog.fields["title"] == "rm: rejected by phone"
+
+
+def test_a_cancelled_prompt_is_answered_as_cancelled(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    prompt = editor.begin(script("Begun.", {"hang": True}))
+    editor.sees("Begun.")
+    editor.send(method="session/cancel", params={"sessionId": session})
+    assert editor.answer_to(prompt)["result"] == {"stopReason": "cancelled"}
+
+
+def test_a_cancel_does_not_stop_the_turn_of_another_person(desk: Desk, tmp_path: Path) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    gate = tmp_path / "go on"
+    desk.house.say(session, script("Phone's.", {"wait": str(gate)}, "Phone's end."))
+    editor.sees("Phone's.")
+    prompt = editor.begin("say: mine")
+    until(lambda: desk.house.session(session)["waiting"], "the prompt waits")
+    editor.send(method="session/cancel", params={"sessionId": session})
+    gate.touch()
+    editor.sees("Phone's.Phone's end.")
+    assert editor.answer_to(prompt)["result"]["stopReason"] in ("cancelled", "end_turn")
+
+
+def test_a_failed_turn_is_an_error_in_the_words_that_people_see(desk: Desk) -> None:
+    editor = desk.editor()
+    editor.new()
+    assert "no credit" in editor.prompt(script({"error": {"code": -32000, "message": "no credit"}}))
+    assert not any("no credit" in text for text in editor.texts())
+
+
+def test_semels_commands_are_answered_at_once_and_listed(desk: Desk) -> None:
+    editor = desk.editor()
+    editor.new()
+    (commands,) = [one for one in editor.shown.others if one["sessionUpdate"] == "available_commands_update"]
+    assert {"stop", "help"} <= {one["name"] for one in commands["availableCommands"]}
+    assert editor.prompt("/help") == "end_turn"
+    assert "/stop" in editor.texts()[-1]
+
+
+def test_modes_and_options_are_offered_set_and_told_to_other_editors(desk: Desk) -> None:
+    editor, other = desk.editor(), desk.editor()
+    opened = editor.call("session/new", cwd=str(desk.house.home), mcpServers=[])
+    session = editor.session = opened["sessionId"]
+    other.load(session)
+    assert [option["id"] for option in opened["configOptions"]] == ["mode", "model", "effort", "search"]
+    assert opened["modes"]["currentModeId"] == "auto"
+    editor.call("session/set_mode", sessionId=session, modeId="ask")
+    set_up = editor.call("session/set_config_option", sessionId=session, configId="effort", value="high")
+    assert {one["id"]: one["currentValue"] for one in set_up["configOptions"]} == {
+        "mode": "ask", "model": "brisk", "effort": "high", "search": False,
+    }  # fmt: skip
+    other.until(
+        lambda: any(o.get("currentModeId") == "ask" for o in other.shown.others), "the mode in the other editor"
+    )
+    answer = editor.answer_to(editor.request("session/set_config_option", sessionId=session, configId="x", value="y"))
+    assert "there is no option 'x'" in answer["error"]["message"]
+
+
+def test_a_loaded_session_shows_what_was_said_once_and_goes_on_in_the_same_messages(desk: Desk, tmp_path: Path) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    gate = tmp_path / "go on"
+    editor.prompt(script({"tool": "ls", "output": ["a\n"]}, "Listed."))
+    prompt = editor.begin(script("Begun, ", {"wait": str(gate)}, {"text": "and ended.", "chunks": 3}))
+    editor.until(lambda: "Begun, " in "".join(editor.texts()), "its begin")
+    other = desk.editor(client="CodeCompanion.nvim")
+    other.load(session)
+    assert "".join(other.texts()).replace("\n", "").startswith("Listed.Begun, ")
+    assert len(other.texts("user")) == 2
+    gate.touch()
+    editor.answer_to(prompt)
+    third = desk.editor()
+    third.load(session)
+    assert third.texts() == editor.texts() == desk.house.texts(session)
+    assert {name: call.text for name, call in third.shown.calls.items()} == {
+        name: call.text for name, call in editor.shown.calls.items()
+    }
+    assert third.shown.order[-1] == editor.shown.order[-1], "messages keep their ids"
+
+
+def test_a_resumed_session_shows_nothing_of_what_was_said(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    editor.prompt("say: before")
+    other = desk.editor()
+    other.load(session, "session/resume")
+    assert other.texts() == []
+    other.prompt("say: after")
+    assert other.texts() == ["after"]
+    editor.sees("after")
+    assert editor.texts("user") == ["say: after"], "the first editor sees what the second one said"
+
+
+def test_an_editor_may_go_on_in_a_session_that_it_never_opened_here(desk: Desk) -> None:
+    """agent-shell does so when its agent was killed: no `session/load` comes before the prompt."""
+    editor = desk.editor()
+    session = editor.new()
+    editor.prompt("say: before")
+    editor.kill()
+    other = desk.editor()
+    other.session = session
+    assert other.prompt("say: after") == "end_turn"
+    assert other.texts() == ["after"]
+
+
+def test_sessions_are_listed_by_folder_with_title_and_folder(desk: Desk, tmp_path: Path) -> None:
+    editor = desk.editor()
+    session = editor.new(tmp_path)
+    editor.prompt("say: hello")
+    listed = editor.call("session/list", cwd=str(tmp_path))["sessions"]
+    assert [(one["sessionId"], one["cwd"]) for one in listed] == [(session, str(tmp_path))]
+    assert session in [one["sessionId"] for one in editor.call("session/list")["sessions"]]
+    refused = editor.answer_to(editor.request("session/load", sessionId=session, cwd="/", mcpServers=[]))
+    assert refused["error"]["code"] == -32602 and str(tmp_path) in refused["error"]["message"]
+    unknown = editor.answer_to(editor.request("session/load", sessionId="demo:no", cwd="/", mcpServers=[]))
+    assert unknown["error"]["code"] == -32602
+
+
+def test_unknown_requests_are_answered_and_noise_is_survived(desk: Desk) -> None:
+    editor = desk.editor()
+    answer = editor.answer_to(editor.request("session/levitate"))
+    assert answer["error"]["code"] == -32601
+    editor.process.stdin.write(b'not json\n[]\n{"jsonrpc":"2.0","method":"session/unknown"}\n\n')
+    editor.process.stdin.flush()
+    editor.methods["null"] = "initialize"
+    assert editor.until(lambda: editor.answers.get("null"), "the complaint")["error"]["code"] == -32700
+    assert editor.new()
+
+
+def test_a_named_session_is_opened_and_what_was_said_there_is_shown(desk: Desk) -> None:
+    desk.house.say("demo:phone", "say: from the phone")
+    desk.house.idle("demo:phone")
+    editor = desk.editor("--session", "demo:phone")
+    assert editor.new() == "demo:phone"
+    editor.sees("from the phone")
+
+
+def test_a_command_names_the_configured_agent_that_it_starts(desk: Desk) -> None:
+    """As agent-shell's prefix puts it; a path does not count."""
+    command = scripted_agent.command()
+    editor = desk.editor("--", *command)
+    assert editor.new().startswith("demo:editor:")
+    other = desk.editor("--", "/opt/bin/claude-agent-acp")
+    answer = other.answer_to(other.request("session/new", cwd=str(desk.house.home), mcpServers=[]))
+    assert "semel agents add claude" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize("editor", EDITORS)
+def test_the_lines_for_an_editors_settings_start_semel_with_the_chosen_agent(desk: Desk, editor: str) -> None:
+    printed = desk.house.cli_alone("acp", "--print", editor, "--agent", "codex").stdout
+    words = re.findall(r'"([^"]+)"', printed)
+    start = words.index("acp")
+    assert words[start - 1].endswith("semel") or editor == "zed"
+    assert words[start : start + 3] == ["acp", "--agent", "codex"]
+
+
+def test_the_page_shows_for_each_editor_what_is_printed() -> None:
+    page = re.sub(r"\s", "", (Path(__file__).parents[2] / "docs/editors.md").read_text())
+    for editor in EDITORS:
+        lines = write_setup(editor, "semel", None).splitlines()[1:]
+        printed = re.sub(r"\s|,(?=})", "", "".join(lines))
+        inner = {"zed": printed[1:-1], "emacs": printed, "codecompanion": 'name="semel",formatted_name="Semel"'}[editor]
+        assert inner in page, (editor, inner)
+
+
+def test_a_resumed_session_asks_what_is_still_open_and_shows_no_old_tool_calls(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    editor.prompt(script({"think": "hm"}, {"tool": "ls", "output": ["a\n"]}, "Listed."))
+    prompt = editor.begin(script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
+    editor.until(lambda: editor.asked, "the question")
+    other, third = desk.editor(), desk.editor()
+    other.load(session, "session/resume")
+    third.load(session)
+    for one in (other, third):
+        one.until(lambda one=one: one.asked, "the question in another editor")
+    assert [call.fields["title"] for call in other.shown.calls.values()] == ["rm", "rm"]
+    assert other.texts("thought") == [] and third.texts("thought") == ["hm"]
+    third.choose(third.asked[0], "yes")
+    editor.answer_to(prompt)
+    assert len(editor.withdrawn) == 1
+    other.until(lambda: other.withdrawn, "it is withdrawn there, too")
+
+
+def test_what_was_missed_is_told_once_and_in_a_bounded_size(desk: Desk) -> None:
+    editor = desk.editor(client="acpx")
+    session = editor.new()
+    for number in range(4):
+        desk.house.say(session, script({"text": f"{number} " * 2000, "chunks": 1}))
+        desk.house.idle(session)
+    editor.prompt("say: now")
+    texts = [text.strip() for text in editor.texts()]
+    assert "earlier messages are not shown here" in texts[0]
+    assert texts[1:] == [("2 " * 2000).strip(), ("3 " * 2000).strip(), "now"]
+    editor.prompt("say: then")
+    assert editor.texts()[-1].strip() == "then" and len(editor.texts()) == len(texts) + 1
+
+
+def test_an_editors_mcp_servers_are_given_to_the_agent(desk: Desk) -> None:
+    editor = desk.editor()
+    server = {"name": "garden", "command": "garden-mcp", "args": [], "env": [{"name": "KEY", "value": "sesame"}]}
+    result = editor.call("session/new", cwd=str(desk.house.home), mcpServers=[server])
+    kept = [json.loads(path.read_text()) for path in (desk.house.data / "mcp-servers").iterdir()]
+    assert kept == [[server]]
+    desk.house.request("DELETE", f"/v1/sessions/{result['sessionId']}")

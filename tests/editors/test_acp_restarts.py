@@ -1,0 +1,133 @@
+"""`semel acp` when something ends: the gateway in mid-turn, the editor, the agent; and who starts a gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from gateway_editor import Desk, GatewayEditor, opened_desk, until
+from system_house import DEMO, House, left, script
+
+
+def test_a_prompt_outlives_a_gateway_that_is_killed_in_its_turn(tmp_path: Path) -> None:
+    """The turn is tried again: what the editor has is continued, and the prompt is answered once."""
+    gate = tmp_path / "go on"
+    with opened_desk(tmp_path) as desk:
+        editor = desk.editor()
+        session = editor.new()
+        editor.prompt("say: before")
+        prompt = editor.begin(script({"text": "The answer", "chunks": 1}, {"wait": str(gate)}, " is 42."))
+        editor.sees("The answer")
+        desk.house.kill()
+        time.sleep(0.3)
+        gate.touch()
+        desk.house.up()
+        assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
+        said = [
+            one["text"] for one in desk.house.entries(session) if one["role"] == "agent" and not one.get("superseded")
+        ]
+        assert said == ["before", "The answer is 42."]
+        assert editor.texts() == said, "the second attempt goes on where the first one was"
+        assert editor.prompt("say: after") == "end_turn" and editor.texts()[-1] == "after"
+
+
+def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_is_back(tmp_path: Path) -> None:
+    with opened_desk(tmp_path) as desk:
+        editor = desk.editor("--no-start")
+        session = editor.new()
+        editor.prompt("say: before")
+        desk.house.kill()
+        prompt = editor.begin("say: after")
+        time.sleep(1.0)
+        desk.house.up()
+        assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
+        assert desk.house.texts(session) == editor.texts() == ["before", "after"]
+        assert len(desk.house.texts(session, "user")) == 2
+
+
+def test_the_turn_goes_on_without_the_editor_that_began_it(tmp_path: Path) -> None:
+    """An editor that is killed, one that closes its end, and one that is terminated."""
+    gate = tmp_path / "go on"
+    with opened_desk(tmp_path) as desk:
+        editor = desk.editor()
+        session = editor.new()
+        editor.begin(script("Begun, ", {"wait": str(gate)}, "and ended."))
+        editor.until(lambda: editor.texts(), "its begin")
+        editor.kill()
+        for end in (GatewayEditor.end, terminate):
+            other = desk.editor()
+            other.load(session)
+            other.until(lambda other=other: other.texts() == ["Begun, "], "what was said so far")
+            started = time.monotonic()
+            end(other)
+            assert time.monotonic() - started < 10
+        gate.touch()
+        desk.house.idle(session)
+        assert desk.house.texts(session) == ["Begun, and ended."]
+
+
+def terminate(editor: GatewayEditor) -> None:
+    editor.process.send_signal(signal.SIGTERM)
+    assert editor.process.wait(30) == 0
+    editor.kill()
+
+
+def test_a_gateway_is_started_if_none_runs_and_two_editors_start_one(tmp_path: Path) -> None:
+    house = House(tmp_path, f'[gateway]\nlisten = "127.0.0.1:0"\n{DEMO}')
+    house.toml.write_text(house.config)
+    try:
+        with ExitStack() as stack:
+            desk = Desk(house, stack)
+            refusing = desk.editor("--no-start")
+            folder = str(tmp_path)
+            answer = refusing.answer_to(refusing.request("session/new", cwd=folder, mcpServers=[]))
+            assert "no gateway is running" in answer["error"]["message"]
+            editors = [desk.editor() for _ in range(2)]
+            requests = [editor.request("session/new", cwd=folder, mcpServers=[]) for editor in editors]
+            for editor, request in zip(editors, requests, strict=True):
+                editor.session = editor.answer_to(request)["result"]["sessionId"]
+            assert [editor.prompt("say: hi") for editor in editors] == ["end_turn", "end_turn"]
+            gateways = [one for one in left(house) if " up " in one]
+            assert len(gateways) == 1, gateways
+        assert [one for one in left(house) if " up " in one] == gateways, "it goes on without the editors"
+    finally:
+        for process in left(house):
+            os.kill(int(process.split()[0]), signal.SIGTERM)
+        until(lambda: not left(house), "the gateway has ended")
+
+
+def test_a_gateway_that_cannot_start_says_why_to_the_editor(tmp_path: Path) -> None:
+    house = House(tmp_path, "[gateway]\nlisten = 7\n")
+    house.toml.write_text(house.config)
+    with ExitStack() as stack:
+        editor = Desk(house, stack).editor()
+        answer = editor.answer_to(editor.request("session/new", cwd=str(tmp_path), mcpServers=[]))
+        assert "the gateway did not start" in answer["error"]["message"] and "listen" in answer["error"]["message"]
+
+
+def test_an_agent_that_does_not_start_or_is_not_logged_in_is_an_error_of_the_new_session(tmp_path: Path) -> None:
+    login = json.dumps([sys.executable, str(Path(__file__).parents[1] / "agents/login_agent.py"), "key"])
+    with opened_desk(
+        tmp_path, f"[agents.out]\ncommand = {login}\n[agents.gone]\ncommand = ['/no/such/agent']\n"
+    ) as desk:
+        for agent, code, words in (("out", -32000, "semel agents login out"), ("gone", -32603, "command not found")):
+            editor = desk.editor("--agent", agent)
+            answer = editor.answer_to(editor.request("session/new", cwd=str(tmp_path), mcpServers=[]))
+            assert answer["error"]["code"] == code and words in answer["error"]["message"]
+
+
+def test_an_editor_that_does_not_read_delays_nobody_and_has_everything_later(tmp_path: Path) -> None:
+    with opened_desk(tmp_path) as desk:
+        editor = desk.editor()
+        session = editor.new()
+        editor.process.send_signal(signal.SIGSTOP)
+        desk.house.say(session, script({"text": "wörd " * 2000, "chunks": 200}))
+        desk.house.idle(session)
+        editor.process.send_signal(signal.SIGCONT)
+        editor.sees("wörd " * 2000)
+        editor.end()

@@ -1,0 +1,228 @@
+"""The rows of a session as ACP updates: whatever comes, in pieces or again, an editor shows each text once."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+from acp_schema import SchemaCheck
+from model_editor import ModelEditor, Shown
+
+from semel.faces.acp.catch_up import MAX_CHARS, choose_rows
+from semel.faces.acp.clients import CLIENTS, UNMEASURED, Client
+from semel.faces.acp.row_writer import RowWriter, describe_permission
+from semel.faces.view import SessionView
+
+Json = dict[str, Any]
+ZED = CLIENTS["zed"]
+SCHEMA = SchemaCheck()
+WORDS = ("ha", "ha ", "wörd 🙂 ", "\n", "```\n", "line\n")
+
+
+class Session:
+    """A session whose rows change at random; it makes the frames that a gateway would send of it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.rev = 0
+        self.rows: dict[tuple[str, int], Json] = {}
+
+    def step(self) -> Json:
+        """Change something. Return the change."""
+        live = [row for row in self.rows.values() if row.get("live")]
+        self.rev += 1
+        if live and self.random.random() < 0.8:
+            return self._change(self.random.choice(live))
+        number = len(self.rows) + 1
+        row: Json = {"born": self.rev, "rev": self.rev, "text": self._words(), "turn": 1}
+        match self.random.choice(("agent", "agent", "user", "notice", "thought", "tool")):
+            case "agent" | "user" | "notice" as role:
+                row |= {"seq": number, "role": role} | ({"live": True} if role == "agent" else {"sender": "Ann"})
+                self._supersede(row, live)
+                return self._put("entry", row)
+            case kind:
+                row |= {"id": number, "kind": kind, "live": True}
+                more: Json = {"title": "run", "status": "running", "call": self.random.choice((f"c{number}", "same"))}
+                return self._put("item", row | (more if kind == "tool" else {}))
+
+    def _supersede(self, row: Json, live: list[Json]) -> None:
+        """A later attempt: it begins as the one before, or in other words."""
+        old = next((one for one in live if "seq" in one), None)
+        if row["role"] == "agent" and old is not None and self.random.random() < 0.5:
+            self._put("entry", {**old, "live": False, "superseded": True, "rev": self.rev})
+            row["supersedes"] = [old["seq"]]
+            row["text"] = old["text"][: self.random.randrange(len(old["text"]) + 1)] + self.random.choice(("", "other"))
+
+    def _change(self, row: Json) -> Json:
+        if self.random.random() < 0.7:
+            text = self._words()
+            self._put("entry" if "seq" in row else "item", {**row, "text": row["text"] + text, "rev": self.rev})
+            name = {"op": "append", "seq": row["seq"]} if "seq" in row else {"op": "output", "id": row["id"]}
+            return {**name, "text": text, "rev": self.rev}
+        ended = {**row, "live": False, "rev": self.rev} | ({"status": "done"} if row.get("kind") == "tool" else {})
+        return self._put("entry" if "seq" in row else "item", ended)
+
+    def _put(self, op: str, row: Json) -> Json:
+        name = ("seq", row["seq"]) if "seq" in row else ("id", row["id"])
+        self.rows[name] = {key: value for key, value in row.items() if value is not False}
+        return {"op": op, **self.rows[name]}
+
+    def _words(self) -> str:
+        return "".join(self.random.choices(WORDS, k=self.random.randrange(1, 4)))
+
+    def snapshot(self) -> Json:
+        rows = list(self.rows.values())
+        return {
+            "type": "snapshot", "rev": self.rev, "session": {"state": "running"}, "more": False, "before": 0,
+            "entries": [row for row in rows if "seq" in row], "items": [row for row in rows if "seq" not in row],
+        }  # fmt: skip
+
+    def texts(self, role: str) -> list[str]:
+        if role == "thought":
+            return [row["text"] for row in self.rows.values() if row.get("kind") == "thought"]
+        return [row["text"] for row in self.rows.values() if row.get("role") == role and not row.get("superseded")]
+
+
+class Watcher:
+    """An editor that has a session open. `attach` is what a new connection or a restarted gateway makes it do."""
+
+    def __init__(self, client: Client = ZED) -> None:
+        self.view = SessionView()
+        self.writer = RowWriter("s", client)
+        self.editor = ModelEditor()
+        self.now = 0.0
+
+    def take(self, frame: Json) -> None:
+        self.now += 0.1
+        for row in self.view.apply(frame):
+            self.read(self.writer.write_row(row, self.now))
+
+    def read(self, lines: list[bytes]) -> None:
+        self.editor.read(lines)
+        for line in lines:
+            SCHEMA.check(line)
+
+    def end(self) -> Shown:
+        self.read(self.writer.end_turn())
+        assert not SCHEMA.violations
+        return self.editor.sessions.get("s", Shown())
+
+
+def finish(session: Session) -> list[Json]:
+    changes = []
+    while live := [row for row in session.rows.values() if row.get("live")]:
+        session.rev += 1
+        more = {"status": "done"} if live[0].get("kind") == "tool" else {}
+        ended = {**live[0], "live": False, "rev": session.rev, **more}
+        changes.append(session._put("entry" if "seq" in ended else "item", ended))
+    return changes
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_wherever_an_editor_attaches_and_comes_back_it_shows_each_text_once(seed: int) -> None:
+    """Ten editors a session: 1,000 random points. Frames come in batches, again, or are replaced by a snapshot."""
+    session = Session(seed)
+    watchers: list[tuple[Watcher, list[Json]]] = []
+    for step in range(120):
+        change = session.step()
+        if step % 12 == seed % 12:
+            watchers.append((Watcher(), []))
+            watchers[-1][0].take(session.snapshot())
+        for watcher, behind in watchers:
+            behind.append(change)
+            if session.random.random() < 0.05:  # the connection broke, and the gateway has compacted what it missed
+                watcher.take(session.snapshot())
+                behind.clear()
+            elif session.random.random() < 0.5:
+                watcher.take({"type": "change", "rev": session.rev, "changes": behind[:]})
+                if session.random.random() < 0.2:
+                    watcher.take({"type": "change", "rev": session.rev, "changes": behind[:]})
+                behind.clear()
+    last = finish(session)
+    for watcher, behind in watchers:
+        watcher.take({"type": "change", "rev": session.rev, "changes": [*behind, *last]})
+        shown = watcher.end()
+        for role in ("user", "thought"):
+            assert shown.texts(role) == session.texts(role)
+        kept = [shown.messages[name][1] for name in shown.order if name in shown.messages]
+        for text in filter(None, [*session.texts("agent"), *session.texts("notice")]):
+            assert text in kept, "what is said is shown"
+        assert {call.fields["status"] for call in shown.calls.values()} <= {"completed"}
+
+
+REVS = itertools.count(1)
+
+
+def entry(seq: int, text: str, **more: Any) -> Json:
+    return {"seq": seq, "born": seq, "rev": next(REVS), "role": "agent", "text": text, **more}
+
+
+def shown_after(*rows: Json, client: Client = ZED) -> list[str]:
+    watcher = Watcher(client)
+    for row in rows:
+        watcher.read(watcher.writer.write_row(row, 0.0))
+    return watcher.end().texts()
+
+
+def test_a_second_attempt_that_begins_as_the_first_one_goes_on_in_its_message() -> None:
+    again = {"supersedes": [1]}
+    assert shown_after(
+        entry(1, "The answer"), entry(2, "The", live=True, **again), entry(2, "The answer is", live=True, **again),
+        entry(2, "The answer is 42.", **again),
+    ) == ["The answer is 42."]  # fmt: skip
+
+
+def test_a_second_attempt_in_other_words_is_a_message_of_its_own_and_is_said_to_be_one() -> None:
+    texts = shown_after(entry(1, "The answer"), entry(2, "No, it is 42.", supersedes=[1]))
+    assert texts == ["The answer", "The agent began its answer again.", "No, it is 42."]
+
+
+def test_a_second_attempt_that_is_shorter_is_shown_once_it_has_ended() -> None:
+    rows = (entry(1, "The answer"), entry(2, "The", live=True, supersedes=[1]), entry(2, "The", supersedes=[1]))
+    assert shown_after(*rows)[-1] == "The"
+
+
+def test_a_client_that_joins_messages_gets_an_empty_line_between_them() -> None:
+    assert "".join(shown_after(entry(1, "One."), entry(2, "Two."), client=CLIENTS["toad"])) == "One.\n\nTwo."
+
+
+def test_what_a_person_says_is_quoted_for_a_client_that_drops_it() -> None:
+    said = {"seq": 1, "born": 1, "rev": 1, "role": "user", "sender": "Ann", "text": "one\ntwo"}
+    assert shown_after(said, client=CLIENTS["CodeCompanion.nvim"]) == ["> **Ann:** one\n> two"]
+    assert shown_after(said, client=UNMEASURED) == []
+
+
+def test_a_tool_calls_diffs_places_and_long_output_are_shown() -> None:
+    watcher = Watcher()
+    item: Json = {
+        "id": 1, "born": 1, "rev": 1, "kind": "tool", "title": "edit", "tool_kind": "edit", "status": "done",
+        "text": "head", "gap": 5000, "tail": "tail", "call": "c", "input": {"a": 1},
+        "diffs": [{"path": "/a", "newText": "new"}, {"path": "/b", "left_out": 9}],
+        "locations": [{"path": "/a", "line": 3}],
+    }  # fmt: skip
+    watcher.read(watcher.writer.write_row(item, 0.0))
+    (call,) = watcher.end().calls.values()
+    assert (call.fields["kind"], call.fields["locations"]) == ("edit", item["locations"])
+    assert {"type": "diff", "path": "/a", "newText": "new"} in call.fields["content"]
+    assert "head\n[5000 characters not shown]\ntail" in call.text
+    described = describe_permission({**item, "options": []}, "semel-ask-1")
+    assert described["toolCallId"] == "semel-ask-1" and described["status"] == "pending" and "content" in described
+
+
+def test_a_call_without_a_result_is_shown_as_failed() -> None:
+    watcher = Watcher()
+    item = {"id": 1, "born": 1, "rev": 1, "kind": "tool", "title": "run", "status": "no result", "text": ""}
+    watcher.read(watcher.writer.write_row(item, 0.0))
+    assert [call.fields["status"] for call in watcher.end().calls.values()] == ["failed"]
+
+
+def test_what_was_missed_is_bounded_and_its_newest_part_and_open_requests_are_kept() -> None:
+    rows = [entry(seq, "x" * 3000) for seq in range(1, 21)]
+    request: Json = {"id": 1, "born": 0, "kind": "permission", "text": ""}
+    chosen, left_out = choose_rows([request, *rows])
+    assert chosen[-1] == request and chosen[-2] == rows[-1] and [*left_out, *chosen[:-1]] == rows
+    assert sum(len(row["text"]) for row in chosen) <= MAX_CHARS
+    long = entry(1, "x" * 100_000)
+    assert choose_rows([long]) == ([long], [])
