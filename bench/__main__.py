@@ -18,6 +18,7 @@ PARTS = {
     "outage": "what a channel that hangs for ever adds to the delay of another",
     "fold": "folding streams, beside json.loads and a list",
     "editor": "semel acp --alone: beside folding, a tool's output, and the latency that it adds",
+    "attached": "semel acp through a gateway: start, memory, latency, lists and loads",
 }
 
 
