@@ -131,7 +131,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_works_from_there(tmp_path
     )
     assert page.stdout == (ROOT / "docs" / "people.md").read_bytes()
     entry = next(name for name in held if name.endswith("entry_points.txt"))
-    assert "semel = semel.faces.cli:main" in zipfile.ZipFile(wheel).read(entry).decode()
+    assert "semel = semel.faces.start:main" in zipfile.ZipFile(wheel).read(entry).decode()
 
 
 def run_tests(folder: Path, *args: str | Path, **env: str) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,6 @@
 """`python -m semel` is `semel`."""
 
-from semel.faces.cli import main
+from semel.faces.start import main
 
 if __name__ == "__main__":
     main()

@@ -123,8 +123,7 @@ def test_an_editor_talks_with_an_agent_and_sees_what_it_says(start: Callable[...
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--", "agent"], 2, "add --alone"),
-        ([], 2, "add --alone"),
+        (["--alone", "--agent", "demo", "--", "x"], 2, "takes only the agent's command"),
         (["--alone"], 2, "name the agent's command"),
         (["--alone", "--", "/no/such/agent"], 127, "/no/such/agent cannot be started: No such file"),
         (["--alone", "--", str(Path(__file__).parent)], 126, "cannot be started: Permission denied"),
@@ -138,11 +137,20 @@ def test_what_cannot_be_run_is_said_in_one_line(arguments: list[str], code: int,
     assert words in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_in_a_terminal_the_agents_command_runs_by_itself() -> None:
+def test_in_a_terminal_a_person_is_told_that_an_editor_starts_it() -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.run([sys.executable, "-m", "semel", "acp"], stdin=theirs, capture_output=True, text=True)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 2 and "semel acp --print zed" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("mode", [["--alone"], []])
+def test_in_a_terminal_the_agents_command_runs_by_itself(mode: list[str]) -> None:
     """An editor logs an agent in there: it runs the command with more arguments."""
     ours, theirs = pty.openpty()
     script = "import os, sys; print(os.getppid(), os.isatty(0), sys.argv[1:])"
-    command = [sys.executable, "-m", "semel", "acp", "--alone", "--", sys.executable, "-c", script, "--login"]
+    command = [sys.executable, "-m", "semel", "acp", *mode, "--", sys.executable, "-c", script, "--login"]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     said = b""

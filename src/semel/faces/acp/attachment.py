@@ -257,7 +257,7 @@ class Attachment:
 
     def show_missed(self) -> None:
         """Write what happened while the editor could not show it: the newest of it, and how much is left out."""
-        if not self._may_show or not self._is_open:
+        if not self._may_show or not self._is_open or self._editor.is_full:
             return
         lacking = [row for row in self._take_unshown() if not self._writer.has_row(row)]
         chosen, left_out = choose_rows(lacking)

@@ -125,9 +125,7 @@ class EditorServer:
         task.add_done_callback(self._tasks.discard)
 
     def _send(self, **message: Any) -> None:
-        from semel.faces.acp.call_rows import dump_json
-
-        self._pipe.write([dump_json({"jsonrpc": "2.0", **message}) + b"\n"])
+        self._pipe.write([json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"])
 
     async def _answer(self, id: Any, method: str, params: Json) -> None:
         """Answer a request. A prompt is answered later, by its session."""

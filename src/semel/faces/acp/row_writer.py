@@ -237,7 +237,8 @@ class RowWriter:
         if before is None:
             call = self._choose_call_id(item)
             self._calls.apply_op(Began(item["id"], "tool", {**fields, "call": call}))
-            self._calls.apply_op(Grew(item["id"], output))
+            if output:
+                self._calls.apply_op(Grew(item["id"], output))
             source = {"sessionUpdate": "tool_call", "toolCallId": call, **_describe_call(item)}
         else:
             changed = {key: value for key, value in fields.items() if _read_call(before).get(key) != value}

@@ -14,7 +14,6 @@ import typer
 from semel.faces.acp.setup_lines import EditorName, write_setup
 from semel.faces.cli.app import Config, DataDir, app
 from semel.faces.cli.printing import print_error
-from semel.text.json_types import object_at
 
 EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 126, 127  # as a shell's
 
@@ -52,41 +51,25 @@ def acp(
     stand before the command of a configured agent; --agent comes first.
 
     With --alone, an agent is run for the editor without a gateway, and nothing is recorded. The editor sees its
-    messages, thoughts and tool calls once; everything else passes as it came. On a terminal, the agent's command is run
-    directly, because editors log agents in that way. The exit code is the agent's: 128 + n after signal n, 126 or 127
-    if it cannot be started.
+    messages, thoughts and tool calls once; everything else passes as it came. The exit code is the agent's: 128 + n
+    after signal n, 126 or 127 if it cannot be started.
+
+    On a terminal, the agent's command is run directly, because editors log agents in that way.
     """
     if show_setup is not None:
         print(write_setup(show_setup, shutil.which("semel") or str(Path(sys.argv[0]).absolute()), agent))
         return
-    if not alone:
-        raise typer.Exit(_serve(command or [], agent, session, not no_start, config, data_dir))
-    if agent or session or no_start or config or data_dir:
+    if not alone and not os.isatty(0):
+        from semel.faces.start import EditorOptions, serve
+
+        raise typer.Exit(serve(EditorOptions(command or [], agent, session, no_start, config, data_dir)))
+    if not alone and not (command and os.isatty(1)):
+        raise typer.BadParameter("an editor starts this command. What to tell it: semel acp --print zed")
+    if alone and (agent or session or no_start or config or data_dir):
         raise typer.BadParameter("--alone runs without a gateway, so it takes only the agent's command")
     if not command:
         raise typer.BadParameter("name the agent's command: semel acp --alone -- CMD...")
     raise typer.Exit(_run(command))
-
-
-def _serve(
-    command: list[str], agent: str | None, session: str | None, may_start: bool, config: Path | None, data: Path | None
-) -> int:
-    from semel.faces.acp.editor_server import Opening, serve_editor
-    from semel.faces.acp.gateway_link import GatewayLink
-    from semel.faces.config.paths import find_config_file, locate, read_config_file
-
-    folder, file = locate(config, data)[0].absolute(), find_config_file(config, os.environ)
-    opening = Opening(agent, session)
-    if command and agent is None:
-        from semel.faces.acp.agent_of_command import UnknownCommand, find_agent
-
-        try:
-            opening = Opening(
-                find_agent(command, object_at(read_config_file(file)[1] if file else {}, "agents")), session
-            )
-        except UnknownCommand as error:
-            opening = Opening(None, session, str(error))
-    return serve_editor(GatewayLink(folder, file, may_start), opening)
 
 
 def _run(command: list[str]) -> int:
