@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +20,7 @@ from acp_schema import SchemaCheck
 from editor_help import line_of
 from model_editor import ModelEditor, Shown
 from python_process import start_python
-from system_house import DEMO, House, opened, until
+from system_house import DEMO, House, left, opened, until
 
 Json = dict[str, Any]
 PUSH = ("session/push", "session_push_end")  # agent-shell's own, in no schema
@@ -198,6 +200,29 @@ class Desk:
         return editor
 
 
+def start_together(desk: Desk) -> str:
+    """Open two editors where no gateway runs, and return the one gateway that they have started."""
+    editors = [desk.editor() for _ in range(2)]
+    folder = str(desk.house.home)
+    requests = [editor.request("session/new", cwd=folder, mcpServers=[]) for editor in editors]
+    for editor, request in zip(editors, requests, strict=True):
+        editor.session = editor.answer_to(request)["result"]["sessionId"]
+    assert [editor.prompt("say: hi") for editor in editors] == ["end_turn", "end_turn"]
+    (gateway,) = gateways_of(desk.house)
+    return gateway
+
+
+def gateways_of(house: House) -> list[str]:
+    """The gateways that run in a house, whoever has started them."""
+    return [process for process in left(house) if " up " in process]
+
+
+def end_gateways(house: House) -> None:
+    for process in gateways_of(house):
+        os.kill(int(process.split()[0]), signal.SIGTERM)
+    until(lambda: not left(house), "the gateway has ended")
+
+
 @contextmanager
 def opened_desk(home: Path, config: str = "") -> Iterator[Desk]:
     """A gateway with the scripted agent, and no editor yet. Editors and gateway are ended, and the books looked at."""
@@ -205,4 +230,6 @@ def opened_desk(home: Path, config: str = "") -> Iterator[Desk]:
         yield Desk(house, stack)
 
 
-__all__ = ["Desk", "GatewayEditor", "House", "opened_desk", "until"]
+__all__ = [
+    "Desk", "GatewayEditor", "House", "end_gateways", "gateways_of", "opened_desk", "start_together", "until",
+]  # fmt: skip

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from gateway_editor import Desk, GatewayEditor, opened_desk, until
-from system_house import DEMO, House, left, script
+from gateway_editor import Desk, GatewayEditor, end_gateways, gateways_of, opened_desk, start_together
+from system_house import DEMO, House, script
 
 
 def test_a_prompt_outlives_a_gateway_that_is_killed_in_its_turn(tmp_path: Path) -> None:
@@ -87,18 +86,10 @@ def test_a_gateway_is_started_if_none_runs_and_two_editors_start_one(tmp_path: P
             folder = str(tmp_path)
             answer = refusing.answer_to(refusing.request("session/new", cwd=folder, mcpServers=[]))
             assert "no gateway is running" in answer["error"]["message"]
-            editors = [desk.editor() for _ in range(2)]
-            requests = [editor.request("session/new", cwd=folder, mcpServers=[]) for editor in editors]
-            for editor, request in zip(editors, requests, strict=True):
-                editor.session = editor.answer_to(request)["result"]["sessionId"]
-            assert [editor.prompt("say: hi") for editor in editors] == ["end_turn", "end_turn"]
-            gateways = [one for one in left(house) if " up " in one]
-            assert len(gateways) == 1, gateways
-        assert [one for one in left(house) if " up " in one] == gateways, "it goes on without the editors"
+            gateway = start_together(desk)
+        assert gateways_of(house) == [gateway], "it goes on without the editors"
     finally:
-        for process in left(house):
-            os.kill(int(process.split()[0]), signal.SIGTERM)
-        until(lambda: not left(house), "the gateway has ended")
+        end_gateways(house)
 
 
 def test_a_gateway_that_cannot_start_says_why_to_the_editor(tmp_path: Path) -> None:

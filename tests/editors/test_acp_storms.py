@@ -1,7 +1,7 @@
 """`semel acp` over and over: kills at any moment, races for permissions, and people who talk at the same time.
 
-STORM_SEED repeats a run. Each test is run for four seeds, side by side: 200 kills, 1,000 races, 1,000 own prompts and
-500 messages of the phone in all.
+STORM_SEED repeats a run. Each test is run for four seeds, side by side: 200 kills, 1,000 races, 1,000 own prompts, 500
+messages of the phone and 52 starts in all.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ import random
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from gateway_editor import Desk, GatewayEditor, Json, opened_desk
-from system_house import left, script, until
+from gateway_editor import Desk, GatewayEditor, Json, end_gateways, opened_desk, start_together
+from system_house import DEMO, House, left, script, until
 
 pytestmark = pytest.mark.storm
 SEEDS = range(int(os.environ.get("STORM_SEED", "0")), int(os.environ.get("STORM_SEED", "0")) + 4)
-KILLS, RACES, PROMPTS, PHONE = 50, 250, 250, 125  # of each seed
+QUICK = bool(os.environ.get("STORM_QUICK"))  # `python -m proof storms --quick`
+KILLS, RACES, PROMPTS, PHONE, STARTS = (10, 50, 50, 25, 2) if QUICK else (50, 250, 250, 125, 13)  # of each seed
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
@@ -136,3 +138,17 @@ def test_own_prompts_are_never_echoed_and_others_always_shown(desk: Desk, seed: 
     for text in others:
         assert (shown + pushed).count(f"{text}") == len([one for one in others if text in one]), text
         assert f"{text.removeprefix('say: ')}" in shown
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_editors_that_start_together_start_one_gateway(tmp_path: Path, seed: int) -> None:
+    for number in range(STARTS):
+        home = tmp_path / str(number)
+        home.mkdir()
+        house = House(home, f'[gateway]\nlisten = "127.0.0.1:0"\n{DEMO}')
+        house.toml.write_text(house.config)
+        try:
+            with ExitStack() as stack:
+                start_together(Desk(house, stack))
+        finally:
+            end_gateways(house)
