@@ -339,3 +339,14 @@ def test_an_editors_mcp_servers_are_given_to_the_agent(desk: Desk) -> None:
     kept = [json.loads(path.read_text()) for path in (desk.house.data / "mcp-servers").iterdir()]
     assert kept == [[server]]
     desk.house.request("DELETE", f"/v1/sessions/{result['sessionId']}")
+
+
+def test_prompts_that_are_sent_at_once_are_heard_in_order_and_each_answered(desk: Desk) -> None:
+    """Toad sends a second prompt while the first one runs."""
+    editor = desk.editor(client="toad")
+    session = editor.new()
+    prompts = [editor.begin(f"say: {number}") for number in range(8)]
+    answers = [editor.answer_to(prompt) for prompt in prompts]
+    assert all(answer["result"] == {"stopReason": "end_turn"} for answer in answers)
+    assert desk.house.texts(session, "user") == [f"say: {number}" for number in range(8)]
+    assert not editor.texts("user")

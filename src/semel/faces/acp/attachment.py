@@ -81,6 +81,7 @@ class Attachment:
         self._writer = RowWriter(key, editor.client)
         self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer)
         self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
+        self._saying = asyncio.Lock()  # prompts are heard in the order in which the editor sent them
         self._unshown: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
         self._push: str | None = None  # the request by which another person's turn is drawn in the editor
         self._pushed_seq = 0
@@ -326,13 +327,18 @@ class Attachment:
         def say(client: AsyncClient) -> Any:
             return client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
 
-        try:
+        async with self._saying:
             try:
-                await self._link.ask(say)
-            except (NoGateway, OutcomeUnknown):
-                await self._link.ask_until_answered(say)
-        except RequestRefused as error:
-            self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": str(error)})
+                await self._send_message(say)
+            except RequestRefused as error:
+                self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": str(error)})
+
+    async def _send_message(self, say: Callable[[AsyncClient], Any]) -> None:
+        """Send a message, however long the gateway is away. If none runs, one is started. Raises RequestRefused."""
+        try:
+            await self._link.ask(say)
+        except (NoGateway, OutcomeUnknown):
+            await self._link.ask_until_answered(say)
 
     def _settle(self) -> None:
         """Answer the prompts whose turn has ended."""
