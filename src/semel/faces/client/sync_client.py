@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from semel.faces.api_types import Accepted, Entry, Hit, PermissionItem, SessionRow
 from semel.faces.client.async_client import AsyncClient, Outcome
+from semel.faces.client.connection import ANSWER_TIMEOUT_S
 from semel.faces.client.wait_for_answer import Answer
 from semel.faces.client.watch import Update
 from semel.law.wake import Busy as BusyMode
@@ -98,8 +99,8 @@ class Client:
     def get(self, path: str, **query: str | int | None) -> Json:
         return self._run(self._client.get(path, **query))
 
-    def post(self, path: str, body: Json | None = None) -> Json:
-        return self._run(self._client.post(path, body))
+    def post(self, path: str, body: Json | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Json:
+        return self._run(self._client.post(path, body, timeout_s=timeout_s))
 
     def put(self, path: str, body: Json) -> Json:
         return self._run(self._client.put(path, body))
