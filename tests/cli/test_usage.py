@@ -33,7 +33,7 @@ from semel.faces.cli import build_command
         ("show main -n x", "'-n'"),
         ("logs --level warn", "logs: invalid value for '--level': 'warn' is not one of 'info', 'warning', 'error'"),
         ("outbox drop e1", "is not a part's id"),
-        ("exec", "exec: give a command after --, or --flush alone"),
+        ("exec", "exec: give a command after --, or one of --flush, --list and --drop"),
         ("--config x.toml up", "the option --config belongs after a command, as in: semel "),
         ("--nonsense", "there is no option --nonsense; known: "),
     ],

@@ -156,7 +156,7 @@ async def test_the_agent_of_the_documentation_speaks_over_http_and_so_does_curl_
     command = (sys.executable, str(tmp_path / "agent.py"))
     async with opened(tmp_path, command=command, mcp_transport="http") as world:
         assert await world.ask("hello") == ["On it.", "Done."]
-        (server,) = json.loads((world.work / "servers.json").read_text())
+        (server,) = json.loads(next(world.work.glob("servers-*.json")).read_text())
         headers = {header["name"]: header["value"] for header in server["headers"]}
         list_tools, call_tool = re.findall(r"-d '(.*)'", docs)
         async with httpx2.AsyncClient(headers=headers, timeout=30) as curl:
