@@ -43,7 +43,7 @@ def test_what_was_said_is_in_the_database_and_read_without_a_gateway(cli: Cli) -
     process = cli.up()
     cli("say", "main", "the kettle is on", "--wait")
     with_gateway = {name: cli.json(*command) for name, command in COMMANDS.items()}
-    keys = set(states(cli))  # what the agent offers may be recorded after the turn
+    keys = set(states(cli))
     end(process)
     assert {path.name for path in cli.data.iterdir()} & {"ledger.db", "ledger.db-wal"} == set()
     assert {name: cli.json(*command) for name, command in COMMANDS.items()} == with_gateway
