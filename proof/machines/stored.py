@@ -195,7 +195,7 @@ class StoredLedger:
         return None if row is None else row.id
 
     def unfinished(self) -> list[int]:
-        return self.read(turns.list_sessions_to_resume)
+        return self.read(sessions.list_sessions_to_resume)
 
     def snapshot(self, session: int) -> Json:
         return self.read(views.read_snapshot, session, ALL)

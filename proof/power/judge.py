@@ -19,7 +19,7 @@ from semel.ledger.sqlite import mark_file
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.turns import finish_turn, spawns, turn_ops, turns
+from semel.ledger.turns import finish_turn, sessions, spawns, turn_ops, turns
 
 LOST = "acknowledged work is gone"
 STRANGE = "its content is that of no commit"
@@ -123,7 +123,7 @@ def recover(tx: Tx) -> None:
         for one in commands.list_open(tx, session):
             commands.answer(tx, one.event, session, "It was not done before the power failed.")
     send_queue.recover(tx, RULES)
-    for session in turns.list_sessions_to_resume(tx):
+    for session in sessions.list_sessions_to_resume(tx):
         begun = turns.begin(tx, session, LEASE)
         if isinstance(begun, turns.BegunTurn):
             _end(tx, begun, "errored")

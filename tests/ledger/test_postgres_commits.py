@@ -252,6 +252,18 @@ async def test_a_gateway_that_was_cut_off_from_the_server_writes_nothing_once_an
             balanced(second)
 
 
+async def test_a_gateway_that_connects_again_still_holds_the_database(url: str) -> None:
+    from semel.ledger.postgres.errors import DatabaseInUse
+
+    with open_store(url) as store:
+        await store.write(hear.hear, event("before"), to("s"))
+        shared_server().execute(END_CONNECTIONS)
+        await store.write(hear.hear, event("after"), to("s"))
+        with pytest.raises(DatabaseInUse):
+            open_store(url)
+        assert await store.read(texts) == Counter({"before": 1, "after": 1})
+
+
 def heard(url: str) -> Counter[str]:
     with open_store(url) as store:
         balanced(store)

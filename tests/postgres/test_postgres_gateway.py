@@ -17,7 +17,6 @@ LONG_TEXT = " ".join(f"word{n}" for n in range(3000))
 
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "sessions": ("sessions",),
     "show": ("show", "main"),
     "search": ("search", "kettle"),
     "why": ("why", "main#1"),
@@ -44,9 +43,11 @@ def test_what_was_said_is_in_the_database_and_read_without_a_gateway(cli: Cli) -
     process = cli.up()
     cli("say", "main", "the kettle is on", "--wait")
     with_gateway = {name: cli.json(*command) for name, command in COMMANDS.items()}
+    keys = set(states(cli))
     end(process)
     assert {path.name for path in cli.data.iterdir()} & {"ledger.db", "ledger.db-wal"} == set()
     assert {name: cli.json(*command) for name, command in COMMANDS.items()} == with_gateway
+    assert set(states(cli)) == keys == {"main"}
     status = cli.json("status")
     assert status["database"].startswith("postgresql://") and status["disk"]["ledger"] > 1_000_000
     assert "database  postgresql://" in cli("status").stdout and "semel backup" not in cli("status").stdout

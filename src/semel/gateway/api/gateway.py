@@ -31,7 +31,7 @@ from semel.law.identity import CUSTOMARY_NAME
 from semel.law.wake import Busy as Mode
 from semel.ledger.backup import settle_restored
 from semel.ledger.backup.snapshot import format_utc
-from semel.ledger.turns import limits, turns
+from semel.ledger.turns import limits, sessions
 from semel.ledger.turns import spawns as spawn_rows
 from semel.text.json_types import Json
 
@@ -57,7 +57,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         await self.channel_manager.clean()
         await self.commands.start()
         await self.record.write(limits.ask_again, self.settings.limits.policy)
-        unfinished = await self.record.read(turns.list_sessions_to_resume)
+        unfinished = await self.record.read(sessions.list_sessions_to_resume)
         self._start_task("outbox", self.outbox.run())
         for name, supervisor in self.channel_manager.supervisors().items():
             self._start_task(f"channel {name}", supervisor.run())

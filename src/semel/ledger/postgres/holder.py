@@ -1,13 +1,14 @@
 """One gateway for each database, until several share one: an advisory lock, on a connection of its own.
 
-The server releases the lock when the connection ends, however it ends. A gateway that lost it so may still run. That is
-why the next one dismisses its workers: none of their transactions commits any more (`worker_mark`). The lock is never
-taken in a transaction of the ledger.
+The server releases the lock when the connection ends, however it ends. A gateway that lost it so may still run, and
+takes it again when it connects again. If another gateway was faster, that one has dismissed its workers: none of their
+transactions commits any more (`worker_mark`). The lock is never taken in a transaction of the ledger.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 
 from semel.ledger.postgres.errors import DatabaseInUse
 from semel.ledger.postgres.statements import own_statements
@@ -32,21 +33,40 @@ class Holder:
     """
 
     def __init__(self, url: str, path: str) -> None:
-        self._connection = Connection(url)
+        self._url = url
+        self._turn = threading.Lock()  # the workers' threads may ask at once
         self._has_taken_over = False
         self.was_released = True
+        self._connection = Connection(url)
         try:
-            for setting in _KEEPALIVES:
-                self._connection.execute(setting)
-            ((is_held,),) = self._connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})")
-            self._connection.end("COMMIT")
-            if not is_held:
+            if not self._try_lock():
                 rows = self._connection.execute(_HOLDER)
                 holder = "from {}, server process {}, since {}".format(*rows[0]) if rows else "it is ending"
                 raise DatabaseInUse(path=path, holder=holder)
         except BaseException:
             self._connection.close()
             raise
+
+    def hold_again(self) -> None:
+        """Take the lock again if its connection was lost, as by a restart of the server.
+
+        If another gateway was faster, it has dismissed this one's workers: their next transaction tells.
+        """
+        with self._turn:
+            try:
+                self._connection.execute("SELECT 1")
+                self._connection.end("COMMIT")
+            except (ConnectionLost, ServerError):
+                self._connection.close()
+                self._connection = Connection(self._url)
+                self._try_lock()
+
+    def _try_lock(self) -> bool:
+        for setting in _KEEPALIVES:
+            self._connection.execute(setting)
+        ((is_held,),) = self._connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})")
+        self._connection.end("COMMIT")
+        return bool(is_held)
 
     def take_over(self) -> None:
         """Let no worker of an earlier gateway commit any more. The ledger's tables must be there."""

@@ -50,7 +50,8 @@ class PostgresStore(LedgerStore):
         if threads:
             order, reads = DeliveryOrder(), SimpleQueue[WorkItem | None]()
             for n in range(0 if readonly else WRITERS):
-                self._writers.append(_WorkerThread(f"ledger-writer-{n}", Worker(url, self._name, clock, order)))
+                worker = Worker(url, self._name, clock, order, None if holder is None else holder.hold_again)
+                self._writers.append(_WorkerThread(f"ledger-writer-{n}", worker))
             for n in range(READERS):
                 self._readers.append(_WorkerThread(f"ledger-reader-{n}", Worker(url, self._name, clock), reads))
 

@@ -35,9 +35,17 @@ FOREIGN_KEY_VIOLATION = "23503"
 class Worker:
     """A connection and its row. It belongs to one thread; the store may tell it to stop waiting (`give_up`)."""
 
-    def __init__(self, url: str, path: str, clock: Callable[[], int], order: DeliveryOrder | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        path: str,
+        clock: Callable[[], int],
+        order: DeliveryOrder | None = None,
+        when_reconnected: Callable[[], object] | None = None,
+    ) -> None:
         self._order = order or DeliveryOrder()
         self._ticket = 0  # of the transaction whose result is not delivered; 0: it changed nothing for watchers
+        self._when_reconnected = when_reconnected
         self._url = url
         self._path = path
         self._clock = clock
@@ -217,8 +225,11 @@ class Worker:
         while True:
             try:
                 self._connection = Connection(self._url)
+                if self._when_reconnected is not None:
+                    self._when_reconnected()
                 return
             except ConnectionLost:
+                self._connection = None
                 if self._is_closing or (deadline is not None and time.monotonic() > deadline):
                     raise
                 time.sleep(RECONNECT_DELAY_S)

@@ -8,7 +8,7 @@ number.
 
 from __future__ import annotations
 
-from semel.ledger.storage.rows import ListedSchedule, SessionRow, TurnRow
+from semel.ledger.storage.rows import HomeSession, ListedSchedule, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, turns
@@ -98,3 +98,12 @@ def _bind_waiting(tx: Tx, row: SessionRow) -> None:
     turn = turns.add_turn(tx, row, lease="", root=None, attempt=1)
     tx.run("hearing_bind", session=row.id, turn=turn.id)
     turns.cancel_deleted(tx, row.id, turn)
+
+
+def list_sessions_to_resume(tx: Tx) -> list[int]:
+    """Return the ids of the sessions in which a starting gateway has something to do.
+
+    First come the sessions whose turn was cut off, then those with a pending wake.
+    """
+    busy = [row.id for row in tx.all(HomeSession, "session_busy")]
+    return busy + tx.values(int, "session_due")

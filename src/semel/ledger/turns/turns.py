@@ -20,7 +20,7 @@ from semel.law import retries, wake
 from semel.law import turn as law
 from semel.ledger.delivery import claims, cutting, placeholders
 from semel.ledger.delivery.cutting import is_local
-from semel.ledger.storage.rows import EntryRow, HomeSession, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import EntryRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import close_output, limits
@@ -495,12 +495,3 @@ def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory:
     tx.run("turn_how", id=fence.turn, how=how, spawn=spawn)
     tx.run("session_set_memory", id=fence.session, memory=memory)
     entries.set_about(tx, fence.session, about)
-
-
-def list_sessions_to_resume(tx: Tx) -> list[int]:
-    """Return the ids of the sessions in which a starting gateway has something to do.
-
-    First come the sessions whose turn was cut off, then those with a pending wake.
-    """
-    busy = [row.id for row in tx.all(HomeSession, "session_busy")]
-    return busy + tx.values(int, "session_due")
