@@ -4,8 +4,8 @@ KIND: "key" (codex-acp 2.6.0: a method whose key is OPENAI_API_KEY, told as a pr
 codex adapter: the variable stands in the description), "status" (claude-agent-acp 0.101.0: a status before an
 internal error, logins in a terminal), "plain" (no methods), "wrong" (refuses every key), "node" (a crash of Node.js),
 "modes" (starts in the mode "auto"), "prompt" (opens a session, and refuses the first prompt), "prompt-key" (the same,
-with a method that has a key), "root" (Claude Code started as root with a mode that it refuses then), "option" (lists
-models twice, and knows only session/set_config_option).
+with a method that has a key), "prompt-key-late" (the same, after two seconds), "root" (Claude Code started as root
+with a mode that it refuses then), "option" (lists models twice, and knows only session/set_config_option).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any
 
 KIND = sys.argv[1]
@@ -35,6 +36,7 @@ LOGINS: dict[str, list[dict[str, Any]]] = {
     "plain": [],
     "root": [],
     "prompt-key": [{"id": "k", "name": "Key", "type": "env_var", "vars": [{"name": "OPENAI_API_KEY"}]}],
+    "prompt-key-late": [{"id": "k", "name": "Key", "type": "env_var", "vars": [{"name": "OPENAI_API_KEY"}]}],
     "prompt": [{"id": "in", "name": "Log in", "description": "Run `agent login`"}],
 }
 MODELS = {"currentModelId": "small", "availableModels": [{"modelId": m, "name": m} for m in ("small", "large")]}
@@ -57,7 +59,7 @@ def main() -> None:
     if sys.argv[2:]:  # the login in a terminal
         print("logged in with", " ".join(sys.argv[2:]), os.environ.get("A"))
         return
-    logged_in = KIND in ("modes", "option", "prompt", "prompt-key")
+    logged_in = KIND in ("modes", "option", "prompt", "prompt-key", "prompt-key-late")
     for line in sys.stdin:
         call = json.loads(line)
         id, method, params = call.get("id"), call.get("method"), call.get("params", {})
@@ -96,6 +98,7 @@ def main() -> None:
                 offers = {"models": MODELS, "configOptions": [OPTION]}
             send(id=id, result={"sessionId": "s1", **offers})
         elif method == "session/prompt":
+            time.sleep(2 if KIND == "prompt-key-late" else 0)
             refuse(id, -32000, "Authentication required")
         elif method == "session/set_mode" or (method == "session/set_config_option" and params["configId"] == "llm"):
             send(id=id, result={})

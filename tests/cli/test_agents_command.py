@@ -259,6 +259,20 @@ def test_a_check_tells_that_its_prompt_is_not_answered_yet(cli: Cli, monkeypatch
     assert "'At last.'" in done.stdout
 
 
+def test_a_check_without_an_answer_yet_names_the_key_that_may_have_been_refused(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.faces.agent_check.SILENCE_S", 0.4)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
+    configure(cli, mine=login_agent("prompt-key-late"))
+    with (cli.home / "semel.toml").open("a") as file:
+        file.write('env = { OPENAI_API_KEY = "env:OPENAI_API_KEY" }\n')
+    said = cli("agents", "check", "--prompt", "Hi", rc=1)
+    assert "no answer after 0.4 s. It may be repeating a request. OPENAI_API_KEY is set: its value may" in said.stderr
+    assert "OPENAI_API_KEY is set, so this key was probably refused" in said.stdout
+    assert "sk-wrong" not in said.stdout + said.stderr
+
+
 def test_an_agents_own_program_is_named_with_its_adapter_and_not_started(cli: Cli) -> None:
     install(cli, "codex")
     (cli.home / "bin" / "codex").write_text(f"#!/bin/sh\n: > {cli.home}/started\n")

@@ -101,14 +101,14 @@ async def check_agent(
     answer_timeout: float = ANSWER_TIMEOUT_S,
     quick: bool = False,
     on_notice: Callable[[str], None] = lambda text: None,
-    on_delay: Callable[[float], None] = lambda seconds: None,
+    on_delay: Callable[[float, str | None], None] = lambda seconds, key_variable: None,
 ) -> AgentCheck:
     """Start the agent, open a session and end it again. With a `prompt`, wait for its answer, `answer_timeout` s.
 
     Of a model behind an API, only the settings are checked without a `prompt`: no request is sent. `quick`: do not wait
     for the tools, and do not measure the memory. `on_notice` is called with what the agent says about itself meanwhile,
-    such as that it reconnects to its model; `on_delay` with the seconds since the prompt, after SILENCE_S and
-    then each time when twice as long has passed.
+    such as that it reconnects to its model; `on_delay` with the seconds since the prompt and the variable that holds
+    the agent's key (None if none is set), after SILENCE_S and then each time when twice as long has passed.
     """
     if isinstance(agent, ModelAgent):
         return await _check_model(agent, prompt, answer_timeout)
@@ -139,7 +139,7 @@ async def _check_program(
     answer_timeout: float,
     quick: bool,
     on_notice: Callable[[str], None],
-    on_delay: Callable[[float], None],
+    on_delay: Callable[[float, str | None], None],
 ) -> AgentCheck:
     check = AgentCheck(agent.name, list(agent.command))
     gateway = _CheckGateway(agent)
@@ -157,7 +157,7 @@ async def _check_program(
                 _read_choices(conversation, agent, check)
                 check.notes += find_codex_notes(agent)
                 if prompt is not None and not check.problem:
-                    delay = asyncio.create_task(_report_delay(on_delay))
+                    delay = asyncio.create_task(_report_delay(on_delay, conversation.key_variable))
                     try:
                         await _ask(conversation, prompt, answer_timeout, check, on_notice)
                     finally:
@@ -286,12 +286,12 @@ async def _ask(
     check.notes += [f"it said: {text}" for text in list(notices)[-MAX_NOTICES:]]
 
 
-async def _report_delay(on_delay: Callable[[float], None]) -> None:
+async def _report_delay(on_delay: Callable[[float, str | None], None], key_variable: str | None) -> None:
     """Report that the answer is not complete, after SILENCE_S and then each time when twice as long has passed."""
     waited, seconds = 0.0, SILENCE_S
     while True:
         await asyncio.sleep(seconds - waited)
-        on_delay(seconds)
+        on_delay(seconds, key_variable)
         waited, seconds = seconds, 2 * seconds
 
 

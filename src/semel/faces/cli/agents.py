@@ -388,8 +388,13 @@ def _print_notice(agent: str, text: str) -> None:
     print_remark(f"{agent} says: {text}")
 
 
-def _print_delay(agent: str, seconds: float) -> None:
+def _print_delay(agent: str, seconds: float, key_variable: str | None) -> None:
     remark = "It may be repeating a request: is its key right, and is this machine connected to the network?"
+    if key_variable is not None:
+        remark = (
+            f"It may be repeating a request. {key_variable} is set: its value may have been refused. "
+            "Or is this machine not connected to the network?"
+        )
     print_remark(f"{agent}: no answer after {seconds:g} s. {remark}")
 
 
