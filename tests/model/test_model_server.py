@@ -51,6 +51,7 @@ async def test_another_server_gets_nothing_of_the_environment(tmp_path: Path, pr
         problem = await fail(agent)
         [request] = api.requests
     assert not [value for value in SECRETS.values() if value.rpartition(" ")[2] in str(request.headers)]
+    assert not {"authorization", "x-api-key"} & {name.lower() for name in request.headers}
     variable = f"{provider.partition('-')[0].upper()}_API_KEY"
     assert f"sends no key to {url}: {variable} of the environment goes to the provider's" in agent.describe_key()
     assert f"at {url} answered 401: who are you. It got no key, because {variable}" in problem
@@ -84,6 +85,19 @@ async def test_the_providers_own_host_gets_the_key_of_the_environment(
         agent = make_agent(tmp_path, "openai:gpt-5", **settings)
         agent.check()
         assert agent.describe_key().replace(":443", "") == remark
+
+
+async def test_without_any_key_only_a_header_of_the_settings_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    async with ModelServer(REFUSED, REFUSED) as api:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{api.url}/v1")
+        await fail(make_agent(tmp_path, "openai-chat:m"))
+        await fail(
+            make_agent(tmp_path, "openai-chat:m", request_settings={"extra_headers": {"authorization": "Basic YTpi"}})
+        )
+        assert [request.headers.get("authorization") for request in api.requests] == [None, "Basic YTpi"]
 
 
 @pytest.mark.parametrize(

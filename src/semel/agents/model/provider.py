@@ -19,7 +19,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from semel.agents.model.failures import describe_error
 from semel.agents.model.openai_patches import bypass_client_validation
-from semel.agents.model.server import PLACEHOLDERS, describe_server, make_provider
+from semel.agents.model.server import PLACEHOLDERS, describe_server, make_provider, omit_key_headers
 from semel.gateway.ports import AgentError
 from semel.gateway.settings import AgentSettings
 from semel.installation import find_install_command
@@ -56,6 +56,7 @@ class ConfiguredModel:
         self.name = agent.model
         self.model = self._make_model()
         self.server = describe_server(self.model, agent)
+        self._omitted_headers = omit_key_headers(self.model)
         bypass_client_validation(self.model)
         self._has_retries = not _switch_off_retries(self.model)
         self.context = min(self.agent.context, self.model.context_window or self.agent.context)  # tokens
@@ -119,9 +120,12 @@ class ConfiguredModel:
     def request_options(self) -> Options:
         """Return the settings of each request.
 
-        The client's own retries are off, because Semel decides on retries (Law 7).
+        The client's own retries are off, because Semel decides on retries (Law 7). Without a key, the headers for one
+        are left out, unless `extra_headers` of the settings has them.
         """
         options: dict[str, Any] = dict(self.agent.request_settings)
+        if self._omitted_headers:
+            options["extra_headers"] = self._omitted_headers | options.get("extra_headers", {})
         if self.agent.max_tokens is not None:
             options["max_tokens"] = self.agent.max_tokens
         options |= {"framing_announcement": "never"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,9 @@ NO_KEY = "no-key"
 """Given to a provider's library in place of a key. Without any, it would fail, or take the key of the environment."""
 
 PLACEHOLDERS = (NO_KEY, "api-key-not-set")
-"""Values that stand for no key. pydantic-ai itself sends the second one to the server of OPENAI_BASE_URL."""
+"""Values that stand for no key. pydantic-ai itself has the second one for the server of OPENAI_BASE_URL."""
+
+_KEY_HEADERS = ("Authorization", "X-Api-Key", "api-key")  # OpenAI's, Anthropic's and Azure's
 
 _URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")  # providers' names of the parameter for an address
 
@@ -89,6 +92,19 @@ def _remove_account(provider: Provider[Any]) -> None:
     for variable in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
         for line in os.environ.get(variable, "").splitlines():
             headers.pop(line.partition(":")[0].strip(), None)
+
+
+def omit_key_headers(model: Model) -> dict[str, Any]:
+    """Return the headers with which a request leaves the placeholder of a key out; {} if the model has a real key.
+
+    OpenAI's and Anthropic's clients leave a header out if a request gives it their value `omit`. Other libraries have
+    no such value: they may send the placeholder.
+    """
+    client = getattr(model.provider, "client", None)
+    library = sys.modules.get(type(client).__module__.partition(".")[0])
+    if getattr(client, "api_key", None) not in PLACEHOLDERS or not hasattr(library, "omit"):
+        return {}
+    return dict.fromkeys(_KEY_HEADERS, library.omit)
 
 
 @dataclass(frozen=True)
