@@ -102,9 +102,10 @@ def omit_key_headers(model: Model) -> dict[str, Any]:
     """
     client = getattr(model.provider, "client", None)
     library = sys.modules.get(type(client).__module__.partition(".")[0])
-    if getattr(client, "api_key", None) not in PLACEHOLDERS or not hasattr(library, "omit"):
+    omit = getattr(library, "omit", None)
+    if getattr(client, "api_key", None) not in PLACEHOLDERS or omit is None:
         return {}
-    return dict.fromkeys(_KEY_HEADERS, library.omit)
+    return dict.fromkeys(_KEY_HEADERS, omit)
 
 
 @dataclass(frozen=True)
