@@ -266,6 +266,7 @@ def process() -> Iterator[TelegramControl]:
         assert running.stdout is not None
         url, token = running.stdout.readline().split()
         assert token == TOKEN
+        assert running.stdout.readline() == "the bot is @other_bot\n"
         yield TelegramControl(url)
         running.kill()
 
@@ -303,6 +304,8 @@ async def test_one_that_is_started_again_uses_no_id_twice(process: TelegramContr
         ("dance", {}, "there is no control"), ("fail", {"method": "sendMessage", "how": "?"}, "should be one of drop"),
         ("write", {"chat": ANNA}, "text"), ("group", {"wrong": 1}, "wrong"),
         ("edit", {"chat": ANNA, "message": 999, "text": "x"}, "999"),
+        ("write", {"chat": ANNA, "text": "x", "person": 8}, r"no field 'person'; .*: chat \(required\), .*, sender, "),
+        ("send_file", {"chat": ANNA, "content": "not base64!"}, "content must be base64"),
     ],
 )  # fmt: skip
 def test_a_wrong_control_says_so(process: TelegramControl, name: str, arguments: dict[str, Any], said: str) -> None:

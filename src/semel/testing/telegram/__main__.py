@@ -12,7 +12,7 @@ from semel.testing.telegram.server import serve
 
 
 def main() -> None:
-    """Serve until Ctrl-C. Prints one line, the URL and the token, when the server listens."""
+    """Serve until Ctrl-C. Prints the URL and the token in one line, then the bot's name, when the server listens."""
     parser = argparse.ArgumentParser(
         prog="semel-telegram-double", description="Simulate Telegram's Bot API on this machine."
     )
@@ -39,7 +39,7 @@ def main() -> None:
 
 async def _serve(double: TelegramDouble, port: int) -> None:
     async with serve(double, port) as url:
-        sys.stdout.write(f"{url} {double.token}\n")
+        sys.stdout.write(f"{url} {double.token}\nthe bot is @{double.me.username}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import inspect
 import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -235,11 +236,35 @@ def _control(double: TelegramDouble, name: str, body: bytes) -> _Answer:
         arguments = json.loads(body or b"{}")
         if name not in CONTROL:
             raise KeyError(f"there is no control {name!r}; there is {', '.join(sorted(CONTROL))}")
-        if isinstance(arguments.get("content"), str) and name == "send_file":
-            arguments["content"] = base64.b64decode(arguments["content"])
-        return _json_answer(200, {"result": getattr(double, name)(**arguments)})
+        control = getattr(double, name)
+        _check_fields(control, arguments)
+        if name == "send_file" and arguments.get("content") is not None:
+            arguments["content"] = _decode_content(arguments["content"])
+        return _json_answer(200, {"result": control(**arguments)})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return _json_answer(400, {"error": f"{name}: {error}"})
+
+
+def _check_fields(control: Callable[..., Any], arguments: Any) -> None:
+    """Raise ValueError unless `arguments` is an object with fields that the control takes, and all that it needs."""
+    parameters = inspect.signature(control).parameters.values()
+    names = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+    required = {parameter.name for parameter in parameters if parameter.default is parameter.empty} & names
+    if not isinstance(arguments, dict):
+        raise ValueError("the arguments must be a JSON object")
+    unknown = set() if len(names) < len(parameters) else arguments.keys() - names
+    missing = required - arguments.keys()
+    if unknown or missing:
+        problem = f"there is no field {min(unknown)!r}" if unknown else f"the field {min(missing)!r} is missing"
+        fields = ", ".join(f"{name} (required)" if name in required else name for name in sorted(names))
+        raise ValueError(f"{problem}; the fields are: {fields or 'none'}")
+
+
+def _decode_content(content: Any) -> bytes:
+    try:
+        return base64.b64decode(content, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError("content must be base64") from None
 
 
 def _error_answer(error: ApiError) -> _Answer:
