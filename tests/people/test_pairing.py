@@ -309,3 +309,16 @@ async def test_a_pairing_is_answered_once_in_the_conversation_and_survives_the_g
         assert len([text for text in told if text.startswith(PAIRED)]) == 1
         await w.tell(later, Person("@gus", "Gus"), "dm2")
         await w.until_shown("You are paired as Gus (guest)", "dm2")
+
+
+async def test_who_has_a_name_in_semel_is_shown_under_it(tmp_path: Path) -> None:
+    """The platform's own name for the account stays in the data."""
+    seven = Person("7", "Person 7")
+    async with Chat(tmp_path) as w:
+        await w.tell((await w.people.pair("chat", "eve"))["code"], seven)
+        await w.until_shown("You are paired as eve (member)")
+        await w.tell("hello", seven)
+        await w.until_shown("hello")
+        heard = [e for e in await w.entries("demo:chat:dm") if e["role"] == "user"]
+        assert [e["sender"] for e in heard] == ["eve", "eve"]
+        assert heard[1]["data"]["from"] == {"id": "7", "name": "Person 7", "role": "member", "person": "eve"}

@@ -180,7 +180,7 @@ class ChannelInbox:
 
     async def _read_message(self, incoming: Incoming, verdict: Verdict, session: str) -> rows.MessageItem:
         sender = incoming.sender or Person("")
-        text, name = verdict.text or incoming.text, _shorten(sender.name or sender.id)
+        text, name = verdict.text or incoming.text, verdict.person or _shorten(sender.name or sender.id)
         kind, command = incoming.kind, verdict.command
         busy: Busy | None = None
         may_command = incoming.kind == "message" and not sender.bot and verdict.wakes is not False
