@@ -15,6 +15,7 @@ from semel.timing.schedule import Cron, newest_instants, next_cron, read_cron, r
 from semel.timing.walltime import (
     BadSchedule,
     find_occurrence,
+    find_time_of_day,
     first_active_instant,
     first_at,
     format_instant,
@@ -301,3 +302,25 @@ def test_a_zone_that_nobody_knows_is_refused_with_the_nearest() -> None:
 def test_active_hours_follow_the_clock_of_their_zone(hours: str, at: str, then: str) -> None:
     berlin = find_zone("Europe/Berlin")
     assert first_active_instant(berlin, read_moment(at, berlin), read_hours(hours)) == read_moment(then, berlin)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "after", "found"),
+    [
+        ("18:00", "UTC", "2026-11-26T12:00:00Z", "2026-11-26T18:00:00Z"),
+        ("18:00", "UTC", "2026-11-26T18:00:00Z", "2026-11-27T18:00:00Z"),
+        ("7:05", "Europe/Berlin", "2026-11-26T06:04:59Z", "2026-11-26T06:05:00Z"),
+        ("02:30", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),  # in a gap: its end
+        ("02:30", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"),  # twice: the first
+        ("02:30", "Europe/Berlin", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"),
+    ],
+)
+def test_a_time_of_day_is_the_next_one(text: str, zone: str, after: str, found: str) -> None:
+    instant = find_time_of_day(text, ZoneInfo(zone), read_moment(after, ZoneInfo("UTC")))
+    assert instant is not None
+    assert format_instant(instant) == found
+
+
+@pytest.mark.parametrize("text", ["24:00", "18:60", "18", "18:00:00", "2026-11-26 18:00", "18:00Z", ""])
+def test_what_is_no_time_of_day_is_not_read_as_one(text: str) -> None:
+    assert find_time_of_day(text, ZoneInfo("UTC"), 0) is None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx2
 import pytest
@@ -57,10 +60,28 @@ def test_the_command_line_adds_shows_pauses_resumes_and_removes(house: House) ->
     assert "there is no schedule 'plants'" in output
 
 
+def test_a_one_shot_may_be_a_time_of_day_or_a_delay(house: House) -> None:
+    before = time.time()
+    soon = house.told("schedules", "add", "tea", "The tea is ready.", "--in", "20m")
+    assert int(before) + 1200 <= soon["next"] / 1000 <= time.time() + 1200
+    evening = house.told("schedules", "add", "supper", "Call them.", "--at", "18:00", "--tz", "Asia/Kathmandu")
+    due = datetime.fromtimestamp(evening["next"] / 1000, ZoneInfo("Asia/Kathmandu"))
+    assert (due.hour, due.minute) == (18, 0)
+    assert before < due.timestamp() <= before + 86_400 + 60
+    code, output = house.semel("schedules", "add", "walk", "Walk the dog.", "--in", "1h")
+    assert code == 0
+    assert "home  none (read it with semel show schedule:walk)" in output
+    for name in ("tea", "supper", "walk"):
+        assert house.semel("schedules", "remove", name)[0] == 0
+
+
 def test_the_command_line_refuses_what_cannot_be(house: House) -> None:
     for wrong, words in (
         (("--cron", "every morning"), "not a cron expression"),
         (("--cron", "@daily", "--tz", "Europe/Berln"), "did you mean"),
+        (("--in", "soon"), "not an interval"),
+        (("--at", "18:00", "--in", "1h"), "--at or --in"),
+        (("--at", "18:00", "--tz", "Europe/Berln"), "did you mean"),
         ((), "exactly one of cron, at and every"),
     ):
         code, output = house.semel("schedules", "add", "x", "text", *wrong)

@@ -76,6 +76,19 @@ def read_moment(text: str, zone: tzinfo) -> int:
     return first_at(zone, moment) if offset is None else int(moment.timestamp())
 
 
+def find_time_of_day(text: str, zone: tzinfo, after: int) -> int | None:
+    """Return the first instant later than `after` at which it is the time of day `text`, like "18:00", in `zone`.
+
+    None if `text` is not a time of day. A time in a gap counts as the end of the gap; of two passes, the first counts.
+    """
+    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text.strip(), re.ASCII)
+    if match is None:
+        return None
+    today = wall_at(zone, after).replace(hour=int(match[1]), minute=int(match[2]), second=0, microsecond=0)
+    instants = (first_at(zone, today + timedelta(days=day)) for day in (0, 1, 2))
+    return next(instant for instant in instants if instant > after)
+
+
 def first_active_instant(zone: tzinfo, at: int, hours: tuple[int, int] | None) -> int:
     """Return the first instant at or after `at` whose wall time is within the active hours.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import Annotated, Any
 
@@ -74,7 +75,11 @@ def add(
     cron: Annotated[
         str | None, typer.Option(metavar="CRON", help='Five fields, like "30 7 * * MON-FRI", or @daily.')
     ] = None,
-    at: Annotated[str | None, typer.Option(metavar="TIME", help='Once, like "2030-03-29 07:30".')] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help='Once, like "2030-03-29 07:30", or at the next "18:00".'),
+    ] = None,
+    in_: Annotated[str | None, typer.Option("--in", metavar="DURATION", help='Once, after "20m" or "2h".')] = None,
     every: Annotated[
         str | None, typer.Option(metavar="INTERVAL", help='An interval, like "90s", "10m", "2h" or "1d".')
     ] = None,
@@ -95,11 +100,37 @@ def add(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a schedule; give one of --cron, --at and --every. The same command again changes nothing."""
+    """Make a schedule; give one of --cron, --at, --in and --every. The same command again changes nothing.
+
+    With --in, the time counts anew each time.
+    """
+    if at is not None and in_ is not None:
+        raise typer.BadParameter("give --at or --in, not both")
+    at = _compute_moment(at, in_, tz)
     body = {"name": name, "text": text, "tz": tz, "downtime": downtime, "replace": replace}
     optional = {"cron": cron, "at": at, "every": every, "session": session}
     body.update({key: value for key, value in optional.items() if value is not None})
-    _print_schedule(ask_gateway(config, data_dir, lambda client: client.post("/v1/schedules", body)), json)
+    _print_schedule(ask_gateway(config, data_dir, lambda client: client.post("/v1/schedules", body)), json, is_new=True)
+
+
+def _compute_moment(at: str | None, delay: str | None, tz: str) -> str | None:
+    """Return the moment of a one-shot as the API takes it; None if it is none. Exits with 2 if it cannot be read.
+
+    `at`: a date and time, which stays as it is, or a time of day, like "18:00", in the zone `tz`. `delay`: an interval.
+    """
+    from semel.gateway.clock import find_zone
+    from semel.timing.schedule import read_every
+    from semel.timing.walltime import BadSchedule, find_time_of_day, format_instant, wall_at
+
+    now = int(time.time())
+    try:
+        if delay is not None:
+            return format_instant(now + read_every(delay))
+        zone = find_zone(tz)
+        instant = None if at is None else find_time_of_day(at, zone, now)
+        return at if instant is None else wall_at(zone, instant).isoformat(" ", "minutes")
+    except BadSchedule as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 @schedules.command()
@@ -125,14 +156,17 @@ def _schedule_path(name: str) -> str:
     return f"/v1/schedules/{quote_segment(name)}"
 
 
-def _print_schedule(schedule: dict[str, Any], json: bool) -> None:
+def _print_schedule(schedule: dict[str, Any], json: bool, is_new: bool = False) -> None:
+    """Print a schedule. `is_new`: it was just made, so a session of its own has no home."""
     if json:
         print_json(schedule)
         return
     last, turn = _format_last(schedule)
+    has_own_session = schedule["session"] == f"schedule:{schedule['name']}"
     facts = {
         "name": schedule["name"], "when": f"{_format_timing(schedule)}  ({schedule['tz']})",
         "next": _format_next(schedule), "last": last, "turn": turn, "session": schedule["session"],
+        "home": is_new and has_own_session and f"none (read it with semel show {schedule['session']})",
         "downtime": schedule["downtime"], "made by": schedule["source"], "error": schedule.get("error", ""),
     }  # fmt: skip
     out = stdout_console()
