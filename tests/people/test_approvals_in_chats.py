@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_world import script
+from gateway_world import script, until
 from people_world import ADA, BOB, EVE, Chat
 
 from semel.gateway.ports import Person
@@ -51,7 +51,7 @@ async def test_it_is_asked_with_numbered_options_and_answered_in_words(tmp_path:
         await w.until_shown("tidy")
         await w.idle(KEY)
         item = await request(w)
-        assert (item["state"], item["by"]) == ("answered", "Ada")
+        assert (item["state"], item["by"]) == ("answered", "ada")
         entries = await w.entries(KEY)
         assert [e["text"] for e in entries if e["role"] == "agent"] == ["tidy"]
         kinds = [e["kind"] for e in entries if e["role"] == "notice"]
@@ -162,6 +162,22 @@ async def test_who_writes_on_the_page_is_told_there_and_not_in_the_chat(tmp_path
         await w.until_shown("left it")
         await w.idle(KEY)
         assert not any("Your message goes" in text for text in w.shown())
+
+
+async def test_an_approval_from_the_page_that_allows_nothing_is_answered_there_only(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await asked(w)
+        await w.gateway.say(KEY, "/approve", sender="Ada")
+
+        async def is_answered() -> bool:
+            return any("confirm it with its number" in e["text"] for e in await w.entries(KEY))
+
+        await until(is_answered)
+        assert await open_ones(w)
+        await w.tell("/deny")
+        await w.until_shown("left it")
+        await w.idle(KEY)
+        assert not any("confirm it" in text for text in w.shown())
 
 
 async def open_ones(w: Chat) -> list[str]:

@@ -93,9 +93,9 @@ def record_command(
 
 
 def _encode_choice(choice_or_problem: ChosenOption | str, origin: AnswerOrigin) -> str:
-    if isinstance(choice_or_problem, str):
-        return entries.dump({"said": choice_or_problem})
     face = origin.dest or permission_requests.API
+    if isinstance(choice_or_problem, str):
+        return entries.dump({"said": choice_or_problem, "face": face})
     fields: Json = {
         "item": choice_or_problem.item,
         "option": choice_or_problem.option,
@@ -157,15 +157,29 @@ def list_open(tx: Tx, session: int) -> list[OpenCommand]:
 def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | None = None) -> bool:
     """Answer a command with a notice at its session's home.
 
+    An approval or denial that chose nothing and was not written in a chat is answered in the transcript only: people at
+    a chat would read an answer to what they never wrote.
+
     Return False if the command needs no answer: it has one already, or its session was deleted.
     """
     command = tx.one(CommandRow, "command_get", event=event, session=session)
     row = tx.one(SessionRow, "session_by_id", id=session)
     if command is None or row is None or command.state != "open":
         return False
-    seq = claims.add_home_notice(tx, row, text, turn=None, kind=KIND, tell=False, about_seq=command.seq, legs=legs)
+    if _concerns_only_its_face(command):
+        more: Json = {"kind": KIND, "of": command.seq}
+        seq = entries.add_entry(tx, session, role="notice", text=text, more=more)
+    else:
+        seq = claims.add_home_notice(tx, row, text, turn=None, kind=KIND, tell=False, about_seq=command.seq, legs=legs)
     tx.run("command_done", event=event, session=session, answer=seq)
     return True
+
+
+def _concerns_only_its_face(command: CommandRow) -> bool:
+    if command.name not in APPROVALS:
+        return False
+    fields = entries.load(command.result)
+    return fields.get("item") is None and fields.get("face") == permission_requests.API
 
 
 def list_agent_commands(tx: Tx, keys: Sequence[str]) -> set[str]:
