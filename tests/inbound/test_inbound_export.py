@@ -45,8 +45,8 @@ async def test_documents_for_people_tell_it_in_words(chat: Chat) -> None:
     for kind in ("md", "html"):
         told = (await document(chat, kind)).decode()
         assert "edited in 2" in told
-        assert "edits 1 (Bob: " in told
-        assert "replies to 1 (Bob: " in told
+        assert "edits 1 (bob: " in told
+        assert "replies to 1 (bob: " in told
         assert "[file b.mp4 is missing: too large]" in told
         assert "<b>fine" not in told.replace("\\<", "")
 

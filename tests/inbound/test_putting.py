@@ -26,7 +26,7 @@ async def test_a_message_is_an_entry_with_who_and_where_and_it_is_answered(chat:
     )
     assert [entry["role"] for entry in entries] == ["user", "agent"]
     told = entries[0]
-    assert (told["text"], told["sender"]) == ("hello", "Ann")
+    assert (told["text"], told["sender"]) == ("hello", "ann")
     assert told["data"] == {
         "address": "room", "from": {"id": "ann@x", "name": "Ann", "role": "owner", "person": "ann"},
         "title": "Garden", "at": 1_750_000_000_500, "platform": {"thread": 7},

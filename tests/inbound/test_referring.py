@@ -21,7 +21,7 @@ async def test_what_is_done_to_a_message_refers_to_its_entry_and_the_entry_says_
     )  # fmt: skip
     first, reply, edit, later, sign, back, gone = await chat.heard()
     assert (first["text"], first["edited"], first["deleted"]) == ("Meet at five", edit["seq"], gone["seq"])
-    assert (reply["of"], reply["quote"], reply["whose"]) == (1, "Meet at five", "Bob")
+    assert (reply["of"], reply["quote"], reply["whose"]) == (1, "Meet at five", "bob")
     assert (edit["kind"], edit["of"], edit["text"]) == ("edit", 1, "Meet at six")
     assert later["quote"] == "Meet at six"  # as it was edited
     assert (sign["kind"], sign["of"], sign["emoji"], "removed" in sign) == ("reaction", 1, "👍", False)
@@ -73,7 +73,7 @@ async def test_an_edit_by_somebody_else_does_not_put_words_into_a_mouth(chat: Ch
     )  # fmt: skip
     first, edit, reply = await chat.heard()
     assert "edited" not in first
-    assert (edit["of"], edit["sender"], edit["whose"]) == (1, "Bob", "Ann")
+    assert (edit["of"], edit["sender"], edit["whose"]) == (1, "bob", "ann")
     assert reply["quote"] == "No."
 
 

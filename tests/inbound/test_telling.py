@@ -135,7 +135,7 @@ async def test_what_happened_since_the_last_turn_is_told_in_its_order(chat: Chat
         "it says now: 1st",
         "beep",
         "the sign: 👍",
-        "a reply to what Bob wrote: '1st'",
+        "a reply to what bob wrote: '1st'",
         "too large",
         "well?",
     ]
