@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import plistlib
+import pwd
 import shutil
 import signal
 import subprocess
@@ -112,11 +114,28 @@ def test_the_advice_to_restart_names_the_command_of_an_installed_service(
 
 def test_mistakes_are_explained(home: Home, cli: Cli) -> None:
     assert "there is no service to remove" in cli("service", "uninstall", rc=1).stderr
-    done = cli("service", "print", "--system", "--run-as", "no-such-user", rc=1)
+    done = cli("service", "install", "--system", "--run-as", "no-such-user", rc=1)
     assert "useradd --system --create-home --shell /bin/sh no-such-user" in done.stderr
     config = home.write("semel.toml", '[gateway]\ndata_dir = "~/data"\n')
-    done = cli("service", "print", "--system", "--run-as", "daemon", "--config", str(config), rc=1)
+    done = cli("service", "install", "--system", "--run-as", "daemon", "--config", str(config), rc=1)
     assert "use a path that begins with /" in done.stderr
+
+
+def test_print_shows_the_unit_and_tells_on_stderr_what_install_would_refuse(
+    home: Home, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installation, "SYSTEM_CONFIG", home.path / "etc" / "semel.toml")
+    home.write(".config/semel/semel.toml", '[channels.chat]\nkind = "telegram"\ntoken = "env:CHAT_TOKEN"\n')
+    done = cli("service", "print")
+    assert "ExecStart=" in done.stdout and f"--config {home.path}/.config/semel/semel.toml " in done.stdout
+    assert "service install` would refuse this service:" in done.stderr and "CHAT_TOKEN is not set" in done.stderr
+    done = cli("service", "print", "--system", "--run-as", "no-such-user")
+    assert f"--config {installation.SYSTEM_CONFIG} --data-dir /var/lib/semel " in done.stdout
+    assert "there is no user 'no-such-user'" in done.stderr and "and there is none" in done.stderr
+    home.write("etc/semel.toml", "[gateway")
+    done = cli("service", "print", "--system", "--run-as", "daemon")
+    assert "User=daemon" in done.stdout and "this is not TOML" in done.stderr
+    cli("service", "print", "--config", "no-such-file.toml", rc=2)
 
 
 def test_a_system_service_never_takes_the_configuration_of_the_person_who_installs_it(
@@ -124,9 +143,10 @@ def test_a_system_service_never_takes_the_configuration_of_the_person_who_instal
 ) -> None:
     own = home.write(".config/semel/semel.toml", DEMO)
     monkeypatch.setattr(installation, "SYSTEM_CONFIG", home.path / "etc" / "semel.toml")
-    for command in ("print", "install"):
-        said = cli("service", command, "--system", "--run-as", "daemon", rc=1).stderr
-        assert f"install -D -m 644 {own} {installation.SYSTEM_CONFIG}" in said and "--config FILE" in said
+    group = grp.getgrgid(pwd.getpwnam("daemon").pw_gid).gr_name
+    for command, rc in (("print", 0), ("install", 1)):
+        said = cli("service", command, "--system", "--run-as", "daemon", rc=rc).stderr
+        assert f"install -D -g {group} -m 640 {own} {installation.SYSTEM_CONFIG}" in said and "--config FILE" in said
     home.write("etc/semel.toml", DEMO)
     unit = cli("service", "print", "--system", "--run-as", "daemon").stdout
     assert f"--config {installation.SYSTEM_CONFIG} " in unit

@@ -68,7 +68,10 @@ def uninstall_service(system: System = False) -> None:
 def print_service(
     system: System = False, run_as: RunAs = "semel", config: Config = None, data_dir: DataDir = None
 ) -> None:
-    """Print the file that `install` writes: a unit of systemd, or a property list of launchd."""
+    """Print the file that `install` writes: a unit of systemd, or a property list of launchd.
+
+    What is still missing, and would make `install` refuse the service, is told on stderr.
+    """
     from semel.faces.service.installation import ServiceError, plan_installation
 
     try:
@@ -77,3 +80,8 @@ def print_service(
     except ServiceError as error:
         print_error(str(error))
         raise typer.Exit(1) from None
+    if planned.obstacles:
+        print_remark("`semel service install` would refuse this service:")
+    for obstacle in planned.obstacles:
+        for line in str(obstacle).splitlines():
+            print_remark(line)

@@ -47,15 +47,15 @@ def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
     named_path = path or (Path(env["SEMEL_CONFIG"]) if env.get("SEMEL_CONFIG") else None)
     if named_path is not None:
         named_path = expand_path(named_path).absolute()
-        if not _may_exist(named_path):
+        if not may_exist(named_path):
             raise ConfigError(f"{named_path}: no such file; `semel init` writes one")
         return named_path
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
     default_paths = (Path.cwd() / "semel.toml", home / "semel" / "semel.toml")
-    return next((place for place in default_paths if _may_exist(place)), None)
+    return next((place for place in default_paths if may_exist(place)), None)
 
 
-def _may_exist(path: Path) -> bool:
+def may_exist(path: Path) -> bool:
     """Whether a path exists. True also if that cannot be determined: reading the file then reports the reason."""
     try:
         return path.exists()

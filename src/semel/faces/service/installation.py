@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from semel.faces.config import ConfigError
-from semel.faces.config.load import load_config
-from semel.faces.config.paths import find_config_file, read_config_file
+from semel.faces.config.load import examine_config_file
+from semel.faces.config.paths import find_config_file, find_data_dir, may_exist, read_config_file
 from semel.faces.service.files import LAUNCHD_LABEL, Service, build_plist, build_unit
 
 UNIT = "semel.service"
@@ -27,14 +30,22 @@ class ServiceError(Exception):
     """The service could not be installed or removed. The message gives the reason and what to do."""
 
 
+Obstacle = ServiceError | ConfigError
+
+
 @dataclass(frozen=True)
 class Installation:
-    """A service, and the file that its manager reads. `is_system`: it belongs to the system and not to one user."""
+    """A service, and the file that its manager reads.
+
+    is_system   it belongs to the system and not to one user
+    obstacles   why it would not start; `install` raises the first one
+    """
 
     service: Service
     file: Path
     is_system: bool
     data_dir: Path
+    obstacles: tuple[Obstacle, ...] = ()
 
     def render(self) -> bytes:
         """Return the content of the file."""
@@ -47,29 +58,72 @@ class Installation:
 def plan_installation(config: Path | None, data_dir: Path | None, *, system: bool, account: str) -> Installation:
     """Plan the service of this configuration, which is checked as the service will read it.
 
-    `account`: the user of a system service. Raises ServiceError, or ConfigError if `semel up` would refuse it.
+    `account`: the user of a system service. What `install` will refuse is collected in the plan's `obstacles`. Raises
+    ServiceError for --system on macOS, and ConfigError if `config` does not exist.
     """
     if system and sys.platform == "darwin":
         raise ServiceError("--system is for systemd; on macOS, install the service without it, as the user who runs it")
-    variables = _variables_file(system)
-    if system:
-        _check_account(account)
-        config = config or _find_system_config()
-        data_dir = data_dir or _system_data_dir(config)
+    obstacles: list[Obstacle] = []
+    variables, defined = _variables_file(system), {}
+    with _collect(obstacles):
+        defined = read_variables(variables)
     names = INHERITED if system else (*INHERITED, "SEMEL_CONFIG", "SEMEL_DATA")  # these become options of the command
     env = {name: os.environ[name] for name in names if name in os.environ}
-    env |= {"PATH": os.environ.get("PATH", os.defpath), **read_variables(variables)}
-    try:
-        settings = load_config(config, data_dir, env=env)
-    except ConfigError as error:
-        hint = f"The service gets its variables from {variables}: a line NAME=value for each."
-        raise ConfigError(*error.problems, *([hint] if "environment variable" in str(error) else [])) from None
-    data = settings.gateway.data_dir
-    command = [*find_program(), "up", *(["--config", str(settings.path)] if settings.path else [])]
+    env |= {"PATH": os.environ.get("PATH", os.defpath), **defined}
+    if system:
+        obstacles += _check_system(account, config)
+        with _collect(obstacles):
+            data_dir = data_dir or _system_data_dir(config or SYSTEM_CONFIG)
+    path = SYSTEM_CONFIG if system and config is None else find_config_file(config, env)
+    data = _check_config(path, data_dir, env, variables, obstacles)
+    with _collect(obstacles):
+        _check_program()
+    command = [*find_program(), "up", *(["--config", str(path)] if path else [])]
     command += ["--data-dir", str(data), "--log", "json"]
     state = data.name if system and data.parent == SYSTEM_DATA.parent else ""
     service = Service(command, env["PATH"], variables, account if system else "", state)
-    return Installation(service, service_file(system), system, data)
+    return Installation(service, service_file(system), system, data, tuple(obstacles))
+
+
+def _check_system(account: str, config: Path | None) -> Iterator[ServiceError]:
+    """Yield what is missing on this machine for a system service: its user, and the configuration it reads."""
+    try:
+        pwd.getpwnam(account)
+    except KeyError:
+        yield ServiceError(
+            f"there is no user {account!r}. Name the user who runs the gateway and its agents with --run-as NAME, "
+            f"or add that user: useradd --system --create-home --shell /bin/sh {account}"
+        )
+    if config is None and not may_exist(SYSTEM_CONFIG):
+        yield _explain_missing_config(account)
+
+
+@contextmanager
+def _collect(obstacles: list[Obstacle]) -> Iterator[None]:
+    """Add the error that the block raises to the obstacles. Then the block ends, and the caller goes on."""
+    try:
+        yield
+    except (ServiceError, ConfigError) as error:
+        obstacles.append(error)
+
+
+def _check_config(
+    path: Path | None, data_dir: Path | None, env: Mapping[str, str], variables: Path, obstacles: list[Obstacle]
+) -> Path:
+    """Check the file at `path`, if it is there, and add its mistakes to `obstacles`. Return the data directory."""
+    problems: Sequence[str] = ()
+    data = find_data_dir(data_dir, None, Path.cwd(), env)
+    if path is None or may_exist(path):
+        try:
+            examined, problems = examine_config_file(path, data_dir, env=env)
+            data = examined.gateway.data_dir
+        except ConfigError as error:
+            problems = error.problems
+    if any("environment variable" in problem for problem in problems):
+        problems = [*problems, f"The service gets its variables from {variables}: a line NAME=value for each."]
+    if problems:
+        obstacles.append(ConfigError(*problems))
+    return data
 
 
 def service_file(system: bool) -> Path:
@@ -89,39 +143,39 @@ def _variables_file(system: bool) -> Path:
     return (SYSTEM_CONFIG.parent if system else _user_config() / "semel") / "environment"
 
 
-def _system_data_dir(config: Path | None) -> Path | None:
+def _system_data_dir(config: Path) -> Path | None:
     """Return the default data directory of a system service; `None` if the configuration names one."""
-    gateway = read_config_file(config)[1].get("gateway", {}) if config is not None and config.exists() else {}
+    try:
+        gateway = read_config_file(config)[1].get("gateway", {}) if may_exist(config) else {}
+    except ConfigError:  # reported when the whole file is checked
+        return SYSTEM_DATA
     data_dir = gateway.get("data_dir") if isinstance(gateway, dict) else None
     if isinstance(data_dir, str) and data_dir.startswith("~"):  # root's home here, the account's in the service
         raise ServiceError(f"{config}: data_dir is {data_dir!r}. For a system service, use a path that begins with /")
     return None if data_dir else SYSTEM_DATA
 
 
-def _find_system_config() -> Path:
-    """Return the file that a system service reads by default. Raises ServiceError if there is none.
+def _explain_missing_config(account: str) -> ServiceError:
+    """Say that the file which a system service reads by default is not there, and how to put it there.
 
     The configuration of the person who installs it is not taken: the service's user may be unable to read it, and it
     would change the service when they change their own.
     """
-    if SYSTEM_CONFIG.exists():
-        return SYSTEM_CONFIG
     own = find_config_file(None, os.environ)
     source = shlex.quote(str(own)) if own is not None else "semel.toml"
-    raise ServiceError(
-        f"a system service reads {SYSTEM_CONFIG}, and there is none. Put its configuration there "
-        f"(install -D -m 644 {source} {SYSTEM_CONFIG}), or name another file with --config FILE"
+    return ServiceError(
+        f"a system service reads {SYSTEM_CONFIG}, and there is none. Put its configuration there, and let only "
+        f"that user's group read it (install -D -g {_name_group(account)} -m 640 {source} {SYSTEM_CONFIG}), or name "
+        "another file with --config FILE"
     )
 
 
-def _check_account(account: str) -> None:
+def _name_group(account: str) -> str:
+    """Return the name of the primary group of a user; of an unknown user, the one that `useradd` will give it."""
     try:
-        pwd.getpwnam(account)
+        return grp.getgrgid(pwd.getpwnam(account).pw_gid).gr_name
     except KeyError:
-        raise ServiceError(
-            f"there is no user {account!r}. Name the user who runs the gateway and its agents with --run-as NAME, "
-            f"or add that user: useradd --system --create-home --shell /bin/sh {account}"
-        ) from None
+        return account
 
 
 def read_variables(path: Path) -> dict[str, str]:
@@ -147,21 +201,27 @@ def advise_restart() -> str:
 
 
 def find_program() -> list[str]:
-    """Return the absolute command that starts this program. Raises ServiceError if it will not stay where it is."""
+    """Return the absolute command that starts this program."""
+    script = Path(sys.executable).with_name("semel")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "semel"]
+
+
+def _check_program() -> None:
+    """Raise ServiceError if this program will not stay where it is."""
     python = Path(sys.executable)
     if ".cache" in python.parts or "archive-v0" in python.parts:  # uvx, pipx run
         raise ServiceError(
             "this Semel runs from a cache that may be cleared. Install it first, with pipx install or uv tool install"
         )
-    script = python.with_name("semel")
-    return [str(script)] if script.exists() else [str(python), "-m", "semel"]
 
 
 def install(planned: Installation, *, start: bool) -> list[str]:
     """Write the file and, if `start`, enable and start the service. Returns remarks to show.
 
-    Raises ServiceError; its message says whether the file is still there.
+    Raises the first of the plan's obstacles, or ServiceError; its message says whether the file is still there.
     """
+    for obstacle in planned.obstacles:
+        raise obstacle
     before = planned.file.read_bytes() if planned.file.is_file() else None
     _write_file(planned.file, planned.render())
     if not start:
