@@ -262,7 +262,8 @@ def test_a_file_with_many_mistakes_has_all_of_them_told_in_one_run_and_none_that
         "37: [schedules.v] \"at\": 'soon' is not a date and time",
         '39: [sessions."*"] "busy" is \'x\'',
         '40: [sessions."*".wake]: max_wait is 2 s',
-        "43: [channels.u]: token should be what BotFather gave, like 123456:AA...; ask it with /token; timeout should",
+        "43: [channels.u]: token should be what BotFather gave, like 123456:AA...; ask it with /token",
+        "44: [channels.u]: timeout should be a number of seconds above 0",
         '45: [channels.u] has no setting "pol"; did you mean "poll"?',
     ]
     assert len(lines) == len(beginnings), "\n".join(lines)
@@ -321,6 +322,38 @@ def test_a_secret_that_is_not_there_is_named_and_a_wrong_one_is_not_shown(home: 
     assert "the environment variable NO_SUCH is not set" in said
     said = problems(home, '[agents.a]\ncommand = ["x"]\nenv = { KEY = "env:NO_SUCH" }')
     assert "the environment variable NO_SUCH is not set" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            'kind = "webhook"\nurl = "http://127.0.0.1/x"\nsecret = "env:NO_SUCH"\ntimeout = 0',
+            ["3: [channels.w]: url leads to", "4: [channels.w] \"secret\": 'env:NO_SUCH'", "5: [channels.w]: timeout"],
+        ),
+        (
+            'kind = "email"\nimap = "a b"\nsmtp = "file:gone"\naddress = 5\nsmtp_tls = "none"\n'
+            'password = "env:NO_SUCH"',
+            [
+                "2: [channels.w]: authserv is missing",
+                "3: [channels.w]: imap should be",
+                "4: [channels.w] \"smtp\": 'file:gone' cannot be read",
+                '5: [channels.w] "address" should be a string',
+                '6: [channels.w]: smtp_tls = "none" would send',
+                "7: [channels.w] \"password\": 'env:NO_SUCH'",
+            ],
+        ),
+        ('kind = "telegram"\ntoken = "env:"', ["3: [channels.w] \"token\": 'env:' names no environment variable"]),
+        ('kind = "telegram"\ntoken = "file:"', ["3: [channels.w] \"token\": 'file:' names no file"]),
+        ('kind = "telegram"\npoll = 60', ['2: [channels.w] needs "token"', "3: [channels.w]: poll should be at most"]),
+    ],
+)
+def test_each_mistake_of_a_channel_has_its_line_and_a_missing_secret_hides_none(
+    home: Path, text: str, expected: list[str]
+) -> None:
+    lines = problems(home, f"[channels.w]\n{text}").replace("semel.toml:", "").splitlines()
+    assert len(lines) == len(expected), lines
+    assert all(line.startswith(beginning) for line, beginning in zip(lines, expected, strict=True)), lines
 
 
 def test_a_ledger_in_a_database_is_named_without_its_password_which_agents_do_not_get(

@@ -1,4 +1,4 @@
-"""Report everything that is wrong with a channel's settings at once, in the ValueError that `Kind.settings` raises."""
+"""Report everything that is wrong with a channel's settings at once, in the error that `Kind.settings` raises."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ if TYPE_CHECKING:
     import httpx2
 
 
+class SettingsError(ValueError):
+    """Everything that is wrong with a channel's settings: one or more problems, in the text separated by "; "."""
+
+    def __init__(self, *problems: str):
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
 def raise_problems(problems: Iterable[str]) -> None:
-    """Raise ValueError with all problems, separated by "; ", if there are any."""
-    if text := "; ".join(problems):
-        raise ValueError(text)
+    """Raise SettingsError with all problems, if there are any."""
+    if known := tuple(problems):
+        raise SettingsError(*known)
 
 
 def explain(check: Callable[..., Any], *args: Any) -> Iterator[str]:

@@ -170,7 +170,7 @@ def _check_text_value(name: str, value: str) -> None:
 def _check_address(name: str, address: str) -> None:
     _check_text_value(name, address)
     if not _ADDRESS.fullmatch(address):
-        raise ValueError(f"{address!r} is not a mail address; write one like semel@example.org")
+        raise ValueError(f"{name}: {address!r} is not a mail address; write one like semel@example.org")
 
 
 def _check_host(service: str, host: str) -> None:

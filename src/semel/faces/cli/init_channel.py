@@ -149,7 +149,8 @@ def _check_channel(setup: Setup, kind: str, references: Mapping[str, str]) -> Ch
     try:
         channel = make(section.model_copy(update={"options": check_options(section, source)}))
     except (ConfigError, ChannelError) as error:
-        return ChannelCheck(str(error).removeprefix(f"{kind}: [channels.{kind}]").lstrip(" :"), refused=True)
+        problems = [line.removeprefix(f"{kind}: [channels.{kind}]").lstrip(" :") for line in str(error).splitlines()]
+        return ChannelCheck("; ".join(problems), refused=True)
     print_remark(f"trying the account at {kind} ...")
     return asyncio.run(check_channel(channel))
 

@@ -7,16 +7,21 @@ repeats a value that came from such a reference, because it may be a secret.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 import semel.channels
+from semel.channels.problems import SettingsError
 from semel.faces.config.file import ConfigSource
 from semel.faces.config.problems import ProblemList, describe, suggest_nearest
 from semel.gateway.settings import ChannelSettings
 from semel.gateway.settings.tables import list_keys, parse_seconds
+
+UNKNOWN = "(unknown)"
+"""Takes the place of a text that is missing or cannot be read, so that the rest of the section can be checked."""
 
 
 def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, Any]:
@@ -31,10 +36,6 @@ def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, A
     settings = kinds[channel.kind].settings
     fields = {field.name: field for field in dataclasses.fields(settings) if field.init}
     problems, types = ProblemList(), get_type_hints(settings)
-    required = [key for key, field in fields.items() if _is_required(field)]
-    for key in required:
-        if key not in channel.options:
-            problems.add(source.error((*location, "kind"), f'{section} needs "{key}"'))
     values: dict[str, Any] = {}
     for key, value in channel.options.items():
         if key not in fields:
@@ -45,16 +46,51 @@ def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, A
             values[key] = _read_option(value, types[key], source)
         except ValueError as error:
             problems.add(source.error((*location, key), f'{section} "{key}"{error}'))
-    if values.keys() >= {*required, *(fields.keys() & channel.options.keys())}:
-        try:
-            settings(**values)
-        except ValueError as error:
-            referred = [value for key, value in values.items() if _is_reference(channel.options[key])]
-            key = str(error).partition(" ")[0]  # messages about one setting begin with it
+    for key, field in fields.items():
+        if _is_required(field) and key not in channel.options:
+            problems.add(source.error((*location, "kind"), f'{section} needs "{key}"'))
+    unknown = {
+        key: UNKNOWN
+        for key, field in fields.items()
+        if key not in values and (key in channel.options or _is_required(field)) and _accepts_text(types[key])
+    }
+    referred = [value for key, value in values.items() if _is_reference(channel.options[key])]
+    if all(key in values or key in unknown for key, field in fields.items() if _is_required(field)):
+        for problem in _find_problems(settings, values, unknown):
+            key = _name_setting(problem)  # messages about one setting begin with it
             place = (*location, key if key in channel.options else "kind")
-            problems.add(source.error(place, f"{section}: {_redact_values(str(error), referred)}"))
+            problems.add(source.error(place, f"{section}: {_redact_values(problem, referred)}"))
     problems.raise_any()
     return values
+
+
+def _find_problems(settings: Callable[..., Any], values: Mapping[str, Any], unknown: Mapping[str, str]) -> list[str]:
+    """Return what a kind finds wrong with the settings of a channel.
+
+    `unknown`: those that could not be read, with substitutes; nothing is reported about these.
+    """
+    try:
+        settings(**values, **unknown)
+    except SettingsError as error:
+        return [text for text in error.problems if _name_setting(text) not in unknown and UNKNOWN not in text]
+    except ValueError as error:  # of a package's kind: whether the substitutes are the reason cannot be told
+        return [] if unknown else [str(error)]
+    return []
+
+
+def _name_setting(problem: str) -> str:
+    """Return the first word of a problem: the setting's name, if it is about one setting."""
+    word = re.match(r"\w*", problem)
+    return word[0] if word else ""
+
+
+def _accepts_text(type: Any) -> bool:
+    """Whether a setting of this type can be any text."""
+    try:
+        TypeAdapter(type).validate_python(UNKNOWN, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

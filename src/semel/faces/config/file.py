@@ -220,6 +220,8 @@ class ConfigSource:
         """
         if not value.startswith("file:"):
             return self.resolve_variable(value)
+        if value == "file:":
+            raise ValueError(f'{value!r} names no file: write "file:PATH"')
         try:
             return self.resolve_path(value.removeprefix("file:")).read_text(encoding="utf-8").rstrip("\r\n")
         except FileNotFoundError:
@@ -236,6 +238,8 @@ class ConfigSource:
         if not value.startswith("env:"):
             return value
         name = value.removeprefix("env:")
+        if not name:
+            raise ValueError(f'{value!r} names no environment variable: write "env:NAME"')
         if name not in self.env:
             raise ValueError(f"{value!r} cannot be read: the environment variable {name} is not set")
         return self.env[name]
