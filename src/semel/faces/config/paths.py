@@ -72,7 +72,8 @@ def read_config_file(path: Path) -> tuple[str, dict[str, Any]]:
     except tomllib.TOMLDecodeError as error:
         place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         line = int(place[1]) if place else len(text.splitlines())  # else it is at the end of the document
-        problem = _explain_repeat(text, line, error) or f"this is not TOML: {error}{_suggest_quotes(text, line)}"
+        reason = "a quote is not closed" if _is_open_quote(error) else f"{error}{_suggest_quotes(text, line)}"
+        problem = _explain_repeat(text, line, error) or f"this is not TOML: {reason}"
         raise ConfigError(f"{path}:{line}: {problem}") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
@@ -80,6 +81,11 @@ def read_config_file(path: Path) -> tuple[str, dict[str, Any]]:
     except OSError as error:
         remedy = "; let the user who runs this read it (chown, chmod)" if isinstance(error, PermissionError) else ""
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}{remedy}") from None
+
+
+def _is_open_quote(error: tomllib.TOMLDecodeError) -> bool:
+    """Whether a line or the file ends within a quoted text."""
+    return re.match(r"Illegal character '\\n'|Unterminated string|Expected \"'", str(error)) is not None
 
 
 def _suggest_quotes(text: str, line: int) -> str:
