@@ -73,7 +73,8 @@ def names_of(param: Any) -> str:
     if param.param_type_name == "argument":
         return f"`{(param.metavar or param.name.upper()).strip('[]-. ')}`"
     value = "" if param.is_flag else f" {param.metavar or param.name.upper()}"
-    return ", ".join(f"`{name}{value if name.startswith('--') else ''}`" for name in param.opts)
+    off = f"/{param.secondary_opts[0]}" if param.secondary_opts else ""
+    return ", ".join(f"`{name}{off + value if name.startswith('--') else ''}`" for name in param.opts)
 
 
 def cell(param: Any) -> str:
