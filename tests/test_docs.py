@@ -156,6 +156,19 @@ def find_command(line: str) -> tuple[Any, list[str]]:
     return command, words
 
 
+def find_option_without_value(command: Any, words: list[str]) -> str | None:
+    """The first option that takes a value and has none. A line of one option only mentions it."""
+    if len(words) == 1:
+        return None
+    take_value = {
+        name for param in getattr(command, "params", ()) for name in param.opts if not getattr(param, "is_flag", True)
+    }
+    for word, following in pairwise([*words, "--"]):
+        if word in take_value and following.startswith("-"):
+            return word
+    return None
+
+
 def test_every_command_that_a_page_names_exists_with_its_options() -> None:
     pages = (ROOT / "README.md", *DOCS.rglob("*.md"))
     lines = {line: page.name for page in pages for line in list_named_commands(page)}
@@ -164,7 +177,7 @@ def test_every_command_that_a_page_names_exists_with_its_options() -> None:
         command, words = find_command(line)
         options = {name for param in getattr(command, "params", ()) for name in (*param.opts, *param.secondary_opts)}
         named = {re.split(r"[=\].,]", word)[0] for word in words if re.match(r"--?[a-z]", word)}
-        if command is None or named - options - {"--help", "-h"}:
+        if command is None or named - options - {"--help", "-h"} or find_option_without_value(command, words):
             wrong.append(f"{page}: semel {line}")
     assert len(lines) > 150
     assert wrong == []
