@@ -156,4 +156,7 @@ class AgentSettings(NamedTable):
             key = AgentSettings.model_fields[field].validation_alias
             yield f"kind {key}", f'{key} is for agents of kind "model"'
         if self.kind == "acp" and not self.command:
-            yield "kind command", 'an agent of kind "acp" needs a command, like command = ["codex-acp"]'
+            problem = 'an agent of kind "acp" needs a command, like command = ["codex-acp"]'
+            if self.name == "demo":
+                problem += '; the bundled demo agent has kind = "demo"'
+            yield "kind command", problem
