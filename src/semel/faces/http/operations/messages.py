@@ -189,7 +189,8 @@ def check_accepted(event: Heard, key_name: str = "key") -> Literal["accepted", "
     if event.status == "conflict":
         raise Problem(
             "conflict",
-            f"The first content stays; this one is recorded beside it, and is not answered. Use a new {key_name} for a new message.",
+            "The first content stays; this one is recorded beside it, and is not answered. "
+            f"Use a new {key_name} for a new message.",
             event=event.event,
             kept=event.digest,
             given=event.other,
