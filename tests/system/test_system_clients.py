@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -44,12 +45,17 @@ def own_house(tmp_path: Path) -> Iterator[House]:
 
 
 @pytest.fixture(scope="module")
-def node(house: House) -> Run:
-    """Run a script of `clients` with its pinned libraries; what it is given and what it prints are JSON."""
+def libraries() -> None:
+    """The pinned libraries of `clients` are installed."""
     installed = CLIENTS / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < (CLIENTS / "package-lock.json").stat().st_mtime:
         command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
         subprocess.run(command, cwd=CLIENTS, check=True, capture_output=True, timeout=PATIENCE * 2)
+
+
+@pytest.fixture(scope="module")
+def node(house: House, libraries: None) -> Run:
+    """Run a script of `clients` with its pinned libraries; what it is given and what it prints are JSON."""
 
     def run(name: str, given: Any, *arguments: str) -> Any:
         command = ["node", name, *arguments]
@@ -164,6 +170,18 @@ def test_openais_npm_client_asks_streams_and_gets_errors(house: House, node: Run
 
 
 # ---------------------------------------------------------------- AG-UI's client
+
+
+@needs_node
+def test_the_code_of_the_ag_ui_page_compiles_strictly(libraries: None, tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "ag-ui.md"
+    blocks = re.findall(r"^```ts\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    (tmp_path / "page.mts").write_text("\n".join(blocks))
+    (tmp_path / "node_modules").symlink_to(CLIENTS / "node_modules")
+    options = ("--strict", "--noEmit", "--skipLibCheck", "--module", "nodenext", "--types", "node")
+    command = ["node", "node_modules/typescript/bin/tsc", *options, "page.mts"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert len(blocks) == 2 and (done.returncode, done.stdout) == (0, "")
 
 
 @needs_node
