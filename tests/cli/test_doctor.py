@@ -209,6 +209,22 @@ def test_a_channel_that_its_platform_refuses_is_told_by_the_running_gateway(cli:
     assert channel["remedy"].startswith("remove the cause, and restart the gateway"), "it may lie outside of semel.toml"
 
 
+def test_a_channel_on_which_nobody_may_talk_is_a_warning_until_somebody_may(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(
+        f'[channels.telegram]\nkind = "telegram"\ntoken = "123456:{"A" * 36}"\napi = "http://127.0.0.1:9"\n'
+    )
+    process = cli.up()
+    warnings = [finding for finding in findings(cli, rc=1)["channel telegram"] if finding["level"] == "warning"]
+    status = cli("status").stdout
+    cli("people", "add", "telegram:7", "--name", "ann")
+    later = [finding["level"] for finding in findings(cli, rc=1)["channel telegram"]]
+    end(process)
+    assert [finding["text"] for finding in warnings] == ["nobody may talk there yet: it refuses everybody"]
+    assert warnings[0]["remedy"] == "semel pair telegram --name NAME --role owner"
+    assert "nobody may talk there yet: " in status and "pair telegram --name NAME --role owner" in status
+    assert later == ["broken"], "it is offline, and somebody may talk there"
+
+
 def test_a_variable_that_only_the_running_gateway_has_is_no_fault_of_the_installation(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,12 +77,11 @@ def _describe_agent(agent: AgentSettings) -> str:
 
 def _describe_channels(running: RunningGateway) -> list[str]:
     settings = running.config.gateway
-    known = {channel for channel, _ in running.gateway.people.accounts}
     waiting = next((person.name for person in settings.people.values() if not person.accounts), None)
     name = f" --name {waiting}" if waiting else " --name NAME --role owner"
     return [
         f"{channel.name} (nobody may talk there yet: {find_command()} pair {channel.name}{name})"
-        if channel.people and channel.strangers == "refuse" and channel.name not in known
+        if running.gateway.people.is_closed(channel.name)
         else channel.name
         for channel in settings.channels.values()
     ]

@@ -122,10 +122,16 @@ def _describe_need(session: dict[str, Any]) -> str:
 
 
 def _list_channels(channels: list[dict[str, Any]]) -> list[str | Text]:
+    from semel.faces.health.channels import advise_pairing
+
     lines: list[str | Text] = []
     for channel in channels:
         since = visible(f" since {format_time(channel['since'])}{_describe_error(channel)}")
         lines.append(Text.assemble(visible(f"{channel['name']} "), style_state(channel["state"]), since))
+        if channel.get("closed"):
+            lines.append(
+                Text(visible(name_command(f"  nobody may talk there yet: {advise_pairing(channel)}")), "yellow")
+            )
     return lines or ["none is configured"]
 
 

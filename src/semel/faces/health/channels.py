@@ -21,6 +21,17 @@ def examine_channel(channel: Json) -> Finding:
     return Finding(subject, "ok", f"{state} since {since}")
 
 
+def examine_access(channel: Json) -> Finding:
+    """Return the finding about a channel on which nobody may talk. `channel`: as in /v1/channels."""
+    text = "nobody may talk there yet: it refuses everybody"
+    return Finding(f"channel {channel['name']}", "warning", text, advise_pairing(channel))
+
+
+def advise_pairing(channel: Json) -> str:
+    """Return how to let the first person in on a channel. `channel`: as in /v1/channels."""
+    return f"semel pair {channel['name']} --name NAME --role owner"
+
+
 def advise_denied(channel: Json) -> str:
     """Return what to do about a channel whose platform refuses the account. `channel`: as in /v1/channels."""
     from semel.faces.service.installation import advise_restart  # only now: it imports all settings

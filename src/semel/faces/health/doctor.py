@@ -18,7 +18,7 @@ from semel.faces.config import ConfigError, locate
 from semel.faces.config.paths import find_data_dir, find_ledger
 from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
-from semel.faces.health.channels import examine_channel
+from semel.faces.health.channels import examine_access, examine_channel
 from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
 from semel.faces.health.database import examine_database
 from semel.faces.health.finding import Finding, is_sound
@@ -120,6 +120,7 @@ def _examine_channels(configured: Mapping[str, ChannelSettings], gateway: _Gatew
         ]
     running = {str(channel["name"]): channel for channel in gateway.channels}
     findings = [examine_channel(channel) for channel in running.values()]
+    findings += [examine_access(channel) for channel in running.values() if channel.get("closed")]
     for name in configured.keys() - running.keys():
         text = "it is configured, but the running gateway does not know it yet"
         findings.append(Finding(f"channel {name}", "warning", text, "restart the gateway"))

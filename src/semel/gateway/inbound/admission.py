@@ -68,16 +68,21 @@ class AccountDirectory(Roster):
         roles = {name: person.role for name, person in self.settings.people.items()}
         self._set_accounts(await self.record.write(rows.replace_configured, listed, roles))
         await self.pairing.start()
-        for name, channel_settings in self.settings.channels.items():
-            if (
-                channel_settings.people
-                and channel_settings.strangers == "refuse"
-                and all(channel != name for channel, _ in self.accounts)
-            ):
+        for name in self.settings.channels:
+            if self.is_closed(name):
                 log.warning("nobody may talk on a channel", channel=name, what=f"`semel pair {name}` lets somebody in")
 
     def _channel_settings(self, channel: str) -> ChannelSettings:
         return self.settings.channels.get(channel) or ChannelSettings(name=channel, kind="")
+
+    def is_closed(self, name: str) -> bool:
+        """Return whether nobody may talk on a channel: it refuses strangers, and no account on it is known."""
+        channel_settings = self._channel_settings(name)
+        return (
+            channel_settings.people
+            and channel_settings.strangers == "refuse"
+            and all(channel != name for channel, _ in self.accounts)
+        )
 
     # ------------------------------------------------------------ judging
 

@@ -24,6 +24,7 @@ class ChannelManager:
     ) -> None:  # fmt: skip
         self.inbox = inbox
         self.channels = channels
+        self.people = people
         self.clock = clock
         self.status = {name: ChannelStatus(name, clock) for name in channels}
         self.inboxes = {
@@ -61,16 +62,18 @@ class ChannelManager:
         }
 
     def list(self) -> list[Json]:
-        """Describe each channel: {"name", "kind"?, "safety", "agent", "state", "since", "error"?, "counts", ...}."""
+        """Describe each channel: {"name", "kind"?, "safety", "agent", "state", "since", "closed"?, "error"?, ...}."""
         return [self._describe(name) for name in self.channels]
 
     def _describe(self, name: str) -> Json:
         settings, status = self.inbox.settings, self.status[name].json()
         channel_settings = settings.channels.get(name)
-        configured = (
+        configured: Json = (
             {"kind": channel_settings.kind, "people": channel_settings.people} if channel_settings is not None else {}
         )
         agent = (channel_settings.agent if channel_settings is not None else None) or settings.default_agent
+        if channel_settings is not None and self.people.is_closed(name):
+            configured["closed"] = True
         safety = str(self.channels[name].caps.safety)
         return {"name": status.pop("name"), **configured, "safety": safety, "agent": agent, **status}
 

@@ -40,7 +40,7 @@ class ChannelState(Struct, omit_defaults=True):
     """The state of a channel. Times are milliseconds since 1970. `since`: when this state began; `agent`: the agent of
     the channel's sessions; `error`: the last error, at `error_at`; `retry_at`: when the channel is tried again;
     `refused`: how much input was refused, by reason; `people`: whether people have accounts on the channel, so that a
-    pairing code or an account can let somebody in.
+    pairing code or an account can let somebody in; `closed`: nobody may talk there yet.
     """
 
     name: str
@@ -52,6 +52,7 @@ class ChannelState(Struct, omit_defaults=True):
     refused: dict[str, int]
     kind: str | None = None
     people: bool | None = None
+    closed: bool = False
     error: str | None = None
     error_at: int | None = None
     retry_at: int | None = None
