@@ -205,7 +205,8 @@ class SessionControls:
         if result.status == "unknown":
             raise NotFound(f"there is no request {item} in this session; {WHAT_A_REQUEST_IS}")
         if result.status == "no such option":
-            raise BadRequest(f"option: {option!r} is not one of the options of request {item}")
+            options = ", ".join(result.options) or "none"
+            raise BadRequest(f"option: {option!r} is not one of the options of request {item}: {options}")
         if result.status == "unseen":
             raise BadRequest(f"seen: request {item} is newer than the rev that was seen; nothing was answered")
         if result.status == "no words":

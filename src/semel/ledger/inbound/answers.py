@@ -20,13 +20,14 @@ class AnswerResult:
     `status` of a valid answer: "answered" (recorded now), "repeat" (this same event, or this key, was recorded before),
     "already" (another answer was recorded before) or "closed" (the request had expired or was cancelled). `status` of
     an invalid answer: "unknown", "unseen", "no such option" or "no words". `option`: the recorded answer. `outcome`:
-    the event of an answer to a question.
+    the event of an answer to a question. `options`: the ids that "no such option" could have named.
     """
 
     status: str
     kind: str = ""
     outcome: HeardOutcome | None = None
     option: str | None = None
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ def record_answer(
             return AnswerResult("closed", row.kind)
         status = "repeat" if _is_repeat(body, option, by, context) else "already"
         return AnswerResult(status, row.kind, option=body.get("answer"))
-    if row.kind == "permission" and option is not None and option not in _option_ids(body):
-        return AnswerResult("no such option", row.kind)
+    if row.kind == "permission" and option is not None and option not in (options := _option_ids(body)):
+        return AnswerResult("no such option", row.kind, options=options)
     where = {"face": context.face, "event": context.event, "seen": context.seen}
     where |= {"key": context.key} if context.key is not None else {}
     entries.set_item(tx, item, live=False, body={"state": "answered", "answer": option, "by": by, **where})
@@ -97,8 +98,8 @@ def cancel_undelivered(tx: Tx, item: int) -> None:
         permission_requests.add_withdrawal_notice(tx, row)
 
 
-def _option_ids(body: dict[str, Any]) -> set[str]:
-    return {str(o.get("optionId")) for o in body.get("options", [])}
+def _option_ids(body: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(o.get("optionId")) for o in body.get("options", []))
 
 
 def _hear_answer(tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes) -> HeardOutcome:
