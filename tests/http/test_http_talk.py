@@ -214,6 +214,26 @@ async def test_a_fault_of_ours_is_told_without_its_internals(
     assert "secret" not in answer.text
 
 
+async def test_a_wrong_option_is_told_the_right_ones_and_why_tells_who_answered(
+    client: httpx2.AsyncClient, world: GatewayHouse
+) -> None:
+    agent = await world.begin("main:web:1")
+    options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}, {"optionId": "n", "kind": "reject_once"}]
+    agent.ask("Run it?", options)
+    item = await world.open_request("main:web:1")
+    wrong = await client.post(f"{SESSION}/answers", json={"item": item, "option": "yes"})
+    assert wrong.status_code == 400
+    assert f"'yes' is not one of the options of request {item}: y, n" in wrong.text
+
+    async def read_story() -> list[str]:
+        lines = (await client.get("/v1/why/e1")).json()["lines"]
+        return [line["text"].partition("; ")[2] for line in lines if "asked for a permission" in line["text"]]
+
+    assert await read_story() == ["not answered yet: Run it?"]
+    await client.post(f"{SESSION}/answers", json={"item": item, "option": "y", "by": "Ann"})
+    assert await read_story() == ["Yes, by Ann: Run it?"]
+
+
 async def test_stop_answers_mode_and_model_reach_the_gateway(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
     agent = await world.begin("main:web:1")
     agent.ask("Run it?", [{"optionId": "y", "name": "Yes", "kind": "allow_once"}])

@@ -13,6 +13,7 @@ from semel.ledger.storage.rows import (
     CommandState,
     EntryRow,
     EventRow,
+    ItemRow,
     OutgoingPart,
     PartAttemptRow,
     PartRow,
@@ -22,6 +23,7 @@ from semel.ledger.storage.rows import (
 )
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.ledger.turns import permission_requests
 from semel.ledger.turns.limits import LimitedRow
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
@@ -328,6 +330,7 @@ def _explain_turn(tx: Tx, number: int) -> list[Json]:
     for attempt in tx.all(TurnRow, "turns_of_root", root=turn_row.root):
         mode = f" ({attempt.how})" if attempt.how and attempt.how != "start" else ""
         out.append(_line(attempt.started, f"t{attempt.id}: attempt {attempt.attempt}{mode} began"))
+        out += _explain_requests(tx, attempt.id)
         if attempt.ended is not None:
             why = f": {attempt.error}" if attempt.error else (f", stop reason {attempt.stop}" if attempt.stop else "")
             out.append(_line(attempt.ended, f"t{attempt.id}: {attempt.state}{why}"))
@@ -342,6 +345,17 @@ def _explain_turn(tx: Tx, number: int) -> list[Json]:
             out.append(_line(attempt.retry_at, f"t{attempt.id}: it failed, {attempt.error}, and is tried again now"))
     for claim_row in tx.all(ClaimRow, "claims_of_root", root=turn_row.root):
         out += _list_claim_lines(tx, claim_row)
+    return out
+
+
+def _explain_requests(tx: Tx, turn: int) -> list[Json]:
+    """Return a line for each permission that a turn asked for: how the request ended, and who answered it."""
+    out = []
+    for row in tx.all(ItemRow, "items_of_turn", turn=turn):
+        if row.kind == permission_requests.KIND:
+            title = str(entries.load(row.body).get("title") or "")
+            ending = permission_requests.describe_ending(row) or f"not answered yet: {title}"
+            out.append(_line(None, f"t{turn}: it asked for a permission; {ending}"))
     return out
 
 
