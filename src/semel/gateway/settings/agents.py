@@ -157,6 +157,4 @@ class AgentSettings(NamedTable):
             yield f"kind {key}", f'{key} is for agents of kind "model"'
         if self.kind == "acp" and not self.command:
             problem = 'an agent of kind "acp" needs a command, like command = ["codex-acp"]'
-            if self.name == "demo":
-                problem += '; the bundled demo agent has kind = "demo"'
-            yield "kind command", problem
+            yield "kind command", f'{problem}; the bundled demo agent has kind = "demo"'
