@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 
 class NoSearch:
     """`semel.gateway.api.search.Search`: an index that follows the ledger, and that nothing here asks."""
 
-    def __init__(self, record: Any) -> None:
+    def __init__(self, record: Any, path: Path) -> None:
         self.record = record
 
     async def run(self) -> None:

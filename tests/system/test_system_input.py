@@ -185,7 +185,7 @@ CONFIGS = {  # what is wrong -> what the line must say
     "[channels.x]\nkind = 'webhook'\nurl = 'http://127.0.0.1/'": "allow_private",
     "[destinations.d]\nchannel = 'nope'\naddress = 'x'": "nope",
     "[channels.x]\nkind = 'webhook'\n[destinations.home]\nchannel = 'x'\naddress = 'y'": "home",
-    "[ledger]\nurl = 'postgres://x'": "sqlite:///",
+    "[ledger]\nurl = 'postgres://x'": "it names no database",
 }
 
 
