@@ -341,7 +341,7 @@ class _Judge:
         began = [told.began for one in mine for told in one.told if verbatim_form(told.text) == text]
         heard = [e for e in self.entries if e["session"] == after["session"] and '"joined"' in (e["more"] or "")]
         marks = {mark for e in heard for mark in MARK.findall(e["text"])}
-        joined = [one.given for one in mine if marks & {*one.marks} and EPOCH + round(one.given * 1000) <= after["at"]]
+        joined = [one.given for one in mine if marks & {*one.marks} and EPOCH + int(one.given * 1000) <= after["at"]]
         return min(began, default=inf) <= max(joined, default=-inf)
 
     # ------------------------------------------------------------ law 9: what agents may do
