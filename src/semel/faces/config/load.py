@@ -102,15 +102,19 @@ def _load_part(
     path: Path | None, env: Mapping[str, str], pick: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> ConfigFile:
     """Read only the part of the file's content that `pick` returns. Raises ConfigError."""
-    path = find_config_file(path, env)
-    text, raw = read_config_file(path) if path else ("", {})
-    source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
+    source = _open_source(find_config_file(path, env), env)
     try:
-        return read_table(ConfigFile, pick(raw), source.resolvers)
+        return read_table(ConfigFile, pick(source.content), source.resolvers)
     except ValidationError as error:
         raise ConfigError(
             *explain_validation_error(error.errors(), ConfigFile, source.text, source.name).problems
         ) from None
+
+
+def _open_source(path: Path | None, env: Mapping[str, str]) -> ConfigSource:
+    """Read the configuration file. `path`: None if there is none. Raises ConfigError."""
+    text, content = read_config_file(path) if path else ("", {})
+    return ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env, content)
 
 
 def examine_config_file(
@@ -125,10 +129,9 @@ def examine_config_file(
     Raises ConfigError if there is nothing to check: a file that cannot be read, or that is not TOML.
     """
     path = find_config_file(path, env)
-    text, raw = read_config_file(path) if path else ("", {})
-    source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env, raw)
+    source = _open_source(path, env)
     found, host, port = ProblemList(), "", 0
-    file, raw = _parse(raw, source, found)
+    file, raw = _parse(source.content, source, found)
     check_references(file, source, found)
     data = find_data_dir(data_dir, file.gateway.data_dir, source.base, env)
     with found.collect():
@@ -160,7 +163,7 @@ def examine_config_file(
     return config, source.sort_by_line(found.problems)
 
 
-def _parse(raw: dict[str, Any], source: ConfigSource, found: ProblemList) -> tuple[ConfigFile, dict[str, Any]]:
+def _parse(raw: Mapping[str, Any], source: ConfigSource, found: ProblemList) -> tuple[ConfigFile, Mapping[str, Any]]:
     """Validate the file. Return it without the settings that are wrong, and its TOML without them.
 
     The mistakes are added to `found`. Errors that appear only after wrong settings were left out are consequences of
