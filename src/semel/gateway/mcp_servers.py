@@ -7,11 +7,11 @@ They may hold keys. So they are not in the ledger, its copies and exports, but i
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from semel.gateway.errors import BadRequest
+from semel.ledger.backup.backups import write_atomically
 from semel.text.json_types import Json, objects_in
 
 MAX_SERVERS = 100
@@ -40,10 +40,7 @@ class McpServerStore:
             self.remove(session)
             return
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        draft = self._path(session).with_suffix(".draft")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-            json.dump(list(servers), file)
-        draft.replace(self._path(session))
+        write_atomically(self._path(session), json.dumps(list(servers)))
 
     def remove(self, session: int) -> None:
         """Forget the session's servers."""
