@@ -18,10 +18,10 @@ def find_agent(command: Sequence[str], agents: Mapping[str, Any]) -> str:
 
     `agents`: the sections `[agents.NAME]` of semel.toml. Paths do not count: `/usr/bin/codex-acp` is `codex-acp`.
     """
-    wanted = _without_path(command)
+    bare_command = _without_path(command)
     for name, section in agents.items():
         stated = section.get("command") if isinstance(section, dict) else None
-        if isinstance(stated, list) and stated and _without_path(list(map(str, stated))) == wanted:
+        if isinstance(stated, list) and stated and _without_path(list(map(str, stated))) == bare_command:
             return name
     known = recognise_command(command)
     for agent in known:

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from semel.faces.acp.catch_up import choose_rows, is_request
 from semel.faces.acp.clients import Client
-from semel.faces.acp.gateway_link import RETRY_DELAYS_S, GatewayLink
+from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.acp.history import read_history
 from semel.faces.acp.permission_dialogs import PermissionDialogs
 from semel.faces.acp.row_writer import RowWriter, name_row
@@ -167,8 +167,8 @@ class Attachment:
                     raise
             if loop.time() - last_contact > AWAY_REMARK_S and self._prompts:
                 self._editor.write(self._writer.write_remark(f"away-{self.view.rev}", AWAY_REMARK))
-            await asyncio.sleep(RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)])
             failures += 1
+            await self._link.wait_before_retry(failures)
 
     async def _take_first(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
         rows = self.view.apply(frame)

@@ -18,11 +18,16 @@ def choose_rows(rows: Sequence[Json]) -> tuple[list[Json], list[Json]]:
     others = [row for row in rows if not is_request(row)]
     size, first = 0, len(others)
     for index in range(len(others) - 1, -1, -1):
-        size += len(others[index].get("text") or "") + len(others[index].get("tail") or "")
+        size += count_chars(others[index])
         if size > MAX_CHARS and first < len(others):
             break
         first = index
     return [*others[first:], *requests], others[:first]
+
+
+def count_chars(row: Json) -> int:
+    """Return how much text an editor gets for a row."""
+    return len(row.get("text") or "") + len(row.get("tail") or "")
 
 
 def is_request(row: Json) -> bool:

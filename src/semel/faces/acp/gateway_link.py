@@ -78,11 +78,15 @@ class GatewayLink:
         """Make a request, and return its answer. Raises as `ask`; no gateway is started."""
         return await request(await self.connect())
 
+    async def wait_before_retry(self, failures: int) -> None:
+        """Wait until a gateway that is away is tried again, after so many attempts that failed one after the other."""
+        await asyncio.sleep(RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S)) - 1])
+
     async def ask_until_answered(self, request: Callable[[AsyncClient], Awaitable[T]]) -> T:
         """Make a request that may be repeated, and repeat it until a gateway answers. Raises RequestRefused."""
         from semel.faces.client import OutcomeUnknown, RequestRefused
 
-        attempt = 0
+        failures = 0
         while True:
             try:
                 return await self.ask_running(request)
@@ -91,8 +95,8 @@ class GatewayLink:
             except RequestRefused as error:
                 if error.code != "unavailable":
                     raise
-            await asyncio.sleep(RETRY_DELAYS_S[min(attempt, len(RETRY_DELAYS_S) - 1)])
-            attempt += 1
+            failures += 1
+            await self.wait_before_retry(failures)
 
     async def _answers(self) -> bool:
         """Return whether a gateway answers now."""
@@ -128,8 +132,8 @@ class GatewayLink:
         deadline = time.monotonic() + START_TIMEOUT_S
         while not await self._answers():
             if process.poll() is not None:
-                said = log.read_text(errors="replace").strip()[-ERROR_CHARS:].splitlines()
-                raise GatewayNotStarted(" ".join(said[-2:]) or f"it ended with exit code {process.returncode}")
+                printed = log.read_text(errors="replace").strip()[-ERROR_CHARS:].splitlines()
+                raise GatewayNotStarted(" ".join(printed[-2:]) or f"it ended with exit code {process.returncode}")
             if time.monotonic() > deadline:
                 raise GatewayNotStarted(f"it did not answer within {START_TIMEOUT_S:g} s; `semel logs` shows why")
             await asyncio.sleep(POLL_INTERVAL_S)

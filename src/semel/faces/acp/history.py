@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from semel.faces.acp.catch_up import count_chars
 from semel.faces.client import session_path
 from semel.faces.view import SessionView
 from semel.text.json_types import Json
@@ -33,7 +34,7 @@ def _find_cut(rows: list[Json]) -> int:
     size = prompts = 0
     for index in range(len(rows) - 1, -1, -1):
         row = rows[index]
-        size += len(row.get("text") or "") + len(row.get("tail") or "")
+        size += count_chars(row)
         if size > MAX_CHARS or prompts >= MAX_PROMPTS:
             return index + 1
         prompts += row.get("role") == "user"

@@ -109,7 +109,10 @@ class RowWriter:
 
     def format_update(self, kind: str, /, **fields: Any) -> bytes:
         """Return the line with a `session/update`."""
-        params = {"sessionId": self.session, "update": {"sessionUpdate": kind, **fields}}
+        return self._format_line({"sessionUpdate": kind, **fields})
+
+    def _format_line(self, update: Mapping[str, Any]) -> bytes:
+        params = {"sessionId": self.session, "update": update}
         return dump_json({"jsonrpc": "2.0", "method": "session/update", "params": params}) + b"\n"
 
     def write_remark(self, name: str, text: str, is_history: bool = False) -> list[bytes]:
@@ -226,8 +229,7 @@ class RowWriter:
 
     def _format_call(self, update: Mapping[str, Any]) -> bytes:
         self._last = None
-        params = {"sessionId": self.session, "update": update}
-        return dump_json({"jsonrpc": "2.0", "method": "session/update", "params": params}) + b"\n"
+        return self._format_line(update)
 
     def _write_call(self, item: Json, now: float) -> list[bytes]:
         before = self._items.get(item["id"])
