@@ -284,12 +284,17 @@ def test_an_agents_own_program_is_named_with_its_adapter_and_not_started(cli: Cl
     assert not (cli.home / "started").exists()
 
 
-def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def configure_codex(cli: Cli) -> None:
+    """Let an agent with modes stand for Codex' adapter."""
     install(cli, "codex-acp")
     (cli.home / "bin" / "codex-acp").write_text(f"#!/bin/sh\nexec {shlex.join(login_agent('modes'))}\n")
     configure(cli, codex=["codex-acp"])
+
+
+def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure_codex(cli)
     (cli.home / ".codex").mkdir()
     (cli.home / ".codex" / "auth.json").write_text('{"OPENAI_API_KEY": "sk-old"}')
     monkeypatch.setenv("OPENAI_API_KEY", "sk-old")
@@ -303,9 +308,7 @@ def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(
 def test_a_server_that_codex_ignores_is_told_unless_its_own_file_names_one(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(cli, "codex-acp")
-    (cli.home / "bin" / "codex-acp").write_text(f"#!/bin/sh\nexec {shlex.join(login_agent('modes'))}\n")
-    configure(cli, codex=["codex-acp"])
+    configure_codex(cli)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     file = cli.home / ".codex" / "config.toml"
     said = cli("agents", "check").stdout
