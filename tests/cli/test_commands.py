@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
@@ -10,6 +11,7 @@ import pytest
 from cli_house import PATIENCE, PERMISSION, Cli, heard, until
 from terminal import semel
 
+from semel.faces.terminal.link import SessionLink
 from semel.testing.scripted_agent import prompt
 
 ERROR = '[[script [{"error": {"code": -32603, "message": "Internal error"}}]]]'
@@ -204,6 +206,19 @@ def test_plain_chat_waits_for_every_answer_also_if_a_command_came_last(house: Cl
     done = house("chat", "waits", stdin=f"{prompt({'sleep': 1}, 'late')}\n/status\n")
     assert done.stdout.splitlines()[-1] == "agent: late"
     assert "notice: Session waits" in done.stdout
+
+
+def test_plain_chat_shows_every_answer_if_it_connects_late(house: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    follow = SessionLink.run
+
+    async def follow_late(link: SessionLink) -> None:
+        await asyncio.sleep(0.5)
+        await follow(link)
+
+    monkeypatch.setattr(SessionLink, "run", follow_late)
+    done = house("chat", "connects", stdin="/status\nsay: one\n")
+    assert "notice: Session connects" in done.stdout
+    assert done.stdout.splitlines()[-1] == "agent: one"
 
 
 def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:

@@ -32,6 +32,7 @@ class LineChat:
         self.sender = sender
         self._printed: set[tuple[str, int]] = set()
         self._skips_old_rows = True
+        self._view_known = asyncio.Event()  # the link has shown the session, or that it is new or away
         self._row_changed = asyncio.Event()
         self._sent: deque[int] = deque()  # event ids of the messages from here whose answer was not waited for
         self._answers_by_label: dict[
@@ -52,6 +53,7 @@ class LineChat:
             if (self._skips_old_rows and not is_open) or self._print_row(row):
                 self._printed.add(row_id)
         self._skips_old_rows = self._skips_old_rows and state != "connected"
+        self._view_known.set()
         self._row_changed.set()
 
     def _print_row(self, row: Json) -> bool:
@@ -82,6 +84,7 @@ class LineChat:
         link_task = asyncio.create_task(self.link.run())
         input_lines = read_lines()
         try:
+            await self._wait_until_set(self._view_known, link_task)  # so that no answer is skipped as an old row
             while (line := await self._next_line(input_lines, link_task)) is not None:
                 if line.strip():
                     await self._handle_line(line.rstrip("\n"))
@@ -126,9 +129,13 @@ class LineChat:
             if not self._sent:
                 return
             self._row_changed.clear()
-            change = asyncio.create_task(self._row_changed.wait())
-            await asyncio.wait({change, link_task}, return_when=asyncio.FIRST_COMPLETED)
-            change.cancel()
+            await self._wait_until_set(self._row_changed, link_task)
+
+    async def _wait_until_set(self, event: asyncio.Event, link_task: asyncio.Task[None]) -> None:
+        """Wait until the event is set, or the link ends."""
+        waiting = asyncio.create_task(event.wait())
+        await asyncio.wait({waiting, link_task}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
 
 
 def label_options(question: Json) -> list[tuple[str, Json]]:
