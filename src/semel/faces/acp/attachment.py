@@ -142,7 +142,7 @@ class Attachment:
         self.is_over = True
         self.has_view.set()
         for prompt in list(self._prompts.values()):
-            self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": reason})
+            self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": reason})
 
     async def _watch(self, replays: bool, skips: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -229,7 +229,7 @@ class Attachment:
                 self._show_row(row)
         self._dialogs.withdraw_closed(self.view.items)
         self._end_push()
-        self._settle()
+        self._answer_ended_prompts()
         self._schedule_flush()
 
     def _take_unshown(self) -> list[Json]:
@@ -265,17 +265,17 @@ class Attachment:
         for row in left_out:
             self._writer.skip_row(row)
         if left_out:
-            more = f"{len(left_out)} earlier messages are not shown here: semel show {self.key}"
-            self._editor.write(self._writer.write_remark(f"missed-{left_out[-1]['born']}", more))
+            text = f"{len(left_out)} earlier messages are not shown here: semel show {self.key}"
+            self._editor.write(self._writer.write_remark(f"missed-{left_out[-1]['born']}", text))
         for row in chosen:
             self._show_row(row)
 
     def _schedule_flush(self) -> None:
         due_at = self._writer.due_at
         if due_at is not None and self._timer is None and self._may_show:
-            self._timer = asyncio.get_running_loop().call_at(due_at, self._flush)
+            self._timer = asyncio.get_running_loop().call_at(due_at, self._flush_output)
 
-    def _flush(self) -> None:
+    def _flush_output(self) -> None:
         self._timer = None
         if not self._editor.is_full:
             self._editor.write(self._writer.flush(asyncio.get_running_loop().time()))
@@ -321,9 +321,9 @@ class Attachment:
         """Send a prompt to the session. `key`: its idempotency key. `answer`: called when its turn has ended."""
         prompt = self._prompts[key] = OpenPrompt(key, answer)
         self.show_missed()
-        self._spawn(self._say(prompt, blocks))
+        self._spawn(self._send_prompt(prompt, blocks))
 
-    async def _say(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
+    async def _send_prompt(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
         def say(client: AsyncClient) -> Any:
             return client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
 
@@ -331,7 +331,7 @@ class Attachment:
             try:
                 await self._send_message(say)
             except RequestRefused as error:
-                self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": str(error)})
+                self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": str(error)})
 
     async def _send_message(self, say: Callable[[AsyncClient], Any]) -> None:
         """Send a message, however long the gateway is away. If none runs, one is started. Raises RequestRefused."""
@@ -340,7 +340,7 @@ class Attachment:
         except (NoGateway, OutcomeUnknown):
             await self._link.ask_until_answered(say)
 
-    def _settle(self) -> None:
+    def _answer_ended_prompts(self) -> None:
         """Answer the prompts whose turn has ended."""
         for prompt in list(self._prompts.values()):
             entry = self.view.entries.get(prompt.seq or 0)
@@ -349,7 +349,7 @@ class Attachment:
             if "ended" in entry:
                 self._answer_ended(prompt, entry["ended"])
             elif entry.get("kind") == "command" and self._has_reply(entry):
-                self._finish(prompt, {"stopReason": "end_turn"}, None)
+                self._finish_prompt(prompt, {"stopReason": "end_turn"}, None)
 
     def _has_reply(self, command: Json) -> bool:
         entries = self.view.entries.values()
@@ -358,12 +358,12 @@ class Attachment:
     def _answer_ended(self, prompt: OpenPrompt, ended: Json) -> None:
         if ended["state"] == "failed" and not prompt.is_cancelled:
             message = str(ended.get("error") or "the turn failed")
-            self._finish(prompt, None, {"code": INTERNAL_ERROR, "message": message})
+            self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": message})
         else:
             stop = "cancelled" if ended["state"] == "failed" else _read_stop(ended)
-            self._finish(prompt, {"stopReason": stop}, None)
+            self._finish_prompt(prompt, {"stopReason": stop}, None)
 
-    def _finish(self, prompt: OpenPrompt, result: Json | None, error: Json | None) -> None:
+    def _finish_prompt(self, prompt: OpenPrompt, result: Json | None, error: Json | None) -> None:
         if self._prompts.pop(prompt.key, None) is not None:
             self._editor.write(self._writer.end_turn())
             prompt.answer(result, error)
@@ -377,7 +377,7 @@ class Attachment:
         if self._prompts:
             self._stop_cancelled()
         else:
-            self._spawn(self._stop())
+            self._spawn(self._stop_turn())
 
     def _stop_cancelled(self) -> None:
         """Stop the running turn if it has taken a cancelled prompt. Such a prompt may still wait for its turn."""
@@ -386,16 +386,16 @@ class Attachment:
         is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
         if turn is not None and turn != self._stopped_turn and is_taken:
             self._stopped_turn = turn
-            self._spawn(self._stop())
+            self._spawn(self._stop_turn())
 
-    async def _stop(self) -> None:
+    async def _stop_turn(self) -> None:
         with contextlib.suppress(RequestRefused):  # the session was deleted
             await self._link.ask_until_answered(lambda client: client.stop(self.key, self._editor.name))
 
     def _send_answer(self, item: int, option: str | None, seen: int) -> None:
-        self._spawn(self._answer_request(item, option, seen))
+        self._spawn(self._answer_permission(item, option, seen))
 
-    async def _answer_request(self, item: int, option: str | None, seen: int) -> None:
+    async def _answer_permission(self, item: int, option: str | None, seen: int) -> None:
         try:
             await self._link.ask_until_answered(
                 lambda client: client.answer(self.key, item, option, by=self._editor.name, seen=seen)

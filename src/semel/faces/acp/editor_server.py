@@ -73,10 +73,10 @@ class EditorServer:
         pipe.on_room = self._catch_up
         self._methods: dict[str, Callable[[Json], Awaitable[Json]]] = {
             "authenticate": self._authenticate,
-            "session/new": self._new,
-            "session/load": partial(self._reopen, replays=True),
-            "session/resume": partial(self._reopen, replays=False),
-            "session/list": self._list,
+            "session/new": self._open_session,
+            "session/load": partial(self._reopen_session, replays=True),
+            "session/resume": partial(self._reopen_session, replays=False),
+            "session/list": self._list_sessions,
             "session/set_mode": self._set_mode,
             "session/set_config_option": self._set_option,
         }
@@ -113,11 +113,11 @@ class EditorServer:
         elif method == "initialize":
             self._send(id=message.get("id"), result=self._initialize(params))
         elif method == "session/cancel":
-            self._cancel(str(params.get("sessionId")))
+            self._cancel_turn(str(params.get("sessionId")))
         elif method == "$/cancel_request":
-            self._cancel(self._prompted.get(json.dumps(params.get("requestId")), ""))
+            self._cancel_turn(self._prompted.get(json.dumps(params.get("requestId")), ""))
         elif "id" in message:
-            self._spawn(self._answer(message["id"], str(method), params))
+            self._spawn(self._answer_request(message["id"], str(method), params))
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -127,13 +127,13 @@ class EditorServer:
     def _send(self, **message: Any) -> None:
         self._pipe.write([json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"])
 
-    async def _answer(self, id: Any, method: str, params: Json) -> None:
+    async def _answer_request(self, id: Any, method: str, params: Json) -> None:
         """Answer a request. A prompt is answered later, by its session."""
         from semel.faces.client import RequestRefused
 
         try:
             if method == "session/prompt":
-                await self._prompt(id, params)
+                await self._take_prompt(id, params)
                 return
             if method not in self._methods:
                 raise RequestFailed(METHOD_NOT_FOUND, f"Method not found: {method}")
@@ -203,14 +203,14 @@ class EditorServer:
     async def _authenticate(self, params: Json) -> Json:
         raise RequestFailed(INVALID_PARAMS, "Semel has no login of its own: log in with `semel agents login`")
 
-    async def _new(self, params: Json) -> Json:
+    async def _open_session(self, params: Json) -> Json:
         if self._problem is not None:
             raise RequestFailed(INTERNAL_ERROR, self._problem)
         folder = _read_folder(params)
         key = self._session or self._make_key(folder)
         servers = objects_in(params.get("mcpServers"))
         row = await self._link.ask(partial(self._start_agent, key=key, folder=folder, servers=servers))
-        attachment = await self._attach(key, row, replays=False, skips=self._session is None)
+        attachment = await self._attach_session(key, row, replays=False, skips=self._session is None)
         return {"sessionId": key, **attachment.offers.describe(row)}
 
     def _make_key(self, folder: str) -> str:
@@ -232,7 +232,7 @@ class EditorServer:
             await client.put(f"{path}/mcp-servers", {"servers": servers})
         return await client.post(f"{path}/agent", timeout_s=AGENT_START_TIMEOUT_S)
 
-    async def _attach(self, key: str, row: Json, *, replays: bool, skips: bool = True) -> Attachment:
+    async def _attach_session(self, key: str, row: Json, *, replays: bool, skips: bool = True) -> Attachment:
         from semel.faces.acp.attachment import Attachment
 
         if (previous := self._attached.pop(key, None)) is not None:
@@ -241,31 +241,31 @@ class EditorServer:
         await attachment.start(replays=replays, skips=skips)
         return attachment
 
-    async def _reopen(self, params: Json, *, replays: bool) -> Json:
+    async def _reopen_session(self, params: Json, *, replays: bool) -> Json:
         """Open a session again, for `session/load` or `session/resume`."""
         key, folder = _read_session(params), _read_folder(params)
         row = await self._link.ask(partial(_read_row, key=key))
         if row.get("folder") is not None and os.path.normpath(folder) != row["folder"]:
             raise RequestFailed(INVALID_PARAMS, f"cwd: the folder of session {key} is {row['folder']}")
         if servers := objects_in(params.get("mcpServers")):
-            await self._choose(key, "mcp-servers", {"servers": servers})  # from the agent's next start on
-        attachment = await self._attach(key, row, replays=replays)
+            await self._put_setting(key, "mcp-servers", {"servers": servers})  # from the agent's next start on
+        attachment = await self._attach_session(key, row, replays=replays)
         result = attachment.offers.describe(attachment.view.session)
         attachment.open()
         return result
 
-    async def _list(self, params: Json) -> Json:
+    async def _list_sessions(self, params: Json) -> Json:
         folder, cursor = text_at(params, "cwd"), text_at(params, "cursor")
 
         async def read_page(client: AsyncClient) -> Json:
             return await client.get("/v1/sessions", limit=LIST_PAGE_SESSIONS, folder=folder, after=cursor)
 
         page = await self._link.ask(read_page)
-        more = {"nextCursor": page["next"]} if page.get("more") else {}
-        return {"sessions": [_describe_session(row) for row in page["sessions"]], **more}
+        cursor_field = {"nextCursor": page["next"]} if page.get("more") else {}
+        return {"sessions": [_describe_session(row) for row in page["sessions"]], **cursor_field}
 
     async def _set_mode(self, params: Json) -> Json:
-        await self._choose(_read_session(params), "mode", {"mode": _read_text(params, "modeId")})
+        await self._put_setting(_read_session(params), "mode", {"mode": _read_text(params, "modeId")})
         return {}
 
     async def _set_option(self, params: Json) -> Json:
@@ -275,16 +275,16 @@ class EditorServer:
         if not isinstance(value, str | bool):
             raise RequestFailed(INVALID_PARAMS, "value: a string, or true or false for a switch")
         row = await self._link.ask(partial(_read_row, key=key))
-        current = {one.get("id"): one.get("currentValue") for one in read_options(row)}
+        current = {known.get("id"): known.get("currentValue") for known in read_options(row)}
         if current.get(option) != value or option not in current:
             if stands_for_modes(row, option):
-                await self._choose(key, "mode", {"mode": value})
+                await self._put_setting(key, "mode", {"mode": value})
             else:
-                await self._choose(key, "option", {"option": option, "value": value})
+                await self._put_setting(key, "option", {"option": option, "value": value})
             row = await self._link.ask(partial(_read_row, key=key))
         return {"configOptions": read_options(row)}
 
-    async def _choose(self, key: str, what: str, body: Json) -> None:
+    async def _put_setting(self, key: str, what: str, body: Json) -> None:
         from semel.faces.client import session_path
 
         async def choose(client: AsyncClient) -> Json:
@@ -294,14 +294,14 @@ class EditorServer:
 
     # ---- prompts
 
-    async def _prompt(self, id: Any, params: Json) -> None:
+    async def _take_prompt(self, id: Any, params: Json) -> None:
         """Send a prompt. An editor may continue a session that it never opened on this connection."""
         key, blocks = _read_session(params), objects_in(params.get("prompt"))
         name = json.dumps(id)
         self._prompted[name] = key
         if key not in self._attached or self._attached[key].is_over:
             row = await self._link.ask(partial(_read_row, key=key))
-            (await self._attach(key, row, replays=False)).open()
+            (await self._attach_session(key, row, replays=False)).open()
 
         def answer(result: Json | None, error: Json | None) -> None:
             self._prompted.pop(name, None)
@@ -312,7 +312,7 @@ class EditorServer:
         await attachment.has_view.wait()
         attachment.add_prompt(blocks, f"{self.connection}-{self._numbers}", answer)
 
-    def _cancel(self, key: str) -> None:
+    def _cancel_turn(self, key: str) -> None:
         if (attachment := self._attached.get(key)) is not None:
             attachment.cancel()
 

@@ -53,7 +53,8 @@ class RowWriter:
         self._texts: dict[str, TextRow] = {}
         self._last: TextRow | None = None  # what the client was sent last, if it was text
         self._items: dict[int, Json] = {}  # the tool calls that the client has
-        self._call_ids: dict[str, int] = {}  # the item to which an id of a call belongs
+        self._call_ids: dict[int, str] = {}  # the id by which the client knows a call, by item
+        self._taken_call_ids: set[str] = set()
         self._calls = CallRows(client, CAREFUL, set())
         self._told: dict[str, Any] = {}  # plan and usage, by kind
         self._revs: dict[tuple[str, int], int] = {}  # the rev of each row that the client has, or need not have
@@ -237,7 +238,7 @@ class RowWriter:
         fields, output = _read_call(item), _read_output(item)
         source: Json | None = None
         if before is None:
-            call = self._choose_call_id(item)
+            call = self.call_id(item)
             self._calls.apply_op(Began(item["id"], "tool", {**fields, "call": call}))
             if output:
                 self._calls.apply_op(Grew(item["id"], output))
@@ -254,17 +255,15 @@ class RowWriter:
                 source = {"sessionUpdate": "tool_call_update", "toolCallId": self.call_id(item), **_describe_call(item)}
         return [self._format_call(update) for update in self._calls.take_updates(source, now)]
 
-    def _choose_call_id(self, item: Json) -> str:
-        """Return the call's id from the agent. If there is none, or another call has it, return another one."""
-        call = str(item.get("call") or f"semel-call-{item['id']}")
-        if self._call_ids.setdefault(call, item["id"]) != item["id"]:
-            call = f"{call}-{item['id']}"
-            self._call_ids[call] = item["id"]
-        return call
-
     def call_id(self, item: Json) -> str:
-        """Return the id by which the editor knows a tool call."""
-        return next((call for call, owner in self._call_ids.items() if owner == item["id"]), self._choose_call_id(item))
+        """Return the id by which the editor knows a tool call: the agent's own, unless there is none or it is taken."""
+        if item["id"] not in self._call_ids:
+            call = str(item.get("call") or f"semel-call-{item['id']}")
+            if call in self._taken_call_ids:
+                call = f"{call}-{item['id']}"
+            self._taken_call_ids.add(call)
+            self._call_ids[item["id"]] = call
+        return self._call_ids[item["id"]]
 
 
 def name_row(row: Json) -> tuple[str, int]:
