@@ -161,6 +161,7 @@ def test_after_a_kill_at_any_time_there_is_no_false_alarm(tmp_path: Path) -> Non
 # ---------------------------------------------------------------- the log beside it
 
 WORKER = """
+import signal
 import sys
 from semel.ledger.sqlite.store import Store
 
@@ -177,11 +178,19 @@ while True:
     if sys.argv[2] == "moves the log" and n % 3 == 0:
         store._committer.checkpoint()
     print(n, flush=True)
+    if n == int(sys.argv[3]):
+        signal.pause()
 """
 
 
+def worker(path: Path, how: str, commits: int = 0) -> list[str]:
+    """Return the command of a process that commits until it is killed, or rests after so many `commits`."""
+    return [sys.executable, "-c", WORKER, str(path), how, str(commits)]
+
+
 def work_until_killed(path: Path, commits: int, how: str = "moves the log") -> None:
-    with subprocess.Popen([sys.executable, "-c", WORKER, str(path), how], stdout=subprocess.PIPE) as process:
+    """Kill a gateway between two commits: in a commit, the mark may not know the log, and then it refuses nothing."""
+    with subprocess.Popen(worker(path, how, commits), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         for _ in range(commits):
             assert process.stdout.readline(), "the worker ended"
@@ -309,7 +318,7 @@ def test_kills_at_any_time_never_make_a_log_look_like_that_of_another_file(tmp_p
     path, luck = tmp_path / "ledger.db", random.Random(6)
     for turn in range(24):
         how = luck.choice(("moves the log", "leaves the log"))
-        with subprocess.Popen([sys.executable, "-c", WORKER, str(path), how], stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(worker(path, how), stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             for _ in range(luck.randrange(0, 12)):
                 assert process.stdout.readline(), "the worker ended"
