@@ -54,7 +54,15 @@ _REMEMBERED_WITH_ERROR = Expected(  # it takes the model's empty answer for a fa
     delivered=("Text before the send. ", "Error: No response was returned. Send your message again to retry."),
     items=("tool no result: semel-send_message",),
 )
-_REMEMBER = {"codex": [_REMEMBERED], "codex-zed": [_REMEMBERED], "copilot": [_REMEMBERED_WITH_ERROR]}
+_CALL_REMEMBERED = Expected(  # what was left of the agent wrote down the call, but not the text before it
+    rows=_ORPHANED.rows[:1], asked=_REMEMBERED.asked, delivered=_REMEMBERED.delivered
+)
+_REMEMBER = {
+    "codex": [_REMEMBERED],
+    "codex-zed": [_REMEMBERED],
+    "copilot": [_REMEMBERED_WITH_ERROR],
+    "kilo": [_CALL_REMEMBERED],
+}
 
 EXPECTED: dict[str, Expected] = {
     "plain": Expected(("agent: Hello from the scripted model. It streams in pieces, and ends.",), ("plain:0",)),
@@ -373,6 +381,8 @@ def expected(agent: str, scenario: str) -> list[Expected]:
         return [one, replace(one, rows=(*one.rows[1:3], one.rows[0], *one.rows[3:]))]
     if (agent, scenario) == ("nanocoder", "drop"):  # what it writes of the failure overtakes the last pieces, or not
         return [one, _with_text(one, _NANOCODER_FAILED, _NANOCODER_FAILED_FIRST)]
+    if (agent, scenario) == ("openclaw", "kill_said"):  # its gateway ends the turn that its bridge left, or not
+        return [one, replace(one, asked=("kill_said:0",))]
     if (agent, scenario) in _YOUNG:
         return [one, replace(one, **_NOT_RESTORED)]
     if one != _ORPHANED:

@@ -42,7 +42,8 @@ class RealAgent:
     for permission. `asks_aside`: it asks its model once more about an answer, such as what to suggest next. `streams`:
     its model's words are shown as they come. `asks_in_order`: its questions come behind the call that they are about.
     `companion(command)`: the program that must run beside it; it listens at the port of `command`'s address.
-    `no_tools`: why it has none of Semel's tools, as people are told.
+    `no_tools`: why it has none of Semel's tools, as people are told. `refused_modes`: modes that it offers and then
+    refuses, with a reason.
     """
 
     name: str
@@ -57,6 +58,7 @@ class RealAgent:
     asks_in_order: bool = True
     companion: Callable[[list[str]], list[str]] | None = None
     no_tools: str | None = None
+    refused_modes: frozenset[str] = frozenset()
 
 
 def _base(home: Path) -> Env:
@@ -296,7 +298,7 @@ def _openclaw(home: Path, port: int) -> tuple[list[str], Env]:
     }  # fmt: skip
     config = {
         "gateway": {"mode": "local"}, "models": {"mode": "merge", "providers": {"scripted": provider}},
-        "agents": {"defaults": {"model": {"primary": "scripted/scripted"}, "workspace": str(home / "workspace")}},
+        "agents": {"defaults": {"model": {"primary": "scripted/scripted"}, "workspace": str(home.parent / "work")}},
     }  # fmt: skip
     (home / ".openclaw/openclaw.json").write_text(json.dumps(config))
     main = ROOT / "openclaw/node_modules/openclaw/openclaw.mjs"
@@ -358,6 +360,7 @@ AGENTS = {
             asks=False,
             companion=_openclaw_gateway,
             no_tools="it refuses MCP servers",
+            refused_modes=frozenset(("adaptive",)),
         ),
     )
 }
