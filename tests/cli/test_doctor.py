@@ -302,16 +302,17 @@ def test_each_mistake_of_an_agent_is_told_once_also_beside_a_conflict(cli: Cli) 
 
 
 def test_a_schedule_for_an_agent_or_a_channel_that_is_not_there_is_a_warning(cli: Cli) -> None:
-    sessions = ("demos:web:me", "demo:telegram:7", "demo:hok:x", "demo:hook:x", "main:ci:nightly", "main")
+    sessions = ("demos:web:me", "demo:telegram:7", "demo:hok:x", "demo:hook:x", "main:ci:nightly", "main", "hook:x")
     (cli.home / "semel.toml").write_text(
         '[agents.demo]\nkind = "demo"\n[channels.hook]\nkind = "webhook"\nurl = "https://e.org"\n'
         + "".join(f'[schedules.s{n}]\nevery = "1h"\ntext = "x"\nsession = "{key}"\n' for n, key in enumerate(sessions))
     )
     warnings = cli.json("config", "check")["warnings"]
-    assert len(warnings) == 3, warnings
+    assert len(warnings) == 4, warnings
     assert "semel.toml:9: [schedules.s0]" in warnings[0] and 'did you mean "demo"?' in warnings[0]
     assert "there is no [channels.telegram]" in warnings[1]
     assert 'there is no [channels.hok]; did you mean "hook"?' in warnings[2]
+    assert "session is hook:x" in warnings[3] and 'did you mean the chat "demo:hook:x"?' in warnings[3]
 
 
 def test_a_model_whose_key_is_missing_and_two_channels_with_one_account_are_mistakes(

@@ -18,6 +18,9 @@ from semel.faces.config import ConfigError
 from semel.faces.config.load import load_config
 
 CONFIGURED = """\
+[channels.phone]
+kind = "webhook"
+url = "https://phone.example"
 [schedules.fixed]
 cron = "0 7 * * MON-FRI"
 tz = "Europe/Berlin"
@@ -73,6 +76,22 @@ def test_a_one_shot_may_be_a_time_of_day_or_a_delay(house: House) -> None:
     assert "home  none (read it with semel show schedule:walk)" in output
     for name in ("tea", "supper", "walk"):
         assert house.semel("schedules", "remove", name)[0] == 0
+
+
+def test_who_adds_a_schedule_sees_where_the_answers_go(house: House) -> None:
+    homes = {
+        "main:phone:7": ("phone:7", ""),
+        "main": ("the page (read it with semel show main)", ""),
+        "phone:7": ("the page (read it with semel show phone:7)", "--session demo:phone:7?"),
+        "main:fone:7": ("the page (read it with semel show main:fone:7)", "--session main:phone:7?"),
+    }
+    for session, (home, hint) in homes.items():
+        code, output = house.semel("schedules", "add", "where", "t", "--every", "1d", "--session", session, "--replace")
+        assert code == 0
+        assert f"home  {home}" in output
+        assert hint in output if hint else "Did you mean" not in output, output
+    assert house.told("schedules", "show", "where")["home"] == "web:main:fone:7"
+    assert house.semel("schedules", "remove", "where")[0] == 0
 
 
 def test_the_command_line_refuses_what_cannot_be(house: House) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -15,6 +15,9 @@ from semel.faces.cli.printing import escape_text, format_time, print_json, print
 from semel.faces.client import quote_segment
 
 TIMING_KEYS = ("cron", "at", "every")
+if TYPE_CHECKING:
+    from semel.faces.client import AsyncClient
+
 
 schedules = typer.Typer(help="List, add, remove, pause and resume schedules.", no_args_is_help=True)
 app.add_typer(schedules, name="schedules")
@@ -110,7 +113,22 @@ def add(
     body = {"name": name, "text": text, "tz": tz, "downtime": downtime, "replace": replace}
     optional = {"cron": cron, "at": at, "every": every, "session": session}
     body.update({key: value for key, value in optional.items() if value is not None})
-    _print_schedule(ask_gateway(config, data_dir, lambda client: client.post("/v1/schedules", body)), json, is_new=True)
+    schedule, channels = ask_gateway(config, data_dir, partial(_add_schedule, body))
+    _print_schedule(schedule, json)
+    _warn_of_no_chat(schedule, channels)
+
+
+async def _add_schedule(body: dict[str, Any], client: AsyncClient) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    return await client.post("/v1/schedules", body), (await client.get("/v1/channels"))["channels"]
+
+
+def _warn_of_no_chat(schedule: dict[str, Any], channels: list[dict[str, Any]]) -> None:
+    """Say so on stderr if the session is no chat, but looks as if somebody meant one."""
+    from semel.faces.health.configuration import suggest_chat
+
+    agents = {channel["name"]: channel["agent"] for channel in channels}
+    if (schedule["home"] or "").startswith("web:") and (chat := suggest_chat(schedule["session"], agents)):
+        print_remark(f"The answers are shown on the page alone. Did you mean the chat, --session {chat}?")
 
 
 def _compute_moment(at: str | None, delay: str | None, tz: str) -> str | None:
@@ -156,17 +174,15 @@ def _schedule_path(name: str) -> str:
     return f"/v1/schedules/{quote_segment(name)}"
 
 
-def _print_schedule(schedule: dict[str, Any], json: bool, is_new: bool = False) -> None:
-    """Print a schedule. `is_new`: it was just made, so a session of its own has no home."""
+def _print_schedule(schedule: dict[str, Any], json: bool) -> None:
     if json:
         print_json(schedule)
         return
     last, turn = _format_last(schedule)
-    has_own_session = schedule["session"] == f"schedule:{schedule['name']}"
     facts = {
         "name": schedule["name"], "when": f"{_format_timing(schedule)}  ({schedule['tz']})",
         "next": _format_next(schedule), "last": last, "turn": turn, "session": schedule["session"],
-        "home": is_new and has_own_session and f"none (read it with semel show {schedule['session']})",
+        "home": _format_home(schedule),
         "downtime": schedule["downtime"], "made by": schedule["source"], "error": schedule.get("error", ""),
     }  # fmt: skip
     out = stdout_console()
@@ -188,6 +204,14 @@ def _format_next(schedule: dict[str, Any]) -> str:
 def _format_moment(schedule: dict[str, Any], ms: int | None) -> str:
     """Format a time of a schedule in the schedule's own zone, which it names."""
     return "" if ms is None else f"{format_time(ms, schedule['tz'])} {schedule['tz']}"
+
+def _format_home(schedule: dict[str, Any]) -> str:
+    """Format where the answers go: to a chat, or to the page and terminal alone."""
+    home: str | None = schedule["home"]
+    if home is not None and not home.startswith("web:"):
+        return home
+    return f"{'none' if home is None else 'the page'} (read it with semel show {schedule['session']})"
+
 
 
 def _format_last(schedule: dict[str, Any]) -> tuple[str, str]:

@@ -137,13 +137,37 @@ def _list_schedule_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
         agent, colon, tail = (schedule.session or "").partition(":")
         channel, _, address = tail.partition(":")
         place = f"{_place(config, text, 'schedules', name, 'session')}[schedules.{name}] session is {schedule.session}"
-        if colon and agent not in (*agents, *config.gateway.agents, CUSTOMARY_NAME):
+        if (
+            agent in channels
+            and agent not in agents
+            and (chat := suggest_chat(schedule.session or "", _chat_agents(config)))
+        ):
+            yield f'{place}, whose answers are shown on the page alone; did you mean the chat "{chat}"?'
+        elif colon and agent not in (*agents, *config.gateway.agents, CUSTOMARY_NAME):
             answers = config.gateway.default_agent or "the default agent"
             yield f"{place}, but no agent is named {agent}: {answers} answers there{suggest_nearest(agent, agents)}"
         if address and channel not in channels and channel in semel.channels.kinds():
             yield f"{place}, but there is no [channels.{channel}]: the answers are shown on the page alone"
         elif address and channel not in (*channels, "web") and (nearest := find_nearest(channel, channels)):
             yield f'{place}, but there is no [channels.{channel}]; did you mean "{nearest}"?'
+
+
+def suggest_chat(key: str, agents: Mapping[str, str]) -> str:
+    """Return the key of the chat that somebody probably meant by `key`, which is the key of no chat; "" if of none.
+
+    `agents`: the agent of each channel's chats, by the channel's name.
+    """
+    first, _, rest = key.partition(":")
+    if first in agents and rest:
+        return f"{agents[first]}:{key}"
+    channel, _, address = rest.partition(":")
+    nearest = find_nearest(channel, agents) if address and channel not in (*agents, "web") else None
+    return f"{first}:{nearest}:{address}" if nearest else ""
+
+
+def _chat_agents(config: GatewayConfig) -> dict[str, str]:
+    gateway = config.gateway
+    return {name: channel.agent or gateway.default_agent for name, channel in gateway.channels.items()}
 
 
 def _explain_lost_replies(channel: ChannelSettings) -> str:

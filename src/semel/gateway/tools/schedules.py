@@ -125,7 +125,7 @@ class ScheduleManager:
 
     async def list(self, session: str | None = None) -> list[Json]:
         """Return all schedules, or those of one session, sorted by name, as JSON objects."""
-        return await self.record.read(rows.list_json, session)
+        return [self._add_home(schedule) for schedule in await self.record.read(rows.list_json, session)]
 
     async def show(self, name: str) -> Json:
         """Return one schedule. Raises NotFound."""
@@ -133,6 +133,11 @@ class ScheduleManager:
         if schedule is None:
             raise _no_such_schedule(name)
         return schedule
+        return self._add_home(schedule)
+
+    def _add_home(self, schedule: Json) -> Json:
+        """Add the home that the schedule's session will have, if that session does not exist yet."""
+        schedule.setdefault("home", self._target_of(schedule["name"], schedule["session"]).home)
 
     async def add(
         self, name: str, text: str, *, session: str | None = None, cron: str | None = None, at: str | None = None,

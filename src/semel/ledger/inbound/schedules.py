@@ -294,7 +294,10 @@ def get_json(tx: Tx, name: str) -> Json | None:
 
 
 def schedule_json(row: ListedSchedule) -> Json:
-    """Return a schedule as a JSON object. "next" and "last.due" are in ms; "next" is null if no firing is left."""
+    """Return a schedule as a JSON object. "next" and "last.due" are in ms; "next" is null if no firing is left.
+
+    "home" is missing if the session does not exist yet: the configuration will give it one.
+    """
     fields: Json = {
         "name": row.name, "session": row.session, "text": row.text, row.form: row.spec, "tz": row.tz,
         "downtime": row.downtime, "source": row.source, "enabled": bool(row.enabled),
@@ -309,3 +312,5 @@ def schedule_json(row: ListedSchedule) -> Json:
 
 def _ms(seconds: int | None) -> int | None:
     return None if seconds is None else seconds * 1000
+    if row.opened is not None:
+        fields["home"] = row.home

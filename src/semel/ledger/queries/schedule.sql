@@ -34,21 +34,24 @@ SELECT {ScheduleRow} FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due
 SELECT due FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due > :now ORDER BY due LIMIT 1
 
 -- name: schedules_all
--- every schedule, by name, with the turn of its last firing
-SELECT {ScheduleRow s}, h.turn, t.state
+-- every schedule, by name, with the turn of its last firing and its session
+SELECT {ScheduleRow s}, h.turn, t.state, n.id AS opened, n.home
 FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
+LEFT JOIN session n ON n.key = s.session
 WHERE s.name > :after ORDER BY s.name LIMIT :limit
 
 -- name: schedules_of_session
 -- the schedules of one session, by name, with the turn of their last firing
-SELECT {ScheduleRow s}, h.turn, t.state
+SELECT {ScheduleRow s}, h.turn, t.state, n.id AS opened, n.home
 FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
+LEFT JOIN session n ON n.key = s.session
 WHERE s.session = :session ORDER BY s.name
 
 -- name: schedule_one
--- one schedule, with the turn of its last firing
-SELECT {ScheduleRow s}, h.turn, t.state
+-- one schedule, with the turn of its last firing and its session
+SELECT {ScheduleRow s}, h.turn, t.state, n.id AS opened, n.home
 FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
+LEFT JOIN session n ON n.key = s.session
 WHERE s.name = :name
 
 -- name: sessions_since

@@ -408,10 +408,15 @@ class ScheduleRow(Row):
 
 
 class ListedSchedule(ScheduleRow):
-    """A schedule, with the turn that took its last firing."""
+    """A schedule, with the turn that took its last firing.
+
+    `opened`: its session's id, None if that session does not exist yet. `home`: that session's home.
+    """
 
     turn: int | None
     state: TurnState | None
+    opened: int | None
+    home: str | None
 
 
 class PersonRow(Row):

@@ -48,8 +48,9 @@ class Firing(Struct):
 
 
 class Schedule(Struct, omit_defaults=True):
-    """`next`: the next firing in milliseconds since 1970, null if the schedule is paused or over. `error`: why the
-    gateway paused it.
+    """`next`: the next firing in milliseconds since 1970, null if the schedule is paused or over. `home`: where the
+    answers go, like `telegram:7`; `web:...` is the page and the terminal, null the session's transcript alone.
+    `error`: why the gateway paused it.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Schedule(Struct, omit_defaults=True):
     enabled: bool
     next: int | None
     last: Firing | None
+    home: str | None = None
     cron: str | None = None
     at: str | None = None
     every: str | None = None
