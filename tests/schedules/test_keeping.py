@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from schedule_world import World, every_day, job, moment, script, until
+from structlog.testing import capture_logs
 
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.testing import FrozenClock
@@ -47,6 +48,22 @@ async def test_a_one_shot_fires_once_and_not_at_all_if_it_was_over_when_first_re
             await world.idle()
             assert await world.texts("s", "agent") == ["in time"]
             assert {s["name"]: s["next"] for s in await world.gateway.schedules.list()} == {"over": None, "soon": None}
+
+
+async def test_the_start_says_which_schedule_never_fires_and_which_one_was_replaced(tmp_path: Path) -> None:
+    async with World(tmp_path, at("2026-03-01 08:00")) as world:
+        await world.gateway.schedules.add("daily", "mine", every="1h", session="s")
+    configured = every_day(job("mine")) | every_day(job("late"), name="over", at="2026-03-01 07:00", tz="Asia/Tokyo")
+    told = []
+    for _ in range(2):  # only once: at the second start, nothing is new
+        with capture_logs() as lines:
+            async with World(tmp_path, at("2026-03-01 08:01"), schedules=configured):
+                pass
+        told += [line["what"] for line in lines if line["event"] == "check the configuration"]
+    assert told == [
+        "[schedules.daily] replaces the schedule of that name that was made otherwise",
+        "[schedules.over] never fires: 2026-03-01 07:00 (Asia/Tokyo) is in the past",
+    ]
 
 
 # ---------------------------------------------------------------- asked for
@@ -166,12 +183,19 @@ async def test_what_an_agent_cannot_schedule_it_is_told(tmp_path: Path) -> None:
             call("schedule", cron="every morning", text="x"),
             call("schedule", cron="2026-02-01 07:00", text="x"),
             call("schedule", cron="@daily", text="x", tz="Berlin"),
+            call("schedule", cron="in 20 minutes", text="x"),
             call("cancel_schedule", name="daily"),
         ]
         await gateway.say("s", script(*wrong, "I see."))
         await world.idle()
         outputs = [i["text"] for i in (await gateway.history("s", 1 << 40))["items"] if i["kind"] == "tool"]
-        wanted = ["is not a cron expression", "is in the past", "is not a time zone", "comes from the configuration"]
+        wanted = [
+            "is not a cron expression",
+            "is in the past: it is 2026-03-01 08:00 UTC now",
+            "is not a time zone",
+            "for once, write a date and time like 2030-03-29 07:30; it is 2026-03-01 08:00 UTC now",
+            "comes from the configuration",
+        ]
         assert len(outputs) == len(wanted)
         for text, words in zip(outputs, wanted, strict=True):
             assert "refused: " in text

@@ -100,6 +100,9 @@ def test_the_command_line_refuses_what_cannot_be(house: House) -> None:
         (("--cron", "@daily", "--tz", "Europe/Berln"), "did you mean"),
         (("--in", "soon"), "not an interval"),
         (("--at", "18:00", "--in", "1h"), "--at or --in"),
+        (("--at", "6pm"), 'or a time of day, like "18:00"'),
+        (("--at", "2020-01-01 10:00", "--tz", "Asia/Tokyo"), "is in the past: it is 20"),
+        (("--cron", "@daily", "--tz", "UTC+2"), 'is not a time zone; write it like "Europe/Berlin"'),
         (("--at", "18:00", "--tz", "Europe/Berln"), "did you mean"),
         ((), "exactly one of cron, at and every"),
     ):

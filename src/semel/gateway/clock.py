@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 import time
 from datetime import UTC, datetime, tzinfo
 from functools import cache
@@ -63,7 +64,8 @@ def _unknown_zone(name: str) -> BadSchedule:
     if not names:
         return BadSchedule(f"{name!r} cannot be looked up: there is no tz database here; pip install tzdata")
     near = difflib.get_close_matches(name[:50], sorted(names), 1, 0.6)
-    hint = f'; did you mean "{near[0]}"?' if near else '; write it like "Europe/Berlin"'
+    is_place = near and not re.search(r"\d", name)  # "UTC+2" is near to UTC, and two hours away from it
+    hint = f'; did you mean "{near[0]}"?' if is_place else '; write it like "Europe/Berlin"'
     return BadSchedule(f"{name!r} is not a time zone{hint}")
 
 

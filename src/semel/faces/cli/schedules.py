@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +15,10 @@ from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
 from semel.faces.cli.printing import escape_text, format_time, print_json, print_remark, print_table, stdout_console
 from semel.faces.client import quote_segment
 
-TIMING_KEYS = ("cron", "at", "every")
 if TYPE_CHECKING:
     from semel.faces.client import AsyncClient
 
+TIMING_KEYS = ("cron", "at", "every")
 
 schedules = typer.Typer(help="List, add, remove, pause and resume schedules.", no_args_is_help=True)
 app.add_typer(schedules, name="schedules")
@@ -138,17 +139,28 @@ def _compute_moment(at: str | None, delay: str | None, tz: str) -> str | None:
     """
     from semel.gateway.clock import find_zone
     from semel.timing.schedule import read_every
-    from semel.timing.walltime import BadSchedule, find_time_of_day, format_instant, wall_at
+    from semel.timing.walltime import BadSchedule, format_instant
 
     now = int(time.time())
     try:
         if delay is not None:
             return format_instant(now + read_every(delay))
-        zone = find_zone(tz)
-        instant = None if at is None else find_time_of_day(at, zone, now)
-        return at if instant is None else wall_at(zone, instant).isoformat(" ", "minutes")
+        return None if at is None else _complete_time(at, find_zone(tz), now)
     except BadSchedule as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def _complete_time(at: str, zone: tzinfo, now: int) -> str:
+    """Return `at`, a date and time, as it is; a time of day with its next date after `now`. Raises BadSchedule."""
+    from semel.timing.walltime import BadSchedule, find_time_of_day, read_moment, wall_at
+
+    if (instant := find_time_of_day(at, zone, now)) is not None:
+        return wall_at(zone, instant).isoformat(" ", "minutes")
+    try:
+        read_moment(at, zone)
+    except BadSchedule as error:
+        raise BadSchedule(f'{error}, or a time of day, like "18:00"') from None
+    return at
 
 
 @schedules.command()
@@ -193,18 +205,6 @@ def _print_schedule(schedule: dict[str, Any], json: bool) -> None:
     out.print(Text(escape_text(schedule["text"])))
 
 
-def _format_timing(schedule: dict[str, Any]) -> str:
-    return next(f"{key} {schedule[key]}" for key in TIMING_KEYS if key in schedule)
-
-
-def _format_next(schedule: dict[str, Any]) -> str:
-    return "paused" if not schedule["enabled"] else (_format_moment(schedule, schedule["next"]) or "over")
-
-
-def _format_moment(schedule: dict[str, Any], ms: int | None) -> str:
-    """Format a time of a schedule in the schedule's own zone, which it names."""
-    return "" if ms is None else f"{format_time(ms, schedule['tz'])} {schedule['tz']}"
-
 def _format_home(schedule: dict[str, Any]) -> str:
     """Format where the answers go: to a chat, or to the page and terminal alone."""
     home: str | None = schedule["home"]
@@ -212,6 +212,20 @@ def _format_home(schedule: dict[str, Any]) -> str:
         return home
     return f"{'none' if home is None else 'the page'} (read it with semel show {schedule['session']})"
 
+
+def _format_timing(schedule: dict[str, Any]) -> str:
+    return next(f"{key} {schedule[key]}" for key in TIMING_KEYS if key in schedule)
+
+
+def _format_next(schedule: dict[str, Any]) -> str:
+    if not schedule["enabled"]:
+        return "paused"
+    return _format_moment(schedule, schedule["next"]) or ("over" if schedule["last"] else "over, never fired")
+
+
+def _format_moment(schedule: dict[str, Any], ms: int | None) -> str:
+    """Format a time of a schedule in the schedule's own zone, which it names."""
+    return "" if ms is None else f"{format_time(ms, schedule['tz'])} {schedule['tz']}"
 
 
 def _format_last(schedule: dict[str, Any]) -> tuple[str, str]:

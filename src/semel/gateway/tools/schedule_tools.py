@@ -41,7 +41,8 @@ class _ScheduleTools:
             return make_refusal(f"{name.reason}. Nothing was scheduled.")
         self.schedules.wake_timer()
         schedule = await self.schedules.show(name)
-        return {"ok": True, "text": f"scheduled as {name}; it fires next {_format_next(schedule)}.", "data": schedule}
+        moments = f"it fires next {_format_next(schedule)}; it is {self.schedules.format_now(tz)} now"
+        return {"ok": True, "text": f"scheduled as {name}; {moments}.", "data": schedule}
 
     async def list(self, call: ToolRequest) -> Json:
         schedules = await self.schedules.list(call.caller.key)

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from semel.gateway.clock import Clock, find_zone
+from semel.gateway.clock import Clock, find_zone, format_local
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.inbound.inbox import MAX_TEXT_CHARS
 from semel.gateway.record import LedgerAccess
@@ -68,7 +68,8 @@ class ScheduleManager:
             self._define(s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, "config")
             for s in configured.values()
         ]
-        await self.record.write(rows.configure, definitions)
+        for remark in await self.record.write(rows.configure, definitions):
+            log.warning("check the configuration", what=remark)
 
     async def run(self) -> None:
         """Fire everything that is due, then sleep until the next due time or a change; repeat until cancelled."""
@@ -132,12 +133,12 @@ class ScheduleManager:
         schedule = await self.record.read(rows.get_json, name)
         if schedule is None:
             raise _no_such_schedule(name)
-        return schedule
         return self._add_home(schedule)
 
     def _add_home(self, schedule: Json) -> Json:
         """Add the home that the schedule's session will have, if that session does not exist yet."""
         schedule.setdefault("home", self._target_of(schedule["name"], schedule["session"]).home)
+        return schedule
 
     async def add(
         self, name: str, text: str, *, session: str | None = None, cron: str | None = None, at: str | None = None,
@@ -155,7 +156,7 @@ class ScheduleManager:
         try:
             definition = self._define(name, session, text, form, spec, tz, downtime, "api")
             if definition.due is None:
-                raise BadSchedule(f"{form}: {spec!r} is in the past")
+                raise self._past(spec, tz)
             await self.record.write(rows.add, definition, replace)
         except ValueError as error:
             raise BadRequest(str(error)) from None
@@ -201,10 +202,27 @@ class ScheduleManager:
         `spec`: a cron expression, or a date and time. Raises BadSchedule.
         """
         form: schedule.ScheduleKind = "at" if re.match(r"\s*\d{4}-\d\d-", spec) else "cron"
+        if form == "cron":
+            self._check_cron(spec)
         definition = self._define(f"agent-{secrets.token_hex(3)}", session, text, form, spec, tz, "once", "agent")
         if definition.due is None:
-            raise BadSchedule(f"{spec!r} is in the past")
+            raise self._past(spec, tz)
         return definition
+
+    def _check_cron(self, spec: str) -> None:
+        """Raise BadSchedule with what an agent needs to write a date and time instead: it may have no clock."""
+        try:
+            schedule.read_cron(spec)
+        except BadSchedule as error:
+            once = f"for once, write a date and time like 2030-03-29 07:30; it is {self.format_now()} now"
+            raise BadSchedule(f"{error}; {once}") from None
+
+    def _past(self, spec: str, tz: str) -> BadSchedule:
+        return BadSchedule(f"{spec!r} is in the past: it is {self.format_now(tz)} now")
+
+    def format_now(self, tz: str = "UTC") -> str:
+        """Format the present as local time of a zone. Raises BadSchedule if there is no such zone."""
+        return format_local(self.clock.now() // 1000, tz)
 
     def wake_timer(self) -> None:
         """Make the timer compute the next due time again, because other code changed a schedule."""

@@ -78,11 +78,12 @@ def is_same_schedule(row: ScheduleRow, definition: ScheduleDefinition) -> bool:
     )  # fmt: skip
 
 
-def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> None:
-    """Apply the configured schedules.
+def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> list[str]:
+    """Apply the configured schedules. Return, as sentences, what the person who configured them may not expect.
 
     Keep the due time of unchanged ones, and remove those that are no longer configured.
     """
+    remarks = []
     names = {definition.name for definition in definitions}
     for row in tx.all(ListedSchedule, "schedules_all", after="", limit=MAX_SCHEDULES):
         if row.source == "config" and row.name not in names:
@@ -90,9 +91,20 @@ def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> None:
     for definition in definitions:
         existing = tx.one(ScheduleRow, "schedule_get", name=definition.name)
         if existing is None or not is_same_schedule(existing, definition):
+            remarks += _list_remarks(existing, definition)
             _put(tx, definition, paused=existing is not None and not existing.enabled and not existing.error)
         else:
             tx.run("schedule_source", id=existing.id, source="config", downtime=definition.downtime)
+    return remarks
+
+
+def _list_remarks(existing: ScheduleRow | None, definition: ScheduleDefinition) -> list[str]:
+    remarks = []
+    if definition.due is None:
+        remarks.append(f"[schedules.{definition.name}] never fires: {definition.spec} ({definition.tz}) is in the past")
+    if existing is not None and existing.source != "config":
+        remarks.append(f"[schedules.{definition.name}] replaces the schedule of that name that was made otherwise")
+    return remarks
 
 
 def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
@@ -305,6 +317,8 @@ def schedule_json(row: ListedSchedule) -> Json:
     }  # fmt: skip
     if row.fired is not None:
         fields["last"] = {"due": row.fired, "event": row.event, "turn": row.turn, "state": row.state or "waiting"}
+    if row.opened is not None:
+        fields["home"] = row.home
     if row.error:
         fields["error"] = row.error
     return fields
@@ -312,5 +326,3 @@ def schedule_json(row: ListedSchedule) -> Json:
 
 def _ms(seconds: int | None) -> int | None:
     return None if seconds is None else seconds * 1000
-    if row.opened is not None:
-        fields["home"] = row.home
