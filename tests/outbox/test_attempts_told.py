@@ -39,7 +39,7 @@ async def test_a_part_that_was_sent_again_keeps_its_first_attempt(ledger: Path) 
         assert await story_of(desk, part, began) == [
             (0.0, "attempt 1 began"),
             held,
-            (600.0, "attempt 2 began"),
+            (600.0, "attempt 2 began, marked as a repeat"),
             (600.0, "attempt 2: sent"),
             (600.0, "sent, receipt m1"),
         ]
@@ -51,6 +51,10 @@ async def test_each_retry_is_told_with_its_reason(ledger: Path) -> None:
     async with Desk(ledger, chat) as desk:
         began = desk.clock.now()
         [part] = await desk.say("chat:room", "hello")
+        await desk.quiet()
+        [*_, (waited, state), (due, words)] = await story_of(desk, part, began)
+        assert (waited, state) == (0.0, "queued")
+        assert 0 < due <= 1 and words == "the next attempt is not before this time"
         await desk.pass_time(600)
         story = await story_of(desk, part, began)
         assert [text for _, text in story] == [

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from semel.law.turn import State as TurnState
 from semel.ledger.delivery import placeholders
+from semel.ledger.delivery.parts import PARKED
 from semel.ledger.storage.rows import (
     BoundEvent,
     ClaimRow,
@@ -421,6 +422,8 @@ def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     error = f": {part_row.error}" if part_row.error and not is_told else ""
     settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
     out.append(_line(settled_at, f"p{part_row.id}: {part_row.state}{receipt}{error}"))
+    if attempts and part_row.state == "queued" and part_row.due < PARKED:
+        out.append(_line(part_row.due, f"p{part_row.id}: the next attempt is not before this time"))
     if part_row.failed is not None:
         event_row = tx.get(EventRow, "event_get", id=part_row.failed)
         reason = f": {part_row.error}" if part_row.error else ""
@@ -439,7 +442,8 @@ def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -
         head = f"p{part_row.id}: attempt {attempt.n}"
         outcome = _ATTEMPT_OUTCOMES.get(attempt.state, attempt.state)
         error = f": {attempt.error}" if attempt.error else ""
-        out += [_line(attempt.at, f"{head} began"), _line(attempt.ended, f"{head}: {outcome}{error}")]
+        mark = ", marked as a repeat" if part_row.marked and attempt is attempts[-1] else ""
+        out += [_line(attempt.at, f"{head} began{mark}"), _line(attempt.ended, f"{head}: {outcome}{error}")]
     if omitted:
         told = f"{len(omitted)} attempts in between are not listed; the last of them began at this time"
         out.append(_line(omitted[-1].at, f"p{part_row.id}: {told}"))
