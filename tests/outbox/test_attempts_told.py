@@ -34,15 +34,16 @@ async def test_a_part_that_was_sent_again_keeps_its_first_attempt(ledger: Path) 
         await desk.pass_time(600)
         held = (0.0, f"attempt 1: nobody knows whether it arrived, so it was held: {Fault.LOSE.value}")
         assert await story_of(desk, part, began) == [(0.0, "attempt 1 began"), held, (0.0, "held")]
+        chat.platform.fail_next(Fault.REFUSE)
         await desk.decide(part, "resend")
         await desk.quiet()
-        assert await story_of(desk, part, began) == [
-            (0.0, "attempt 1 began"),
-            held,
-            (600.0, "attempt 2 began, marked as a repeat"),
-            (600.0, "attempt 2: sent"),
-            (600.0, "sent, receipt m1"),
-        ]
+        refused = [(600.0, "attempt 2 began"), (600.0, "attempt 2: not sent, to be tried again: connection refused")]
+        assert (await story_of(desk, part, began))[2:5] == [*refused, (600.0, "queued, marked as a repeat")]
+        await desk.pass_time(600)
+        *earlier, (third, beginning), outcome, receipt = await story_of(desk, part, began)
+        assert earlier == [(0.0, "attempt 1 began"), held, *refused]
+        assert beginning == "attempt 3 began, marked as a repeat"
+        assert [outcome, receipt] == [(third, "attempt 3: sent"), (third, "sent, receipt m1")]
 
 
 async def test_each_retry_is_told_with_its_reason(ledger: Path) -> None:

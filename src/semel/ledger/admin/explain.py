@@ -417,11 +417,13 @@ def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     out += _list_attempt_lines(part_row, attempts)
     if not attempts and part_row.first is not None:
         out.append(_line(part_row.first, f"p{part_row.id}: attempt 1 of {part_row.attempts} began"))
-    receipt = f", receipt {part_row.receipt}" if part_row.receipt else ""
+    detail = f", receipt {part_row.receipt}" if part_row.receipt else ""
+    if part_row.state == "queued":
+        detail = _repeat_mark(part_row)
     is_told = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
     error = f": {part_row.error}" if part_row.error and not is_told else ""
     settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
-    out.append(_line(settled_at, f"p{part_row.id}: {part_row.state}{receipt}{error}"))
+    out.append(_line(settled_at, f"p{part_row.id}: {part_row.state}{detail}{error}"))
     if attempts and part_row.state == "queued" and part_row.due < PARKED:
         out.append(_line(part_row.due, f"p{part_row.id}: the next attempt is not before this time"))
     if part_row.failed is not None:
@@ -442,14 +444,19 @@ def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -
         head = f"p{part_row.id}: attempt {attempt.n}"
         outcome = _ATTEMPT_OUTCOMES.get(attempt.state, attempt.state)
         error = f": {attempt.error}" if attempt.error else ""
-        mark = ", marked as a repeat" if part_row.marked and attempt is attempts[-1] else ""
+        is_last = attempt is attempts[-1] and part_row.state not in ("queued", "sending")
+        mark = _repeat_mark(part_row) if is_last else ""  # in line, or sending: the mark is of the attempt after these
         out += [_line(attempt.at, f"{head} began{mark}"), _line(attempt.ended, f"{head}: {outcome}{error}")]
     if omitted:
         told = f"{len(omitted)} attempts in between are not listed; the last of them began at this time"
         out.append(_line(omitted[-1].at, f"p{part_row.id}: {told}"))
     if attempts and part_row.state == "sending":
-        out.append(_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} began"))
+        out.append(_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} began{_repeat_mark(part_row)}"))
     return out
+
+
+def _repeat_mark(part_row: PartRow) -> str:
+    return ", marked as a repeat" if part_row.marked else ""
 
 
 _ATTEMPT_OUTCOMES = {
