@@ -98,6 +98,15 @@ def test_without_a_gateway_the_same_is_read_from_the_ledger_and_nothing_is_writt
         index.touch()
 
 
+def test_a_firing_whose_time_passes_while_no_gateway_runs_is_overdue(
+    cli: Cli, killed: dict[tuple[str, ...], str]
+) -> None:
+    assert "overdue" not in killed["schedules", "list"]
+    with apsw.Connection(str(cli.data / "ledger.db")) as db:
+        db.execute("UPDATE schedule SET due = 1000")
+    assert "\t1970-01-01 00:00:01 UTC, overdue\t" in cli("schedules", "list").stdout
+
+
 def test_what_is_not_there_or_needs_a_gateway_is_refused_as_before(
     cli: Cli, killed: dict[tuple[str, ...], str]
 ) -> None:

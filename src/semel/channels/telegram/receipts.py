@@ -20,7 +20,7 @@ from semel.channels.telegram.transport import TelegramReply
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Unknown
 
 TOKEN_REFUSED = (
-    "Telegram does not accept this bot's token: get a new one from BotFather (/token), and put it into the settings"
+    "Telegram does not accept this bot's token: correct it in the settings, or get a new one from BotFather (/token)"
 )
 TOKEN_RETRY_DELAY_S = 60.0
 """Seconds after which a refused token is tried again."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from semel.faces.client import AsyncClient
 
 TIMING_KEYS = ("cron", "at", "every")
+OVERDUE_S = 5
+"""A firing that has not happened so many seconds after its time is shown as overdue: no gateway runs."""
 
 schedules = typer.Typer(help="List, add, remove, pause and resume schedules.", no_args_is_help=True)
 app.add_typer(schedules, name="schedules")
@@ -220,7 +222,10 @@ def _format_timing(schedule: dict[str, Any]) -> str:
 def _format_next(schedule: dict[str, Any]) -> str:
     if not schedule["enabled"]:
         return "paused"
-    return _format_moment(schedule, schedule["next"]) or ("over" if schedule["last"] else "over, never fired")
+    if schedule["next"] is None:
+        return "over" if schedule["last"] else "over, never fired"
+    is_overdue = schedule["next"] / 1000 < time.time() - OVERDUE_S
+    return _format_moment(schedule, schedule["next"]) + (", overdue" if is_overdue else "")
 
 
 def _format_moment(schedule: dict[str, Any], ms: int | None) -> str:
