@@ -260,6 +260,27 @@ def test_where_a_token_is_demanded_the_page_asks_for_it(window: Browser) -> None
         house.close()
 
 
+def test_a_login_link_works_in_a_tab_that_asks_for_the_token(window: Browser) -> None:
+    """The browser does not load a page again if only what follows the # changes."""
+    house = LiveHouse(Settings(listen="0.0.0.0", token=TOKEN))
+    try:
+        script = house.script()
+        house.do(lambda: script.entry("agent", "secret"))
+        window.go(house.server.url)
+        window.run("fetch('/v1/logout', {method: 'POST'})")
+        window.go(house.server.url)
+        window.until(lambda: window.run("document.querySelector('#login').open"), "the question")
+        window.go(f"{house.server.url}/#token=wrong")
+        window.until(lambda: "not the owner's token" in (window.text("#login-wrong") or ""), "a no")
+        window.go(f"{house.server.url}/#token={TOKEN}")
+        window.until(lambda: "secret" in (window.text("#rows") or ""), "the session")
+        assert not window.run("document.querySelector('#login').open")
+        assert TOKEN not in window.run("location.href")
+        window.errors()
+    finally:
+        house.close()
+
+
 def test_nothing_overflows_a_narrow_phone(tmp_path: Path, live: LiveHouse) -> None:
     script = live.script()
     long = "x" * 300

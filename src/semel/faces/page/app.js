@@ -272,7 +272,7 @@ document.addEventListener("visibilitychange", () => {
   rest();
   if (!document.hidden && open.view) draw();
 });
-addEventListener("hashchange", route);
+addEventListener("hashchange", async () => route() || ((await loginByLink()) && start()));
 login(start);
 await loginByLink();
 await start();

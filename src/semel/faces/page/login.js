@@ -21,14 +21,21 @@ export function login(done) {
   });
 }
 
-/** Logs in with a code or token after the `#` of a link, which no browser sends, and removes it from the address. */
+/**
+ * Logs in with a code or token after the `#` of a link, which no browser sends, and removes it from the address.
+ * Returns whether it logged in. A browser does not load the page again if it is open already when the link is opened.
+ */
 export async function loginByLink() {
   const found = /^#(code|token)=(.+)$/.exec(location.hash);
-  if (!found) return;
+  if (!found) return false;
   history.replaceState(null, "", location.pathname);
   try {
     await ask("POST", "/v1/login", { [found[1]]: decodeURIComponent(found[2]) });
   } catch (error) {
     say(byId("login-wrong"), error.message);
+    return false;
   }
+  say(byId("login-wrong"), "");
+  byId("login").close();
+  return true;
 }
