@@ -18,6 +18,7 @@ from cli_house import Cli
 from system_house import DEMO, PATIENCE, until
 
 from semel.faces.service import installation
+from semel.faces.service.account import list_account_problems
 from semel.faces.service.files import Service, build_plist, build_unit
 
 SYSTEMD = Path("/lib/systemd/systemd")
@@ -117,8 +118,25 @@ def test_mistakes_are_explained(home: Home, cli: Cli) -> None:
     done = cli("service", "install", "--system", "--run-as", "no-such-user", rc=1)
     assert "useradd --system --create-home --shell /bin/sh no-such-user" in done.stderr
     config = home.write("semel.toml", '[gateway]\ndata_dir = "~/data"\n')
-    done = cli("service", "install", "--system", "--run-as", "daemon", "--config", str(config), rc=1)
+    done = cli("service", "print", "--system", "--run-as", "daemon", "--config", str(config))
     assert "use a path that begins with /" in done.stderr
+    assert "add --system" in cli("service", "print", "--run-as", "daemon", rc=2).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try what another user may do")
+def test_a_system_service_is_refused_if_its_user_can_not_run_it(home: Home, cli: Cli) -> None:
+    home.path.chmod(0o700)
+    config = home.write("semel.toml", DEMO)
+    open_to_all = home.write("open.sh", "#!/bin/sh\n")
+    open_to_all.chmod(0o755)
+    told = list(list_account_problems("nobody", [str(open_to_all)], config))
+    assert "home directory of nobody, /nonexistent, does not exist" in told[0]
+    assert f"nobody cannot run {open_to_all} (Permission denied)" in told[1]
+    assert f"nobody cannot read {config}" in told[2] and "chgrp nogroup" in told[2]
+    assert list(list_account_problems("daemon", ["/bin/true"], Path("/etc/passwd"))) == []
+    assert list(list_account_problems("root", [str(open_to_all)], config)) == []
+    done = cli("service", "install", "--system", "--run-as", "nobody", "--config", str(config), rc=1)
+    assert "does not exist" in done.stderr
 
 
 def test_print_shows_the_unit_and_tells_on_stderr_what_install_would_refuse(
@@ -166,6 +184,9 @@ def test_where_no_systemd_runs_nothing_is_installed_and_what_to_do_is_said(
     unit.write_text("# mine\n")
     assert f"{unit} is as it was before" in cli("service", "install", rc=1).stderr
     assert unit.read_text() == "# mine\n"
+    monkeypatch.setattr(installation, "SYSTEMD_RUNS", home.path / "none")
+    assert f"removed: {unit}" in cli("service", "uninstall").stderr
+    assert not unit.exists()
 
 
 # ---------------------------------------------------------------- a real systemd

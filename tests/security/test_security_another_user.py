@@ -150,7 +150,7 @@ def test_a_data_directory_of_another_user_has_no_run_reported_and_none_begun(
     for args, rc in ((("--flush",), 1), (("--flush", "--name", "ci"), 1), (command, 125)):
         told = " ".join(cli("exec", "--data-dir", str(theirs), "--wait", "0", *args, rc=rc).stderr.split())
         assert f"{theirs} belongs to another user (nobody, uid {NOBODY}) and is not used" in told
-        assert "Run this as that user" in told and "chown -R 0" in told
+        assert "Run this as that user (sudo -H -u nobody ...)" in told and "chown -R 0" in told
     assert not catcher[1] and not mark.exists() and (run / "exec.finished.json").exists()
 
 

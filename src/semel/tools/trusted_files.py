@@ -30,10 +30,16 @@ def trusted_uids() -> tuple[int, int]:
 
 def format_user(uid: int) -> str:
     """Format a user for a message: name and uid, or only the uid if it has no name."""
+    name = _name_user(uid)
+    return f"uid {uid}" if name.startswith("#") else f"{name}, uid {uid}"
+
+
+def _name_user(uid: int) -> str:
+    """Return the name of a user, or `#uid`, which sudo takes for one without a name."""
     try:
-        return f"{pwd.getpwuid(uid).pw_name}, uid {uid}"
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"uid {uid}"
+        return f"#{uid}"
 
 
 def check_directory(path: Path, *, link: bool = False) -> None:
@@ -102,8 +108,9 @@ def _check_owner(path: Path, status: os.stat_result, allowed_uids: tuple[int, ..
     if status.st_uid not in allowed_uids:
         option = "-R " if stat.S_ISDIR(status.st_mode) else ""
         raise UntrustedFile(
-            f"{path} belongs to another user ({format_user(status.st_uid)}) and is not used. Run this as that user, "
-            f"name one of your own, or make it yours: chown {option}{os.geteuid()} {path}"
+            f"{path} belongs to another user ({format_user(status.st_uid)}) and is not used. Run this as that user "
+            f"(sudo -H -u {_name_user(status.st_uid)} ...), name one of your own, or make it yours if that user's "
+            f"gateway does not need it: chown {option}{os.geteuid()} {path}"
         )
 
 

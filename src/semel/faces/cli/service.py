@@ -18,14 +18,26 @@ System = Annotated[
     typer.Option("--system", help="For the whole system, as root. Default: a service of the user who installs it."),
 ]
 RunAs = Annotated[
-    str, typer.Option("--run-as", metavar="NAME", help="With --system: the user who runs the gateway and its agents.")
+    str | None,
+    typer.Option(
+        "--run-as",
+        metavar="NAME",
+        help="With --system: the user who runs the gateway and its agents. Default: semel.",
+    ),
 ]
+
+
+def _choose_account(system: bool, run_as: str | None) -> str:
+    """Return the user of a system service. Raises typer.BadParameter if one is named for another service."""
+    if run_as is not None and not system:
+        raise typer.BadParameter("only a service for the whole system runs as another user: add --system")
+    return run_as or "semel"
 
 
 @service_app.command("install")
 def install_service(
     system: System = False,
-    run_as: RunAs = "semel",
+    run_as: RunAs = None,
     start: Annotated[
         bool, typer.Option("--start/--no-start", help="Start it now, and again at each boot or login.")
     ] = True,
@@ -39,14 +51,17 @@ def install_service(
     """
     from semel.faces.service.installation import ServiceError, install, plan_installation
 
+    account = _choose_account(system, run_as)
     try:
-        planned = plan_installation(config, data_dir, system=system, account=run_as)
+        planned = plan_installation(config, data_dir, system=system, account=account)
         remarks = install(planned, start=start)
     except ServiceError as error:
-        print_error(str(error))
+        print_error(*str(error).splitlines())
         raise typer.Exit(1) from None
     print(planned.file)
     print_remark(f"it keeps its data in {planned.data_dir}" + (", and runs now" if start else ""))
+    if system:
+        print_remark(f"commands reach it as {account}: sudo -H -u {account} semel status --data-dir {planned.data_dir}")
     for remark in remarks:
         print_remark(remark)
 
@@ -66,7 +81,7 @@ def uninstall_service(system: System = False) -> None:
 
 @service_app.command("print")
 def print_service(
-    system: System = False, run_as: RunAs = "semel", config: Config = None, data_dir: DataDir = None
+    system: System = False, run_as: RunAs = None, config: Config = None, data_dir: DataDir = None
 ) -> None:
     """Print the file that `install` writes: a unit of systemd, or a property list of launchd.
 
@@ -74,8 +89,9 @@ def print_service(
     """
     from semel.faces.service.installation import ServiceError, plan_installation
 
+    account = _choose_account(system, run_as)
     try:
-        planned = plan_installation(config, data_dir, system=system, account=run_as)
+        planned = plan_installation(config, data_dir, system=system, account=account)
         sys.stdout.write(planned.render().decode())
     except ServiceError as error:
         print_error(str(error))

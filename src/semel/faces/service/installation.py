@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import grp
 import os
 import pwd
 import shlex
@@ -17,11 +16,13 @@ from pathlib import Path
 from semel.faces.config import ConfigError
 from semel.faces.config.load import examine_config_file
 from semel.faces.config.paths import find_config_file, find_data_dir, may_exist, read_config_file
+from semel.faces.service.account import list_account_problems, name_group
 from semel.faces.service.files import LAUNCHD_LABEL, Service, build_plist, build_unit
 
 UNIT = "semel.service"
 SYSTEM_CONFIG = Path("/etc/semel/semel.toml")
 SYSTEM_DATA = Path("/var/lib/semel")
+SYSTEMD_RUNS = Path("/run/systemd/system")  # there if the machine was booted with systemd: sd_booted(3)
 INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 """Variables that a service manager sets to the same value as the installing shell has."""
 
@@ -38,7 +39,7 @@ class Installation:
     """A service, and the file that its manager reads.
 
     is_system   it belongs to the system and not to one user
-    obstacles   why it would not start; `install` raises the first one
+    obstacles   why it would not start; `install` raises them
     """
 
     service: Service
@@ -71,7 +72,9 @@ def plan_installation(config: Path | None, data_dir: Path | None, *, system: boo
     env = {name: os.environ[name] for name in names if name in os.environ}
     env |= {"PATH": os.environ.get("PATH", os.defpath), **defined}
     if system:
-        obstacles += _check_system(account, config)
+        obstacles += map(ServiceError, list_account_problems(account, find_program(), config or SYSTEM_CONFIG))
+        if config is None and not may_exist(SYSTEM_CONFIG):
+            obstacles.append(_explain_missing_config(account))
         with _collect(obstacles):
             data_dir = data_dir or _system_data_dir(config or SYSTEM_CONFIG)
     path = SYSTEM_CONFIG if system and config is None else find_config_file(config, env)
@@ -83,19 +86,6 @@ def plan_installation(config: Path | None, data_dir: Path | None, *, system: boo
     state = data.name if system and data.parent == SYSTEM_DATA.parent else ""
     service = Service(command, env["PATH"], variables, account if system else "", state)
     return Installation(service, service_file(system), system, data, tuple(obstacles))
-
-
-def _check_system(account: str, config: Path | None) -> Iterator[ServiceError]:
-    """Yield what is missing on this machine for a system service: its user, and the configuration it reads."""
-    try:
-        pwd.getpwnam(account)
-    except KeyError:
-        yield ServiceError(
-            f"there is no user {account!r}. Name the user who runs the gateway and its agents with --run-as NAME, "
-            f"or add that user: useradd --system --create-home --shell /bin/sh {account}"
-        )
-    if config is None and not may_exist(SYSTEM_CONFIG):
-        yield _explain_missing_config(account)
 
 
 @contextmanager
@@ -165,17 +155,9 @@ def _explain_missing_config(account: str) -> ServiceError:
     source = shlex.quote(str(own)) if own is not None else "semel.toml"
     return ServiceError(
         f"a system service reads {SYSTEM_CONFIG}, and there is none. Put its configuration there, and let only "
-        f"that user's group read it (install -D -g {_name_group(account)} -m 640 {source} {SYSTEM_CONFIG}), or name "
+        f"that user's group read it (install -D -g {name_group(account)} -m 640 {source} {SYSTEM_CONFIG}), or name "
         "another file with --config FILE"
     )
-
-
-def _name_group(account: str) -> str:
-    """Return the name of the primary group of a user; of an unknown user, the one that `useradd` will give it."""
-    try:
-        return grp.getgrgid(pwd.getpwnam(account).pw_gid).gr_name
-    except KeyError:
-        return account
 
 
 def read_variables(path: Path) -> dict[str, str]:
@@ -218,10 +200,13 @@ def _check_program() -> None:
 def install(planned: Installation, *, start: bool) -> list[str]:
     """Write the file and, if `start`, enable and start the service. Returns remarks to show.
 
-    Raises the first of the plan's obstacles, or ServiceError; its message says whether the file is still there.
+    Raises ServiceError with all obstacles of the plan that are none of the configuration, a line for each; else the
+    ConfigError among them; else ServiceError, whose message says whether the file is still there.
     """
-    for obstacle in planned.obstacles:
-        raise obstacle
+    if missing := [str(obstacle) for obstacle in planned.obstacles if isinstance(obstacle, ServiceError)]:
+        raise ServiceError("\n".join(missing))
+    for mistakes in planned.obstacles:
+        raise mistakes
     before = planned.file.read_bytes() if planned.file.is_file() else None
     _write_file(planned.file, planned.render())
     if not start:
@@ -266,7 +251,13 @@ def uninstall(system: bool) -> Path:
         _run_command("launchctl", "bootout", f"gui/{os.getuid()}/{LAUNCHD_LABEL}", check=False)
         file.unlink()
         return file
-    _run_systemctl(system, "disable", "--now", UNIT)
+    try:
+        _run_systemctl(system, "disable", "--now", UNIT)
+    except ServiceError:
+        if SYSTEMD_RUNS.is_dir():
+            raise
+        file.unlink()  # `install --no-start` wrote it, and nothing runs it
+        return file
     file.unlink()
     _run_systemctl(system, "daemon-reload")
     return file
