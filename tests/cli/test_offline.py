@@ -76,6 +76,18 @@ def digests(data: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in names}
 
 
+def test_a_copy_of_the_data_directory_does_not_lead_to_the_running_gateway(cli: Cli) -> None:
+    process = cli.up()
+    cli("say", "demo:web:1", "hello", "--wait")
+    copy = cli.home / "copy"
+    shutil.copytree(cli.data, copy, ignore=shutil.ignore_patterns("*.sock"))
+    cli("say", "demo:web:2", "said after the copy was made", "--wait")
+    done = cli("sessions", "--data-dir", str(copy))
+    assert f"read from {copy}" in done.stderr and "demo:web:1" in done.stdout and "demo:web:2" not in done.stdout
+    assert f"no gateway is running on {copy}" in cli("say", "main", "hello", "--data-dir", str(copy), rc=1).stderr
+    end(process)
+
+
 def test_without_a_gateway_the_same_is_read_from_the_ledger_and_nothing_is_written(
     cli: Cli, killed: dict[tuple[str, ...], str]
 ) -> None:

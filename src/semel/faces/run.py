@@ -300,7 +300,8 @@ def _publish_address(data_dir: Path, url: str, socket: Path) -> Iterator[None]:
     """Publish the gateway's address in `gateway.json` until the block ends; replaces the file of a killed gateway."""
     path = data_dir / GATEWAY_FILE
     path.unlink(missing_ok=True)
-    _write_private(path, json.dumps({"url": url, "socket": str(socket), "pid": os.getpid()}) + "\n")
+    address = {"url": url, "socket": str(socket), "pid": os.getpid(), "inode": data_dir.stat().st_ino}
+    _write_private(path, json.dumps(address) + "\n")
     try:
         yield
     finally:

@@ -18,7 +18,11 @@ from pathlib import Path
 
 from semel.tools import trusted_files
 
-GATEWAY_FILE = "gateway.json"  # {"url", "socket", "pid"}, in the data directory while the gateway runs
+GATEWAY_FILE = "gateway.json"
+"""Written into the data directory while the gateway runs: {"url", "socket", "pid", "inode"}.
+
+"inode" is the directory's own: a copy of the directory that was made meanwhile does not lead to the gateway.
+"""
 LOCAL_URL = "http://gateway"
 """The base URL of requests on the unix socket; its host name is ignored."""
 
@@ -80,14 +84,18 @@ def find_url(data_dir: Path) -> str:
 def _read_address(data_dir: Path, name: str) -> str:
     try:
         trusted_files.check_directory(data_dir, link=True)
-        return str(json.loads(trusted_files.read_file(data_dir / GATEWAY_FILE))[name])
+        address = json.loads(trusted_files.read_file(data_dir / GATEWAY_FILE))
+        inode = data_dir.stat().st_ino
+        if address.get("inode", inode) != inode:
+            raise NoGateway(data_dir)
+        return str(address[name])
     except trusted_files.UntrustedFile as error:
         raise GatewayNotTrusted(str(error)) from None
     except PermissionError:
         raise GatewayNotTrusted(
             f"{data_dir} cannot be read by this user. Run this as the user who runs the gateway (sudo -u NAME ...)"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise NoGateway(data_dir) from None
 
 
