@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,20 +21,40 @@ from semel.faces.log_reader import LogFilter, list_log_files, read_log
 SECRET_TEXT = "an unmistakable sentence"
 
 
+class RefusingHandler(BaseHTTPRequestHandler):
+    """A receiver of webhooks that takes none."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_error(400, "not here")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
 @pytest.fixture(scope="module")
 def spoken(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """An installation whose gateway has run two turns and one attempt to send, and is stopped."""
     home = tmp_path_factory.mktemp("home")
-    (home / "semel.toml").write_text('[channels.hook]\nkind = "webhook"\nurl = "https://127.0.0.1.invalid/"\n')
+    refusing = ThreadingHTTPServer(("127.0.0.1", 0), RefusingHandler)
+    threading.Thread(target=refusing.serve_forever).start()
+    (home / "semel.toml").write_text(
+        '[channels.hook]\nkind = "webhook"\nurl = "https://127.0.0.1.invalid/"\n'
+        f'[channels.refused]\nkind = "webhook"\nallow_private = true\nurl = "http://127.0.0.1:{refusing.server_port}"\n'
+    )
     cli = Cli(home, home / "data")
     process = cli.up("--log", "json")
     try:
         cli("say", "main", SECRET_TEXT, "--wait")
         cli("say", "demo:hook:team", f"send: {SECRET_TEXT}", "--wait")
         until(lambda: "attempt ended" in cli("logs").stdout, "the attempt to send")
+        cli("say", "demo:refused:team", f"send: {SECRET_TEXT}", "--wait")
+        until(lambda: "part rejected" in cli("logs").stdout, "the refused message")
         stderr = end(process)
     finally:
         cli.leave()
+        refusing.shutdown()
+        refusing.server_close()
     assert "ready" in stderr and "turn began" not in stderr, "stderr is for what a person watches"
     return cli
 
@@ -48,8 +69,11 @@ def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
     assert len(of_turn) == 2 and "turn began  session=main" in of_turn[0] and "outcome=done" in of_turn[1]
     of_part = spoken("logs", "--part", "p1").stdout.splitlines()
     assert of_part and all("part=p1" in line and "session=demo:hook:team" in line for line in of_part)
+    assert 'outcome="not sent"  why=' in of_part[0]
     assert spoken("logs", "-n", "1").stdout.count("\n") == 1
-    assert all(" info " not in line for line in spoken("logs", "--level", "warning").stdout.splitlines())
+    warnings = spoken("logs", "--level", "warning").stdout.splitlines()
+    assert all(" info " not in line for line in warnings)
+    assert any("part rejected" in line and "part=p2" in line and "why=" in line for line in warnings), warnings
     assert "is not an id like t5" in spoken("logs", "--turn", "x5", rc=2).stderr
     assert "'soon' is not a duration" in spoken("logs", "--since", "soon", rc=2).stderr
 
@@ -57,7 +81,7 @@ def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
 def test_a_filter_that_no_line_passes_is_explained(spoken: Cli) -> None:
     unknown = spoken("logs", "--session", "nosuch", rc=1)
     assert unknown.stdout == ""
-    assert unknown.stderr == "semel: there is no session 'nosuch'; known: demo:hook:team, main\n"
+    assert unknown.stderr == "semel: there is no session 'nosuch'; known: demo:hook:team, demo:refused:team, main\n"
     assert "there is no session 'mian'; did you mean \"main\"?" in spoken("logs", "--session", "mian", rc=1).stderr
     for options in (("--turn", "t999"), ("--session", "main", "--part", "p999"), ("--level", "error")):
         silent = spoken("logs", *options)

@@ -67,13 +67,13 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
-_ACTIVITY_FIELDS = ("session", "turn", "agent", "attempt", "channel", "outcome")
-"""The fields of lines of ACTIVITY_LOGGER, which the gateway passes as `extra`."""
+_EXTRA_FIELDS = ("session", "turn", "agent", "attempt", "channel", "outcome", "why")
+"""The fields that the gateway passes as `extra`: those of lines of ACTIVITY_LOGGER, and of the outbox."""
 
 
 def _make_formatter(*last: structlog.typing.Processor) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder(allow=_ACTIVITY_FIELDS)],
+        foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder(allow=_EXTRA_FIELDS)],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )
 

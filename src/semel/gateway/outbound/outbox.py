@@ -285,7 +285,8 @@ class Outbox:
         A part that stayed "sending" would block its destination.
         """
         self.outcomes[departure.channel, outcome.result] += 1
-        _activity.info("attempt ended", extra={"channel": departure.channel, "outcome": outcome.result})
+        why = {"why": outcome.reason} if outcome.reason else {}
+        _activity.info("attempt ended", extra={"channel": departure.channel, "outcome": outcome.result, **why})
         if outcome.result in ("receipt", "found") and outcome.receipt is None:
             _log.warning(
                 "%r accepted part %d but gave no message id that can be stored", departure.channel, departure.part
@@ -304,6 +305,8 @@ class Outbox:
             send_queue.record_outcome, departure.part, outcome, rules, jitter=self._jitter(), channels=channels
         )
         self.rejected[departure.channel] += state == "rejected"
+        if state in ("held", "rejected"):
+            _log.warning("part %s", state, extra={"channel": departure.channel, "why": outcome.reason})
         if state == "sent":
             self.previews.arrived(departure.part)
 
