@@ -84,16 +84,26 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     assert "there is no part 99" in cli("outbox", "show", "p99", rc=1).stderr
 
 
-def test_a_part_that_is_tried_again_is_listed_with_its_reason_and_the_next_time(cli: Cli) -> None:
+def test_it_is_told_everywhere_why_messages_wait_and_until_when(cli: Cli) -> None:
     (cli.home / "semel.toml").write_text(
         '[channels.hook]\nkind = "webhook"\nallow_private = true\nurl = "http://127.0.0.1:1/in"\n'  # nobody listens
     )
     process = cli.up()
     cli("say", "demo:hook:team", "say: it is done", "--wait")
     until(lambda: cli.json("outbox", "list")[0].get("error"), "the first attempt")
+    cli("say", "demo:hook:team", "say: it is really done", "--wait")
+    waits = re.compile(r"hook:team  p1 waits since [\d:]+: 127\.0\.0\.1: .+; next try at [\d:]+\n")
+    until(lambda: waits.search(cli("status").stdout), "the status of the running gateway")
     end(process)
-    row = cli("outbox", "list").stdout.rstrip("\n").split("\t")
+    behind, row = [line.split("\t") for line in cli("outbox", "list").stdout.splitlines()]
     assert row[1] == "queued" and re.search(r"\d\d:\d\d:\d\d$", row[6]) and "127.0.0.1" in row[7], row
+    assert behind[1] == "queued" and behind[6:] == ["", "behind p1, which leaves first"], behind
+    shown = cli("outbox", "show", "p2").stdout
+    assert "behind  p1\n" in shown and "id  p2\n" in shown
+    status = cli("status").stdout
+    assert waits.search(status) and "p2 waits" not in status, status
+    assert re.search(r"p1: the next attempt is not before this time\n$", cli("why", "p1").stdout)
+    assert "p2: queued, behind p1, which leaves first\n" in cli("why", "p2").stdout
 
 
 def test_several_held_parts_are_decided_by_one_command_in_their_order(cli: Cli, receiver: Receiver) -> None:

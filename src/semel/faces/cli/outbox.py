@@ -79,7 +79,7 @@ def list_(
                 format_time(item.get("at")),
                 _format_text(item),
                 format_time(item.get("due")),
-                shorten_to_line(item.get("error") or "", MAX_LISTED_CHARS),
+                shorten_to_line(_describe_reason(item), MAX_LISTED_CHARS),
             )
             for item in parts
         ),
@@ -171,10 +171,20 @@ def _format_state(part: dict[str, Any]) -> str:
     return "failed later" if part.get("failed") else str(part["state"])
 
 
+def _describe_reason(part: dict[str, Any]) -> str:
+    """Say why a part is held, rejected or not sent yet; "" if no reason is known."""
+    behind = f"behind p{part['behind']}, which leaves first" if part.get("behind") else ""
+    return str(part.get("error") or behind)
+
+
 def _format_text(part: dict[str, Any]) -> str:
     kind = part.get("kind", "post")
     text = " ".join([*(() if kind == "post" else (f"[{kind}]",)), str(part.get("text") or "")])
     return shorten_to_line(text, MAX_LISTED_CHARS)
+
+
+_ID_LETTERS = {"id": "p", "behind": "p", "claim": "c", "failed": "e"}
+"""The fields of a part that are ids, and the letters with which all commands take and print them."""
 
 
 def _print_part(part: dict[str, Any]) -> None:
@@ -183,6 +193,8 @@ def _print_part(part: dict[str, Any]) -> None:
         if key == "text" or value is None:
             continue
         text = format_time(value) if key in ("at", "due", "first") and isinstance(value, int) else value
+        if key in _ID_LETTERS:
+            text = f"{_ID_LETTERS[key]}{value}"
         out.print(f"{key:>12}  ", style_state(escape_text(str(text))), sep="")
     out.print()
     print(escape_text(str(part.get("text") or "")))

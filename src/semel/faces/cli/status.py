@@ -56,7 +56,7 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     yield from _label_lines("sessions", _list_attention(overview["attention"]) + moves)
     if overview["running"]:
         yield from _label_lines("channels", _list_channels(overview["channels"]))
-    yield "outbox", _describe_outbox(overview["parts"])
+    yield from _label_lines("outbox", [_describe_outbox(overview["parts"]), *_list_delayed(overview)])
     yield from _list_storage(overview)
 
 
@@ -154,6 +154,15 @@ def _describe_outbox(parts: dict[str, int]) -> str:
     waiting = ", ".join(f"{number} {state}" for state, number in parts.items() if number)
     hint = name_command("; decide: semel outbox list --state held") if parts.get("held") else ""
     return f"{waiting}{hint}" if waiting else "nothing waits"
+
+
+def _list_delayed(overview: dict[str, Any]) -> Iterator[Text]:
+    """Name the destinations whose messages wait because the last attempt to send one failed, and why."""
+    for part in overview.get("delayed", ()):
+        retry = f"; next try at {format_time(part['due'])}" if part.get("due") else ""
+        error = shorten_to_line(part["error"], 160).rstrip(".")
+        waits = f"  {part['to']}  p{part['part']} waits since {format_time(part['at'])}: {error}{retry}"
+        yield Text(visible(waits), "yellow")
 
 
 def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 
 from semel.law.turn import State as TurnState
-from semel.ledger.delivery import placeholders
-from semel.ledger.delivery.parts import PARKED
+from semel.ledger.delivery import parts, placeholders
 from semel.ledger.storage.rows import (
     BoundEvent,
     ClaimRow,
@@ -423,14 +422,21 @@ def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     is_told = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
     error = f": {part_row.error}" if part_row.error and not is_told else ""
     settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
-    out.append(_line(settled_at, f"p{part_row.id}: {part_row.state}{detail}{error}"))
-    if attempts and part_row.state == "queued" and part_row.due < PARKED:
+    state = f"p{part_row.id}: {part_row.state}{detail}{error}{_name_head(tx, part_row)}"
+    out.append(_line(settled_at, state))
+    if attempts and part_row.state == "queued" and part_row.due < parts.PARKED:
         out.append(_line(part_row.due, f"p{part_row.id}: the next attempt is not before this time"))
     if part_row.failed is not None:
         event_row = tx.get(EventRow, "event_get", id=part_row.failed)
         reason = f": {part_row.error}" if part_row.error else ""
         out.append(_line(event_row.at, f"p{part_row.id}: failed later, as e{event_row.id} reports{reason}"))
     return out
+
+
+def _name_head(tx: Tx, part_row: PartRow) -> str:
+    """Name the part behind which a queued one waits; "" if it waits behind none."""
+    head = parts.find_head(tx, part_row.dest) if part_row.state == "queued" else None
+    return f", behind p{head.id}, which leaves first" if head is not None and head.id != part_row.id else ""
 
 
 def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[Json]:

@@ -5,20 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from semel.law import delivery as law
-from semel.law.delivery import State as PartState
 from semel.ledger.delivery import notices, parts
 from semel.ledger.delivery.parts import PARKED
-from semel.ledger.storage.rows import ClaimEntry, OutgoingPart, Row
+from semel.ledger.storage.rows import ClaimEntry, OutgoingPart
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-
-
-class LineHead(Row):
-    """The first part in a destination's queue, which is the only part there that may be sent."""
-
-    id: int
-    state: PartState
-    due: int
 
 
 @dataclass
@@ -97,7 +88,7 @@ def _record_attempt(tx: Tx, move: PartMove) -> None:
 
 def _advance(tx: Tx, dest: str) -> None:
     """Make the first part in the destination's queue due now, if it was waiting for its turn."""
-    head = tx.one(LineHead, "line_head", dest=dest)
+    head = parts.find_head(tx, dest)
     if head is not None and head.due == PARKED:
         tx.run("part_wait", id=head.id, due=tx.now)
 

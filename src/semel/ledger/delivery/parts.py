@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from semel.law.delivery import State
@@ -11,6 +12,17 @@ from semel.ledger.transcript import entries
 
 PARKED = 2**53 - 1
 """The `due` of a part that waits for no time: it is not the head of its queue, or it is being looked up."""
+
+
+MAX_DELAYED_LISTED = 5
+
+
+class LineHead(Row):
+    """The first part in a destination's queue, which is the only part there that may be sent."""
+
+    id: int
+    state: State
+    due: int
 
 
 class PartOrigin(Row):
@@ -43,29 +55,57 @@ def find_origin(tx: Tx, part: int) -> PartOrigin | None:
 
 
 def get_json(tx: Tx, part: int) -> dict[str, Any]:
-    """Return one part as a JSON object. Raises NoSuchPart."""
-    return part_json(get(tx, part))
+    """Return one part as a JSON object, as `list_newest` does. Raises NoSuchPart."""
+    return _add_heads(tx, [get(tx, part)])[0]
 
 
 def list_newest(
     tx: Tx, state: str | None = None, limit: int = 100, before_id: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return a page of at most `limit` parts as JSON objects, newest first.
+    """Return a page of at most `limit` parts as JSON objects (`part_json`), newest first.
 
     `state`: only parts in this state. `before_id`: only parts with a lower id (for the next page).
     """
     before_id = PARKED if before_id is None else before_id
     if state is None:
-        return [part_json(r) for r in tx.all(OutgoingPart, "parts_newest", before=before_id, limit=limit)]
+        return _add_heads(tx, tx.all(OutgoingPart, "parts_newest", before=before_id, limit=limit))
+    return _add_heads(tx, tx.all(OutgoingPart, "parts_newest_in_state", state=state, before=before_id, limit=limit))
+
+
+def find_head(tx: Tx, dest: str) -> LineHead | None:
+    """Return the head of a destination's line; None if nothing is in line there."""
+    return tx.one(LineHead, "line_head", dest=dest)
+
+
+def _add_heads(tx: Tx, rows: Sequence[OutgoingPart]) -> list[dict[str, Any]]:
+    """Return parts as JSON objects. `behind`: the id of the part that has to leave before this one, if there is one."""
+    heads = {dest: find_head(tx, dest) for dest in {row.dest for row in rows if row.state == "queued"}}
     return [
-        part_json(r) for r in tx.all(OutgoingPart, "parts_newest_in_state", state=state, before=before_id, limit=limit)
+        part_json(row) | ({"behind": head.id} if (head := _head_before(row, heads)) is not None else {}) for row in rows
     ]
+
+
+def _head_before(row: OutgoingPart, heads: Mapping[str, LineHead | None]) -> LineHead | None:
+    head = heads.get(row.dest) if row.state == "queued" else None
+    return head if head is not None and head.id != row.id else None
 
 
 def count_backlog(tx: Tx) -> dict[str, int]:
     """Return the number of parts in each unfinished state, by state."""
     states: tuple[State, ...] = ("queued", "sending", "unknown", "held")
     return {state: tx.number("parts_count", state=state) for state in states}
+
+
+def list_delayed(tx: Tx) -> list[dict[str, Any]]:
+    """Return the parts that delay a destination because their last attempt failed, the oldest first; a few.
+
+    Each is {"part", "to", "at", "error"}, and "due" as in `part_json`.
+    """
+    delayed = [part_json(row) for row in tx.all(OutgoingPart, "parts_delayed", parked=PARKED, limit=MAX_DELAYED_LISTED)]
+    return [
+        {"part": part["id"], "to": part["dest"]} | {name: part[name] for name in ("at", "error", "due") if name in part}
+        for part in delayed
+    ]
 
 
 def part_json(row: OutgoingPart) -> dict[str, Any]:

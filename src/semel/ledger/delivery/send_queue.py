@@ -14,7 +14,7 @@ from semel.law import delivery as law
 from semel.law import retries
 from semel.law.identity import BadKey, check_event_key
 from semel.ledger.delivery import notices, other_channel, part_transitions, parts, placeholders
-from semel.ledger.delivery.part_transitions import LineHead, PartMove
+from semel.ledger.delivery.part_transitions import PartMove
 from semel.ledger.delivery.parts import PARKED
 from semel.ledger.storage.rows import EventRow, OutgoingPart
 from semel.ledger.storage.sql import Tx
@@ -135,7 +135,7 @@ def _take_part(
     looks: list[Departure],
     channels: Collection[str],
 ) -> None:
-    head = tx.one(LineHead, "line_head", dest=row.dest)
+    head = parts.find_head(tx, row.dest)
     until = waits.get(row.dest, 0)
     if head is None or head.id != row.id:
         tx.run("part_wait", id=row.id, due=PARKED)

@@ -125,6 +125,15 @@ SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.state = :state AND p.id < :before ORDER BY p.id DESC LIMIT :limit
 
+-- name: parts_delayed
+-- For an operator: heads of lines whose last attempt failed, those that have waited longest first.
+-- scans: what is in line
+-- sorts: the heads of lines
+SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
+FROM part p INDEXED BY part_due JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
+WHERE p.state IN ('queued', 'sending', 'unknown') AND p.due < :parked AND p.error IS NOT NULL
+ORDER BY p.at LIMIT :limit
+
 -- name: parts_count
 -- How many parts are in a state; for states whose number does not grow with the age of the ledger.
 SELECT count(*) AS n FROM part WHERE state = :state
