@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -336,3 +337,12 @@ def test_an_error_is_what_telegram_answers() -> None:
         "description": "Too Many Requests: retry after 5",
         "parameters": {"retry_after": 5},
     }
+
+
+def test_a_port_that_is_taken_is_told_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "semel.testing.telegram", "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == f"semel-telegram-double: port {port} cannot be used: Address already in use\n"

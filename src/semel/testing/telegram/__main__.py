@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 
@@ -35,6 +36,8 @@ def main() -> None:
         asyncio.run(_serve(double, options.port))
     except KeyboardInterrupt:
         pass
+    except OSError as error:
+        parser.exit(1, f"{parser.prog}: port {options.port} cannot be used: {os.strerror(error.errno or 0)}\n")
 
 
 async def _serve(double: TelegramDouble, port: int) -> None:
