@@ -61,7 +61,7 @@ def _find_remedy(check: AgentCheck) -> str:
     is_missing = check.problem.startswith("command not found")
     if is_missing and known is not None and known.install_command and known.command[0] == check.command[0]:
         return " ".join(known.install_command)
-    return "" if is_missing else f"to see more: semel agents check {check.name}"
+    return "" if is_missing else f"correct it, then try it alone: semel agents check {check.name}"
 
 
 async def check_agents_in_background(running: RunningGateway) -> None:
