@@ -78,6 +78,10 @@ def test_a_gateway_that_runs_elsewhere_is_named(cli: Cli, tmp_path: Path) -> Non
     said = cli(*ask, rc=1).stderr
     assert f"no gateway is running on {tmp_path / 'other'}. Start one with: semel up; or reach" in said
     assert f"(--data-dir): {cli.data}" in said
+    said = cli("status", "--data-dir", str(tmp_path / "other"), rc=1).stderr
+    assert f"(--data-dir): {cli.data}" in said, "status looks at files too, but there are none"
+    examined = cli("doctor", "--data-dir", str(tmp_path / "other")).stdout
+    assert f"to do: reach one that runs, by its data directory (--data-dir): {cli.data}" in examined
     end(process)
     assert str(cli.data) not in cli(*ask, rc=1).stderr
 

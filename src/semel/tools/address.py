@@ -35,11 +35,8 @@ class NoGateway(Exception):
         self.data_dir = data_dir
 
     def __str__(self) -> str:
-        others = [shlex.quote(str(place)) for place in list_running() if place != self.data_dir]
-        text = f"no gateway is running on {self.data_dir}. Start one with: semel up"
-        if others:
-            text += f"; or reach one that runs, by its data directory (--data-dir): {', '.join(others)}"
-        return text
+        others = advise_others(self.data_dir)
+        return f"no gateway is running on {self.data_dir}. Start one with: semel up" + (others and f"; or {others}")
 
 
 class GatewayUnreachable(NoGateway):
@@ -131,6 +128,12 @@ def list_running() -> list[Path]:
     except OSError:
         return []
     return [place for place in places if _answers(place)]
+
+
+def advise_others(data_dir: Path) -> str:
+    """Return the advice to reach one of this user's other gateways that run; "" if none does."""
+    others = [shlex.quote(str(place)) for place in list_running() if place != data_dir]
+    return f"reach one that runs, by its data directory (--data-dir): {', '.join(others)}" if others else ""
 
 
 def _answers(data_dir: Path) -> bool:

@@ -33,7 +33,7 @@ from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import now_ms
 from semel.text.json_types import Json
-from semel.tools.address import find_url
+from semel.tools.address import advise_others, find_url
 
 
 @dataclass
@@ -81,7 +81,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings.append(installation.examine_disk(storage["disk"]))
     findings += await asyncio.to_thread(installation.examine_reports, data)
     findings += await _examine_gateway(checked, gateway)
-    await asyncio.to_thread(_examine_ledger, result, checked, ledger, storage["backup"])
+    await asyncio.to_thread(_examine_ledger, result, checked, data, ledger, storage["backup"])
     return result
 
 
@@ -146,14 +146,17 @@ def _explain_not_ready(problem: str) -> Finding:
     return Finding("gateway", "broken", f"it is not ready: {reason}", step[:1].lower() + step[1:])
 
 
-def _examine_ledger(result: Examination, checked: CheckedConfig, ledger: LedgerLocation, backup: Json | None) -> None:
+def _examine_ledger(
+    result: Examination, checked: CheckedConfig, data_dir: Path, ledger: LedgerLocation, backup: Json | None
+) -> None:
     """Add the findings about clock, backup and books, for which the ledger is read. `backup`: of `read_storage`."""
     try:
         store = open_readonly(ledger)
     except LedgerMissing as missing:
         mistakes = checked.count_mistakes()
         text = f"no ledger was examined: {mistakes}" if mistakes else str(missing)
-        result.findings.append(Finding("books", "warning" if mistakes else "ok", text))
+        others = advise_others(data_dir)
+        result.findings.append(Finding("books", "warning" if mistakes or others else "ok", text, others))
         return
     except LedgerError as error:
         result.findings.append(Finding("ledger", "broken", str(error)))

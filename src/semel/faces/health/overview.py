@@ -9,7 +9,7 @@ from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import ConfigError, locate
 from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
-from semel.tools.address import find_url
+from semel.tools.address import advise_others, find_url
 
 if TYPE_CHECKING:
     from semel.ledger.turns.session_agent import ConfiguredAgents
@@ -19,7 +19,7 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
 
     Without a gateway, "problem" is why it would not start, if its configuration is wrong, else None. Raises
-    ConfigError, GatewayNotTrusted or LedgerError.
+    ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
     """
     data, ledger = locate(config_path, data_dir)
     try:
@@ -40,6 +40,8 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
     mistakes = checked.count_mistakes()
     if mistakes and not may_exist(ledger):  # perhaps because of the mistakes, so report these
         raise ConfigError(f"the configuration is wrong: {mistakes}")
+    if not may_exist(ledger) and advise_others(data):
+        raise NoGateway(data)
     agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
     return {"running": False, "problem": mistakes or None, **_read_files(data, ledger, agents)}
 
