@@ -34,8 +34,15 @@ class Front:
         self.client = client
 
     def run(self, *messages: Json, run: str = "r1", thread: str = "t1", **more: Any) -> asyncio.Task[httpx2.Response]:
-        body = {"threadId": thread, "runId": run, "messages": list(messages), "tools": [], "state": {}, **more}
-        return asyncio.ensure_future(self.client.post("/ag-ui/main", json=body))
+        body = {
+            "threadId": thread,
+            "runId": run,
+            "messages": list(messages),
+            "tools": [],
+            "state": {},
+            "protocolVersion": "1.0",
+        }
+        return asyncio.ensure_future(self.client.post("/ag-ui/main", json=body | more))
 
     async def agent(self, prompts: int = 1, session: str = SESSION) -> PlayedConversation:
         played = self.world.agents["main"].conversations
@@ -272,12 +279,16 @@ async def test_a_failed_turn_is_a_run_error(front: Front) -> None:
     assert "invalid api key" in shown[-1]["message"]
 
 
-async def test_a_stopped_turn_is_cancelled(front: Front, gateway: Gateway) -> None:
-    running = front.run(user("hello"))
+@pytest.mark.parametrize(("version", "outcome"), [("1.0", "cancelled"), (None, "success")])
+async def test_a_stopped_turn_is_cancelled_for_clients_that_know_that_outcome(
+    front: Front, gateway: Gateway, version: str | None, outcome: str
+) -> None:
+    running = front.run(user("hello"), protocolVersion=version)
     await front.agent()
     await gateway.controls.stop_turn(SESSION, "Ann")
     shown = await events(running)
-    assert shown[-1]["outcome"] == {"type": "cancelled"}
+    assert shown[-1]["outcome"] == {"type": outcome}
+    assert shown[-2]["type"] == "TEXT_MESSAGE_END"  # of the notice that says so
 
 
 async def test_a_run_without_a_message_shows_the_session(front: Front) -> None:

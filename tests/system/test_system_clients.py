@@ -22,6 +22,7 @@ needs_node = pytest.mark.skipif(
     shutil.which("npm") is None or shutil.which("node") is None,
     reason="needs Node.js and npm (Debian and Ubuntu: apt install nodejs npm)",
 )
+AG_UI_CLIENTS = ("@ag-ui/client", "ag-ui-client-0")  # "-0": the last before 1.0, which CopilotKit and assistant-ui use
 Run = Callable[..., Any]
 Json = dict[str, Any]
 
@@ -184,8 +185,23 @@ def test_the_code_of_the_ag_ui_page_compiles_strictly(libraries: None, tmp_path:
     assert len(blocks) == 2 and (done.returncode, done.stdout) == (0, "")
 
 
+def run_ag_ui(house: House, node: Run, library: str, thread: str, steps: list[Json]) -> Any:
+    """Return what each step gave, in a thread of this library's own. Each library has run ids of its own, too."""
+    mine = [{**step, "run": f"{library}-{step['run']}"} for step in steps]
+    return node("ag_ui.mjs", mine, library, f"{house.url}/ag-ui/demo", token(house), _name_thread(library, thread))
+
+
+def ag_ui_session(library: str, thread: str) -> str:
+    return f"demo:web:ag-ui-{_name_thread(library, thread)}"
+
+
+def _name_thread(library: str, thread: str) -> str:
+    return f"{thread}-{AG_UI_CLIENTS.index(library)}"
+
+
 @needs_node
-def test_ag_uis_client_runs_an_agent_and_accepts_every_event(house: House, node: Run) -> None:
+@pytest.mark.parametrize("library", AG_UI_CLIENTS)
+def test_ag_uis_client_runs_an_agent_and_accepts_every_event(house: House, node: Run, library: str) -> None:
     work = script({"think": "hm"}, "one", {"tool": "ls", "output": ["a\n"], "input": {"path": "/"}}, "two")
     asking = script("before", {"permission": "rm", "allowed": ["allowed"], "denied": ["denied"]})
     failing = script("half", {"error": {"code": -32000, "message": "no credit"}})
@@ -195,7 +211,7 @@ def test_ag_uis_client_runs_an_agent_and_accepts_every_event(house: House, node:
         {"run": "a3", "resume": {"approved": True}},
         {"run": "a4", "say": failing},
     ]
-    worked, asked, resumed, failed = node("ag_ui.mjs", steps, f"{house.url}/ag-ui/demo", token(house), "agui-1")
+    worked, asked, resumed, failed = run_ag_ui(house, node, library, "agui-1", steps)
 
     assert (worked["error"], worked["outcome"]) == (None, "success")
     assert worked["messages"] == [
@@ -205,22 +221,24 @@ def test_ag_uis_client_runs_an_agent_and_accepts_every_event(house: House, node:
     assert (asked["outcome"], asked["messages"][-2:]) == ("interrupt", [["assistant", "before"], ["assistant", "rm"]])
     assert (resumed["outcome"], resumed["messages"][-1]) == ("success", ["assistant", "allowed"])
     assert "no credit" in failed["error"] and failed["messages"][-1] == ["assistant", "half"]
-    assert house.texts("demo:web:ag-ui-agui-1", "user") == [work, asking, failing]
+    assert house.texts(ag_ui_session(library, "agui-1"), "user") == [work, asking, failing]
 
 
 @needs_node
-def test_a_repeated_run_of_ag_uis_client_ends_with_each_message_once(house: House, node: Run) -> None:
+@pytest.mark.parametrize("library", AG_UI_CLIENTS)
+def test_a_repeated_run_of_ag_uis_client_ends_with_each_message_once(house: House, node: Run, library: str) -> None:
     text = script("one two three", {"tool": "ls", "output": ["a\n"]}, "four")
     steps: list[Json] = [{"run": "b1", "say": text}, {"run": "b1"}, {"run": "b1", "forget": "fo"}]
-    first, *again = node("ag_ui.mjs", steps, f"{house.url}/ag-ui/demo", token(house), "agui-2")
+    first, *again = run_ag_ui(house, node, library, "agui-2", steps)
 
     assert [each["messages"] for each in again] == [first["messages"]] * 2
     assert [each["outcome"] for each in again] == ["success"] * 2
-    assert house.texts("demo:web:ag-ui-agui-2", "user") == [text]
+    assert house.texts(ag_ui_session(library, "agui-2"), "user") == [text]
 
 
 @needs_node
-def test_ag_uis_client_gets_an_error_that_names_who_answered_before_it(house: House, node: Run) -> None:
+@pytest.mark.parametrize("library", AG_UI_CLIENTS)
+def test_ag_uis_client_gets_an_error_that_names_who_answered_before_it(house: House, node: Run, library: str) -> None:
     asking = script({"permission": "rm", "allowed": ["allowed"], "denied": ["denied"]})
     steps = [
         {"run": "c1", "say": asking},
@@ -228,10 +246,21 @@ def test_ag_uis_client_gets_an_error_that_names_who_answered_before_it(house: Ho
         {"run": "c3", "cancel": True},
         {"run": "c4", "say": script("more")},
     ]
-    asked, late, cancelled, after = node("ag_ui.mjs", steps, f"{house.url}/ag-ui/demo", token(house), "agui-3")
+    asked, late, cancelled, after = run_ag_ui(house, node, library, "agui-3", steps)
 
     assert asked["outcome"] == "interrupt"
     assert late["outcome"] is None and "409" in late["error"]
     assert "by Ann: rm" in late["error"]
     assert (cancelled["error"], cancelled["messages"][-1]) == (None, ["assistant", "denied"])
     assert (after["error"], after["messages"][-1]) == (None, ["assistant", "more"])
+
+
+@needs_node
+@pytest.mark.parametrize(("library", "outcome"), [(AG_UI_CLIENTS[0], "cancelled"), (AG_UI_CLIENTS[1], "success")])
+def test_ag_uis_client_ends_its_run_when_somebody_stops_the_turn(
+    house: House, node: Run, library: str, outcome: str
+) -> None:
+    steps = [{"run": "d1", "say": script("half", {"hang": True}), "stop": True}]
+    (stopped,) = run_ag_ui(house, node, library, "agui-4", steps)
+    assert (stopped["error"], stopped["outcome"]) == (None, outcome)
+    assert stopped["messages"][1] == ["assistant", "half"]

@@ -1,14 +1,21 @@
-// Runs an agent with AG-UI's own client: node ag_ui.mjs URL TOKEN THREAD, a list of steps as JSON on stdin.
+// Runs an agent with AG-UI's own client: node ag_ui.mjs PACKAGE URL TOKEN THREAD, a list of steps as JSON on stdin.
 // A step is {"say": TEXT}, {"resume": PAYLOAD} or {"cancel": true}, with a `run` id; a step with none runs again what
-// was there. With {"elsewhere": OPTION, "by": NAME}, somebody else answers the open requests just before.
+// was there. With {"elsewhere": OPTION, "by": NAME}, somebody else answers the open requests just before. With
+// {"stop": true}, somebody stops the turn at its first text.
 // Prints, for each step, the types of its events, the error or the outcome, and the messages the client then has.
-import { HttpAgent } from "@ag-ui/client";
 import { text } from "node:stream/consumers";
 
-const [url, token, threadId] = process.argv.slice(2);
+const [library, url, token, threadId] = process.argv.slice(2);
+const { HttpAgent } = await import(library);
 const agent = new HttpAgent({ url, threadId, headers: { Authorization: `Bearer ${token}` } });
 const steps = JSON.parse(await text(process.stdin));
 const results = [];
+const session = `${url.split("/").at(-1)}:web:ag-ui-${threadId}`;
+const post = (operation, body) => fetch(new URL(`/v1/sessions/${session}/${operation}`, url), {
+  method: "POST",
+  headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+  body: JSON.stringify(body),
+});
 
 for (const step of steps) {
   if (step.say) agent.addMessage({ id: `user-${step.run}`, role: "user", content: step.say });
@@ -18,17 +25,13 @@ for (const step of steps) {
     { interruptId: interrupt.id, ...answer }
   ));
   for (const interrupt of step.elsewhere === undefined ? [] : agent.pendingInterrupts) {
-    const body = { item: Number(interrupt.id.replace("request-", "")), option: step.elsewhere, by: step.by };
-    const session = `${url.split("/").at(-1)}:web:ag-ui-${threadId}`;
-    await fetch(new URL(`/v1/sessions/${session}/answers`, url), {
-      method: "POST",
-      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-      body: JSON.stringify(body),
-    });
+    const item = Number(interrupt.id.replace("request-", ""));
+    await post("answers", { item, option: step.elsewhere, by: step.by });
   }
   const result = { events: [], error: null, outcome: null };
   await agent.runAgent({ runId: step.run, resume }, {
     onEvent: ({ event }) => { result.events.push(event.type); },
+    onTextMessageStartEvent: async () => { if (step.stop) await post("stop", {}); },
     onRunErrorEvent: ({ event }) => { result.error = event.message; },
     onRunFinishedEvent: ({ event }) => { result.outcome = event.outcome?.type; },
   }).catch((error) => { result.error ??= error.message; });

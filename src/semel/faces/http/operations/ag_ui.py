@@ -53,7 +53,8 @@ class ContextEntry(Struct):
 
 class RunAgentInput(Struct, rename="camel"):
     """The input of a run, as AG-UI defines it. `messages`: the conversation; what comes after the last answer is said
-    to the agent. `tools`, `state` and `forwardedProps` have no effect.
+    to the agent. `protocolVersion`: absent from clients older than 1.0. `tools`, `state` and `forwardedProps` have no
+    effect.
     """
 
     thread_id: str
@@ -61,6 +62,7 @@ class RunAgentInput(Struct, rename="camel"):
     messages: list[dict[str, Any]]
     context: list[ContextEntry] = []
     resume: list[ResumeEntry] = []
+    protocol_version: str | None = None
 
 
 class AgUiEvent(Struct):
@@ -175,7 +177,8 @@ class _Run:
             if self._end.outcome == "failed":
                 yield self.event("RUN_ERROR", message=self._end.reason, code="turn-failed")
                 return
-            outcome = {"type": "cancelled"} if self._end.outcome == "cancelled" else outcome
+            if self._end.outcome == "cancelled" and self._input.protocol_version is not None:  # older clients refuse it
+                outcome = {"type": "cancelled"}
         if self._requests:
             outcome = {"type": "interrupt", "interrupts": [_describe_request(item) for item in self._requests]}
         yield self.event("RUN_FINISHED", **ids, outcome=outcome)
