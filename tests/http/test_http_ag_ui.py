@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from typing import Any
 
 import httpx2
@@ -12,10 +13,13 @@ from gateway_house import GatewayHouse, PlayedConversation, until
 from http_house import TOKEN, client_of
 
 from semel.faces.http import Settings
+from semel.faces.http.ag_ui_messages import write_transcript
+from semel.faces.http.operations.messages import MAX_MESSAGE_BYTES
 from semel.gateway import Gateway
 
 Json = dict[str, Any]
 SESSION = "main:web:ag-ui-t1"
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 OPTIONS = [
     {"optionId": "y", "name": "Yes", "kind": "allow_once"},
     {"optionId": "n", "name": "No", "kind": "reject_once"},
@@ -305,13 +309,144 @@ async def test_a_run_without_a_message_shows_the_session(front: Front) -> None:
     assert types(await events(front.run(thread="new", run="r3"))) == ["RUN_STARTED", "RUN_FINISHED"]
 
 
-async def test_context_is_told_once_and_parts_that_are_no_text_are_left_out(front: Front) -> None:
-    parts = [{"type": "text", "text": "look"}, {"type": "image", "source": {"type": "url", "value": "x"}}]
-    running = front.run(user(parts), context=[{"description": "Time zone", "value": "UTC"}])
+async def test_a_run_without_a_message_joins_the_turn_that_runs(front: Front, client: httpx2.AsyncClient) -> None:
+    """A page that is loaded again in the middle of an answer gets all of it, each text once."""
+    running = front.run(user("hello"))
+    agent = await front.agent()
+    agent.say("Before.")
+    agent.update("tool_call", toolCallId="c1", title="ls", status="in_progress", rawInput={"path": "/"})
+    agent.say("One ")
+
+    async def is_shown() -> bool:
+        return [each["text"] for each in await front.world.entries(SESSION)][1:] == ["Before.", "One "]
+
+    await until(is_shown)
+
+    async def is_joined() -> bool:
+        return (await client.get("/v1/status")).json()["watchers"] == 2
+
+    joining = front.run(run="r2")
+    await until(is_joined)
+    agent.say("two.")
+    agent.end()
+    shown = await events(joining)
+    assert types(shown)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"] and types(shown)[-1] == "RUN_FINISHED"
+    assert [(each["role"], each["content"]) for each in shown[1]["messages"]] == [("user", "hello")]
+    assert "".join(each["delta"] for each in shown if each["type"] == "TEXT_MESSAGE_CONTENT") == "Before.One two."
+    assert "TOOL_CALL_START" in types(shown) and "TOOL_CALL_RESULT" in types(shown)
+    await events(running)
+
+
+async def test_a_run_without_a_message_while_a_request_waits_ends_with_its_interrupt(front: Front) -> None:
+    running = front.run(user("clean up"))
+    agent = await front.agent()
+    agent.update("tool_call", toolCallId="t1", title="rm", status="pending")
+    agent.ask("rm -rf build", OPTIONS)
+    interrupted = (await events(running))[-1]["outcome"]
+    shown = await events(front.run(run="r2"))
+    assert shown[-1]["outcome"] == interrupted
+    (call,) = [each["toolCallId"] for each in shown if each["type"] == "TOOL_CALL_START"]
+    assert interrupted["interrupts"][0]["toolCallId"] == call
+
+
+async def test_the_transcript_has_tool_calls_and_leaves_the_clients_messages_as_they_are(front: Front) -> None:
+    mine = user("hello")
+    running = front.run(mine)
+    agent = await front.agent()
+    agent.update("tool_call", toolCallId="c1", title="ls /", name="Bash", status="in_progress", rawInput={"path": "/"})
+    output = [{"type": "content", "content": {"type": "text", "text": "etc"}}]
+    agent.update("tool_call_update", toolCallId="c1", status="completed", content=output)
+    agent.say("See above.")
+    agent.end()
+    streamed = await events(running)
+    answer = {"id": "entry-2", "role": "assistant", "content": "See above."}
+    (snapshot,) = [
+        each for each in await events(front.run(mine, answer, run="r2")) if each["type"] == "MESSAGES_SNAPSHOT"
+    ]
+    call = {"id": "tool-1", "type": "function", "function": {"name": "Bash", "arguments": '{"path":"/"}'}}
+    assert snapshot["messages"] == [
+        mine,
+        {"id": "tool-1", "role": "assistant", "toolCalls": [call]},
+        {"id": "result-1", "role": "tool", "toolCallId": "tool-1", "content": "etc"},
+        answer,
+    ]
+    (start,) = [each for each in streamed if each["type"] == "TOOL_CALL_START"]
+    assert (start["toolCallId"], start["toolCallName"]) == ("tool-1", "Bash")
+
+
+def test_the_transcript_links_the_files_of_an_entry() -> None:
+    entry = {"seq": 2, "born": 1, "role": "agent", "text": "See:", "files": [{"id": "f1", "name": "a.txt"}]}
+    (message,) = write_transcript({"entries": [entry], "items": []}, [], "http://gateway")
+    assert message["content"] == "See:\n\n[a.txt](http://gateway/v1/blobs/f1)"
+
+
+async def test_context_is_told_once(front: Front) -> None:
+    running = front.run(user("look"), context=[{"description": "Time zone", "value": "UTC"}])
     (await front.agent()).end()
     await events(running)
     texts = [(each["role"], each["text"]) for each in await front.world.entries(SESSION)]
     assert texts[:2] == [("event", "Time zone: UTC"), ("user", "look")]
+
+
+def data_part(kind: str, mime: str, **more: Any) -> Json:
+    return {"type": kind, "source": {"type": "data", "value": PIXEL, "mimeType": mime}, **more}
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        (data_part("image", "image/png"), {"type": "image", "data": PIXEL, "mimeType": "image/png"}),
+        (data_part("audio", "audio/wav"), {"type": "audio", "data": PIXEL, "mimeType": "audio/wav"}),
+        (
+            data_part("document", "application/pdf"),
+            {
+                "type": "resource",
+                "resource": {"uri": "attachment:///document-2.pdf", "mimeType": "application/pdf", "blob": PIXEL},
+            },
+        ),
+        (
+            data_part("video", "video/mp4", metadata={"filename": "cat.mp4"}),
+            {"type": "resource", "resource": {"uri": "attachment:///cat.mp4", "mimeType": "video/mp4", "blob": PIXEL}},
+        ),
+        (
+            {"type": "image", "source": {"type": "url", "value": f"data:image/png;base64,{PIXEL}"}},
+            {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+        ),
+        (
+            {"type": "image", "source": {"type": "url", "value": "https://a.example/b.png"}},
+            {"type": "resource_link", "uri": "https://a.example/b.png", "name": "b.png"},
+        ),
+        (
+            {"type": "binary", "mimeType": "image/png", "data": PIXEL},
+            {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+        ),
+    ],
+)
+async def test_a_file_in_a_message_reaches_the_agent(front: Front, part: Json, block: Json) -> None:
+    first = front.run(user("hello"))
+    agent = await front.agent()
+    agent.images = agent.audio = agent.resources = True
+    agent.say("Hi!")
+    agent.end()
+    await events(first)
+    parts = [{"type": "text", "text": "look"}, part, {"type": "hologram"}]
+    answer = {"id": "entry-2", "role": "assistant", "content": "Hi!"}
+    running = front.run(user("hello"), answer, user(parts, "u2"), run="r2")
+    await front.agent(2)
+    agent.end()
+    await events(running)
+    assert agent.contents[-1] == [{"type": "text", "text": "look"}, block]
+
+
+async def test_a_message_of_which_nothing_can_be_taken_is_refused_and_the_thread_goes_on(front: Front) -> None:
+    lost = user([{"type": "image", "source": {"type": "file", "value": "file-7"}}])
+    refused = await front.run(lost)
+    assert (refused.status_code, refused.json()["type"]) == (400, "urn:semel:problem:bad-field")
+    assert "no file that Semel can take" in refused.json()["detail"]
+    running = front.run(lost, user("hello", "u2"), run="r2")
+    (await front.agent()).end()
+    assert types(await events(running))[-1] == "RUN_FINISHED"
+    assert [each["text"] for each in await front.world.entries(SESSION) if each["role"] == "user"] == ["hello"]
 
 
 async def test_a_thread_may_be_a_session_of_the_agent(front: Front) -> None:
@@ -325,7 +460,7 @@ async def test_what_is_no_run_is_refused(client: httpx2.AsyncClient, gateway: Ga
     assert (await client.post("/ag-ui/nobody", json=run)).status_code == 404
     assert (await client.post("/ag-ui/main", json={**run, "messages": 7})).status_code == 400
     assert (await client.post("/ag-ui/main", json={"runId": "r1", "messages": []})).status_code == 400
-    assert (await client.post("/ag-ui/main", content=b"x" * 1_100_000)).status_code == 413
+    assert (await client.post("/ag-ui/main", content=b"x" * (MAX_MESSAGE_BYTES + 1))).status_code == 413
     assert (await client.post("/ag-ui/main", content=b"{}", headers={"Content-Type": "text/plain"})).status_code == 415
     for header in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
         assert (await client.post("/ag-ui/main", json=run, headers=header)).status_code == 403

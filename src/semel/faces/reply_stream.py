@@ -113,7 +113,7 @@ class ReplyReader:
     def _read_text(self, key: int, row: Json) -> Iterator[Piece]:
         text, live = str(row["text"]), bool(row.get("live"))
         if not live:
-            text = "\n\n".join(filter(None, [text, *map(self._write_link, row.get("files", ()))]))
+            text = add_file_links(text, row, self._url)
         if key not in self._handed and not self._begin_text(key, row):
             return
         handed = self._handed[key]
@@ -144,17 +144,25 @@ class ReplyReader:
         self._names[key], self._handed[key] = key, ""
         return True
 
-    def _write_link(self, file: Json) -> str:
-        """Return a file as Markdown; a missing one with the reason."""
-        name = file.get("name") or "file"
-        if file.get("missing"):
-            return f"{name}: {file['missing']}"
-        return f"[{name}]({file.get('uri') or self._url + '/v1/blobs/' + str(file.get('id'))})"
-
     def _finish_row(self, key: int) -> None:
         self._finished.add(key)
         self._open.pop(key, None)
         self._handed.pop(key, None)
+
+
+def add_file_links(text: str, entry: Json, url: str) -> str:
+    """Return the text of an entry with its files, as Markdown links; a missing file with the reason.
+
+    `url`: the gateway's own.
+    """
+    return "\n\n".join(filter(None, [text, *(_write_link(file, url) for file in entry.get("files", ()))]))
+
+
+def _write_link(file: Json, url: str) -> str:
+    name = file.get("name") or "file"
+    if file.get("missing"):
+        return f"{name}: {file['missing']}"
+    return f"[{name}]({file.get('uri') or url + '/v1/blobs/' + str(file.get('id'))})"
 
 
 async def follow_reply(gateway: Gateway, read: Callable[[], Awaitable[Reply]], url: str) -> AsyncGenerator[Piece]:

@@ -25,9 +25,11 @@ from semel.faces.http.problems import Problem
 from semel.gateway.errors import NoSuchSession
 from semel.gateway.turns.prompt import INSTRUCTIONS
 from semel.law.identity import CUSTOMARY_NAME, BadKey, check_session_key, escape_address
+from semel.text.json_types import Json
 
 if TYPE_CHECKING:
     from semel.gateway.api.gateway import Gateway
+    from semel.gateway.ports.channel import Heard
 
 HISTORY_HEAD = "The conversation so far. It took place before this session began:"
 MAX_ID_CHARS = 100  # of a client's conversation id in a session key; a longer one is replaced by its digest
@@ -35,10 +37,18 @@ MAX_ID_CHARS = 100  # of a client's conversation id in a session key; a longer o
 
 @dataclass(frozen=True)
 class ConversationMessage:
-    """One message of a conversation."""
+    """One message of a conversation.
+
+    `blocks`: the message as ACP content blocks, if it is more than text; `text` is then what people read of it.
+    """
 
     role: Literal["user", "assistant"]
     text: str
+    blocks: tuple[Json, ...] = ()
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.text.strip() and not self.blocks
 
 
 @dataclass(frozen=True)
@@ -56,9 +66,9 @@ class Conversation:
         return self.messages[: answers[-1] + 1] if answers else ()
 
     @property
-    def new_texts(self) -> list[str]:
+    def new_messages(self) -> tuple[ConversationMessage, ...]:
         """What the person said after the last answer."""
-        return [message.text for message in self.messages[len(self.history) :]]
+        return self.messages[len(self.history) :]
 
     def make_content_key(self, count: int = 0) -> str:
         """Return the content key of the person's message number `count`, counted from 1; 0 stands for the last one."""
@@ -103,15 +113,15 @@ async def accept_message(
         session, key = await _find_session(gateway, conversation, key, client)
     if key is None or not await gateway.is_known(f"api:{session}", key):
         await _accept_preceding(gateway, session, conversation)
-    message = await gateway.say(session, conversation.new_texts[-1], key=key)
+    message = await _say(gateway, session, conversation.new_messages[-1], key)
     check_accepted(message, key_name)
     return AcceptedMessage(session, message.event)
 
 
 async def remove_recorded(gateway: Gateway, session: str, conversation: Conversation) -> Conversation:
     """Return the conversation without those of its new messages that the session already contains."""
-    count = _count_recorded(conversation.new_texts, await gateway.last_said(session))
-    messages = conversation.history + conversation.messages[len(conversation.history) + count :]
+    count = _count_recorded(conversation.new_messages, await gateway.last_said(session))
+    messages = conversation.history + conversation.new_messages[count:]
     return Conversation(conversation.agent, messages, conversation.instructions)
 
 
@@ -177,11 +187,19 @@ async def _accept_preceding(gateway: Gateway, session: str, conversation: Conver
         await _report_once(gateway, session, INSTRUCTIONS, conversation.instructions)
     if conversation.history and not recorded_texts:
         await _report_once(gateway, session, "history", _write_history(conversation.history))
-    earlier = conversation.new_texts[:-1]
+    earlier = conversation.new_messages[:-1]
     count = sum(message.role == "user" for message in conversation.history)
     for number in range(_count_recorded(earlier, recorded_texts), len(earlier)):
         key = conversation.make_content_key(count + number + 1)
-        await gateway.say(session, earlier[number], key=key, wakes=False)
+        await _say(gateway, session, earlier[number], key, wakes=False)
+
+
+async def _say(
+    gateway: Gateway, session: str, message: ConversationMessage, key: str | None, wakes: bool | None = None
+) -> Heard:
+    if message.blocks:
+        return await gateway.say(session, blocks=message.blocks, key=key, wakes=wakes)
+    return await gateway.say(session, message.text, key=key, wakes=wakes)
 
 
 async def _report_once(gateway: Gateway, session: str, kind: str, text: str) -> None:
@@ -194,11 +212,12 @@ def _write_history(history: Sequence[ConversationMessage]) -> str:
     return "\n\n".join([HISTORY_HEAD, *(f"{names[message.role]}: {message.text}" for message in history)])
 
 
-def _count_recorded(texts: Sequence[str], recorded_texts: Sequence[str]) -> int:
-    """Return how many texts at the beginning of `texts` are the last ones that the session contains.
+def _count_recorded(messages: Sequence[ConversationMessage], recorded_texts: Sequence[str]) -> int:
+    """Return how many messages at the beginning of `messages` are the last ones that the session contains.
 
-    `texts`: oldest first. `recorded_texts`: the session's texts, newest first.
+    `messages`: oldest first. `recorded_texts`: the session's texts, newest first.
     """
+    texts = [message.text for message in messages]
     for count in range(len(texts), 0, -1):
         if list(reversed(texts[:count])) == list(recorded_texts[:count]):
             return count

@@ -30,6 +30,13 @@ class ReplyApi(Components):
             raise NotFound(f"there is no request {item} in this session")
         return reply
 
+    async def reply_of_turn(self, session: str, turn: int) -> Reply:
+        """Return everything that a turn has added to the view. Raises NoSuchSession, NotFound."""
+        reply = await self.record.read(replies.read_reply_of_turn, await self.record.find_session(session), turn)
+        if reply is None:
+            raise NotFound(f"there is no turn {turn} in this session")
+        return reply
+
     async def describe_request_ending(self, session: str, item: int) -> str:
         """Say how a permission request of a session ended, and who answered it; "" while it is open.
 

@@ -1,7 +1,8 @@
 """The reply to a message: the turns that took it, and the rows that these turns have since added to the view.
 
 A turn may be older than a message that joined it, and a request may be answered in the middle of a turn. So a reply
-consists of the rows that first appeared after a certain rev: that of the message's entry, or of the request's item.
+consists of the rows that first appeared after a certain rev: that of the message's entry, or of the request's item. Who
+comes in the middle of a turn, without a message, gets all rows of that turn.
 """
 
 from __future__ import annotations
@@ -100,6 +101,14 @@ def read_reply_after_request(tx: Tx, session: int, item: int) -> Reply | None:
     rows = _list_later(tx, row.turn, row.born)
     older = [item for item in tx.all(ItemRow, "items_of_turn", turn=row.turn) if item.born < row.born < item.rev]
     return _make_reply(tx, session, row.turn, [*map(partial(views.item_json, tx), older), *rows], tx.now, row.born)
+
+
+def read_reply_of_turn(tx: Tx, session: int, turn: int) -> Reply | None:
+    """Return everything that a turn has added to the view; None if the session has no such turn."""
+    row = tx.one(TurnRow, "turn_get", id=turn)
+    if row is None or row.session != session:
+        return None
+    return _make_reply(tx, session, turn, _list_later(tx, turn, 0), tx.now, 0)
 
 
 def _make_reply(

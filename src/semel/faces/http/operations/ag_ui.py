@@ -7,9 +7,9 @@ interrupt. The turn waits in Semel, and the run that answers continues it.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -17,8 +17,9 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from semel.faces.http import conversations
-from semel.faces.http.conversations import Conversation, ConversationMessage
-from semel.faces.http.operations.messages import OWNER
+from semel.faces.http.ag_ui_messages import describe_tool_output, name_tool, read_conversation, write_transcript
+from semel.faces.http.conversations import Conversation
+from semel.faces.http.operations.messages import MAX_MESSAGE_BYTES, OWNER
 from semel.faces.http.operations.stream import Stream, encode_data
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router
@@ -26,12 +27,11 @@ from semel.faces.reply_stream import Activity, NoticePiece, Piece, ReplyEnd, Tex
 from semel.gateway.errors import NoSuchSession
 from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.turns.replies import Reply
-from semel.text.json_types import Json, text_at
+from semel.text.json_types import Json
 
 PROTOCOL_VERSION = "1.0"
 CLIENT = "ag-ui"  # in the session keys of threads
 REQUEST_ID = re.compile(r"request-(\d{1,18})", re.A)  # the id of an interrupt, with the permission request's item
-ROLES = {"user": "user", "agent": "assistant", "notice": "assistant"}  # of entries, in a thread
 MAX_HISTORY = 200  # entries of a session that a run without a new message shows
 router = Router("ag-ui")
 
@@ -75,7 +75,7 @@ RUN_ERRORS = ("conflict", "bad-request", "not-found", "wrong-state", "unavailabl
 RUN_EVENTS = Returns("The events of the run.", AgUiEvent, "text/event-stream", only_data=True)
 
 
-@router.route("POST", "/ag-ui/{agent}", RUN_EVENTS, errors=RUN_ERRORS)
+@router.route("POST", "/ag-ui/{agent}", RUN_EVENTS, errors=RUN_ERRORS, max_body=MAX_MESSAGE_BYTES)
 async def run_agent(call: ApiCall, agent: Annotated[str, Param("Name of the agent.")], body: RunAgentInput) -> Response:
     """Run an agent in the AG-UI protocol, and stream what it does. A repeated run id shows the same run again."""
     conversations.check_name(call.gateway, agent, "agent")
@@ -83,23 +83,10 @@ async def run_agent(call: ApiCall, agent: Annotated[str, Param("Name of the agen
     session = thread if is_key else conversations.name_session(agent, CLIENT, thread)
     await conversations.check_agent(call.gateway, session, agent, "threadId")
     run = _Run(call, session, body)
-    await run.begin(_read_conversation(agent, body))
+    context = [f"{entry.description}: {entry.value}" for entry in body.context]
+    await run.begin(read_conversation(agent, body.messages, context))
     stopping = run.event("RUN_ERROR", message="The gateway stops. Run again with the same id.", code="unavailable")
     return Stream(run.stream(), call, stopping)
-
-
-def _read_conversation(agent: str, body: RunAgentInput) -> Conversation:
-    """Return the conversation of a run. Parts that are no text are left out, as the protocol demands."""
-    messages = []
-    for message in body.messages:
-        role, content = message.get("role"), message.get("content")
-        if role == "user" and isinstance(content, list):
-            content = "\n".join(part["text"] for part in content if text_at(part, "text") is not None)
-        if role in ("user", "assistant"):
-            messages.append(ConversationMessage(role, content if isinstance(content, str) else ""))
-    texts = [str(message.get("content")) for message in body.messages if message.get("role") in ("system", "developer")]
-    context = [f"{entry.description}: {entry.value}" for entry in body.context]
-    return Conversation(agent, tuple(messages), "\n\n".join([*texts, *context]))
 
 
 class _Run:
@@ -111,6 +98,7 @@ class _Run:
         self._session = session
         self._input = body
         self._reads: list[Callable[[], Awaitable[Reply]]] = []  # the replies that the run shows, in order
+        self._shows_transcript = False
         self._end = ReplyEnd("done")  # of the last reply
         self._texts: set[str] = set()  # messages that are open
         self._thoughts: dict[int, int] = {}  # thought -> how many of its characters were sent
@@ -123,13 +111,22 @@ class _Run:
             self._reads.append(lambda: self._gateway.reply_after_request(self._session, min(answered)))
             conversation = await conversations.remove_recorded(self._gateway, self._session, conversation)
         key = self._input.run_id
-        if conversation.new_texts and conversation.new_texts[-1].strip():
+        if conversation.new_messages and not conversation.new_messages[-1].is_blank:
             message = await conversations.accept_message(
                 self._gateway, conversation, self._session, key, CLIENT, "runId"
             )
             self._reads.append(lambda: self._gateway.reply(message.event))
         elif (earlier := await self._gateway.find_message(key)) is not None and earlier.session == self._session:
             self._reads.append(lambda: self._gateway.reply(earlier.event))
+        if not self._reads:
+            await self._begin_transcript()
+
+    async def _begin_transcript(self) -> None:
+        """Show the session as it is, and what the running turn still does."""
+        self._shows_transcript = True
+        with contextlib.suppress(NoSuchSession):
+            if (turn := (await self._gateway.session(self._session)).get("turn")) is not None:
+                self._reads.append(lambda: self._gateway.reply_of_turn(self._session, turn))
 
     async def _answer_request(self, entry: ResumeEntry) -> int:
         """Answer a permission request, once for this run id, and return its item.
@@ -166,12 +163,12 @@ class _Run:
         """Yield the events of the run."""
         ids = {"threadId": self._input.thread_id, "runId": self._input.run_id}
         yield self.event("RUN_STARTED", **ids, protocolVersion=PROTOCOL_VERSION)
-        messages = await self._list_earlier() if self._reads else await self._read_history()
+        messages = await self._list_earlier(await self._read_messages())
         if messages != self._input.messages:
             yield self.event("MESSAGES_SNAPSHOT", messages=messages)
         outcome: Json = {"type": "success"}
         for read in self._reads:
-            async with aclosing(self._stream_reply(read)) as events:
+            async with contextlib.aclosing(self._stream_reply(read)) as events:
                 async for event in events:
                     yield event
             if self._end.outcome == "failed":
@@ -180,13 +177,13 @@ class _Run:
             if self._end.outcome == "cancelled" and self._input.protocol_version is not None:  # older clients refuse it
                 outcome = {"type": "cancelled"}
         if self._requests:
-            outcome = {"type": "interrupt", "interrupts": [_describe_request(item) for item in self._requests]}
+            outcome = {"type": "interrupt", "interrupts": await self._describe_requests()}
         yield self.event("RUN_FINISHED", **ids, outcome=outcome)
 
     async def _stream_reply(self, read: Callable[[], Awaitable[Reply]]) -> AsyncGenerator[bytes]:
         """Yield the events of one reply, until it ends or its turn waits for an answer."""
         since = (await read()).born
-        async with aclosing(follow_reply(self._gateway, read, self._url)) as pieces:
+        async with contextlib.aclosing(follow_reply(self._gateway, read, self._url)) as pieces:
             async for piece in pieces:
                 for event in self._write_piece(piece, since):
                     yield event
@@ -235,14 +232,13 @@ class _Run:
         if item["id"] not in self._tools:
             self._tools[item["id"]] = False
             if item["born"] > since:  # else an earlier run announced it
-                events.append(self.event("TOOL_CALL_START", toolCallId=id, toolCallName=item.get("title") or "tool"))
+                events.append(self.event("TOOL_CALL_START", toolCallId=id, toolCallName=name_tool(item)))
                 if item.get("input") is not None:
                     arguments = msgspec.json.encode(item["input"]).decode()
                     events.append(self.event("TOOL_CALL_ARGS", toolCallId=id, delta=arguments))
                 events.append(self.event("TOOL_CALL_END", toolCallId=id))
         if not item.get("live") and not self._tools[item["id"]]:
-            gap = f"\n[{item['gap']} characters are left out]\n" if item.get("gap") else ""
-            events.append(self._write_result(item["id"], f"{item['text']}{gap}{item.get('tail') or ''}"))
+            events.append(self._write_result(item["id"], describe_tool_output(item)))
         return events
 
     def _write_result(self, item: int, output: str) -> bytes:
@@ -273,8 +269,20 @@ class _Run:
             events += [self._write_result(item, "") for item, is_done in self._tools.items() if not is_done]
         return events
 
-    async def _list_earlier(self) -> list[Json]:
-        """Return the messages of the input, except those that this run will show.
+    async def _read_messages(self) -> list[Json]:
+        """Return the messages of the input or, if the run shows the transcript, those of the session."""
+        if self._shows_transcript and (page := await self._read_history())["entries"]:
+            return write_transcript(page, self._input.messages, self._url)
+        return self._input.messages
+
+    async def _read_history(self) -> Json:
+        """Return the end of the session's history; an empty page if there is no such session."""
+        with contextlib.suppress(NoSuchSession):
+            return await self._gateway.history(self._session, 1 << 62, MAX_HISTORY)
+        return {"entries": [], "items": []}
+
+    async def _list_earlier(self, messages: list[Json]) -> list[Json]:
+        """Return the messages without those that this run will show.
 
         If the client repeats a run that broke off, its input contains what that run had shown.
         """
@@ -283,24 +291,21 @@ class _Run:
             for row in reply.rows:
                 shown |= {f"entry-{row['seq']}"} if "seq" in row else {f"item-{row['id']}", f"result-{row['id']}"}
                 shown |= {f"tool-{row['id']}"} if "id" in row and row["born"] > reply.born else set()
-        return [message for message in self._input.messages if message.get("id") not in shown]
+        return [message for message in messages if message.get("id") not in shown]
 
-    async def _read_history(self) -> list[Json]:
-        """Return the session's transcript as messages. Store its open requests, which become interrupts."""
-        try:
-            page = await self._gateway.history(self._session, 1 << 62, MAX_HISTORY)
-        except NoSuchSession:
-            return self._input.messages
-        self._requests += [item for item in page["items"] if item["kind"] == "permission" and item["state"] == "open"]
+    async def _describe_requests(self) -> list[Json]:
+        """Return the open permission requests as interrupts."""
+        calls = {
+            (item.get("turn"), item.get("call")): {"toolCallId": f"tool-{item['id']}"}
+            for item in (await self._read_history())["items"]
+            if item["kind"] == "tool"
+        }
         return [
-            {"id": f"entry-{entry['seq']}", "role": ROLES[entry["role"]], "content": entry["text"]}
-            for entry in page["entries"]
-            if entry["role"] in ROLES and not entry.get("superseded")
+            _describe_request(item) | calls.get((item.get("turn"), item.get("call")), {}) for item in self._requests
         ]
 
 
 def _describe_request(item: Json) -> Json:
-    """Return a permission request as an interrupt."""
     options = [option for option in item.get("options") or () if isinstance(option, dict)]
     names = "; ".join(f"{option.get('optionId')}: {option.get('name')}" for option in options)
     return {

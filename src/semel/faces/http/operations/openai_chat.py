@@ -294,7 +294,7 @@ def _read_place(call: ApiCall, body: ChatRequest, conversation: Conversation) ->
     if sessions:  # a program that sends no history may mean a second "go on" with the same words
         return sessions.pop(), key or (conversation.make_content_key() if conversation.history else None)
     chat = headers.get("x-openwebui-chat-id", "")
-    if chat and conversation.new_texts[-1].startswith(TASK_HEAD):
+    if chat and conversation.new_messages[-1].text.startswith(TASK_HEAD):
         detail = "Open WebUI sent this for a task of its own, not for the chat, so no agent is asked."
         raise Problem("bad-field", f"{detail} Choose another task model, or switch the tasks off.", field="messages")
     if chat and not chat.startswith(TEMPORARY_CHAT):

@@ -1,0 +1,132 @@
+"""Messages of AG-UI: read those of a client, and write a session's transcript as messages.
+
+A message is text, or a list of parts (https://docs.ag-ui.com/spec/1.0). Files among the parts reach the agent as ACP
+content blocks: an image or a sound as such, a video or a document as a resource, an address as a link.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from semel.faces.http.conversations import Conversation, ConversationMessage
+from semel.faces.http.problems import Problem
+from semel.faces.reply_stream import add_file_links
+from semel.text.content_blocks import describe_blocks
+from semel.text.json_types import Json, object_at, objects_in, text_at
+
+ROLES = {"user": "user", "agent": "assistant", "notice": "assistant"}  # of entries, in a thread
+FILE_KINDS = ("image", "audio", "video", "document")
+
+# ---------------------------------------------------------------- reading
+
+
+def read_conversation(agent: str, messages: Sequence[Json], context: Iterable[str]) -> Conversation:
+    """Return the conversation of a run. Raises a Problem if nothing of its new message can be taken."""
+    rows = [message for message in messages if message.get("role") in ("user", "assistant")]
+    read = [_read_message(row) for row in rows]
+    if read and read[-1].role == "user" and read[-1].is_blank and objects_in(rows[-1].get("content")):
+        raise Problem("bad-field", "The new message has no text, and no file that Semel can take.", field="messages")
+    kept = [message for message in read[:-1] if message.role == "assistant" or not message.is_blank]
+    texts = [str(message.get("content")) for message in messages if message.get("role") in ("system", "developer")]
+    return Conversation(agent, (*kept, *read[-1:]), "\n\n".join([*texts, *context]))
+
+
+def _read_message(message: Json) -> ConversationMessage:
+    content = message.get("content")
+    if message["role"] == "assistant":
+        return ConversationMessage("assistant", content if isinstance(content, str) else "")
+    parts = enumerate(objects_in(content), start=1)
+    blocks = [block for number, part in parts if (block := _read_part(part, number)) is not None]
+    if any(block["type"] != "text" for block in blocks):
+        return ConversationMessage("user", describe_blocks(blocks)[0], tuple(blocks))
+    texts = [content] if isinstance(content, str) else [block["text"] for block in blocks]
+    return ConversationMessage("user", "\n".join(texts))
+
+
+def _read_part(part: Json, number: int) -> Json | None:
+    """Return a part as a content block; None if Semel cannot take it, as the protocol demands for unknown parts."""
+    kind = part.get("type")
+    if kind == "text" and (text := text_at(part, "text")) is not None:
+        return {"type": "text", "text": text}
+    if kind == "binary":  # before 1.0: the source's fields are in the part itself
+        data, url = text_at(part, "data"), text_at(part, "url")
+        source = {"type": "data" if data else "url", "value": data or url, "mimeType": part.get("mimeType")}
+        mime = text_at(part, "mimeType") or ""
+        kind = mime.partition("/")[0] if mime.startswith(("image/", "audio/")) else "document"
+    else:
+        source = object_at(part, "source")
+    name = text_at(part, "metadata", "filename") or text_at(part, "filename")
+    return _read_source(str(kind), source, name, number) if kind in FILE_KINDS else None
+
+
+def _read_source(kind: str, source: Json, name: str | None, number: int) -> Json | None:
+    """Return a file, as content or as an address. `number`: the part's, for the name of a file that has none."""
+    value, mime = text_at(source, "value"), text_at(source, "mimeType")
+    if source.get("type") == "url" and value is not None and value.startswith("data:"):
+        head, _, data = value.removeprefix("data:").partition(",")
+        if head.endswith(";base64"):
+            source, value, mime = {"type": "data"}, data, head.removesuffix(";base64").partition(";")[0] or mime
+    if not value or source.get("type") not in ("data", "url"):
+        return None
+    if source["type"] == "url":
+        link = {"type": "resource_link", "uri": value, "name": name or value.rstrip("/").rpartition("/")[2] or value}
+        return {**link, "mimeType": mime} if mime else link
+    mime = mime or "application/octet-stream"
+    if kind in ("image", "audio"):
+        return {"type": kind, "data": value, "mimeType": mime}
+    name = name or f"{kind}-{number}{mimetypes.guess_extension(mime) or ''}"
+    return {"type": "resource", "resource": {"uri": f"attachment:///{name}", "mimeType": mime, "blob": value}}
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write_transcript(page: Json, messages: Sequence[Json], url: str) -> list[Json]:
+    """Return a page of a session's history as messages, in its order.
+
+    `messages`: those of the client; what a person said is shown as the message that the client has of it, so that it
+    keeps its id and its place. `url`: the gateway's own, for links to files.
+    """
+    known: dict[str, list[Json]] = {}
+    for message in messages:
+        if message.get("role") == "user":
+            known.setdefault(_read_message(message).text, []).append(message)
+    written: list[Json] = []
+    for row in sorted([*page["entries"], *page["items"]], key=lambda row: int(row["born"])):
+        if "seq" not in row:
+            written += _write_tool_call(row) if row["kind"] == "tool" else []
+        elif row["role"] in ROLES and not row.get("superseded"):
+            same = known.get(row["text"], []) if row["role"] == "user" else []
+            written.append(same.pop(0) if same else _write_entry(row, url))
+    return written
+
+
+def _write_entry(entry: Json, url: str) -> Json:
+    content = add_file_links(entry["text"], entry, url)
+    return {"id": f"entry-{entry['seq']}", "role": ROLES[entry["role"]], "content": content}
+
+
+def _write_tool_call(item: Json) -> list[Json]:
+    """Return a tool call as the agent's message, and its result as another one if it has ended."""
+    id = f"tool-{item['id']}"
+    arguments = msgspec.json.encode(item["input"]).decode() if item.get("input") is not None else ""
+    call = {"id": id, "type": "function", "function": {"name": name_tool(item), "arguments": arguments}}
+    messages: list[Json] = [{"id": id, "role": "assistant", "toolCalls": [call]}]
+    if not item.get("live"):
+        output = describe_tool_output(item)
+        messages.append({"id": f"result-{item['id']}", "role": "tool", "toolCallId": id, "content": output})
+    return messages
+
+
+def name_tool(item: Json) -> str:
+    """Return the name of a called tool, or the call's title if the agent does not say which tool it is."""
+    name = item.get("name")
+    return str(name if name and name != item.get("call") else item.get("title") or "tool")
+
+
+def describe_tool_output(item: Json) -> str:
+    gap = f"\n[{item['gap']} characters are left out]\n" if item.get("gap") else ""
+    return f"{item['text']}{gap}{item.get('tail') or ''}"
