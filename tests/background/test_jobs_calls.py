@@ -108,7 +108,7 @@ async def test_the_same_call_id_is_one_job_and_each_answer_waits_for_its_start(b
     answers = await asyncio.gather(*calls)
     assert len(bench.port.begun) == 1
     assert {one["data"]["id"] for one in answers} == {bench.port.begun[0].id}
-    with pytest.raises(BadRequest, match="mint a new id"):
+    with pytest.raises(BadRequest, match="give each tools/call an id of its own"):
         await bench.call(call="same", arguments={"command": "another"})
 
 

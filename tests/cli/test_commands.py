@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 
+import httpx2
 import pytest
 from cli_house import PATIENCE, PERMISSION, Cli, heard, until
 from terminal import semel
@@ -241,6 +242,27 @@ def test_the_answer_that_a_waiting_message_names_counts_in_a_script(house: Cli) 
     house(*shlex.split(command[1]), "--wait")
     stdout, _ = waiting.communicate(timeout=PATIENCE)
     assert "Thank you, it is tidy now." in stdout
+
+
+def test_a_waiting_message_prints_a_question_once_and_how_to_answer_it(house: Cli) -> None:
+    question = {"question": "Tea or coffee?", "options": ["tea", "coffee"]}
+    done = house("say", "tea", prompt({"call": "ask", "arguments": question}), "--wait")
+    assert done.stdout.strip() == "Tea or coffee?\n1. tea\n2. coffee"
+    assert [line for line in done.stderr.splitlines() if "the agent asks" in line] == [
+        'the agent asks: Tea or coffee? (answer it with: semel say tea "your answer", or semel chat tea)'
+    ]
+
+
+def test_a_refused_tool_call_says_once_what_is_possible(house: Cli) -> None:
+    house(
+        "say", "refuses", prompt({"call": "send_message", "arguments": {"text": "x", "to": "nobody"}}, "Hm."), "--wait"
+    )
+    url = json.loads((house.data / "gateway.json").read_text())["url"]
+    history = httpx2.get(f"{url}/v1/sessions/refuses/history?before=100").json()
+    (call,) = [item for item in history["items"] if item["kind"] == "tool"]
+    assert call["text"] == (
+        "refused: no destination is named 'nobody' here; the names that exist are: home. Nothing was sent."
+    )
 
 
 def test_approve_without_a_number_shows_the_request_and_asks_on_a_terminal(house: Cli) -> None:

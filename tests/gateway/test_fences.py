@@ -132,7 +132,7 @@ async def test_one_call_id_for_two_texts_is_an_error_and_nothing_is_lost(
         tokens = token_of(w, monkeypatch)
         await w.ask(script("one"))
         await call(w, tokens[0], "First.", call="same")
-        with pytest.raises(BadRequest, match="mint a new id"):
+        with pytest.raises(BadRequest, match="give each tools/call an id of its own"):
             await call(w, tokens[0], "Second.", call="same")
 
 

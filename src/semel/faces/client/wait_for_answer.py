@@ -223,7 +223,7 @@ def _report_questions(view: SessionView, session: str, reported: set[int], on_ne
     for question in view.open_questions():
         if question["id"] not in reported:
             reported.add(question["id"])
-            text = question.get("title") or question["text"]
+            text = question.get("title") or question["text"].partition("\n")[0]  # the answer has all of it
             on_news(f"the agent asks: {text} (answer it with: {_describe_answers(question, session)})")
 
 

@@ -150,7 +150,7 @@ class ToolCallHandler:
                     outcome = await self._execute(call)
                     attributes |= {"semel.claim": outcome.claim_id, "semel.outcome": outcome.outcome}
                 self.kick()
-                return _make_answer(outcome, list(self.places.names(call.caller.key)), call.caller.home is not None)
+                return _make_answer(outcome)
         with self._span(call):
             return await self.silent_tools[call.name](call)
 
@@ -309,14 +309,12 @@ def _instructions(home: bool, names: list[str]) -> str:
     )
 
 
-def _make_answer(outcome: ClaimResult, names: list[str], home: bool) -> Json:
+def _make_answer(outcome: ClaimResult) -> Json:
     data = {"outcome": outcome.outcome, "id": f"c{outcome.claim_id}", "to": outcome.dest}
     if outcome.outcome == "said":
         return {"ok": True, "text": f"sent (id c{outcome.claim_id})", "data": data}
     if outcome.outcome == "echo":
         text = "already said: this very text reached the person before. Nothing is missing; do not send it again."
         return {"ok": True, "text": text, "data": data}
-    where = ([HOME] if home else []) + names
-    existing = f"Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
-    text = join_sentences(f"refused: {outcome.reason or ''}", existing)
+    text = join_sentences(f"refused: {outcome.reason or ''}", "Nothing was sent.")
     return {"ok": False, "text": text, "data": {**data, "reason": outcome.reason}}

@@ -65,7 +65,7 @@ def request_job(
     if earlier is not None:
         if bytes(earlier.args) != call.args:
             raise tool_calls.CallIdReused(
-                f"call id {call.call!r} names another call; mint a new id for each tools/call"
+                f"call id {call.call!r} was another call; give each tools/call an id of its own"
             )
         return _get_job(tx, earlier.run)
     action = f"run in background: {request.command}"

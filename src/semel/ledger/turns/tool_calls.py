@@ -85,7 +85,7 @@ def record_call(
     if earlier is not None and earlier.args == call.args:
         return _recorded_result(tx, earlier)
     if earlier is not None:
-        raise CallIdReused(f"call id {call.call!r} names another call; mint a new id for each tools/call")
+        raise CallIdReused(f"call id {call.call!r} was another call; give each tools/call an id of its own")
     turn = find_turn(tx, spawn, call)
     caller = claims.Caller(
         session=spawn.session, key=spawn.key, turn=turn.id if turn else None, root=turn.root if turn else None,
