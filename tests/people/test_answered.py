@@ -23,6 +23,12 @@ def call(name: str, **arguments: Any) -> Json:
     return {"call": name, "arguments": arguments}
 
 
+def report(text: str) -> Json:
+    """The agent tells something about its own state, which is no part of its answer."""
+    meta = {"jetbrains": {"air": {"sessionFailure": {"title": text, "severity": "warning"}}}}
+    return {"update": {"sessionUpdate": "session_info_update", "_meta": meta}}
+
+
 async def over(w: Chat) -> None:
     """The turn has ended, and nothing is on its way."""
     await w.idle(KEY)
@@ -66,6 +72,19 @@ async def test_a_turn_without_words_for_its_person_says_so_in_the_chat(tmp_path:
         await asked(w, *steps)
         assert [text for text in w.shown() if text != "thumbsup"][-1:] == [EMPTY]
         assert await endings(w) == [("done", "notice")]
+
+
+async def test_what_the_agent_last_reported_about_itself_is_the_reason_that_the_chat_gets(tmp_path: Path) -> None:
+    """Codex and Claude Code report a busy model or a used-up quota only so, and then end their turn without a word."""
+    async with Chat(tmp_path) as w:
+        await asked(w, report("Reconnecting... 5/5"), report("Quota exceeded.\n  Check your plan."), report("x" * 2000))
+        await asked(w, report("Reconnecting... 1/5"), "Here I am.")
+        await asked(w)
+        told, answered, nothing = w.shown()
+        assert told == f"{EMPTY} Its last report: {'x' * 299}…"
+        assert (answered, nothing) == ("Here I am.", EMPTY)
+        await asked(w, report("Reconnecting... 5/5"), report("Quota exceeded.\n  Check your plan."))
+        assert w.shown()[-1] == f"{EMPTY} Its last report: Quota exceeded. Check your plan."
 
 
 @pytest.mark.parametrize("stop", ["cancelled", "of_its_own_kind"])

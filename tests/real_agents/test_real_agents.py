@@ -107,7 +107,7 @@ def _delivered(house: House, session: str, entries: Mapping[int, Json], wanted: 
         rows = [r for r in wanted.rows if r.startswith(("agent", "notice permission"))]
         assert [row(entry) for entry in recorded] == rows, house.story()
     else:
-        assert tuple(entry["text"] for entry in recorded) == wanted.delivered, house.story()
+        assert tuple(map(words_of, recorded)) == wanted.delivered, house.story()
     assert session != ROOM or recorded
 
 

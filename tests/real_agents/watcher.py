@@ -55,13 +55,19 @@ class Seen:
 MARKS = ("live", "partial", "superseded", "late", "to", "from")
 
 
+def words_of(entry: Json) -> str:
+    """Its text. A turn without a word also tells what the agent last reported, and each agent reports other things."""
+    text = str(entry["text"])
+    return text.partition(" Its last report: ")[0] if entry.get("kind") == "turn.empty" else text
+
+
 def row(entry: Json) -> str:
     """`agent: text`, `agent partial: text`, `agent file hello.txt: text` ..."""
     words = [entry["role"], *(mark for mark in MARKS if entry.get(mark))]
     if entry.get("emoji"):
         words.append("reaction")
     words += [f"file {file['name']}" for file in entry.get("files") or []]
-    text = str(entry["text"])
+    text = words_of(entry)
     if (
         entry.get("kind") == "permission"
     ):  # each agent words its options in its own way; what they are about is the same

@@ -170,6 +170,10 @@ ORDER BY e.seq DESC LIMIT :limit
 -- what a turn did beside its text
 SELECT {ItemRow} FROM item WHERE turn = :turn ORDER BY id
 
+-- name: turn_last_report
+-- what the agent last reported about itself in a turn
+SELECT text FROM item WHERE turn = :turn AND kind = 'notice' AND text <> '' ORDER BY id DESC LIMIT 1
+
 -- name: item_is_live
 -- whether an item is still live
 SELECT live FROM item WHERE id = :id

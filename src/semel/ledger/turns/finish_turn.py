@@ -20,8 +20,11 @@ from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.show import OpBatch, deliver_closing
 from semel.ledger.turns.turn_ops import Notice, Op, Slots
 from semel.ledger.turns.utterances import find_last_text, list_utterances
+from semel.text.sentences import join_sentences
+from semel.text.wellformed import shorten_to_line
 
 EMPTY_TURN_NOTICE = "The agent ended its turn without a word."
+MAX_REPORT_CHARS = 300  # of the agent's report about itself that this notice repeats
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,18 @@ def _add_end_notices(tx: Tx, session: SessionRow, turn: TurnRow, end: End, attac
         return Evidence("notice", notice_seq)
     if evidence := evidence or end_evidence.find_quiet(tx, turn):
         return evidence
-    seq = turns.add_notice(tx, session.id, EMPTY_TURN_NOTICE, turn=turn.id, kind="turn.empty", tell=False)
+    seq = turns.add_notice(tx, session.id, _empty_turn_text(tx, turn), turn=turn.id, kind="turn.empty", tell=False)
     return Evidence("notice", seq)
+
+
+def _empty_turn_text(tx: Tx, turn: TurnRow) -> str:
+    """Return the notice for a turn that ended without a word, with what the agent last reported about itself.
+
+    Such a report, as of a model that refused the request, is often the reason. Chats do not get it in any other way.
+    """
+    report = tx.value(str, "turn_last_report", turn=turn.id)
+    last = f"Its last report: {shorten_to_line(report, MAX_REPORT_CHARS)}" if report else ""
+    return join_sentences(EMPTY_TURN_NOTICE, last) if last else EMPTY_TURN_NOTICE
 
 
 def schedule_retry(
