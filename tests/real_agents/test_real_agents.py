@@ -24,7 +24,7 @@ from scenarios import (
     kill_gateway_in_tool,
     stop_while_asked,
 )
-from watcher import Watcher, row
+from watcher import Watcher, row, words_of
 
 pytestmark = pytest.mark.agents
 
