@@ -58,7 +58,9 @@ async def test_a_prompt_that_is_refused_for_want_of_a_login_says_what_to_do(hous
     talk = await house.open(house.agent(command("prompt")))
     end = (await turn(talk, "hello")).end
     assert isinstance(end, Answered) and end.error is not None
-    assert end.error.startswith("Authentication required. The agent is not logged in: run `semel agents login test`")
+    assert end.error.startswith(
+        "Authentication required. The agent is not logged in, or its login was refused: run `semel agents login test`"
+    )
 
 
 async def test_a_prompt_that_is_refused_although_a_key_is_set_says_that_the_key_was_refused(house: House) -> None:

@@ -68,6 +68,19 @@ async def test_the_first_turn_finds_the_agent_running_and_its_conversation_goes_
         assert "[semel" not in first.text + second.text, "nothing is missing from its memory"
 
 
+async def test_after_an_answer_that_demands_a_login_a_new_process_reads_the_login(tmp_path: Path) -> None:
+    """codex-acp reads its key once: with the old process, `semel agents login` would help only after a restart."""
+    async with World(tmp_path) as w:
+        assert await w.ask(script({"error": {"code": -32000, "message": "Authentication required"}})) == []
+        assert await w.ask(script("Hi.")) == ["Hi."]
+        assert len(await spawned(w)) == 2
+        await w.ask(script({"error": {"code": -32000, "message": "no such model"}}))
+        assert await w.ask(script("Again.")) == ["Hi.", "Again."]
+        assert len(await spawned(w)) == 2, "another error ends no process"
+        refused, failed = await w.texts("s", "notice")
+        assert "Authentication required" in refused and "no such model" in failed
+
+
 async def test_a_message_that_comes_while_the_agent_starts_is_answered_by_it(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.gateway.make_session("s")

@@ -320,7 +320,7 @@ class AcpConversation:
                 f"keeps: correct it and restart the gateway, or run `semel agents login {self.name}` in a terminal",
             )
         elif code == AUTH_REQUIRED and self.login_help:
-            error = join_sentences(error, f"The agent is not logged in: {self.login_help}")
+            error = join_sentences(error, f"The agent is not logged in, or its login was refused: {self.login_help}")
         return profile_for(self.agent_name).add_hints(error)
 
     def drop_signals(self) -> None:

@@ -225,7 +225,10 @@ def parse_prompt_answer(
     """
     if reply.error is not None:
         facts: Json = {name: reply.error[name] for name in ("code", "data") if name in reply.error}
-        return Answered("error", explain(describe_rpc_error(reply.error), reply.error.get("code")), facts)
+        code, text = reply.error.get("code"), describe_rpc_error(reply.error)
+        # Some agents use this code for other errors, too.
+        is_logged_out = code == AUTH_REQUIRED and "auth" in text.casefold()
+        return Answered("error", explain(text, code), facts, is_logged_out)
     meta = dict(object_at(reply.result, "_meta"))
     if isinstance(usage := value_at(reply.result, "usage"), dict):
         meta.setdefault("usage", usage)

@@ -194,7 +194,7 @@ def login(
             print_error(problem)
         code = 1 if problem else 0
     if code == 0:
-        print_remark(f"logged in. To see whether all is well: semel agents check {name}")
+        print_remark(f"logged in. To see whether all is well: semel agents check {name} --prompt 'Say hello.'")
     raise typer.Exit(1 if code else 0)
 
 

@@ -33,11 +33,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answered:
-    """The response that ends a prompt. `stop`: ACP's stop reason, or "error"; then `error` is the message."""
+    """The response that ends a prompt. `stop`: ACP's stop reason, or "error"; then `error` is the message.
+
+    `logged_out`: the agent demands a login.
+    """
 
     stop: str
     error: str | None = None
     meta: Json = field(default_factory=dict)
+    logged_out: bool = False
 
 
 @dataclass(frozen=True)

@@ -355,9 +355,12 @@ class AgentPool:
             live.aftermath = None
 
     async def give_back(self, live: LiveAgent) -> None:
-        """Return the agent to the pool after a turn. End it if its stream is over."""
+        """Return the agent to the pool after a turn. End it if its stream is over, or if nobody is logged in to it."""
         if live.pump is not None and live.pump.done():
             await self.drop(live, "it ended by itself")
+            return
+        if live.is_logged_out:
+            await self.drop(live, "nobody is logged in to it")
             return
         loop = asyncio.get_running_loop()
         live.busy = False

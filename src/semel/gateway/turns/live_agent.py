@@ -68,6 +68,7 @@ class LiveAgent:
     busy: bool = True
     last_used: float = 0.0
     was_prompted: bool = False
+    is_logged_out: bool = False  # its last answer demanded a login: only a new process reads the login again
     announced_names: tuple[str, ...] | None = None  # the destination names that a prompt has listed
     has_tools: bool | None = None  # whether it can call Semel's tools; None: not known yet
     primed: bool = False  # whether a prompt has told it how its memory differs from the record

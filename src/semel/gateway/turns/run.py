@@ -421,6 +421,7 @@ class Run:
     async def _finish(self, end: Answered) -> bool:
         ops = self.view.take_batch() + self.permissions.cancel()
         event = self._end_event(end)
+        self.live.is_logged_out = end.logged_out
         if event == "errored":
             self.note_error()
             if await self._put_off(ops, end):
