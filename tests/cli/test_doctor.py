@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_house import SCRIPTED, Cli, end
+from cli_house import SCRIPTED, Cli, end, until
 
 from semel.faces.health.installation import examine_files
 from semel.ledger.sqlite.connect import connect
@@ -74,6 +74,24 @@ def test_each_agent_that_cannot_be_used_is_told_with_what_to_do(cli: Cli) -> Non
     assert "refused `initialize`" in told["cat"]["text"] and "agents check cat" in told["cat"]["remedy"]
     assert "is not logged in" in told["out"]["text"] and "semel agents login out" in told["out"]["text"]
     assert not cli.data.exists(), "nothing was made"
+
+
+def test_an_agent_that_is_logged_in_for_the_running_gateway_alone_is_a_warning(cli: Cli) -> None:
+    """The usual case is a key in the shell of `semel up` that the other shell lacks. Here a file stands for the key."""
+    key = cli.home / "key"
+    has_key = f"    elif __import__('os').path.exists({str(key)!r}):\n"
+    logs_in = LOGGED_OUT.replace("    else:", has_key + "        answer = {'result': {'sessionId': 's'}}\n    else:")
+    (cli.home / "semel.toml").write_text(
+        f"[agents.out]\ncommand = {json.dumps([sys.executable, '-c', logs_in])}\n" + SCRIPTED
+    )
+    key.touch()
+    process = cli.up()
+    until(lambda: "out" in cli.json("status")["checks"], "the gateway's own check")
+    key.unlink()
+    [found] = findings(cli)["agent out"]
+    end(process)
+    assert found["level"] == "warning" and "the running gateway could use it at 20" in found["text"]
+    assert findings(cli, rc=1)["agent out"][0]["level"] == "broken", "no gateway says otherwise"
 
 
 def test_wrong_configuration_is_a_finding_and_the_rest_is_checked_all_the_same(cli: Cli) -> None:

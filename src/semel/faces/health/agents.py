@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import structlog
 
@@ -17,7 +17,9 @@ from semel.faces.agent_check import AgentCheck, check_agent, check_quickly
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
 from semel.faces.run import RunningGateway, build_acp_agent, build_agent, find_program_problem
+from semel.faces.transcript import format_timestamp
 from semel.gateway.settings import AgentSettings
+from semel.text.json_types import Json
 from semel.text.sentences import join_sentences
 
 log = structlog.get_logger("semel.up")
@@ -25,14 +27,41 @@ log = structlog.get_logger("semel.up")
 START_DELAY_S = 1.0
 """How long the background check leaves the machine to the gateway's start and to the turns that it resumes."""
 
+LOGGED_OUT = "is not logged in"
+"""Part of the problem of an agent that demands a login."""
+
 RETRY_DELAY_S = 10.0
 """How long a check is put off if a session needed the room."""
 
 
-async def examine_agents(config: GatewayConfig) -> list[Finding]:
-    """Try all configured agents at once and return a finding for each, with further ones for their notes."""
-    results = await asyncio.gather(*(examine_agent(agent, config) for agent in config.gateway.agents.values()))
-    return [finding for findings in results for finding in findings]
+async def examine_agents(config: GatewayConfig, gateway_checks: Mapping[str, Json] | None = None) -> list[Finding]:
+    """Try all configured agents at once and return a finding for each, with further ones for their notes.
+
+    `gateway_checks`: the running gateway's own checks by agent, as /v1/status has them; None without a gateway.
+    """
+    checks = gateway_checks or {}
+    agents = config.gateway.agents.values()
+    results = await asyncio.gather(*(examine_agent(agent, config) for agent in agents))
+    return [
+        _weigh_login(finding, checks.get(agent.name))
+        for agent, findings in zip(agents, results, strict=True)
+        for finding in findings
+    ]
+
+
+def _weigh_login(finding: Finding, gateway_check: Json | None) -> Finding:
+    """Return a warning instead, if an agent is logged in for the running gateway and not for this shell.
+
+    The gateway may have variables, such as an API key, that this shell lacks.
+    """
+    if finding.level != "broken" or LOGGED_OUT not in finding.text:
+        return finding
+    if gateway_check is None or gateway_check["level"] == "broken":
+        return finding
+    at = format_timestamp(gateway_check["at"])
+    text = f"it is not logged in with the variables of this shell; the running gateway could use it at {at}"
+    remedy = "set the variables here as the gateway has them, such as its API key, so that it can be checked, too"
+    return Finding(finding.subject, "warning", text, remedy)
 
 
 async def examine_agent(settings: AgentSettings, config: GatewayConfig) -> list[Finding]:

@@ -51,12 +51,16 @@ class Examination:
 
 @dataclass(frozen=True)
 class _Gateway:
-    """What the running gateway says: its version, why it is not ready, and its channels as in /v1/channels."""
+    """What the running gateway says.
+
+    Its version, why it is not ready, its channels as in /v1/channels, and its checks of agents as in /v1/status.
+    """
 
     url: str
     version: str
     problem: str | None
     channels: list[Json]
+    agent_checks: dict[str, Json]
 
 
 async def examine(config_path: Path | None, data_dir: Path | None) -> Examination:
@@ -68,7 +72,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings = result.findings
     findings += unsure
     if checked.config is not None:
-        findings += await examine_agents(checked.config)
+        findings += await examine_agents(checked.config, None if gateway is None else gateway.agent_checks)
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
     findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
     findings += examine_credentials(checked)
@@ -105,7 +109,8 @@ async def _ask_gateway(data_dir: Path) -> _Gateway | None:
         async with AsyncClient(data_dir) as client:
             status = await client.get("/v1/status")
             channels = (await client.get("/v1/channels"))["channels"]
-            return _Gateway(find_url(data_dir), str(status["version"]), status.get("problem"), channels)
+            checks = status.get("checks") or {}
+            return _Gateway(find_url(data_dir), str(status["version"]), status.get("problem"), channels, checks)
     except GatewayNotTrusted:
         raise
     except NoGateway:
