@@ -91,11 +91,11 @@ def describe_profile(profile: Profile | None) -> dict[str, str]:
 def list_failures(agent: KnownAgent) -> dict[str, str]:
     """The failures that every agent has, with this agent's words."""
     install = f"`semel agents add {agent.name} --install`" if agent.install_command else "install it"
-    key = f"set `{agent.key}` where `semel up` runs, or " if agent.key else ""
+    key = f"set `{agent.key}` where `semel up` runs and restart the gateway, or " if agent.key else ""
     missing = f"It is not installed, or not on the PATH of the gateway: {install}."
     return {
         f"`command not found: '{agent.command[0]}'`": missing,
-        "`is not logged in`": f"Log in: {key}do what the message says. Then restart the gateway.",
+        "`is not logged in`": f"Log in: {key}do what the message says. Then `/retry`.",
     }
 
 
