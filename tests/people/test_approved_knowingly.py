@@ -260,6 +260,7 @@ async def test_over_the_api_a_text_allows_only_what_its_view_had_shown(tmp_path:
             return done(await w.entries("s"))[0]
 
         assert "confirm it with its number, like /approve 1" in await told("/approve", None)
+        assert "confirm it with its number, like /deny 1" in await told("/deny", None)
         assert (await told("/approve", first["born"] - 1)).startswith(UNREAD)
         assert (await told("/approve", rev)).startswith("Allow once: ls")
         await until_open(w, "rm -r /", "s")

@@ -177,10 +177,10 @@ def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bo
     """
     open_requests = _open(posed)
     if origin.dest is None and origin.shown_rev is None and open_requests:
-        return _say_which(open_requests)
+        return _say_which(open_requests, allow)
     reached = [posed_request for posed_request in open_requests if has_reached(posed_request, origin)]
     if len(reached) > 1:
-        return _say_which(reached)
+        return _say_which(reached, allow)
     if not reached:
         closed = [
             posed_request
@@ -230,7 +230,7 @@ def _unread(posed_request: PosedRequest) -> str:
     return f"{NOTHING_DONE}: {reason}."
 
 
-def _say_which(posed: Sequence[PosedRequest]) -> str:
+def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
     lines = [
         f"{posed_request.request.first_number}: {posed_request.request.title_line}"
         for posed_request in posed
@@ -239,7 +239,8 @@ def _say_which(posed: Sequence[PosedRequest]) -> str:
     if len(lines) < len(posed):
         return f"{NOTHING_DONE}: more than one agent asks here. Reply to the request that you mean."
     request_words = "for more than one thing; say which" if len(lines) > 1 else "for this; confirm it with its number"
-    return "\n".join([f"The agent asks {request_words}, like /approve {posed[0].request.first_number}:", *lines])
+    example = f"/{'approve' if allow else 'deny'} {posed[0].request.first_number}"
+    return "\n".join([f"The agent asks {request_words}, like {example}:", *lines])
 
 
 def _no_such_option(number: int, posed: Sequence[PosedRequest]) -> str:
