@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from agents_house import House
 
+from semel.acp_stream.choices import explain_no_choice
 from semel.gateway.ports import AgentError
 
 
@@ -86,3 +87,11 @@ async def test_modes_that_are_only_a_configuration_option_look_like_modes(house:
         await talk.set_model("m2")
     await talk.next()
     assert talk.modes["currentModeId"] == "build" and talk.models and talk.models["currentModelId"] == "m1"
+
+
+def test_a_model_that_is_offered_in_variants_only_is_refused_with_its_own_variants() -> None:
+    """codex-acp 2.6.0 offers 48 of them, and `semel agents check` names the models without their variants."""
+    offered = {id: id for id in ("gpt-6[low]", "gpt-5.5[low]", "gpt-5.5[high]", "gpt-5.5-mini[low]")}
+    told = explain_no_choice("model", "GPT-5.5", offered)
+    assert told == "the model 'GPT-5.5' has variants, so name one: gpt-5.5[low], gpt-5.5[high]"
+    assert "did you mean gpt-5.5[low]?" in explain_no_choice("model", "gpt-5.5[lo]", offered)

@@ -73,10 +73,13 @@ def find_choice(choice: str, offered: Mapping[str, str]) -> str | None:
 def explain_no_choice(kind: str, choice: str, offered: Mapping[str, str]) -> str:
     """Return a sentence that the agent does not offer this mode or model (`kind`), with those that it offers.
 
-    The sentence also names the offer that is most like `choice`, if there is one.
+    The sentence also names the offer that is most like `choice`, if there is one. If `choice` is offered in variants
+    only, such as Codex's `gpt-5.5[low]` and `gpt-5.5[high]`, it names these instead.
     """
     if not offered:
         return f"this agent offers no {kind}s"
+    if variants := [id for id in offered if id.casefold().startswith(f"{choice.casefold()}[")]:
+        return f"the {kind} {choice!r} has variants, so name one: {', '.join(variants)}"
     names: dict[str, str] = {name.casefold(): id for id, name in offered.items()} | {
         id.casefold(): id for id in offered
     }
