@@ -259,6 +259,20 @@ def test_a_check_tells_that_its_prompt_is_not_answered_yet(cli: Cli, monkeypatch
     assert "'At last.'" in done.stdout
 
 
+def test_what_the_agent_says_of_itself_is_the_likely_reason_for_no_answer(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy model or a used-up quota is no wrong key."""
+    monkeypatch.setattr("semel.faces.agent_check.SILENCE_S", 0.4)
+    configure(cli, codex=[*command(), "--name", "codex-acp"])
+    error = {"message": "Reconnecting... 5/5", "willRetry": True}
+    retry = {"update": {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": error}}}}
+    done = cli("agents", "check", "--prompt", prompt(retry, {"sleep": 1.5}), rc=1)
+    assert "codex: no answer after 0.4 s. It last said: Reconnecting... 5/5\n" in done.stderr
+    assert "key" not in done.stderr
+    assert "problem  it answered the prompt without a word; its last report: Reconnecting... 5/5" in done.stdout
+
+
 def test_a_check_without_an_answer_yet_names_the_key_that_may_have_been_refused(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

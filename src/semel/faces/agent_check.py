@@ -282,7 +282,7 @@ async def _ask(
     texts = [message.text for message in messages if not message.fields.get("superseded")]
     check.answer, check.answer_s = "".join(texts).strip(), round(time.monotonic() - begun, 2)
     if not check.problem and not check.answer:
-        check.problem = NO_WORD
+        check.problem = "; its last report: ".join([NO_WORD, *list(notices)[-1:]])
     check.notes += [f"it said: {text}" for text in list(notices)[-MAX_NOTICES:]]
 
 

@@ -147,7 +147,8 @@ def check(
 
     checks = []
     for agent in load_agents(names, config, data_dir):
-        tell, warn = partial(_print_notice, agent.name), partial(_print_delay, agent.name)
+        notices: list[str] = []
+        tell, warn = partial(_print_notice, agent.name, notices), partial(_print_delay, agent.name, notices)
         result = asyncio.run(check_agent(agent, prompt, on_notice=tell, on_delay=warn))
         checks.append(result)
         if not json:
@@ -384,13 +385,18 @@ def _choose(methods: tuple[Any, ...]) -> Any:
 # ---------------------------------------------------------------- printing
 
 
-def _print_notice(agent: str, text: str) -> None:
+def _print_notice(agent: str, notices: list[str], text: str) -> None:
+    """Print what the agent says about itself, and add it to `notices`."""
+    notices.append(text)
     print_remark(f"{agent} says: {text}")
 
 
-def _print_delay(agent: str, seconds: float, key_variable: str | None) -> None:
+def _print_delay(agent: str, notices: Sequence[str], seconds: float, key_variable: str | None) -> None:
+    """Print that there is no answer yet, and the likely reason. `notices`: what the agent has said about itself."""
     remark = "It may be repeating a request: is its key right, and is this machine connected to the network?"
-    if key_variable is not None:
+    if notices:
+        remark = f"It last said: {notices[-1]}"
+    elif key_variable is not None:
         remark = (
             f"It may be repeating a request. {key_variable} is set: its value may have been refused. "
             "Or is this machine not connected to the network?"
