@@ -290,12 +290,20 @@ def test_the_lines_for_an_editors_settings_start_semel_with_the_chosen_agent(des
     assert words[start : start + 3] == ["acp", "--agent", "codex"]
 
 
+def test_the_client_for_neovim_is_where_the_printed_line_says() -> None:
+    (path,) = re.findall(r'dofile\("(.*?)"\)', write_setup("neovim", "semel", None))
+    assert "function M.setup(" in Path(path).read_text()
+
+
 def test_the_page_shows_for_each_editor_what_is_printed() -> None:
     page = re.sub(r"\s", "", (Path(__file__).parents[2] / "docs/editors.md").read_text())
     for editor in EDITORS:
         lines = write_setup(editor, "semel", None).splitlines()[1:]
         printed = re.sub(r"\s|,(?=})", "", "".join(lines))
-        inner = {"zed": printed[1:-1], "emacs": printed, "codecompanion": 'name="semel",formatted_name="Semel"'}[editor]
+        inner = {
+            "zed": printed[1:-1], "emacs": printed, "codecompanion": 'name="semel",formatted_name="Semel"',
+            "neovim": printed.rpartition("/")[2],
+        }[editor]  # fmt: skip
         assert inner in page, (editor, inner)
 
 

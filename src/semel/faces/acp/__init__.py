@@ -1,6 +1,6 @@
 """Semel as the agent that an editor starts: ACP v1 over stdin and stdout (`semel acp`).
 
-`clients` describes editors.
+`clients` describes editors. `semel.lua` is one: a client for a plain Neovim, loaded by a line from `setup_lines`.
 
 Through the gateway: `editor_server` answers the editor's requests. `attachment` watches a session for it, and
 `row_writer` writes what is new there as ACP updates. `gateway_link` finds or starts the gateway.

@@ -51,6 +51,7 @@ CLIENTS: dict[str, Client] = {
         Client(name="acpx", joins_messages=True),  # 0.19.1
         Client(name="toad", outside="direct", joins_messages=True),  # 0.6.20
         Client(name="zed", outside="direct", closes_dialogs=True),  # from its source of November 2026
+        Client(name="semel.nvim", outside="direct", closes_dialogs=True),  # semel.lua, our own for a plain Neovim
     )
 }
 """Measured clients by `clientInfo.name`, with the version that was measured. docs/editors.md has them as a table."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal, get_args
 
-EditorName = Literal["zed", "emacs", "codecompanion"]
+EditorName = Literal["zed", "emacs", "codecompanion", "neovim"]
 EDITORS: tuple[str, ...] = get_args(EditorName)
+NEOVIM_CLIENT = Path(__file__).with_name("semel.lua")
 
 
 def write_setup(editor: EditorName, program: str, agent: str | None) -> str:
@@ -39,8 +41,14 @@ def _write_codecompanion(command: Sequence[str]) -> str:
     )
 
 
+def _write_neovim(command: Sequence[str]) -> str:
+    words = ", ".join(map(json.dumps, command))
+    return f"-- init.lua\ndofile({json.dumps(str(NEOVIM_CLIENT))}).setup({{ command = {{ {words} }} }})"
+
+
 _WRITERS: dict[str, Callable[[Sequence[str]], str]] = {
     "zed": _write_zed,
     "emacs": _write_emacs,
     "codecompanion": _write_codecompanion,
+    "neovim": _write_neovim,
 }
