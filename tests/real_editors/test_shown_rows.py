@@ -182,11 +182,10 @@ def test_an_update_moves_no_cursor_and_no_unsent_prompt(neovim: Neovim, tmp_path
     """The person reads further up, and has begun to write; a call above grows, and text comes below."""
     gate, early = tmp_path / "go on", tmp_path / "early"
     output = {"_meta": {"terminal_output": {"terminal_id": "slow", "data": "\n".join("abcdefgh")}}}
-    more = {"text": "More.", "message": "another"}
-    neovim.begin(
-        script(began("slow"), "Read me.", {"wait": str(early)}, update("slow", **output), {"wait": str(gate)}, more)
-    )
-    until(lambda: "Read me." in neovim.texts(), "the text")
+    below, more = ({"text": text, "message": text} for text in ("Below.", "More."))
+    steps = ("Read me.", below, {"wait": str(early)}, update("slow", **output), {"wait": str(gate)}, more)
+    neovim.begin(script(began("slow"), *steps))
+    until(lambda: "Below." in neovim.texts(), "the text")
     neovim.run("vim.api.nvim_put({'unsent'}, 'c', true, true); vim.cmd('wincmd k'); vim.fn.search('^Read me.$', 'bw')")
     early.touch()
     until(lambda: any("h" in call.text.split("\n")[-1:] for call in neovim.calls()), "the output above")
