@@ -86,6 +86,13 @@ class Neovim:
     def rows(self) -> list[Json]:
         return list(self.run("return semel.last and semel.rows() or {}"))
 
+    def cpu_s(self) -> float:
+        """The CPU time that it has used, in seconds: to work, and to draw in the terminal."""
+        used = self.run("return vim.uv.getrusage()")
+        works = sum(used[kind]["sec"] + used[kind]["usec"] / 1e6 for kind in ("utime", "stime"))
+        drawing = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return works + sum(map(int, drawing[11:13])) / os.sysconf("SC_CLK_TCK")
+
     @staticmethod
     def read_call(row: Json) -> Call:
         status, _, title = row["header"].partition(" ")
