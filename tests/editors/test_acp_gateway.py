@@ -113,7 +113,20 @@ def test_a_permission_is_answered_in_the_editor(desk: Desk) -> None:
     ]
     assert (item["answer"], item["by"], item["seen"]) == ("yes", "zed", item["seen"])
     dialog = editor.shown.calls[request["params"]["toolCall"]["toolCallId"]]
-    assert (dialog.fields["status"], dialog.fields["title"]) == ("completed", "rm: allowed by zed")
+    assert list(editor.shown.calls.values()) == [dialog], "the dialog is about the call itself"
+    assert dialog.fields["title"] == "rm"
+
+
+def test_a_dialog_has_a_call_of_its_own_where_only_a_calls_end_closes_it(desk: Desk) -> None:
+    editor = desk.editor(client="agent-shell")
+    editor.new()
+    prompt = editor.begin(script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
+    (request,) = editor.until(lambda: editor.asked, "the question")
+    editor.choose(request, "yes")
+    editor.answer_to(prompt)
+    dialog = editor.shown.calls[request["params"]["toolCall"]["toolCallId"]]
+    assert (dialog.fields["status"], dialog.fields["title"]) == ("completed", "rm: allowed by agent-shell")
+    assert len(editor.shown.calls) == 2
 
 
 def test_a_permission_that_the_phone_answers_is_withdrawn_and_a_late_answer_changes_nothing(desk: Desk) -> None:
@@ -318,7 +331,7 @@ def test_a_resumed_session_asks_what_is_still_open_and_shows_no_old_tool_calls(d
     third.load(session)
     for one in (other, third):
         one.until(lambda one=one: one.asked, "the question in another editor")
-    assert [call.fields["title"] for call in other.shown.calls.values()] == ["rm", "rm"]
+    assert [call.fields["title"] for call in other.shown.calls.values()] == ["rm"]
     assert other.texts("thought") == [] and third.texts("thought") == ["hm"]
     third.choose(third.asked[0], "yes")
     editor.answer_to(prompt)

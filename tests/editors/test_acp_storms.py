@@ -90,7 +90,8 @@ def race(desk: Desk, editor: GatewayEditor, chance: random.Random) -> None:
     count = len(editor.asked)
     prompt = editor.begin(script({"permission": "rm", "options": OPTIONS, "allowed": ["gone"], "denied": ["kept"]}))
     request = editor.until(lambda: editor.asked[count:], "the question")[0]
-    number = int(request["params"]["toolCall"]["toolCallId"].rpartition("-")[2])
+    items = desk.house.get(f"/v1/sessions/{editor.session}/history")["items"]
+    (number,) = [item["id"] for item in items if item["kind"] == "permission" and item["state"] == "open"]
     body: Json = {"item": number, "option": "no", "by": "phone"}
     path = f"/v1/sessions/{editor.session}/answers"
     if chance.random() < 0.5:

@@ -38,7 +38,7 @@ class Client:
 
     closes_dialogs: bool = False
     """Whether the dialog of a permission request closes on `$/cancel_request`. In other clients it can only close if
-    the tool call that it belongs to has ended."""
+    the tool call that it belongs to has ended, so it gets a tool call of its own."""
 
 
 UNMEASURED = Client()

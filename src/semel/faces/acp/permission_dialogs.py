@@ -1,9 +1,10 @@
 """Permission requests of a session as dialogs of an editor: ask, pass on the answer, withdraw what is closed.
 
 A request is asked on every face, and the first answer counts; the gateway decides which one that is. So an answer that
-comes late is passed on all the same, and changes nothing. Editors withdraw a dialog in different ways. Most do so if
-the tool call to which it belongs has ended; therefore a dialog gets a tool call of its own, because the real one may
-run on for minutes. An id is never used again: an editor may answer a withdrawn request much later.
+comes late is passed on all the same, and changes nothing. Editors withdraw a dialog in different ways. Some do so when
+the request is withdrawn: there the dialog belongs to the tool call that it is about. Most do so if the tool call to
+which it belongs has ended; therefore it gets a tool call of its own there, because the real one may run on for minutes.
+An id is never used again: an editor may answer a withdrawn request much later.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from semel.faces.acp.attachment import Editor
 
 SendAnswer = Callable[[int, "str | None", int], None]
+OWN_CALL = "semel-ask-"  # begins the id of a dialog's own tool call
 KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")  # ACP PermissionOptionKind
 
 
@@ -54,9 +56,7 @@ class PermissionDialogs:
         self._requests.clear()
 
     def _ask(self, item: Json) -> None:
-        call = self._calls[item["id"]] = f"semel-ask-{item['id']}"
-        described = describe_permission(item, call)
-        self._editor.write([self._writer.format_update("tool_call", **described)])
+        described = self._describe_call(item)
         options = [
             {
                 "optionId": option["optionId"],
@@ -71,6 +71,16 @@ class PermissionDialogs:
             "session/request_permission", params, lambda answer: self._take_answer(number, rev, answer)
         )
 
+    def _describe_call(self, item: Json) -> Json:
+        """Return the tool call of a dialog (ACP `ToolCallUpdate`). A call of its own is written first."""
+        known = self._writer.find_call(item.get("call")) if self._editor.client.closes_dialogs else None
+        call = self._calls[item["id"]] = known or f"{OWN_CALL}{item['id']}"
+        described = describe_permission(item, call)
+        if known is not None:
+            return {key: value for key, value in described.items() if key != "status"}
+        self._editor.write([self._writer.format_update("tool_call", **described)])
+        return described
+
     def _take_answer(self, number: int, rev: int, answer: Json) -> None:
         self._requests.pop(number, None)
         outcome = text_at(answer, "result", "outcome", "outcome")
@@ -83,13 +93,13 @@ class PermissionDialogs:
     def _end(self, number: int, item: Json) -> None:
         if (request := self._requests.pop(number, None)) is not None:
             self._editor.withdraw(request)
-        is_allowed = _find_kind(item).startswith("allow")
-        status = "completed" if is_allowed or item.get("state") == "answered" else "failed"
-        title = f"{item.get('title') or 'permission'}: {_describe_end(item)}"
         call = self._calls.pop(number)
-        self._editor.write(
-            [self._writer.format_update("tool_call_update", toolCallId=call, status=status, title=title)]
-        )
+        fields: Json = {"title": f"{item.get('title') or 'permission'}: {_describe_end(item)}"}
+        if call.startswith(OWN_CALL):
+            fields["status"] = "completed" if item.get("state") == "answered" else "failed"
+        elif item.get("state") != "answered" or item.get("by") == self._editor.name:
+            return  # the call itself shows what becomes of it
+        self._editor.write([self._writer.format_update("tool_call_update", toolCallId=call, **fields)])
 
 
 def _find_kind(item: Json) -> str:

@@ -54,6 +54,7 @@ class RowWriter:
         self._last: TextRow | None = None  # what the client was sent last, if it was text
         self._items: dict[int, Json] = {}  # the tool calls that the client has
         self._call_ids: dict[int, str] = {}  # the id by which the client knows a call, by item
+        self._ids_of_agent: dict[str, str] = {}  # the same, by the agent's own id
         self._taken_call_ids: set[str] = set()
         self._calls = CallRows(client, CAREFUL, set())
         self._told: dict[str, Any] = {}  # plan and usage, by kind
@@ -263,7 +264,13 @@ class RowWriter:
                 call = f"{call}-{item['id']}"
             self._taken_call_ids.add(call)
             self._call_ids[item["id"]] = call
+            if item.get("call") is not None:
+                self._ids_of_agent[item["call"]] = call
         return self._call_ids[item["id"]]
+
+    def find_call(self, call: str | None) -> str | None:
+        """Return the id by which the editor knows the call that the agent knows as `call`; None if it has none."""
+        return None if call is None else self._ids_of_agent.get(call)
 
 
 def name_row(row: Json) -> tuple[str, int]:
