@@ -1,5 +1,5 @@
 -- Lets a test run Lua in a Neovim: one JSON line with {code, args} each way, through a socket at $CONTROL_SOCKET.
--- What the person would be asked by `vim.ui.select` is answered with what the test has put into `_G.pick`.
+-- What the person would be asked by `vim.ui.select` is answered with the next of the words in `_G.picks`.
 local server = vim.uv.new_pipe()
 server:bind(vim.env.CONTROL_SOCKET)
 
@@ -9,8 +9,9 @@ vim.notify = function(text)
 end
 vim.ui.select = function(items, options, done)
   local names = vim.tbl_map(options.format_item or tostring, items)
+  local word = table.remove(_G.picks, 1)
   for number, name in ipairs(names) do
-    if name:find(_G.pick, 1, true) then
+    if name:find(word, 1, true) then
       return done(items[number], number)
     end
   end

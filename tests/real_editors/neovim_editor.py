@@ -121,9 +121,13 @@ class Neovim:
         assert self.run("return vim.api.nvim_buf_get_lines(0, 0, -1, false)") == [""], self.notes()
 
     def stopped(self) -> str:
-        until(lambda: "waits for you" in self.run("return semel.state()"), f"the end of the turn: {self.rows()[-3:]}")
-        last = self.rows()[-1]
-        return last["text"].removeprefix("The turn has ended: ") if last["kind"] == "notice" else "end_turn"
+        state = until(self._read_end, f"the end of the turn: {self.rows()[-3:]}")
+        return "end_turn" if state == "waits for you" else str(state)
+
+    def _read_end(self) -> str | None:
+        """What the state line says of the session, if its turn has ended."""
+        words = self.run("return semel.state()").split(" · ")
+        return next((word for word in words if word in ("waits for you", "cancelled")), None)
 
     def texts(self, kind: str = "agent") -> list[str]:
         kind = {"user": "other"}.get(kind, kind)

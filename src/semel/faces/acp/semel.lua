@@ -343,7 +343,7 @@ local function find_following(view)
 end
 
 local function describe(view)
-  local asks = next(view.questions) and "asks you" or (view.prompts > 0 and "works" or "waits for you")
+  local asks = next(view.questions) and "asks you" or view.prompts > 0 and "works" or view.ended or "waits for you"
   local mode = (view.modes or {}).currentModeId
   local words = { view.title or view.id, asks, mode or "", view.usage or "" }
   return table.concat(vim.tbl_filter(function(word)
@@ -589,6 +589,19 @@ end
 
 -- ---------------------------------------------------------------- what a person can do
 
+--- Let the person choose an item. `name`: returns what is shown for one. `done`: called with the chosen one.
+local function choose(items, title, name, done)
+  if #items == 0 then
+    tell(("there is no %s to choose here"):format(title:lower()))
+    return
+  end
+  vim.ui.select(items, { prompt = title, format_item = name }, function(item)
+    if item ~= nil then
+      done(item)
+    end
+  end)
+end
+
 --- Open a new session in the current folder.
 function M.new()
   local folder = vim.fn.getcwd()
@@ -669,15 +682,10 @@ function M.sessions(is_all)
       if session then
         return
       end
-      vim.ui.select(found, {
-        prompt = "Session",
-        format_item = function(one)
-          return ("%s  %s  %s"):format((one.updatedAt or ""):sub(1, 16), one.title or "", one.sessionId)
-        end,
-      }, function(one)
-        if one then
-          M.load(one.sessionId, one.cwd)
-        end
+      choose(found, "Session", function(one)
+        return ("%s  %s  %s"):format((one.updatedAt or ""):sub(1, 16), one.title or "", one.sessionId)
+      end, function(one)
+        M.load(one.sessionId, one.cwd)
       end)
     end)
   end)
@@ -685,12 +693,14 @@ end
 
 local function prompt(view, text)
   view:add_text("user", text)
-  view.prompts, view.plan = view.prompts + 1, nil
+  view.prompts, view.plan, view.ended = view.prompts + 1, nil, nil
   local params = { sessionId = view.id, prompt = { { type = "text", text = text } } }
   request("session/prompt", params, function(result, error)
     view.prompts = view.prompts - 1
     if error then
       view:add_text("notice", error.message)
+    elseif result.stopReason == "cancelled" then
+      view.ended = "cancelled"
     elseif result.stopReason ~= "end_turn" then
       view:add_text("notice", "The turn has ended: " .. result.stopReason)
     end
@@ -755,14 +765,6 @@ function M.answer(number)
       close_question(view, option.request, { result = { outcome = outcome } })
     end)
   end
-end
-
-local function choose(items, title, name, done)
-  vim.ui.select(items, { prompt = title, format_item = name }, function(item)
-    if item ~= nil then
-      done(item)
-    end
-  end)
 end
 
 local function tell_error(_, error)

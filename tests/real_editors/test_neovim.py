@@ -1,0 +1,87 @@
+"""Our own client for Neovim: pick a session, set a mode, quote a file, and go on after the agent has ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from neovim_editor import Neovim
+from system_house import DEMO, House, left, opened, until
+
+pytestmark = pytest.mark.editors
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with opened(House(tmp_path_factory.mktemp("house"), DEMO)) as house:
+        yield house
+
+
+@pytest.fixture
+def neovim(house: House) -> Iterator[Neovim]:
+    editor = Neovim(house)
+    try:
+        yield editor
+    finally:
+        editor.end()
+
+
+def test_a_session_is_picked_from_those_of_the_folder_and_loaded(house: House, neovim: Neovim, tmp_path: Path) -> None:
+    session = neovim.new()
+    neovim.begin("say: remember")
+    neovim.stopped()
+    other = Neovim(house)
+    try:
+        other.run("vim.cmd.cd(...)", str(tmp_path))
+        other.run("_G.picks = {...}; vim.cmd('Semel sessions')", session)
+        until(lambda: "semel: there is no session to choose here" in other.notes(), "that there is none")
+        other.run("vim.cmd('Semel! sessions')")
+        until(lambda: other.texts() == ["remember"], "the session is loaded")
+        assert other.run("return semel.last") == session
+    finally:
+        other.end()
+
+
+def test_a_mode_is_set_and_shown(house: House, neovim: Neovim) -> None:
+    session = neovim.new()
+    neovim.run("_G.picks = {'Mode', 'Ask'}; vim.cmd('Semel set')")
+    until(lambda: (house.session(session) or {}).get("mode") == "ask", "the mode of the session")
+    until(lambda: " ask" in neovim.run("return semel.state()"), "the mode in the state line")
+
+
+def test_lines_of_a_file_are_quoted_in_the_prompt_and_sent_with_it(
+    house: House, neovim: Neovim, tmp_path: Path
+) -> None:
+    file = tmp_path / "garden.py"
+    file.write_text("one = 1\ntwo = 2\nthree = 3\n")
+    session = neovim.new()
+    neovim.run("vim.cmd('topleft split ' .. ...); vim.cmd('2,3Semel quote')", str(file))
+    neovim.run("vim.cmd('stopinsert'); vim.api.nvim_feedkeys(vim.keycode('GoExplain.<Esc><CR>'), 'x', false)")
+    neovim.stopped()
+    (said,) = house.texts(session, "user")
+    assert said.strip() == f"{file}:2-3\n```python\ntwo = 2\nthree = 3\n```\n\nExplain."
+
+
+def test_an_agent_that_is_killed_is_started_again_by_the_next_prompt(house: House, neovim: Neovim) -> None:
+    neovim.new()
+    neovim.begin("say: before")
+    neovim.stopped()
+    for process in left(house):
+        if " acp " in process:
+            os.kill(int(process.split()[0]), signal.SIGKILL)
+    until(lambda: any("has ended" in text for text in neovim.texts("notice")), "a notice")
+    neovim.begin("say: after")
+    until(lambda: neovim.texts() == ["before", "after"], "the session goes on")
+    neovim.stopped()
+
+
+def test_a_command_that_does_not_exist_is_told(house: House) -> None:
+    editor = Neovim(house, ["/no/such/semel", "acp"])
+    try:
+        editor.run("vim.cmd('Semel')")
+        assert any("/no/such/semel cannot be started" in note for note in editor.notes())
+    finally:
+        editor.end()
