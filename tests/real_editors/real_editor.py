@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -73,3 +74,11 @@ def acp_command(house: House, *options: str) -> list[str]:
 def environment(house: House, **more: str) -> dict[str, str]:
     """An editor's variables: a home of its own, and none of this run's settings of Python's start."""
     return {**house.environment, "PYTHONPATH": os.pathsep.join(sys.path), **more}
+
+
+def kill_and_restart(house: House, gate: Path) -> None:
+    """Kill the gateway in a turn that waits for `gate`, open that, and start the gateway again."""
+    house.kill()
+    time.sleep(0.3)
+    gate.touch()
+    house.up()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from acpx_editor import Acpx
-from real_editor import Call
+from real_editor import Call, kill_and_restart
 from system_house import DEMO, House, opened, script, until
 
 pytestmark = pytest.mark.editors
@@ -87,10 +86,7 @@ def test_a_prompt_outlives_a_gateway_that_is_killed_in_its_turn(house: House, ac
     editor.new()
     editor.begin(script({"text": "The answer", "chunks": 1}, {"wait": str(gate)}, " is 42."))
     sees(editor, "The answer")
-    house.kill()
-    time.sleep(0.3)
-    gate.touch()
-    house.up()
+    kill_and_restart(house, gate)
     assert editor.stopped() == "end_turn"
     assert editor.texts() == ["The answer is 42."]
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 from neovim_editor import Neovim
-from system_house import DEMO, House, left, opened, until
+from real_editor import Call, acp_command
+from system_house import DEMO, House, left, opened, script, until
+
+from semel.testing import scripted_agent
 
 pytestmark = pytest.mark.editors
 
@@ -76,6 +79,22 @@ def test_an_agent_that_is_killed_is_started_again_by_the_next_prompt(house: Hous
     neovim.begin("say: after")
     until(lambda: neovim.texts() == ["before", "after"], "the session goes on")
     neovim.stopped()
+
+
+def test_without_a_gateway_the_same_client_shows_the_same(house: House) -> None:
+    """`semel acp --alone` before the command of any agent."""
+    alone = (*acp_command(house)[:4], "--alone", "--")
+    editor = Neovim(house, [*alone, *scripted_agent.command(state=house.home / "alone")])
+    try:
+        editor.new()
+        editor.begin(script({"think": "hm"}, {"tool": "ls", "output": ["a\n", "a\n"]}, {"permission": "rm"}, "Done."))
+        until(editor.questions, "the question")
+        editor.choose("Reject")
+        assert editor.stopped() == "end_turn"
+        assert (editor.texts("thought"), editor.texts()) == (["hm"], ["Done."])
+        assert editor.calls()[0] == Call("completed", "ls", "a\na")
+    finally:
+        editor.end()
 
 
 def test_a_command_that_does_not_exist_is_told(house: House) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from neovim_editor import Neovim
-from real_editor import Call, RealEditor
+from real_editor import Call, RealEditor, kill_and_restart
 from sdk_editor import Sdk
 from system_house import DEMO, House, opened, script, until
 
@@ -181,10 +180,7 @@ def test_a_prompt_outlives_a_gateway_that_is_killed_in_its_turn(own_desk: Desk, 
     gate = tmp_path / "go on"
     editor.begin(script({"text": "The answer", "chunks": 1}, {"wait": str(gate)}, " is 42."))
     sees(editor, "The answer")
-    house.kill()
-    time.sleep(0.3)
-    gate.touch()
-    house.up()
+    kill_and_restart(house, gate)
     assert editor.stopped() == "end_turn"
     rows = house.entries(session)
     said = [row["text"] for row in rows if row["role"] == "agent" and not row.get("superseded")]

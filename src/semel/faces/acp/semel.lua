@@ -7,6 +7,10 @@
 --
 -- What comes from the agent is drawn at most once in DRAW_INTERVAL_MS, however many messages that are.
 
+if vim.fn.has("nvim-0.10") == 0 then
+  error("Semel's client needs Neovim 0.10 or newer")
+end
+
 local M = {}
 local api, uv = vim.api, vim.uv
 
@@ -265,8 +269,12 @@ local function send(message)
   end
 end
 
---- Send a request. `done(result, error)` is called with its answer; if the agent ends, with an error.
+--- Send a request. `done(result, error)` is called with its answer; if the agent ends or has ended, with an error.
 local function request(method, params, done)
+  if not peer then
+    done(nil, { message = "The agent has ended. The next prompt starts it again." })
+    return
+  end
   peer.number = peer.number + 1
   peer.waiting[peer.number] = done
   send({ id = peer.number, method = method, params = params })
@@ -496,6 +504,9 @@ local function connect(done)
   request("initialize", params, function(_, error)
     if error then
       tell(error.message, vim.log.levels.ERROR)
+      if peer == this then
+        this.process:kill("sigterm") -- the next attempt starts another one
+      end
       return
     end
     this.is_ready = true
@@ -555,6 +566,7 @@ local function open_view(id, folder)
   end
   local view = setmetatable({ id = id, folder = folder, prompts = 0 }, View)
   view.buf, view.input = scratch("semel://" .. id, "semel"), scratch(("semel://%s/prompt"):format(id), "semelprompt")
+  vim.bo[view.buf].undolevels = -1 -- nobody undoes there, and each change would be kept
   views[id] = view
   clear(view)
   map(view.buf, "n", "<CR>", function()
