@@ -14,6 +14,7 @@ from model_editor import ModelEditor, Shown
 from real_editor import INSTALLED, Call, Json, acp_command, environment, find_program
 from system_house import House, left, until
 
+ATTEMPTS = 5
 SECONDS_AFTER_A_PROMPT = 1  # that the process with the connection waits for another prompt
 
 
@@ -50,8 +51,19 @@ class Acpx:
         assert self.run("sessions", "new", "--resume-session", session)["acpxSessionId"] == session
 
     def begin(self, text: str) -> None:
-        """Send a prompt by a new process, when that of the last prompt has ended."""
+        """Send a prompt by a new process, when that of the last prompt has ended.
+
+        On a busy machine acpx gives up on its own second process, which keeps the connection, before that has started.
+        """
         until(lambda: not left(House(self._home)), "the last connection has ended")
+        for _ in range(ATTEMPTS):
+            self._start(text)
+            until(lambda: self.messages, "what acpx says first")
+            if "failed to start" not in str(self.messages[0].get("error")):
+                return
+
+    def _start(self, text: str) -> None:
+        self._finish()
         self.shown, self.messages = Shown(), []
         self._process = subprocess.Popen(
             [*self._command, "prompt", text], env=self._environment, cwd=self._folder,
@@ -69,12 +81,16 @@ class Acpx:
                 model.apply(self.shown, message["params"]["update"], 0)
             self.messages.append(message)
 
+    def _finish(self) -> None:
+        """Wait until the prompt's process has ended and all that it printed is read."""
+        if self._process is not None and self._reader is not None and self._process.stdout is not None:
+            self._process.wait(90)
+            self._reader.join(10)
+            self._process.stdout.close()
+
     def stopped(self) -> str:
         """Wait until the prompt's process ends; return the stop reason that it printed."""
-        assert self._process is not None and self._reader is not None and self._process.stdout is not None
-        self._process.wait(90)
-        self._reader.join(10)
-        self._process.stdout.close()
+        self._finish()
         stops = [one["result"]["stopReason"] for one in self.messages if "stopReason" in (one.get("result") or {})]
         assert len(stops) == 1, self.messages
         return str(stops[0])

@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pytest
-from system_house import House
+from system_house import House, script
 
 INSTALLED = Path(__file__).parents[2] / ".agents"
 Json = dict[str, Any]
+
+
+ALLOW = [
+    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
 
 
 class Call(NamedTuple):
@@ -74,6 +80,19 @@ def acp_command(house: House, *options: str) -> list[str]:
 def environment(house: House, **more: str) -> dict[str, str]:
     """An editor's variables: a home of its own, and none of this run's settings of Python's start."""
     return {**house.environment, "PYTHONPATH": os.pathsep.join(sys.path), **more}
+
+
+def stream_output(gate: Path) -> str:
+    """A prompt for a call `make` that prints `first`, waits for `gate`, and ends."""
+    call = {"toolCallId": "make", "title": "make", "kind": "execute", "status": "in_progress"}
+    output = {"toolCallId": "make", "_meta": {"terminal_output": {"terminal_id": "make", "data": "first\n"}}}
+    return script(
+        {"update": {"sessionUpdate": "tool_call", **call}},
+        {"update": {"sessionUpdate": "tool_call_update", **output}},
+        {"wait": str(gate)},
+        {"update": {"sessionUpdate": "tool_call_update", "toolCallId": "make", "status": "completed"}},
+        "Made.",
+    )
 
 
 def kill_and_restart(house: House, gate: Path) -> None:

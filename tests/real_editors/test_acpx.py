@@ -9,15 +9,11 @@ from pathlib import Path
 
 import pytest
 from acpx_editor import Acpx
-from real_editor import Call, kill_and_restart
+from real_editor import ALLOW, Call, kill_and_restart, stream_output
 from system_house import DEMO, House, opened, script, until
 
 pytestmark = pytest.mark.editors
 
-ALLOW = [
-    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
-    {"optionId": "no", "name": "No", "kind": "reject_once"},
-]
 ASK = {"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}
 Open = Callable[..., Acpx]
 
@@ -60,6 +56,17 @@ def test_each_prompt_shows_what_is_new_once_and_is_not_echoed(house: House, acpx
     editor.begin("say: on")
     assert editor.stopped() == "end_turn"
     assert editor.texts()[-1] == "on" and "gone" not in editor.texts()
+
+
+def test_a_tools_output_is_shown_while_it_runs(house: House, acpx: Open) -> None:
+    gate = house.home / "go on"
+    editor = acpx()
+    editor.new()
+    editor.begin(stream_output(gate))
+    until(lambda: Call("in_progress", "make", "first") in editor.calls(), "its output")
+    gate.touch()
+    assert editor.stopped() == "end_turn"
+    assert (editor.calls(), editor.texts()) == ([Call("completed", "make", "first")], ["Made."])
 
 
 def test_a_denied_permission_is_denied(acpx: Open) -> None:

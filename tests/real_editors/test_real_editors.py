@@ -8,17 +8,13 @@ from pathlib import Path
 
 import pytest
 from neovim_editor import Neovim
-from real_editor import Call, RealEditor, kill_and_restart
+from real_editor import ALLOW, Call, RealEditor, kill_and_restart, stream_output
 from sdk_editor import Sdk
 from system_house import DEMO, House, opened, script, until
 
 pytestmark = pytest.mark.editors
 
 KINDS: dict[str, Callable[[House], RealEditor]] = {"neovim": Neovim, "sdk": Sdk}
-ALLOW = [
-    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
-    {"optionId": "no", "name": "No", "kind": "reject_once"},
-]
 ASK = script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]})
 
 
@@ -86,17 +82,7 @@ def test_a_tools_output_is_shown_while_it_runs(desk: Desk, tmp_path: Path) -> No
     editor = desk.editor()
     editor.new()
     gate = tmp_path / "go on"
-    call = {"toolCallId": "make", "title": "make", "kind": "execute", "status": "in_progress"}
-    output = {"toolCallId": "make", "_meta": {"terminal_output": {"terminal_id": "make", "data": "first\n"}}}
-    editor.begin(
-        script(
-            {"update": {"sessionUpdate": "tool_call", **call}},
-            {"update": {"sessionUpdate": "tool_call_update", **output}},
-            {"wait": str(gate)},
-            {"update": {"sessionUpdate": "tool_call_update", "toolCallId": "make", "status": "completed"}},
-            "Made.",
-        )
-    )
+    editor.begin(stream_output(gate))
     until(lambda: Call("in_progress", "make", "first") in editor.calls(), "its output")
     gate.touch()
     assert editor.stopped() == "end_turn"
@@ -188,3 +174,26 @@ def test_a_prompt_outlives_a_gateway_that_is_killed_in_its_turn(own_desk: Desk, 
     editor.begin("say: after")
     assert editor.stopped() == "end_turn"
     assert editor.texts() == ["The answer is 42.", "after"]
+
+
+def test_editors_of_two_kinds_share_a_session_and_its_questions(shared_house: House) -> None:
+    """A question is asked in both. What is answered in one is asked no longer in the other.
+
+    Semel tells whoever writes meanwhile that this does not answer the question.
+    """
+    with ExitStack() as stack:
+        neovim, sdk = (Desk(shared_house, kind, stack).editor() for kind in ("neovim", "sdk"))
+        session = neovim.new()
+        neovim.begin(script("May I?", {"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
+        until(neovim.questions, "the question")
+        sdk.load(session)
+        sdk.begin("say: on")
+        until(sdk.questions, "the question in the other editor")
+        sdk.choose("Yes")
+        assert neovim.stopped() == sdk.stopped() == "end_turn"
+        sees(neovim, "on")
+        said = ["May I?", "gone", "on"]
+        assert neovim.texts() == shared_house.texts(session) == said
+        assert [text for text in sdk.texts() if "does not answer the request" not in text] == said
+        assert neovim.questions() == sdk.questions() == []
+        assert [call.title for call in neovim.calls()] == ["rm: allowed by sdk"]
