@@ -50,6 +50,7 @@ STAGES = {
         "backup",
         "postgres",
         "engines",
+        "copy_ledger",
     ),
     "gateway": ("outbound", "turns", "inbound", "tools", "api"),
 }

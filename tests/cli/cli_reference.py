@@ -34,7 +34,10 @@ GROUPS = {
     "Operate": ("[Is everything all right?](health.md)", ["status", "logs", "doctor", "config"]),
     "Agents": ("[Use an agent](use-an-agent.md), [in your editor](editors.md).", ["agents", "acp"]),
     "Service": ("[Operate a gateway](operate.md).", ["service"]),
-    "Backup": ("[Backup and restore](backup.md).", ["backup", "restore"]),
+    "Backup": (
+        "[Backup and restore](backup.md), [the ledger in PostgreSQL](postgres.md).",
+        ["backup", "restore", "ledger"],
+    ),
     "Schedules": ("[Schedules](schedules.md). Those of the configuration are changed there.", ["schedules"]),
     "Limits and retention": ("[Limits](limits.md), [retention](retention.md).", ["limits", "retention"]),
     "Background jobs": ("[Background jobs](jobs.md).", ["jobs"]),

@@ -26,7 +26,7 @@ def open_ledger(location: LedgerLocation, announce: Callable[[Upgrade], object] 
     `announce` is called before an older ledger is migrated. Raises LedgerError.
     """
     if isinstance(location, DatabaseUrl):
-        _require_engine(location)
+        require_engine(location)
         from semel.ledger.postgres.store import PostgresStore
 
         return PostgresStore.open(location.uri, announce=announce)
@@ -38,7 +38,7 @@ def open_ledger(location: LedgerLocation, announce: Callable[[Upgrade], object] 
 def open_readonly(location: LedgerLocation) -> LedgerStore:
     """Open a ledger for reading, whether or not a gateway runs. This changes nothing. Raises LedgerError."""
     if isinstance(location, DatabaseUrl):
-        _require_engine(location)
+        require_engine(location)
         from semel.ledger.postgres.store import PostgresStore
 
         return PostgresStore.open_readonly(location.uri)
@@ -50,12 +50,18 @@ def open_readonly(location: LedgerLocation) -> LedgerStore:
 def treat_database_as_restored(location: DatabaseUrl) -> None:
     """Mark a ledger as restored, for an operator who put an older state of its database in its place (Law 14).
 
-    At its next start, the gateway settles the ledger. No gateway may run. Raises LedgerError.
+    At its next start, the gateway settles the ledger. If it was marked as moved, it is taken back. No gateway may run.
+    Raises LedgerError.
     """
     with suppress(LedgerOlder):
         open_readonly(location).close()  # an empty database is no ledger, and stays empty
-    with open_ledger(location) as store:
+    from semel.ledger.postgres.moved import forget_move
+    from semel.ledger.postgres.store import PostgresStore, connecting
+
+    with PostgresStore.open(location.uri, take_back=True) as store:
         store.write_sync(note_restored)
+        with connecting(location.uri) as connection:
+            forget_move(connection)
 
 
 def measure_ledger(location: LedgerLocation) -> int:
@@ -71,6 +77,7 @@ def measure_ledger(location: LedgerLocation) -> int:
     return measure_files(location)
 
 
-def _require_engine(location: DatabaseUrl) -> None:
+def require_engine(location: DatabaseUrl) -> None:
+    """Raise EngineMissing if the library is missing that the database needs."""
     if lacks_engine(location):
         raise EngineMissing(path=location)

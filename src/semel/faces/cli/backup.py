@@ -111,7 +111,11 @@ def restore(
     ] = False,
     here: Annotated[
         bool,
-        typer.Option("--here", help="Without DIR: you put back the data directory or the machine by other means."),
+        typer.Option(
+            "--here",
+            help="Without DIR: you put back the data directory or the machine by other means, or take back a ledger "
+            "that 'semel ledger copy' marked as moved.",
+        ),
     ] = False,
     json: Json = False,
     config: Config = None,

@@ -141,9 +141,9 @@ def _write_backup(
     copied, missing, blob_count, blob_bytes = 0, [], 0, 0
     for blob_id, expected in read_blobs(snapshot.path):
         blob_count, blob_bytes = blob_count + 1, blob_bytes + expected
-        if _is_stored(folder / BLOBS, blob_id, expected):
+        if is_stored(folder / BLOBS, blob_id, expected):
             continue
-        if _copy_blob(data_dir / BLOBS / blob_id, folder / BLOBS, blob_id):
+        if copy_blob(data_dir / BLOBS / blob_id, folder / BLOBS, blob_id, UNFINISHED_PREFIX):
             copied += 1
         else:
             missing.append(blob_id)
@@ -261,7 +261,8 @@ def read_blobs(ledger: Path) -> Iterator[tuple[str, int]]:
         db.close()
 
 
-def _is_stored(store: Path, id: str, size: int) -> bool:
+def is_stored(store: Path, id: str, size: int) -> bool:
+    """Whether the store has a file with this id, of this size in bytes."""
     try:
         status = (store / id).lstat()
     except FileNotFoundError:
@@ -269,12 +270,13 @@ def _is_stored(store: Path, id: str, size: int) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size == size
 
 
-def _copy_blob(source: Path, store: Path, id: str) -> bool:
+def copy_blob(source: Path, store: Path, id: str, draft_prefix: str) -> bool:
     """Copy one file into the store, completely or not at all.
 
-    Return False if the file is missing, or if its content does not match its id.
+    Return False if the file is missing, or if its content does not match its id. `draft_prefix`: of the file's name
+    until it is complete.
     """
-    draft = store / f"{UNFINISHED_PREFIX}{id}"
+    draft = store / f"{draft_prefix}{id}"
     try:
         if copy_file(source, draft) != id:
             return False

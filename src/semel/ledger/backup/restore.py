@@ -36,14 +36,20 @@ from semel.ledger.backup.backups import (
 )
 from semel.ledger.sqlite import mark_file
 from semel.ledger.sqlite.connect import connect, sync_folder
-from semel.ledger.sqlite.open_ledger import lock_ledger, restoring_flag_path
+from semel.ledger.sqlite.open_ledger import (
+    MOVED_SUFFIX,
+    copying_flag_path,
+    lock_ledger,
+    moved_note_path,
+    restoring_flag_path,
+)
 from semel.ledger.sqlite.store import Store, mark_as_copy
 from semel.ledger.sqlite.tx import SqliteTx
-from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFailed
+from semel.ledger.storage.errors import LedgerCopying, LedgerMissing, LedgerThere, RestoreFailed
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import queries
 
-COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark_file.MARK_SUFFIX)
+COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark_file.MARK_SUFFIX, MOVED_SUFFIX)
 """Suffixes of the files that belong to a ledger's file."""
 
 
@@ -89,6 +95,8 @@ def restore_backup(
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = lock_ledger(ledger)
         try:
+            if copying_flag_path(ledger).exists():
+                raise LedgerCopying(path=ledger)
             was_interrupted = restoring_flag_path(ledger).exists()
             if ledger.exists() and not replace and not was_interrupted:
                 raise LedgerThere(path=ledger, folder=folder)
@@ -120,12 +128,15 @@ def _no_gateway_without_ledger(ledger: Path, plan: _Replacement) -> Iterator[Non
 def treat_as_restored(ledger: Path, clock: Callable[[], int]) -> Path:
     """Mark the current ledger as restored, for an operator who put an older copy in its place by other means.
 
-    At its next start, the gateway settles the ledger. Return the ledger's path. Raises LedgerError.
+    At its next start, the gateway settles the ledger. If the ledger was marked as moved, it is taken back. Return the
+    ledger's path. Raises LedgerError.
     """
     if not ledger.expanduser().exists():
         raise LedgerMissing(path=ledger.expanduser().absolute())
-    with Store.open_sync(ledger, clock=clock) as store:
+    with Store.open_sync(ledger, clock=clock, may_be_moved=True) as store:
         store.write_sync(mark_as_copy)
+        moved_note_path(store.path).unlink(missing_ok=True)
+        sync_folder(store.path.parent)
         return store.path
 
 

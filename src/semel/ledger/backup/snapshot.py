@@ -19,7 +19,7 @@ import apsw
 
 from semel.ledger.admin import books
 from semel.ledger.sqlite.connect import connect
-from semel.ledger.sqlite.open_ledger import refuse_half_restored
+from semel.ledger.sqlite.open_ledger import refuse_unfinished
 from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import queries
@@ -97,7 +97,7 @@ def _copy_pages(ledger: Path, target: Path, clock: Callable[[], int]) -> int:
         source.execute("BEGIN")
         # The first read fixes the state that is copied.
         SqliteTx(source.cursor(), queries(), 0).one(LedgerRow, "ledger_get")
-        refuse_half_restored(ledger)  # a restore that begins later moves files which are open by now
+        refuse_unfinished(ledger)  # a restore that begins later moves files which are open by now
         at = clock()
         descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC)
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from semel.ledger.postgres.wire import ConnectionLost, ServerError
 from semel.ledger.storage.errors import (
+    CopyTargetInUse,
     LedgerBusy,
     LedgerError,
     LedgerFailed,
@@ -79,6 +80,16 @@ class DatabaseNotDurable(LedgerError):
 class DatabaseOfAnother(LedgerError):
     """The database {path} is not a Semel ledger: it holds other tables ({why}). Nothing was changed.
     Make a database for Semel alone (CREATE DATABASE semel) and name it in url."""
+
+
+class DatabaseUnfinished(LedgerError):
+    """The copy of a ledger into the database {path} is not finished. If none runs, run the same 'semel ledger copy'
+    command again. To give the copy up, drop the database."""
+
+
+class DatabaseHasLedger(CopyTargetInUse):
+    """There is a ledger in the database {path} already; nothing was changed. Make an empty database for the copy
+    (CREATE DATABASE)."""
 
 
 class DatabaseInUse(LedgerError):

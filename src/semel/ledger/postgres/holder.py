@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from typing import Any
 
 from semel.ledger.postgres.errors import DatabaseInUse
 from semel.ledger.postgres.statements import own_statements
@@ -46,6 +47,13 @@ class Holder:
         except BaseException:
             self._connection.close()
             raise
+
+    def run(self, sql: str) -> list[list[Any]]:
+        """Run a statement on the connection that holds the lock. If the lock was lost, this raises ConnectionLost."""
+        self._connection.queue("BEGIN")
+        rows = self._connection.execute(sql)
+        self._connection.end("COMMIT")
+        return rows
 
     def hold_again(self) -> None:
         """Take the lock again if its connection was lost, as by a restart of the server.

@@ -10,26 +10,40 @@ import secrets
 from collections.abc import Callable, Sequence
 from importlib import resources
 
-from semel.ledger.postgres.errors import DatabaseOfAnother
+from semel.ledger.postgres.errors import DatabaseOfAnother, DatabaseUnfinished
 from semel.ledger.postgres.statements import statements
 from semel.ledger.postgres.types import translate_schema
 from semel.ledger.postgres.wire import Connection, ServerError
 from semel.ledger.storage.errors import LedgerNewer, MigrationFailed
-from semel.ledger.storage.migrations import Migration, Upgrade
+from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
 
+UNFINISHED_TABLE = "unfinished_copy"
+"""The table that exists while a ledger is copied into the database (`semel.ledger.postgres.transfer`)."""
 _TABLES = """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') ORDER BY c.relname"""
 
 
 def read_version(connection: Connection, path: str) -> int:
-    """Return the schema version of the database; 0 if it is empty. Raises DatabaseOfAnother."""
-    tables = [str(name) for (name,) in connection.execute(_TABLES)]
+    """Return the schema version of the database; 0 if it is empty. Raises DatabaseOfAnother, DatabaseUnfinished."""
+    tables = list_table_names(connection)
+    if UNFINISHED_TABLE in tables:
+        raise DatabaseUnfinished(path=path)
     if "schema_version" in tables and "ledger" in tables:
         ((version,),) = connection.execute("SELECT version FROM schema_version")
         return int(version)
     if tables:
         raise DatabaseOfAnother(path=path, why=", ".join(tables[:3]))
     return 0
+
+
+def list_table_names(connection: Connection) -> list[str]:
+    """Return the names of all tables of the database, ordered."""
+    return [str(name) for (name,) in connection.execute(_TABLES)]
+
+
+def create_tables(connection: Connection, path: str, now: int) -> None:
+    """Make the tables of the newest version in a database without tables of a ledger, with the row of a new ledger."""
+    _migrate(connection, list_migrations(), path, now)
 
 
 def migrate_to_newest(

@@ -21,6 +21,7 @@ from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseNotOpened, Datab
 from semel.ledger.postgres.holder import Holder
 from semel.ledger.postgres.locks import find_locks
 from semel.ledger.postgres.migrate import migrate_to_newest, read_version
+from semel.ledger.postgres.moved import refuse_moved
 from semel.ledger.postgres.server import measure_database, refuse_unfit_server
 from semel.ledger.postgres.wire import Connection, ConnectionLost
 from semel.ledger.postgres.worker import Worker
@@ -66,14 +67,18 @@ class PostgresStore(LedgerStore):
         exclusive: bool = True,
         clock: Callable[[], int] = now_ms,
         announce: Callable[[Upgrade], object] | None = None,
+        take_back: bool = False,
     ) -> Self:
         """Check the server, create or migrate the ledger, and start the threads. This blocks.
 
         `url`: a connection URI (PostgreSQL documentation, "Connection URIs"). `exclusive`: be the database's only
         gateway; one that was cut off from the server before cannot write any more. `announce` is called before an older
-        ledger is migrated. Raises the errors of `semel.ledger.postgres.errors`.
+        ledger is migrated. `take_back`: use a ledger again that was marked as moved; mark it as restored then. Raises
+        LedgerMoved and the errors of `semel.ledger.postgres.errors`.
         """
-        return cls._open(url, clock, list_migrations(), announce, threads=True, exclusive=exclusive)
+        return cls._open(
+            url, clock, list_migrations(), announce, threads=True, exclusive=exclusive, take_back=take_back
+        )
 
     @classmethod
     def open_sync(
@@ -109,12 +114,15 @@ class PostgresStore(LedgerStore):
         *,
         threads: bool,
         exclusive: bool,
+        take_back: bool = False,
     ) -> Self:
         name = str(DatabaseUrl(url))
         with connecting(url) as connection:
             refuse_unfit_server(connection, name)
             holder = Holder(url, name) if exclusive else None
             try:
+                if not take_back:
+                    refuse_moved(connection, name)
                 migrate_to_newest(connection, migrations, name, clock(), announce)
                 if holder is not None:
                     holder.take_over()

@@ -25,7 +25,7 @@ CONNECT_TIMEOUT_S = 10
 _BAD = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED)
 # Plans that do not depend on bound values, as with SQLite: each statement has one way through its indexes.
 _OPTIONS = "-c plan_cache_mode=force_generic_plan -c jit=off -c idle_in_transaction_session_timeout=60s"
-_NUL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+NUL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _SETTINGS = {"client_encoding": "UTF8", "connect_timeout": CONNECT_TIMEOUT_S, "application_name": "semel"}
 
 
@@ -220,7 +220,7 @@ def encode(value: Any) -> bytes | None:
         return None
     if isinstance(value, str):
         text = value.replace("\0", NUL_SYMBOL) if "\0" in value else str(value)
-        return (_NUL_ESCAPE.sub(rf"\1{NUL_SYMBOL}", text) if "\\u0000" in text else text).encode()
+        return (NUL_ESCAPE.sub(rf"\1{NUL_SYMBOL}", text) if "\\u0000" in text else text).encode()
     if isinstance(value, int):
         return b"%d" % value
     if isinstance(value, bytes):

@@ -18,10 +18,12 @@ from semel.ledger.sqlite.connect import connect, make_durable, sync_folder
 from semel.ledger.sqlite.errors import to_ledger_error
 from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.errors import (
+    LedgerCopying,
     LedgerError,
     LedgerInUse,
     LedgerLost,
     LedgerMissing,
+    LedgerMoved,
     LedgerNewer,
     LedgerOlder,
     LedgerPlace,
@@ -41,6 +43,8 @@ _NETWORK_FILE_SYSTEMS = frozenset({
     "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "fuse.vmhgfs-fuse", "gfs2", "glusterfs",
     "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "smb2", "smb3", "smbfs", "vboxsf",
 })  # fmt: skip
+
+MOVED_SUFFIX = ".moved"
 
 
 class Lock:
@@ -96,21 +100,24 @@ def open_for_writing(
     migrations: Sequence[Migration],
     vfs: str | None = None,
     announce: Callable[[Upgrade], object] | None = None,
+    may_be_moved: bool = False,
 ) -> OpenedLedger:
     """Create or open a ledger, check it, migrate it to the newest of `migrations`, and return it.
 
-    `exclusive`: hold the gateway's lock. `announce` is called before an older ledger is changed. Raises the errors in
-    the first section of `semel.ledger.storage.errors`.
+    `exclusive`: hold the gateway's lock. `announce` is called before an older ledger is changed. `may_be_moved`: open
+    it even if a copy has taken its place. Raises the errors in the first section of `semel.ledger.storage.errors`.
     """
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()  # two paths of one ledger must share one lock
     lock: Lock | None = None
     db: apsw.Connection | None = None
     try:
-        _make_folder(path.parent)
+        make_folder(path.parent)
         refuse_network_file_system(path.parent)
         lock = lock_ledger(path) if exclusive else None
-        refuse_half_restored(path)
+        refuse_unfinished(path)
+        if not may_be_moved:  # looked at under the lock, which the program that copies holds until it is marked
+            refuse_moved(path)
         refuse_lost_ledger(path)
         refuse_log_of_another(path)
         was_whole = mark_file.identify_log(path) == ""
@@ -134,10 +141,40 @@ def restoring_flag_path(ledger: Path) -> Path:
     return ledger.with_name(f"{ledger.name}.restoring")
 
 
-def refuse_half_restored(ledger: Path) -> None:
-    """Raise LedgerRestoring while a restore replaces the ledger: its files may be those of two ledgers."""
+def copying_flag_path(ledger: Path) -> Path:
+    """Return the path of the file that exists while a ledger is copied to here (`semel.ledger.sqlite.transfer`)."""
+    return ledger.with_name(f"{ledger.name}.copying")
+
+
+def moved_note_path(ledger: Path) -> Path:
+    """Return the path of the file that names the copy of this ledger which has taken its place, if there is one."""
+    return ledger.with_name(f"{ledger.name}{MOVED_SUFFIX}")
+
+
+def refuse_unfinished(ledger: Path) -> None:
+    """Raise LedgerRestoring while a restore replaces the ledger: its files may be those of two ledgers.
+
+    Raise LedgerCopying while the ledger is copied to here: a gateway would begin an empty one.
+    """
     if restoring_flag_path(ledger).exists():
         raise LedgerRestoring(path=ledger)
+    if copying_flag_path(ledger).exists():
+        raise LedgerCopying(path=ledger)
+
+
+def read_moved_to(ledger: Path) -> str | None:
+    """Return the copy of this ledger that has taken its place; None if none has."""
+    try:
+        return moved_note_path(ledger).read_text("utf-8").strip()
+    except FileNotFoundError:
+        return None
+
+
+def refuse_moved(ledger: Path) -> None:
+    """Raise LedgerMoved if a copy of this ledger has taken its place: both would send the same messages (Law 14)."""
+    target = read_moved_to(ledger)
+    if target is not None:
+        raise LedgerMoved(path=ledger, target=target)
 
 
 def read_own_mark(tx: Tx) -> mark_file.LedgerMark:
@@ -219,7 +256,7 @@ def check_readable(path: Path, known_version: int) -> Path:
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()
     try:
-        refuse_half_restored(path)
+        refuse_unfinished(path)
         refuse_lost_ledger(path)
         is_missing = not path.exists()
     except PermissionError as error:
@@ -250,11 +287,11 @@ def _read_file_version(path: Path) -> int:
         raise to_ledger_error(error, path, errno) from error
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Create a folder for its owner only. Sync its parent, so that the new folder survives a power failure."""
     if folder.is_dir():
         return
-    _make_folder(folder.parent)
+    make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder.parent)
 

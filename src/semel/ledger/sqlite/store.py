@@ -101,16 +101,18 @@ class Store(LedgerStore):
         migrations: Sequence[Migration] | None = None,
         vfs: str | None = None,
         announce: Callable[[Upgrade], object] | None = None,
+        may_be_moved: bool = False,
     ) -> Self:
         """Open the ledger without threads: `write_sync` and `read_sync` run on the caller's thread, on one connection.
 
-        `exclusive`, `announce` and the errors raised: as in `open`. Tests pass `migrations`, to use other migrations,
-        and `vfs`, to simulate another disk.
+        `exclusive`, `announce` and the errors raised: as in `open`. `may_be_moved`: open it even if a copy has taken
+        its place. Tests pass `migrations`, to use other migrations, and `vfs`, to simulate another disk.
         """
         migrations = migrations or list_migrations()
         opened = open_for_writing(
-            Path(path), exclusive=exclusive, clock=clock, migrations=migrations, vfs=vfs, announce=announce
-        )
+            Path(path), exclusive=exclusive, clock=clock, migrations=migrations, vfs=vfs, announce=announce,
+            may_be_moved=may_be_moved,
+        )  # fmt: skip
         committer = Committer(opened.db, opened.path, queries(), clock)
         return cls(opened.path, committer, opened.lock, was_whole=opened.was_whole)
 

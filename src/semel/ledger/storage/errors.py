@@ -191,3 +191,32 @@ class LedgerRestoring(LedgerError):
 
 class BackupNewer(LedgerError):
     """The backup {folder} was made by a newer Semel ({found}). Nothing was changed. Restore it with that version."""
+
+
+# ---------------------------------------------------------------- copies to another engine or place
+
+
+class LedgerCopying(LedgerError):
+    """The copy of a ledger to {path} is not finished. If none runs, run the same 'semel ledger copy' command again.
+    To give the copy up, remove {path}.new and then {path}.copying."""
+
+
+class LedgerMoved(LedgerError):
+    """The ledger {path} was copied to {target}, which takes its place: let [ledger] url name that one. Nothing is sent
+    from here any more, because both would send the same messages. To move back, stop the gateway and copy the ledger
+    back with 'semel ledger copy'. If the copy will never be used again, 'semel restore --here' takes this ledger back
+    and treats it as restored."""
+
+
+class CopyTargetInUse(LedgerError):
+    """There is a ledger at {path} already, or what is left of one ({why}); nothing was changed. Choose another place,
+    or move the files there whose names begin with {name} to another folder."""
+
+
+class CopySourceBroken(LedgerError):
+    """The ledger {path} breaks these books: {broken}. Nothing was copied. 'semel doctor --laws' shows the rows."""
+
+
+class CopyFailed(LedgerError):
+    """The ledger {path} could not be copied to {target} ({why}). No row of it was changed, and no gateway
+    starts on the copy. Fix that, then run the same command again: it begins anew."""

@@ -1,0 +1,198 @@
+"""The ends of a copy of a ledger where one is a PostgreSQL database (`semel.ledger.copy_ledger`).
+
+Rows go in and out by COPY, in PostgreSQL's binary format. From the beginning to the end, the target has the table
+`unfinished_copy`; while it does, no gateway starts there. All rows are written in one transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+import psycopg
+
+from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseHasLedger, DatabaseOfAnother, DatabaseOlder
+from semel.ledger.postgres.holder import Holder
+from semel.ledger.postgres.migrate import UNFINISHED_TABLE, create_tables, list_table_names, read_version
+from semel.ledger.postgres.moved import read_moved_to, write_note
+from semel.ledger.postgres.server import refuse_unfit_server
+from semel.ledger.postgres.store import connecting
+from semel.ledger.postgres.tx import PostgresTx
+from semel.ledger.postgres.wire import NUL_ESCAPE, Connection, ConnectionLost, ServerError
+from semel.ledger.sqlite.tables import list_tables
+from semel.ledger.storage.errors import LedgerNewer
+from semel.ledger.storage.location import DatabaseUrl
+from semel.ledger.storage.migrations import list_migrations
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.transfer import CopySource, CopyTarget, LedgerReader, RowValues, Table
+from semel.text.wellformed import NUL_SYMBOL
+
+T = TypeVar("T")
+
+JSON_COLUMNS = frozenset({"about", "body", "more", "op", "payload"})
+"""The columns that hold JSON. PostgreSQL's functions for JSON refuse the escape of U+0000."""
+_TYPES = {"INTEGER": "int8", "TEXT": "text", "BLOB": "bytea", "REAL": "float8"}
+_NO_TIMEOUTS = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c jit=off"
+_TABLE_LIST = ", ".join(f'"{table.name}"' for table in list_tables())
+_OWN_TABLES = "schema_version, mark, worker"
+_INDEXES = """SELECT format('DROP INDEX %s', i.indexrelid::regclass), pg_get_indexdef(i.indexrelid)
+FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+AND NOT EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = i.indexrelid) ORDER BY i.indexrelid"""
+_REFERENCES = """SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
+  format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+FROM pg_constraint WHERE contype = 'f' AND connamespace = current_schema()::regnamespace ORDER BY oid"""
+_SEQUENCES = """SELECT table_name::text, format(
+  'SELECT setval(pg_get_serial_sequence(%L, ''id''), (SELECT max(id) FROM %I))', table_name, table_name)
+FROM information_schema.columns
+WHERE table_schema = current_schema() AND is_identity = 'YES' AND column_name = 'id' ORDER BY table_name"""
+
+
+class _DatabaseReader(LedgerReader):
+    """Reads on a connection of its own, while the database is held as by a gateway."""
+
+    failures = (psycopg.Error, ServerError, ConnectionLost)
+
+    def __init__(self, url: str, clock: Callable[[], int]) -> None:
+        self._url = url
+        self._name = str(DatabaseUrl(url))
+        self._clock = clock
+        self._opened = contextlib.ExitStack()
+        self._holder = Holder(url, self._name)
+        self._opened.callback(self._holder.release)
+        try:
+            db = psycopg.connect(url, options=_NO_TIMEOUTS, client_encoding="UTF8", application_name="semel")
+            self._db = self._opened.enter_context(contextlib.closing(db))
+        except psycopg.Error as error:
+            self._opened.close()
+            raise ConnectionLost(str(error)) from error
+        except BaseException:
+            self._opened.close()
+            raise
+
+    def count_rows(self, table: Table) -> int:
+        row = self._db.execute(f'SELECT count(*) FROM "{table.name}"'.encode()).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def read_rows(self, table: Table) -> Iterator[RowValues]:
+        select = f'SELECT {table.column_list} FROM "{table.name}" ORDER BY {table.key_list}'
+        copying = self._db.cursor().copy(f"COPY ({select}) TO STDOUT (FORMAT BINARY)".encode())
+        with copying as copy:
+            copy.set_types([_TYPES[kind] for kind in table.types])
+            yield from copy.rows()
+
+    def run(self, fn: Callable[[Tx], T]) -> T:
+        connection = Connection(self._url)
+        try:
+            connection.queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            return fn(PostgresTx(connection, self._clock()))
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+class PostgresSource(_DatabaseReader, CopySource):
+    """A ledger in a database, held as by a gateway; one that was cut off before cannot write any more."""
+
+    def __init__(self, url: str, clock: Callable[[], int]) -> None:
+        name, wanted = str(DatabaseUrl(url)), list_migrations()[-1].version
+        with connecting(url) as connection:
+            found = read_version(connection, name)
+            if found == 0:
+                raise DatabaseEmpty(path=name)
+            if found != wanted:
+                raise (DatabaseOlder if found < wanted else LedgerNewer)(path=name, found=found, known=wanted)
+            super().__init__(url, clock)
+            try:
+                self._holder.take_over()
+                self.moved_to = read_moved_to(connection)
+                self._db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            except BaseException:
+                self.close()
+                raise
+
+    def mark_moved(self, target: str) -> None:
+        # On the connection that has held the database all the time: if it was lost, another gateway may have written.
+        self._holder.run(write_note(target))
+
+
+class PostgresTarget(_DatabaseReader, CopyTarget):
+    """A database that becomes a ledger. Raises DatabaseHasLedger or DatabaseOfAnother if it is not empty."""
+
+    def __init__(self, url: str, clock: Callable[[], int]) -> None:
+        self.replaced = 0
+        name = str(DatabaseUrl(url))
+        with connecting(url) as connection:
+            refuse_unfit_server(connection, name)
+            super().__init__(url, clock)
+            try:
+                tables = list_table_names(connection)
+                self.is_unfinished = UNFINISHED_TABLE in tables
+                if "ledger" in tables and not self.is_unfinished:
+                    raise DatabaseHasLedger(path=name)
+                if tables and not self.is_unfinished:
+                    raise DatabaseOfAnother(path=name, why=", ".join(tables[:3]))
+            except BaseException:
+                self.close()
+                raise
+
+    def begin(self, source: str) -> None:
+        with connecting(self._url) as connection:
+            connection.queue("BEGIN")
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {UNFINISHED_TABLE}(source text)")
+            connection.execute(f"DROP TABLE IF EXISTS {_TABLE_LIST}, {_OWN_TABLES} CASCADE")
+            connection.end("COMMIT")
+            create_tables(connection, self._name, self._clock())
+        self._references = self._execute(_REFERENCES)
+        self._indexes = self._execute(_INDEXES)
+        for drop, _ in (*self._references, *self._indexes):  # built from all rows at the end: several times faster
+            self._db.execute(drop)
+        self._db.execute(f"TRUNCATE {_TABLE_LIST}".encode())
+
+    def adapt_rows(self, table: Table, rows: Iterable[RowValues]) -> Iterator[RowValues]:
+        texts = [
+            (n, column in JSON_COLUMNS)
+            for n, (column, kind) in enumerate(zip(table.columns, table.types, strict=True))
+            if kind == "TEXT"
+        ]
+        for row in rows:
+            for n, is_json in texts:
+                value = row[n]
+                if isinstance(value, str) and ("\0" in value or (is_json and "\\u0000" in value)):
+                    row = (*row[:n], self._replace_nul(value, is_json), *row[n + 1 :])
+            yield row
+
+    def _replace_nul(self, text: str, is_json: bool) -> str:
+        """Replace U+0000 as the gateway does in what comes from outside (`semel.text.wellformed.scrub`)."""
+        replaced = text.replace("\0", NUL_SYMBOL)
+        if is_json:
+            replaced = NUL_ESCAPE.sub(rf"\1{NUL_SYMBOL}", replaced)
+        self.replaced += replaced != text
+        return replaced
+
+    def write_rows(self, table: Table, rows: Iterable[RowValues]) -> None:
+        query = f'COPY "{table.name}"({table.column_list}) FROM STDIN (FORMAT BINARY, FREEZE)'
+        with self._db.cursor() as cursor, cursor.copy(query.encode()) as copy:
+            copy.set_types([_TYPES[kind] for kind in table.types])
+            write = copy.write_row
+            for row in rows:
+                write(row)
+
+    def complete(self) -> None:
+        for _, build in (*self._indexes, *self._references):
+            self._db.execute(build)
+        for _, continue_ids in self._execute(_SEQUENCES):
+            self._db.execute(continue_ids)
+        self._db.execute(f"ANALYZE {_TABLE_LIST}".encode())
+        self._db.commit()
+
+    def finish(self) -> None:
+        self._holder.run(f"DROP TABLE {UNFINISHED_TABLE}")
+
+    def _execute(self, query: str) -> list[tuple[bytes, bytes]]:
+        """Return pairs of a statement that undoes something, and one that does it."""
+        return [(str(undo).encode(), str(do).encode()) for undo, do in self._db.execute(query.encode()).fetchall()]
