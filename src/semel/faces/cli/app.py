@@ -21,7 +21,7 @@ app = typer.Typer(
     help="A gateway between people and AI agents. It records and shows every message once, never sends one twice, "
     "and never loses one silently.",
     epilog="Start it with: semel up. Read about it with: semel docs. Most other commands talk to the running gateway; "
-    "restore needs it stopped.",
+    "restore and ledger copy need it stopped.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

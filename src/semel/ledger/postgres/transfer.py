@@ -149,7 +149,7 @@ class PostgresTarget(_DatabaseReader, CopyTarget):
             create_tables(connection, self._name, self._clock())
         self._references = self._execute(_REFERENCES)
         self._indexes = self._execute(_INDEXES)
-        for drop, _ in (*self._references, *self._indexes):  # built from all rows at the end: several times faster
+        for drop, _ in (*self._references, *self._indexes):  # made from all rows at the end
             self._db.execute(drop)
         self._db.execute(f"TRUNCATE {_TABLE_LIST}".encode())
 

@@ -142,7 +142,7 @@ class SqliteTarget(_FileReader, CopyTarget):
         self._drop_indexes()
 
     def _drop_indexes(self) -> None:
-        """Drop the indexes, which are built from all rows at the end: that is several times faster."""
+        """Drop the indexes. They are built from all rows at the end, by one sort for each."""
         indexes = self.db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
         for name, sql in indexes.fetchall():
             self._index_texts.append(str(sql))
