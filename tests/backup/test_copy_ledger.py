@@ -132,6 +132,10 @@ def test_who_has_moved_is_told_where_and_how_to_take_it_back(place: Place, tmp_p
     told = cli("up", "--listen", "127.0.0.1:0", rc=1).stderr
     assert f"was copied to {tmp_path / 'new' / 'ledger.db'}" in told and "semel restore --here" in told
     assert cli.json("outbox", "list")[0]["text"] == "last", "it can still be read"
+    copied = f"copied to {tmp_path / 'new' / 'ledger.db'}, which takes its place"
+    assert copied in cli.json("status")["problem"]
+    finding = next(one for one in cli.json("doctor", rc=1)["findings"] if one["subject"] == "ledger")
+    assert copied in finding["text"] and "semel restore --here" in finding["remedy"]
     with pytest.raises(errors.LedgerMoved):
         copy(place, tmp_path / "another")
     with pytest.raises(errors.LedgerMoved):
@@ -228,6 +232,7 @@ def test_the_command_prints_every_table_and_what_to_do_next(place: Place, tmp_pa
     done = cli("ledger", "copy", str(place.data), str(tmp_path / "new"))
     rows = {line.split("\t")[0]: line.split("\t")[1:] for line in done.stdout.splitlines()}
     assert rows["part"][0] == "2" and len(rows["part"][1]) == 32 and set(rows) >= {"ledger", "event", "entry", "blob"}
+    assert f"set data_dir in [gateway] to {tmp_path / 'new'} and remove url" in done.stderr
     assert f"{place.ledger} is marked as moved" in done.stderr and "rows are equal in both" in done.stderr
     assert "1 file of messages were missing or damaged" in done.stderr
     told = cli.json("ledger", "copy", str(tmp_path / "new" / "ledger.db"), str(tmp_path / "third.db"))

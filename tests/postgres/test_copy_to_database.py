@@ -336,6 +336,7 @@ def test_a_conversation_moves_to_the_database_and_back(cli: Cli, server: Postgre
     done = cli("ledger", "copy", url, str(cli.home / "again"))
     assert "is marked as moved" in done.stderr
     assert "was copied to" in cli("up", "--listen", "127.0.0.1:0", rc=1).stderr
+    assert "was copied to" in cli.json("status")["problem"]
     cli("restore", "--here")
     end(cli.up())
     assert "the ledger was restored from a copy" in cli("logs").stdout

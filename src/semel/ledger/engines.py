@@ -47,6 +47,23 @@ def open_readonly(location: LedgerLocation) -> LedgerStore:
     return Store.open(location, readonly=True)
 
 
+def find_copy(location: LedgerLocation) -> str | None:
+    """Return the copy that has taken the place of a ledger (`semel.ledger.copy_ledger`); None if none has.
+
+    Raises LedgerError.
+    """
+    if isinstance(location, DatabaseUrl):
+        require_engine(location)
+        from semel.ledger.postgres.moved import read_moved_to as read_in_database
+        from semel.ledger.postgres.store import connecting
+
+        with connecting(location.uri) as connection:
+            return read_in_database(connection)
+    from semel.ledger.sqlite.open_ledger import read_moved_to
+
+    return read_moved_to(location)
+
+
 def treat_database_as_restored(location: DatabaseUrl) -> None:
     """Mark a ledger as restored, for an operator who put an older state of its database in its place (Law 14).
 

@@ -62,7 +62,7 @@ def copy_ledger(
         seconds = round(time.monotonic() - began, 3)
         print_json({**asdict(done), "rows": done.rows, "seconds": seconds})
     else:
-        _print_copy(done, time.monotonic() - began, new_data)
+        _print_copy(done, new, time.monotonic() - began, new_data)
     if done.files.missing:
         print_error(
             f"{count_of(len(done.files.missing), 'file', 'files')} of messages were missing or damaged in "
@@ -88,7 +88,18 @@ def _find_place(text: str, data: Path, configured: LedgerLocation) -> tuple[Path
     return (data.resolve() if path == file else path.parent), path
 
 
-def _print_copy(done: LedgerCopy, seconds: float, data: Path) -> None:
+def _describe_next_step(target: LedgerLocation) -> str:
+    if isinstance(target, DatabaseUrl):
+        return "write its URL into semel.toml (url in [ledger]), then start the gateway"
+    url = (
+        "remove url from [ledger]"
+        if target.name == "ledger.db"
+        else f'set url in [ledger] to "sqlite:///{target.name}"'
+    )
+    return f"set data_dir in [gateway] to {target.parent} and {url}, then start the gateway"
+
+
+def _print_copy(done: LedgerCopy, target: LedgerLocation, seconds: float, data: Path) -> None:
     print_table(("TABLE", "ROWS", "DIGEST"), ((t.table, t.rows, t.digest) for t in done.tables), "there are no tables")
     print_remark(f"{done.rows:,} rows are equal in both, and {done.books} books hold in both ({seconds:.1f} s)")
     if done.replaced:
@@ -96,7 +107,7 @@ def _print_copy(done: LedgerCopy, seconds: float, data: Path) -> None:
     files = f"{count_of(done.files.needed, 'file', 'files')} of messages, {done.files.copied} of them copied"
     print_remark(f"{files}, in {data / 'blobs'}")
     print_remark(f"{done.source} is marked as moved: no gateway starts on it")
-    print_remark(f"let [ledger] url and data_dir name {done.target}, then start the gateway")
+    print_remark(_describe_next_step(target))
 
 
 class _Progress:

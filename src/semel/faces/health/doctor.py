@@ -26,7 +26,7 @@ from semel.faces.health.session_agents import examine_session_agents
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.disk_use import measure_disk
 from semel.gateway.settings import ChannelSettings
-from semel.ledger.engines import measure_ledger, open_readonly
+from semel.ledger.engines import find_copy, measure_ledger, open_readonly
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.rows import LedgerRow
@@ -169,6 +169,7 @@ def _examine_ledger(
     try:
         newest, began = store.read_sync(_read_times)
         report = store.read_sync(audit_report)
+        copy = find_copy(ledger)
     except LedgerError as error:
         result.findings.append(Finding("ledger", "broken", str(error)))
         return
@@ -178,8 +179,18 @@ def _examine_ledger(
     result.findings.append(installation.examine_clock(newest, now))
     if isinstance(ledger, Path):
         result.findings.append(installation.examine_backup(backup, began, now))
+    if copy is not None:
+        result.findings.append(_examine_copy(copy))
     result.books, result.ledger = report["books"], report["ledger"]
     result.findings.append(_examine_books(report))
+
+
+def _examine_copy(copy: str) -> Finding:
+    text = f"it was copied to {copy}, which takes its place: no gateway starts on it"
+    remedy = (
+        "let [ledger] url name the copy; if that will never be used again, take this one back: semel restore --here"
+    )
+    return Finding("ledger", "broken", text, remedy)
 
 
 def _read_times(tx: Tx) -> tuple[int, int]:

@@ -43,7 +43,16 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
     if not may_exist(ledger) and advise_others(data):
         raise NoGateway(data)
     agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
-    return {"running": False, "problem": mistakes or None, **_read_files(data, ledger, agents)}
+    overview = _read_files(data, ledger, agents)
+    return {"running": False, "problem": mistakes or _find_problem(ledger), **overview}
+
+
+def _find_problem(ledger: LedgerLocation) -> str | None:
+    """Return why no gateway would start on the ledger; None if one would."""
+    from semel.ledger.engines import find_copy
+
+    copy = find_copy(ledger)
+    return None if copy is None else f"the ledger was copied to {copy}, which takes its place"
 
 
 def _read_files(data: Path, ledger: LedgerLocation, agents: ConfiguredAgents) -> Json:
