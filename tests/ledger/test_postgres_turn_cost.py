@@ -1,4 +1,4 @@
-"""What a simple turn costs on PostgreSQL: the statements that travel, and how often the gateway waits for the server."""
+"""What a simple turn costs on PostgreSQL: its statements, and how often the gateway waits for the server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from semel.ledger.turns import finish_turn, limits, show, spawns, turn_ops, turn
 
 pytestmark = needs_postgres
 
-MAX_STATEMENTS = 39
+MAX_STATEMENTS = 37
 MAX_TRIPS = 20
-MAX_STATEMENTS_STREAMED = 51
+MAX_STATEMENTS_STREAMED = 48
 MAX_TRIPS_STREAMED = 23
 LIMITS = limits.LimitPolicy()  # none, as in a gateway that configures none: use is counted all the same
 HOME = "web:s"

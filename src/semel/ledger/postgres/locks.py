@@ -21,10 +21,12 @@ from semel.ledger import people
 from semel.ledger.admin import age_out, erase, import_session
 from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import owner_notice, send_queue
+from semel.ledger.delivery.cutting import is_local
 from semel.ledger.inbound import answers, channel_batch, commands, hear, nodes, schedules
 from semel.ledger.postgres.statements import locking_statement, own_statements
 from semel.ledger.postgres.wire import Connection
 from semel.ledger.storage import store
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
 from semel.ledger.turns import (
     finish_turn,
@@ -66,6 +68,8 @@ class Locks:
         return (self.ids or self.keys or self.find or ("",))[0].__repr__()
 
 
+_HOME = SessionRow.__struct_fields__.index("home")
+
 NOTHING = Locks()
 EVERYTHING = Locks(everything=True)
 
@@ -85,7 +89,9 @@ def take(connection: Connection, locks: Locks, now: int) -> Sequence[Sequence[An
             held += connection.read(own["lock_session"], {"id": id})
     elif ids or locks.keys or homes:
         held = connection.read(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
-        connection.send(own["lock_lines"], {"ids": ids, "homes": homes})
+        lines = {home for home in (*homes, *(row[_HOME] for row in held)) if not is_local(home)}
+        if lines:  # nothing is sent to a page or a terminal, so they have no line
+            connection.send(own["lock_lines"], {"dests": sorted(lines)})
     if locks.ledger:
         connection.send(locking_statement("ledger_lock"), {})
     return held

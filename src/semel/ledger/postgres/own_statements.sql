@@ -20,10 +20,8 @@ WHERE id = :id
 SELECT s.id FROM session s ORDER BY s.id FOR NO KEY UPDATE
 
 -- name: lock_lines
--- the lines of these destinations and of the homes of these sessions
-SELECT l.dest FROM line l WHERE l.dest IN (
-  SELECT unnest(CAST(:homes AS text[])) UNION SELECT s.home FROM session s WHERE s.id = ANY(:ids))
-ORDER BY l.dest FOR NO KEY UPDATE
+-- the lines of these destinations
+SELECT l.dest FROM line l WHERE l.dest = ANY(:dests) ORDER BY l.dest FOR NO KEY UPDATE
 
 -- name: find_session_of_token
 -- the session of the process with this fencing token
