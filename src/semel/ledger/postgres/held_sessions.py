@@ -2,8 +2,8 @@
 
 A turn updates its session's row nine times, mostly to count an entry or a rev; each update would be a statement, a new
 version of the row and a round trip. Nobody else can change a row that is locked. So the statements that only count or
-set the columns in `_SAVED` are answered here, and one UPDATE saves the row: before another statement looks at sessions,
-or with the COMMIT. The transaction functions do not know.
+set the columns in `_SAVED` are answered here, and one UPDATE saves the row: before another statement looks at one of
+these columns that has changed, or with the COMMIT. The transaction functions do not know.
 """
 
 from __future__ import annotations

@@ -217,6 +217,8 @@ def set_entry(
 
 def name_superseded(tx: Tx, session: int, seq: int, superseded: Collection[int]) -> None:
     """Let the entry `seq` name the entries of its session that it supersedes, besides those that it names already."""
+    if not superseded:
+        return
     row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
     named = load(row.more).get("supersedes", [])
     if added := set(superseded) - {seq, *named}:
