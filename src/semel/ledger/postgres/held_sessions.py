@@ -19,7 +19,7 @@ from semel.ledger.storage.rows import SessionRow
 SERIALIZATION_FAILURE = "40001"
 _COLUMNS = SessionRow.__struct_fields__
 _SAVED = ("seq", "rev", "wake_at", "wake_since", "epoch", "turn", "lease")
-_LOOKS_AT_SESSIONS = re.compile(rb"\b(?:FROM|JOIN|UPDATE)\s+session\b")
+_LOOKS_AT_SESSIONS = re.compile(rb"\b(?:FROM|JOIN|UPDATE)\s+session\b(?:\s+(\w)\b)?")
 _CHANGES_SESSIONS = re.compile(rb"\bUPDATE\s+session\b")
 
 SessionValues = dict[str, Any]
@@ -35,14 +35,14 @@ class HeldSessions:
     def __init__(self, connection: Connection, rows: Sequence[Sequence[Any]] = (), keys: Collection[str] = ()) -> None:
         self._connection = connection
         self._rows: dict[int, SessionValues] = {}
-        self._unsaved: set[int] = set()
+        self._unsaved: dict[int, set[str]] = {}  # the columns that differ from the server's row
         for values in rows:
             row = dict(zip(_COLUMNS, values, strict=True))
             self._rows[row["id"]] = row
         self._missing = set(keys) - {row["key"] for row in self._rows.values()}
 
     def __repr__(self) -> str:
-        return f"<HeldSessions {sorted(self._rows)}, unsaved {sorted(self._unsaved)}>"
+        return f"<HeldSessions {sorted(self._rows)}, unsaved {self._unsaved}>"
 
     def answer(self, name: str, params: Mapping[str, Any]) -> Rows | None:
         """Return the rows of a statement that can be answered from a held row. None: the server must be asked."""
@@ -52,17 +52,18 @@ class HeldSessions:
         step = _STEPS.get(name)
         if row is None or step is None:
             return None
-        before = [row[column] for column in _SAVED]
+        before = {column: row[column] for column in _SAVED}
         rows = step(row, params)
-        if [row[column] for column in _SAVED] != before:
-            self._unsaved.add(row["id"])
+        if changed := {column for column in _SAVED if row[column] != before[column]}:
+            self._unsaved.setdefault(row["id"], set()).update(changed)
         return rows
 
     def prepare(self, name: str, params: Mapping[str, Any]) -> None:
         """Save what another statement may look at. Forget the rows that it changes: the server is asked for them."""
-        if name in LOOKING:
+        if self._unsaved and name in LOOKING and not LOOKING[name].isdisjoint(set().union(*self._unsaved.values())):
             self.save()
         if name in CHANGING:
+            self.save()
             changed = [params["id"]] if "id" in params else list(self._rows)
             for id in changed:
                 self._rows.pop(id, None)
@@ -144,6 +145,19 @@ _STEPS: dict[str, Callable[[SessionValues, Mapping[str, Any]], Rows]] = {
     "session_wake": _wake,
     "session_clear_wake": _clear_wake,
 }
-LOOKING = frozenset(name for name, statement in statements().items() if _LOOKS_AT_SESSIONS.search(statement.sql))
-"""The statements that look at rows of sessions."""
+
+
+def _list_looked_at(sql: bytes) -> frozenset[str]:
+    """Return the columns of `_SAVED` that a statement may look at in rows of sessions.
+
+    Where it gives each session a short name, these are the columns under that name; else all that it mentions.
+    """
+    aliases = [match[1] for match in _LOOKS_AT_SESSIONS.finditer(sql)]
+    prefix = rb"\b(?:%s)\." % b"|".join(aliases) if all(aliases) else rb"\b"
+    mentioned = {word.decode() for word in re.findall(prefix + rb"(\w+)", sql)} if aliases else set()
+    return frozenset(mentioned.intersection(_SAVED))
+
+
+LOOKING = {name: columns for name, statement in statements().items() if (columns := _list_looked_at(statement.sql))}
+"""The statements that look at rows of sessions, with the columns of `_SAVED` that each may look at."""
 CHANGING = frozenset(name for name, statement in statements().items() if _CHANGES_SESSIONS.search(statement.sql))
