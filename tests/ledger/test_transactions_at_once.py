@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from transaction_desk import HOMES, Desk, block, fence
 
+from each_case import for_each
 from semel.law.limits import Limits
 from semel.law.wake import WakeDelay
 from semel.ledger.inbound import hear
+from semel.ledger.inbound.references import Reference
 from semel.ledger.turns import limits, turns
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
+from semel.ledger.turns.turn_events import list_bound
 
 
 class Starter:
@@ -57,6 +60,22 @@ def test_it_is_the_same_turn_that_begin_would_have_begun(desk: Desk) -> None:
     assert [(e.text, e.kind, e.seq, e.wakes) for e in at_once.events] == [
         (e.text, e.kind, e.seq, e.wakes) for e in later.events
     ]
+
+
+@for_each(
+    "fields",
+    [
+        {"sender": "Ann", "key": "k"},
+        {"more": {"data": {"from": {"id": "7", "person": "ann"}, "at": 1 << 60}, "mentions": (("@a", "b"),)}},
+        {"automatic": True, "blocks": ({"type": "text", "text": "hi"},)},
+        {"more": {"files": [{"name": "a", "size": 1, "missing": "too large"}]}, "reference": Reference(None, "chat")},
+    ],
+)
+def test_the_event_is_given_to_the_turn_as_the_ledger_has_it(desk: Desk, fields: dict[str, Any]) -> None:
+    starter = Starter()
+    tell(desk, starter, text="h\u00e9 \u2028 <there>", **fields)
+    (begun,) = starter.begun
+    assert begun.events == desk.look(list_bound, begun.turn)
 
 
 def test_it_takes_what_waited_before_with_it(desk: Desk) -> None:

@@ -20,10 +20,10 @@ from semel.law import wake
 from semel.law.identity import judge_repeat
 from semel.law.permissions import AnswerOrigin
 from semel.ledger.inbound import commands, references
-from semel.ledger.storage.rows import Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import BoundEvent, EntryRole, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import jobs, limits, permission_requests, turns
+from semel.ledger.turns import jobs, limits, permission_requests, turn_events, turns
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
 from semel.text.content_blocks import name_mentions
 from semel.text.wellformed import shorten_to_line
@@ -166,6 +166,15 @@ class HeardOutcome:
         return tuple(addressed.session for addressed in self.addressed if addressed.act is not None)
 
 
+@dataclass(frozen=True)
+class _EventEntry:
+    """An event's entry as it was added."""
+
+    seq: int
+    role: EntryRole
+    more: entries.Body
+
+
 class SessionDiffers(Exception):
     """A session of this key exists and has another folder or another agent."""
 
@@ -253,7 +262,7 @@ def hear(
     )  # fmt: skip
     if event_id is None:
         return _record_repeat(tx, event, payload)
-    addressed = tuple(_address(tx, event_id, event, addressee, start) for addressee in targets)
+    addressed = tuple(_address(tx, event_id, event, payload, addressee, start) for addressee in targets)
     jobs.apply_report(tx, event.source, event.kind, event.key, event_id, (event.more or {}).get("data") or {})
     return HeardOutcome(event_id, "accepted", event.digest, addressed)
 
@@ -279,7 +288,9 @@ def _set_default_title(tx: Tx, row: SessionRow, event: Event) -> None:
         entries.touch_session(tx, row.id)
 
 
-def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee, start: IdleStart | None) -> Addressed:
+def _address(
+    tx: Tx, event_id: int, event: Event, payload: str, addressee: Addressee, start: IdleStart | None
+) -> Addressed:
     existing = tx.one(SessionRow, "session_by_key", key=addressee.key)
     if (
         existing is not None
@@ -292,7 +303,8 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee, start: I
         return _hear_command(tx, row, event_id, event, event.command)
     _set_default_title(tx, row, event)
     addressed, woken = _decide_wake(tx, row, event, addressee)
-    seq = _add_entry(tx, row, event_id, event, addressed)
+    entry = _add_entry(tx, row, event_id, event, addressed)
+    seq = entry.seq
     opened = None if woken is None or start is None else _open_turn_at_once(tx, row, event_id, event, woken, start)
     row, turn = opened or (row, None)
     if woken is not None and turn is None:
@@ -313,13 +325,17 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee, start: I
             addressed = replace(addressed, is_hinted=is_hinted)
         entries.touch_session(tx, row.id)
         return addressed if seq_at_home is None else replace(addressed, seq=seq_at_home)
-    begun = turns.complete_begin(tx, row, turn, start.policy)
+    bound = BoundEvent(
+        event_id, event.source, event.key, event.kind, event.sender, payload, tx.now, seq, 1, entry.role,
+        entries.dump(entry.more),
+    )  # fmt: skip
+    begun = turns.complete_begin(tx, row, turn, start.policy, turn_events.to_turn_event(bound))
     tx.after_commit(partial(start.take_over, begun))
     return Addressed(row.id, None, seq=seq_at_home, begun=begun)
 
 
-def _add_entry(tx: Tx, row: SessionRow, event_id: int, event: Event, addressed: Addressed) -> int:
-    """Add the event's entry to a session, and mark the entry that it refers to. Return its seq."""
+def _add_entry(tx: Tx, row: SessionRow, event_id: int, event: Event, addressed: Addressed) -> _EventEntry:
+    """Add the event's entry to a session, and mark the entry that it refers to."""
     more = dict(event.more or {})
     if event.kind != "message":
         more["kind"] = event.kind
@@ -332,16 +348,16 @@ def _add_entry(tx: Tx, row: SessionRow, event_id: int, event: Event, addressed: 
     original = references.find_original(tx, row, event.source, event.reference)
     if original is not None:
         more.update(original.entry_fields())
-    role = "user" if event.is_by_person else "event"
+    role: EntryRole = "user" if event.is_by_person else "event"
     seq = entries.add_entry(tx, row.id, role=role, text=event.text, event=event_id, more=more)
     if original is not None:
         references.mark_original(tx, row.id, original, event.kind, seq)
-    return seq
+    return _EventEntry(seq, role, more)
 
 
 def _open_turn_at_once(
     tx: Tx, row: SessionRow, event_id: int, event: Event, woken: wake.Wake, start: IdleStart
-) -> tuple[SessionRow, TurnRow] | None:
+) -> tuple[SessionRow, turns.AddedTurn] | None:
     """Add the turn that begins with this event, if the session is idle and the event's wake is due now.
 
     Return the session's row and the turn, or None. If a limit is used up, no turn begins: the event waits for

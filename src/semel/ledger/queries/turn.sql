@@ -1,7 +1,10 @@
 -- name: turn_add
--- add a running turn; a first attempt gets its root by `turn_own_root`
-INSERT INTO turn(session, epoch, chapter, root, attempt, state, started, day)
-VALUES(:session, :epoch, :chapter, coalesce(CAST(:root AS BIGINT), 0), :attempt, 'running', :at, :day) RETURNING {TurnRow}
+-- add a running turn; a first attempt gets its root by `turn_own_root`. Returned with it: whether events wait in the
+-- session, and whether an entry is to be told
+INSERT INTO turn(session, epoch, chapter, root, attempt, state, started, day, how, spawn)
+VALUES(:session, :epoch, :chapter, coalesce(CAST(:root AS BIGINT), 0), :attempt, 'running', :at, :day, :how, :spawn)
+RETURNING {TurnRow}, EXISTS(SELECT 1 FROM hearing h WHERE h.session = turn.session AND h.turn IS NULL) AS has_waiting,
+  EXISTS(SELECT 1 FROM entry e WHERE e.session = turn.session AND e.tell = 1) AS has_untold
 
 -- name: turn_own_root
 -- make a first attempt its own root

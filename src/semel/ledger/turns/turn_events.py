@@ -50,24 +50,14 @@ class TurnEvent:
 
 def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
     """Return the events that are bound to a turn, in order of acceptance."""
-    events = []
-    for event in tx.all(BoundEvent, "events_of_turn", turn=turn):
-        payload = entries.load(event.payload)
-        text = str(payload.pop("text", ""))
-        entry_fields = entries.load(event.more)
-        events.append(
-            TurnEvent(
-                event.id,
-                event.seq,
-                event.source,
-                event.kind,
-                event.sender,
-                text,
-                payload,
-                event.at,
-                event.role,
-                entry_fields,
-                bool(event.wakes),
-            )
-        )
-    return tuple(events)
+    return tuple(map(to_turn_event, tx.all(BoundEvent, "events_of_turn", turn=turn)))
+
+
+def to_turn_event(event: BoundEvent) -> TurnEvent:
+    """Return a row as an event of its turn."""
+    payload = entries.load(event.payload)
+    text = str(payload.pop("text", ""))
+    return TurnEvent(
+        event.id, event.seq, event.source, event.kind, event.sender, text, payload, event.at, event.role,
+        entries.load(event.more), bool(event.wakes),
+    )  # fmt: skip

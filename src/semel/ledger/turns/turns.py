@@ -29,6 +29,13 @@ from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents, replac
 from semel.ledger.turns.turn_events import TurnEvent, list_bound
 
 
+class AddedTurn(TurnRow):
+    """A turn that was just added. `has_waiting`: 1 if events wait in its session. `has_untold`: 1 if entries do."""
+
+    has_waiting: int
+    has_untold: int
+
+
 class WaitingEntry(Row):
     """The entry of an event. The view shows this entry as waiting."""
 
@@ -192,7 +199,7 @@ def begin(
 
 def open_turn(
     tx: Tx, row: SessionRow, lease: str, spawn: int | None, agents: ConfiguredAgents, policy: limits.LimitPolicy | None
-) -> tuple[SessionRow, TurnRow]:
+) -> tuple[SessionRow, AddedTurn]:
     """Add the next turn of a session and bind to it all that waits (Law 3). `complete_begin` follows.
 
     The arguments are those of `begin`; `row` is as it is in the ledger now. Return the turn, and the session's row with
@@ -200,20 +207,27 @@ def open_turn(
     """
     row = replace_missing_agent(tx, row, agents)
     day = None if policy is None else policy.day(tx.now)[0]
-    turn = add_turn(tx, row, lease, root=None, attempt=1, day=day)
-    if tx.count_changed("hearing_bind", session=row.id, turn=turn.id):
+    if row.memory is None and row.chapter > 1:
+        spawn = None  # the process knows the chapter before
+    turn = add_turn(tx, row, lease, root=None, attempt=1, day=day, spawn=spawn)
+    if turn.has_waiting:
+        tx.run("hearing_bind", session=row.id, turn=turn.id)
         for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=turn.id):
             entries.set_entry(tx, row.id, entry.seq, more={"waiting": None})
     if row.wake_at is not None:
         tx.run("session_clear_wake", id=row.id)
-    if spawn is not None and (row.memory is not None or row.chapter == 1):  # else the process knows the chapter before
-        tx.run("turn_how", id=turn.id, how="start", spawn=spawn)
     return row, turn
 
 
-def complete_begin(tx: Tx, row: SessionRow, turn: TurnRow, policy: limits.LimitPolicy | None) -> BegunTurn:
-    """Count a turn whose events are bound, and return it as it began."""
-    begun = _read_begun_turn(tx, row, turn)
+def complete_begin(
+    tx: Tx, row: SessionRow, turn: AddedTurn, policy: limits.LimitPolicy | None, heard: TurnEvent | None = None
+) -> BegunTurn:
+    """Count a turn whose events are bound, and return it as it began.
+
+    `heard`: the event with which it began, if that was heard in the same transaction.
+    """
+    events = (heard,) if heard is not None and not turn.has_waiting else list_bound(tx, turn.id)
+    begun = _read_begun_turn(tx, row, turn, events, has_untold=bool(turn.has_untold))
     if policy is not None and turn.day is not None:
         limits.count_turn(tx, row, turn.day, (event.person for event in begun.events if event.wakes), policy)
     return begun
@@ -344,14 +358,17 @@ def release_lease(tx: Tx, fence: TurnFence) -> None:
     tx.run("session_begin_again", id=fence.session)
 
 
-def add_turn(tx: Tx, row: SessionRow, lease: str, root: int | None, attempt: int, day: str | None = None) -> TurnRow:
+def add_turn(
+    tx: Tx, row: SessionRow, lease: str, root: int | None, attempt: int, day: str | None = None,
+    spawn: int | None = None,
+) -> AddedTurn:  # fmt: skip
     """Add and return a running turn: a first attempt if `root` is None, else the next attempt of that root.
 
-    `day`: the day for which a first attempt counts, if use is counted.
+    `day`: the day for which a first attempt counts, if use is counted. `spawn`: the process that is prompted at once.
     """
     turn = tx.get(
-        TurnRow, "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
-        at=tx.now, day=day,
+        AddedTurn, "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
+        at=tx.now, day=day, how=None if spawn is None else "start", spawn=spawn,
     )  # fmt: skip
     if root is None:
         tx.run("turn_own_root", id=turn.id)
@@ -407,7 +424,7 @@ def _settle_lost(
     turn = add_turn(tx, row, lease, root=old.root, attempt=old.attempt + 1)
     tx.run("hearing_rebind", turn=turn.id, old=old.id)
     failed = any(a.retry_at is not None for a in attempts)
-    return _read_begun_turn(tx, row, turn, attempts, lost=old.id, failed=failed)
+    return _read_begun_turn(tx, row, turn, list_bound(tx, turn.id), attempts, lost=old.id, failed=failed)
 
 
 def find_stop(tx: Tx, row: SessionRow, turn: TurnRow) -> StopRequest | None:
@@ -437,25 +454,27 @@ def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str, at
     _take_lease(tx, row, turn.id, lease)
     tx.run("turn_fence", id=turn.id, epoch=row.epoch + 1)
     continued = tx.get(TurnRow, "turn_get", id=turn.id)
-    return _read_begun_turn(tx, row, continued, attempts)
+    return _read_begun_turn(tx, row, continued, list_bound(tx, turn.id), attempts)
 
 
 def _read_begun_turn(
     tx: Tx,
     row: SessionRow,
     turn: TurnRow,
+    events: tuple[TurnEvent, ...],
     attempts: Sequence[TurnRow] = (),
     lost: int | None = None,
     failed: bool = False,
+    has_untold: bool = True,
 ) -> BegunTurn:
     local = is_local(row.home)
     untold = tuple(
         EntryToTell(e.seq, e.role, e.text, bool(e.partial), local or bool(e.leaves), e.root)
-        for e in tx.all(UntoldEntry, "entries_to_tell", session=row.id)
+        for e in (tx.all(UntoldEntry, "entries_to_tell", session=row.id) if has_untold else ())
     )
     return BegunTurn(
         session=row.id, key=row.key, agent=row.agent, home=row.home, turn=turn.id, epoch=turn.epoch,
-        root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=list_bound(tx, turn.id),
+        root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=events,
         untold_entries=untold, memory=row.memory, has_started_tools=any(a.tools for a in attempts),
         was_prompted=any(a.how is not None for a in attempts), lost_turn=lost, has_failed=failed,
         last_number=row.numbers, folder=row.folder,
