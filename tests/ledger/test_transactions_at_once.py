@@ -66,7 +66,8 @@ def test_it_is_the_same_turn_that_begin_would_have_begun(desk: Desk) -> None:
     "fields",
     [
         {"sender": "Ann", "key": "k"},
-        {"more": {"data": {"from": {"id": "7", "person": "ann"}, "at": 1 << 60}, "mentions": (("@a", "b"),)}},
+        {"more": {"data": {"from": {"id": "7", "person": "ann"}, "at": 1 << 60}}},
+        {"more": {"mentions": ({"start": 0, "end": 2, "name": "a"},)}},
         {"automatic": True, "blocks": ({"type": "text", "text": "hi"},)},
         {"more": {"files": [{"name": "a", "size": 1, "missing": "too large"}]}, "reference": Reference(None, "chat")},
     ],
