@@ -17,10 +17,10 @@ from semel.ledger.turns import finish_turn, limits, show, spawns, turn_ops, turn
 
 pytestmark = needs_postgres
 
-MAX_STATEMENTS = 31
-MAX_TRIPS = 16
-MAX_STATEMENTS_STREAMED = 40
-MAX_TRIPS_STREAMED = 18
+MAX_STATEMENTS = 25
+MAX_TRIPS = 10
+MAX_STATEMENTS_STREAMED = 34
+MAX_TRIPS_STREAMED = 12
 LIMITS = limits.LimitPolicy()  # none, as in a gateway that configures none: use is counted all the same
 HOME = "web:s"
 

@@ -38,12 +38,6 @@ SELECT e.source, e.kind, e.payload ->> '$.data.from.person' AS person, e.payload
 FROM hearing h JOIN event e ON e.id = h.event
 WHERE h.session = :session AND h.turn IS NULL AND h.wakes = 1 GROUP BY 1, 2, 3, 4, 5 ORDER BY newest
 
--- name: askers_of_turn
--- who sent the events that asked for a turn: a row for each event. Grouping them would cost as much as reading them
-SELECT e.source, e.kind, e.payload ->> '$.data.from.person' AS person, e.payload ->> '$.data.from.id' AS account,
-  e.payload ->> '$.data.from.role' AS role, h.event AS newest
-FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn AND h.wakes = 1 ORDER BY h.seq
-
 -- name: limited_get
 -- why a session waits, if a limit is the reason
 SELECT session, scope, subject, measure, until, event, at FROM limited WHERE session = :session

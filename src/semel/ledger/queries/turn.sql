@@ -81,10 +81,6 @@ SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND bus
 SELECT h.seq, e.source FROM hearing h JOIN event e ON e.id = h.event
 WHERE h.session = :session AND h.turn IS NULL AND h.busy = 'interrupt' ORDER BY h.seq LIMIT 1
 
--- name: turn_asked_last
--- the entry of the last waking event of a turn
-SELECT max(seq) FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND wakes = 1
-
 -- name: turn_asked_by_heartbeats
 -- whether all waking events of a turn are heartbeats, and there is one
 SELECT count(*) > 0 AND count(*) = count(*) FILTER (WHERE e.kind = 'heartbeat' AND e.source LIKE 'heartbeat:%')
@@ -105,6 +101,20 @@ SELECT event, seq, busy FROM hearing WHERE turn = :turn AND busy IS NOT NULL ORD
 -- name: hearing_rebind
 -- the events of a lost attempt are bound to the next one
 UPDATE hearing SET turn = :turn WHERE turn = :old
+
+-- name: turn_ending
+-- a turn that ends: a row for each event that asked for it (one without an event if none did), whether output still
+-- streams in its session, and the newest claim of its root. (+ 0: PostgreSQL would walk all claims from the newest one)
+SELECT {TurnRow t}, h.seq AS asked_seq, h.event AS asked_event, e.source, e.kind,
+  e.payload ->> '$.data.from.person' AS person, e.payload ->> '$.data.from.id' AS account,
+  e.payload ->> '$.data.from.role' AS asker_role,
+  EXISTS(SELECT 1 FROM entry n WHERE n.session = t.session AND n.live = 1) AS has_live_entries,
+  EXISTS(SELECT 1 FROM item i WHERE i.session = t.session AND i.live = 1) AS has_live_items,
+  c.id AS last_claim, c.how AS last_how, c.kind AS last_kind, c.outcome AS last_outcome, c.dest AS last_dest,
+  c.seq AS last_seq
+FROM turn t LEFT JOIN hearing h ON h.turn = t.id AND h.wakes = 1 LEFT JOIN event e ON e.id = h.event
+LEFT JOIN claim c ON c.id = (SELECT max(r.id + 0) FROM claim r WHERE r.root = t.root)
+WHERE t.id = :id ORDER BY h.seq
 
 -- name: hearing_asked
 -- the entries of the events that asked for a turn and were taken by this one, in order

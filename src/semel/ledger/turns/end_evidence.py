@@ -23,8 +23,9 @@ from typing import Literal
 
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.cutting import cut, is_local
-from semel.ledger.storage.rows import ClaimRow, EvidenceKind, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import ClaimHow, ClaimRow, EvidenceKind, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.turns.ending import Ending
 
 _ANSWERS = frozenset({"text", "file", "ask"})  # kinds of claims that people read as an answer
 
@@ -44,17 +45,19 @@ class Evidence:
     row: int | None = None
 
 
-def find_evidence(tx: Tx, session: SessionRow, turn: TurnRow) -> Evidence | None:
+def find_evidence(tx: Tx, session: SessionRow, ending: Ending) -> Evidence | None:
     """Return the newest claim of the turn's root that its person can see at home, as evidence; None if there is none.
 
     The claim must be newer than the last message that asked for the turn.
     """
-    last_asked = tx.value(int, "turn_asked_last", turn=turn.id) or 0
+    turn, last_asked = ending.turn, ending.last_asked
+    if _is_seen_last(session, ending):
+        return Evidence("asked" if turn.last_kind == "ask" else "said", turn.last_claim)
     for claim in reversed(tx.all(ClaimRow, "claims_of_root", root=turn.root)):
         if claim.how == "notice" or claim.kind not in _ANSWERS or claim.outcome not in ("said", "echo"):
             continue
         original = tx.one(ClaimRow, "claim_get", id=claim.echo_of) if claim.outcome == "echo" else claim
-        if original is None or original.outcome != "said" or not _is_at_home(original, session):
+        if original is None or original.outcome != "said" or not _is_at_home(original.how, original.dest, session):
             continue
         if (original.seq or 0) < last_asked:
             continue
@@ -73,13 +76,27 @@ def find_quiet(tx: Tx, turn: TurnRow) -> Evidence | None:
     return Evidence("quiet", tx.value(int, "claim_quiet", root=turn.root, reason=claims.QUIET_REASON))
 
 
-def _is_at_home(claim: ClaimRow, session: SessionRow) -> bool:
+def _is_seen_last(session: SessionRow, ending: Ending) -> bool:
+    """Return whether the newest claim of the turn's root is an answer that needs no delivery: then nothing is read."""
+    turn = ending.turn
+    return (
+        turn.last_outcome == "said"
+        and turn.last_how != "notice"
+        and turn.last_kind in _ANSWERS
+        and is_local(session.home)
+        and _is_at_home(turn.last_how, turn.last_dest, session)
+        and (turn.last_seq or 0) >= ending.last_asked
+        and not turn.has_live_entries  # each of them becomes a claim, too
+    )
+
+
+def _is_at_home(how: ClaimHow | None, dest: str | None, session: SessionRow) -> bool:
     """Return whether a claim was made at its session's home. A session without a home has its transcript instead."""
-    if claim.how == "recovery":
+    if how == "recovery":
         return True
     if session.home is None:
-        return str(claim.dest or "").startswith("session:")
-    return bool(claim.dest == session.home)
+        return str(dest or "").startswith("session:")
+    return dest == session.home
 
 
 def _delivery_at_home(tx: Tx, claim: ClaimRow, session: SessionRow) -> Literal["delivered", "recorded"] | None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from semel.law import turn as law
 from semel.ledger.delivery import claims, cutting
 from semel.ledger.delivery.cutting import Leg, cut_claim, is_local
-from semel.ledger.storage.rows import ClaimRow, EntryRow, SessionRow, TurnRow
+from semel.ledger.storage.rows import ClaimRow, EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import close_output, end_evidence, limits, turns
 from semel.ledger.turns.end_evidence import Evidence
+from semel.ledger.turns.ending import Ending, read_ending
 from semel.ledger.turns.show import OpBatch, deliver_closing
 from semel.ledger.turns.turn_ops import Notice, Op, Slots
 from semel.ledger.turns.utterances import find_last_text, list_utterances
@@ -72,39 +73,42 @@ def finish(
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
     leaves = deliver_closing(tx, new_slots.claims, end.closing, end.legs)
     recovered_claim = None if leaves else _deliver_lost_text(tx, row, caller, end)
-    turn = tx.get(TurnRow, "turn_get", id=fence.turn)
-    close_output.close_entries(tx, fence.session, turn)
+    ending = read_ending(tx, fence.turn)
+    turn = ending.turn
+    if turn.has_live_entries:
+        close_output.close_entries(tx, fence.session, turn)
     departed_claim = cutting.deliver_last_block(tx, row, fence.turn)
-    evidence = _add_end_notices(tx, row, turn, end, new_slots.attached)
+    evidence = _add_end_notices(tx, row, ending, end, new_slots.attached)
     close_output.withdraw_reserved(tx, row, caller.root)
-    entries.close_items(tx, fence.session)
+    if turn.has_live_items:
+        entries.close_items(tx, fence.session)
     state = law.step("running", end.event)
     tx.run(
         "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=evidence.kind,
         row=evidence.row,
     )  # fmt: skip
-    turns.show_end(tx, fence.turn, fence.session)
+    turns.show_end(tx, fence.session, ending.asked)
     turns.free_session(tx, fence.session, fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
         _tell_late_delivery(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
     if end.usage is not None:
-        limits.count_usage(tx, row, turn, end.usage)
+        limits.count_usage(tx, row, turn, ending.askers, end.usage)
     return new_slots, row.wake_at is not None
 
 
-def _add_end_notices(tx: Tx, session: SessionRow, turn: TurnRow, end: End, attached: int | None) -> Evidence:
+def _add_end_notices(tx: Tx, session: SessionRow, ending: Ending, end: End, attached: int | None) -> Evidence:
     """Add the notices of a turn's end. Return the evidence that the person can see the end (Law 12).
 
     `attached`: the seq of the turn's last notice of kind `show.ATTACHED_KIND`; None if there is none.
     """
-    held, notices = end.held_notice, end.notices
+    turn, held, notices = ending.turn, end.held_notice, end.notices
     if held is not None and (end.keeps_held_notice or not tx.exists("turn_said_since_corrected", turn=turn.id)):
         notices = (held, *notices)
     if end.stopped is not None:
         return turns.add_stop_notice(tx, session.id, turn, end.stopped.notice_text, end.stopped.seq)
-    evidence = end_evidence.find_evidence(tx, session, turn)
-    if evidence is None and attached is not None and attached > (tx.value(int, "turn_asked_last", turn=turn.id) or 0):
+    evidence = end_evidence.find_evidence(tx, session, ending)
+    if evidence is None and attached is not None and attached > ending.last_asked:
         evidence = Evidence("notice", attached)
     notice_seq = None
     for notice in notices:
@@ -142,14 +146,16 @@ def schedule_retry(
     """
     row = turns.check_fence(tx, fence)
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
-    turn = tx.get(TurnRow, "turn_get", id=fence.turn)
-    close_output.close_entries(tx, fence.session, turn)
-    entries.close_items(tx, fence.session)
+    ending = read_ending(tx, fence.turn)
+    if ending.turn.has_live_entries:
+        close_output.close_entries(tx, fence.session, ending.turn)
+    if ending.turn.has_live_items:
+        entries.close_items(tx, fence.session)
     tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms)
     tx.run("session_begin_again", id=fence.session)
     entries.touch_session(tx, fence.session)
     if usage is not None:
-        limits.count_usage(tx, row, turn, usage)
+        limits.count_usage(tx, row, ending.turn, ending.askers, usage)
     return new_slots
 
 

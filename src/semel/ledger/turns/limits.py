@@ -251,10 +251,10 @@ def count_turn(tx: Tx, row: SessionRow, day: str, people: Iterable[str | None], 
     _count(tx, row, day, people, law.Amounts(turns=1), 0, policy)
 
 
-def count_usage(tx: Tx, row: SessionRow, turn: TurnRow, report: UsageReport) -> None:
+def count_usage(tx: Tx, row: SessionRow, turn: TurnRow, askers: Iterable[Asker], report: UsageReport) -> None:
     """Count the usage that an agent reported for an attempt, on the day on which its turn began.
 
-    `row`, `turn`: the current rows.
+    `row`, `turn`: the current rows. `askers`: who sent the events that asked for the turn.
     """
     cost = None
     if report.cost is not None:
@@ -266,8 +266,7 @@ def count_usage(tx: Tx, row: SessionRow, turn: TurnRow, report: UsageReport) -> 
     if day is None:
         return  # it began before usage was counted
     used = law.Amounts(tokens=report.tokens or 0, cost=cost or 0)
-    people = [asker.name for asker in tx.all(Asker, "askers_of_turn", turn=turn.id)]
-    _count(tx, row, day, people, used, int(report.tokens is None), report.policy)
+    _count(tx, row, day, (asker.name for asker in askers), used, int(report.tokens is None), report.policy)
 
 
 def _count(

@@ -11,7 +11,7 @@ the same functions), so that a simple turn costs two commits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -306,17 +306,17 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
         evidence=evidence.kind, row=evidence.row,
     )  # fmt: skip
     if evidence.kind != "deleted":
-        show_end(tx, turn.id, turn.session)
+        show_end(tx, turn.session, tx.values(int, "hearing_asked", turn=turn.id))
     free_session(tx, turn.session, turn.id)
 
 
-def show_end(tx: Tx, turn: int, session: int) -> None:
+def show_end(tx: Tx, session: int, asked: Iterable[int]) -> None:
     """Let watchers get the events that had asked for a finished turn: their entries say now how it ended.
 
-    Call this after everything else that the turn showed, and before `free_session`: who waits until the session is idle
-    then has all of it.
+    `asked`: the seqs of these entries, in order. Call this after everything else that the turn showed, and before
+    `free_session`: who waits until the session is idle then has all of it.
     """
-    for seq in tx.values(int, "hearing_asked", turn=turn):
+    for seq in asked:
         entries.touch_entry(tx, session, seq)
 
 
