@@ -17,9 +17,9 @@ from semel.ledger.turns import finish_turn, limits, show, spawns, turn_ops, turn
 
 pytestmark = needs_postgres
 
-MAX_STATEMENTS = 25
+MAX_STATEMENTS = 23
 MAX_TRIPS = 10
-MAX_STATEMENTS_STREAMED = 34
+MAX_STATEMENTS_STREAMED = 31
 MAX_TRIPS_STREAMED = 12
 LIMITS = limits.LimitPolicy()  # none, as in a gateway that configures none: use is counted all the same
 HOME = "web:s"

@@ -3,7 +3,7 @@
 A turn updates its session's row nine times, mostly to count an entry or a rev; each update would be a statement, a new
 version of the row and a round trip. Nobody else can change a row that is locked. So the statements that only count or
 set the columns in `_SAVED` are answered here, and one UPDATE saves the row: before another statement looks at one of
-these columns that has changed, or with the COMMIT. The transaction functions do not know.
+these columns that has changed, or before the COMMIT. The transaction functions do not know.
 """
 
 from __future__ import annotations
@@ -78,8 +78,15 @@ class HeldSessions:
         elif name == "session_by_key" and rows and params["key"] in self._missing:
             raise ServerError(SERIALIZATION_FAILURE, f"the session {params['key']} was added meanwhile")
 
+    def save_and_mark(self, worker: int, serial: int) -> None:
+        """Let the changed rows be written with the COMMIT, and with them the number of a worker's transaction."""
+        rows = [self._rows[id] for id in sorted(self._unsaved)]
+        columns = {column: [row[column] for row in rows] for column in ("id", *_SAVED)}
+        self._connection.send(own_statements()["save_and_mark"], {**columns, "worker": worker, "serial": serial})
+        self._unsaved.clear()
+
     def save(self) -> None:
-        """Let the changed rows be written with the next round trip, or the COMMIT."""
+        """Let the changed rows be written with the next round trip."""
         for id in sorted(self._unsaved):
             row = self._rows[id]
             self._connection.send(own_statements()["session_save"], {"id": id, **{c: row[c] for c in _SAVED}})

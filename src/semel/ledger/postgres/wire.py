@@ -232,8 +232,10 @@ def encode(value: Any) -> bytes | None:
     raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
-def _encode_element(value: int | str) -> bytes:
+def _encode_element(value: int | str | None) -> bytes:
     """Return an element of an array (PostgreSQL documentation, "Array Input and Output Syntax")."""
+    if value is None:
+        return b"NULL"
     if isinstance(value, int):
         return b"%d" % value
     text = value.replace("\0", NUL_SYMBOL).replace("\\", "\\\\").replace('"', '\\"')

@@ -127,11 +127,10 @@ class Worker:
         if not tx.has_written:
             connection.end("COMMIT")
             return
-        tx.save()
         if tx.dirty:
             self._ticket = self._order.draw({session for session, _, _ in tx.dirty})
         try:
-            self._commit(connection)
+            self._commit(connection, tx)
         except BaseException:
             self._give_back()
             raise
@@ -179,9 +178,9 @@ class Worker:
             self._order.give_back(self._ticket)
             self._ticket = 0
 
-    def _commit(self, connection: Connection) -> None:
+    def _commit(self, connection: Connection, tx: PostgresTx) -> None:
         self._serial += 1
-        connection.send(own_statements()["worker_mark"], {"id": self._id, "serial": self._serial})
+        tx.save_and_mark(self._id, self._serial)
         try:
             connection.end("COMMIT")
         except ServerError as error:
