@@ -11,7 +11,7 @@ from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Channel
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.sqlite.store import Store
-from semel.ledger.storage.rows import EntryRow, SessionRow
+from semel.ledger.storage.rows import AddedClaim, EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.testing import FrozenClock
@@ -26,13 +26,11 @@ def say(tx: Tx, dest: str, texts: list[str], session: str = "main:test", **op: A
     home = row.id if row else tx.number("session_add", key=session, agent="main", home=None, at=tx.now)
     text = "".join(texts)
     numbers = entries.take_next(tx, home)
-    claim = int(
-        tx.number(
-            "claim_add", session=home, turn=None, root=None, how="tool", kind="text", late=0, spawn=None,
-            conn=None, call=None, tool=None, args=None, dest=dest, digest=None, text=text, outcome="said",
-            reason=None, echo_of=op.pop("echo_of", None), seq=numbers.seq, at=tx.now,
-        )
-    )  # fmt: skip
+    claim = tx.get(
+        AddedClaim, "claim_add", session=home, turn=None, root=None, how="tool", kind="text", late=0, spawn=None,
+        conn=None, call=None, tool=None, args=None, dest=dest, digest=None, text=text, outcome="said",
+        reason=None, echo_of=op.pop("echo_of", None), seq=numbers.seq, at=tx.now,
+    ).id  # fmt: skip
     entries.add_entry(tx, home, role="agent", text=text, claim=claim, numbers=numbers)
     ids, lo = [], 0
     for n, each in enumerate(texts):
@@ -52,9 +50,9 @@ def say(tx: Tx, dest: str, texts: list[str], session: str = "main:test", **op: A
 def echo(tx: Tx, part: int) -> None:
     """The agent repeats what that part said: an echo that relies on it."""
     row = parts.get(tx, part)
-    tx.number(
-        "claim_add", session=row.session, turn=None, root=None, how="block", kind="text", late=0, spawn=None,
-        conn=None, call=None, tool=None, args=None, dest=row.dest, digest=None, text="", outcome="echo",
+    tx.get(
+        AddedClaim, "claim_add", session=row.session, turn=None, root=None, how="block", kind="text", late=0,
+        spawn=None, conn=None, call=None, tool=None, args=None, dest=row.dest, digest=None, text="", outcome="echo",
         reason=None, echo_of=row.claim, seq=None, at=tx.now,
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ from semel.ledger.admin.import_file import (
 )
 from semel.ledger.inbound.commands import KIND as COMMAND
 from semel.ledger.inbound.hear import Addressee, KnownEvent
-from semel.ledger.storage.rows import EntryRow, EventRow, SessionRow
+from semel.ledger.storage.rows import AddedClaim, EntryRow, EventRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.transcript.entries import NextEntry, dump
@@ -286,9 +286,9 @@ class _LineImporter:
         )  # fmt: skip
 
     def _add_claim(self, **columns: Any) -> int:
-        return int(
-            self.tx.number("claim_add", session=self.session, spawn=None, conn=None, call=None, args=None, **columns)
-        )
+        return self.tx.get(
+            AddedClaim, "claim_add", session=self.session, spawn=None, conn=None, call=None, args=None, **columns
+        ).id
 
 
 def _decode_digest(digest: str | None) -> bytes | None:

@@ -18,6 +18,7 @@ from semel.acp_stream.redelivery import without_white_space
 from semel.law import echo
 from semel.ledger.delivery.cutting import Leg, add_parts, cut, deliver_last_block, is_local, single_part
 from semel.ledger.storage.rows import (
+    AddedClaim,
     ClaimEntry,
     ClaimKind,
     ClaimRow,
@@ -142,7 +143,7 @@ def refuse(tx: Tx, caller: Caller, request: ClaimRequest, reason: str) -> ClaimR
 
     `reason`: why it is refused, in words for people and the agent.
     """
-    claim = _add_claim(tx, caller, request, "refused", reason)
+    claim = _add_claim(tx, caller, request, "refused", reason).id
     entries.add_entry(
         tx, caller.session, role="notice", text=_format_refusal(request, reason), turn=caller.turn,
         tell=request.how != "tool", more={"kind": "refused", "refused": claim},
@@ -193,13 +194,14 @@ def queue_notice(
         if other.turn is not None:
             deliver_last_block(tx, other)
     numbers = entries.take_next(tx, caller.session)
-    claim = _add_claim(tx, caller, request, "said", reason, seq=numbers.seq)
+    added = _add_claim(tx, caller, request, "said", reason, seq=numbers.seq)
     seq = entries.add_entry(
-        tx, caller.session, role="notice", text=request.text, turn=caller.turn, claim=claim, tell=tell,
+        tx, caller.session, role="notice", text=request.text, turn=caller.turn, claim=added.id, tell=tell,
         more=request.more if more is None else more, numbers=numbers,
     )  # fmt: skip
-    add_parts(tx, claim, request.legs)
-    _copy_to_sessions_at_home(tx, caller, request, claim, tell=tell_there)
+    add_parts(tx, added.id, request.legs)
+    if added.is_shared:
+        _copy_to_sessions_at_home(tx, caller, request, added.id, tell=tell_there)
     return seq
 
 
@@ -351,33 +353,26 @@ def _name_superseded(tx: Tx, claim: int, superseded: Sequence[tuple[int, int]]) 
 
 
 def _add_claim(
-    tx: Tx,
-    caller: Caller,
-    request: ClaimRequest,
-    outcome: str,
-    reason: str | None,
-    *,
-    digest: bytes | None = None,
-    echo_of: int | None = None,
-    seq: int | None = None,
-) -> int:
-    return tx.number(
-        "claim_add", session=caller.session, turn=caller.turn, root=caller.root, how=request.how, kind=request.kind,
-        late=int(caller.is_late), spawn=caller.spawn, conn=caller.conn, call=caller.call, tool=caller.tool,
-        args=caller.args, dest=request.dest, digest=digest, text=request.text, outcome=outcome, reason=reason,
-        echo_of=echo_of, seq=seq, at=tx.now,
+    tx: Tx, caller: Caller, request: ClaimRequest, outcome: str, reason: str | None, *, digest: bytes | None = None,
+    echo_of: int | None = None, seq: int | None = None,
+) -> AddedClaim:  # fmt: skip
+    return tx.get(
+        AddedClaim, "claim_add", session=caller.session, turn=caller.turn, root=caller.root, how=request.how,
+        kind=request.kind, late=int(caller.is_late), spawn=caller.spawn, conn=caller.conn, call=caller.call,
+        tool=caller.tool, args=caller.args, dest=request.dest, digest=digest, text=request.text, outcome=outcome,
+        reason=reason, echo_of=echo_of, seq=seq, at=tx.now,
     )  # fmt: skip
 
 
 def _add_quiet(tx: Tx, caller: Caller, request: ClaimRequest, reason: str) -> ClaimResult:
-    claim = _add_claim(tx, caller, request, "quiet", reason)
+    claim = _add_claim(tx, caller, request, "quiet", reason).id
     return ClaimResult(claim, "quiet", reason, dest=request.dest)
 
 
 def _add_echo(
     tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None, original: int, reason: str | None = None
 ) -> ClaimResult:
-    claim = _add_claim(tx, caller, request, "echo", reason, digest=digest, echo_of=original)
+    claim = _add_claim(tx, caller, request, "echo", reason, digest=digest, echo_of=original).id
     for entry in tx.all(ClaimEntry, "entries_of_claim", claim=original):
         entries.touch_entry(tx, entry.session, entry.seq)
     return ClaimResult(claim, "echo", reason or "", echo_of=original, dest=request.dest)
@@ -386,12 +381,14 @@ def _add_echo(
 def _add_utterance(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None) -> ClaimResult:
     numbers = entries.take_next(tx, caller.session) if request.shown_seq is None else None
     seq = numbers.seq if numbers is not None else request.shown_seq
-    claim = _add_claim(tx, caller, request, "said", None, digest=digest, seq=seq)
+    added = _add_claim(tx, caller, request, "said", None, digest=digest, seq=seq)
+    claim = added.id
     _add_said_entry(tx, caller, request, claim, numbers)
     if request.edits is not None:
         tx.run("claim_edits", id=claim, edits=request.edits, digest=verbatim_digest(request.text))
     add_parts(tx, claim, request.legs)
-    _copy_to_sessions_at_home(tx, caller, request, claim)
+    if added.is_shared:
+        _copy_to_sessions_at_home(tx, caller, request, claim)
     _supersede_lost(tx, caller, request, claim)
     return ClaimResult(claim, "said", seq=seq, dest=request.dest)
 

@@ -17,7 +17,7 @@ from semel.law.delivery import IN_LINE
 from semel.law.delivery import State as PartState
 from semel.ledger.delivery import part_transitions, parts
 from semel.ledger.delivery.part_transitions import PartMove
-from semel.ledger.storage.rows import OutgoingPart, Row
+from semel.ledger.storage.rows import AddedClaim, OutgoingPart, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
@@ -136,12 +136,12 @@ def _may_have_arrived(placeholder: OpenPlaceholder | OutgoingPart) -> bool:
 
 
 def _add_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int:
-    claim = tx.number(
-        "claim_add", session=session, turn=turn, root=root, how="block", kind="text", late=0, spawn=None, conn=None,
-        call=None, tool=None, args=None, dest=dest, digest=None, text="", outcome="quiet", reason=RESERVED,
+    claim = tx.get(
+        AddedClaim, "claim_add", session=session, turn=turn, root=root, how="block", kind="text", late=0, spawn=None,
+        conn=None, call=None, tool=None, args=None, dest=dest, digest=None, text="", outcome="quiet", reason=RESERVED,
         echo_of=None, seq=None, at=tx.now,
     )  # fmt: skip
-    return _add_part(tx, claim, 0, dest, {**op, "kind": "post", "text": TEXT})
+    return _add_part(tx, claim.id, 0, dest, {**op, "kind": "post", "text": TEXT})
 
 
 def _withdraw(tx: Tx, placeholder: OpenPlaceholder) -> None:

@@ -20,7 +20,7 @@ from semel.law import wake
 from semel.law.identity import judge_repeat
 from semel.law.permissions import AnswerOrigin
 from semel.ledger.inbound import commands, references
-from semel.ledger.storage.rows import BoundEvent, EntryRole, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import AddedTurn, BoundEvent, EntryRole, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, limits, permission_requests, turn_events, turns
@@ -357,7 +357,7 @@ def _add_entry(tx: Tx, row: SessionRow, event_id: int, event: Event, addressed: 
 
 def _open_turn_at_once(
     tx: Tx, row: SessionRow, event_id: int, event: Event, woken: wake.Wake, start: IdleStart
-) -> tuple[SessionRow, turns.AddedTurn] | None:
+) -> tuple[SessionRow, AddedTurn] | None:
     """Add the turn that begins with this event, if the session is idle and the event's wake is due now.
 
     Return the session's row and the turn, or None. If a limit is used up, no turn begins: the event waits for

@@ -1,8 +1,8 @@
 -- name: claim_add
--- one attempt to say something to one destination (Laws 5, 6)
+-- one attempt to say something to one destination (Laws 5, 6); whether another session has this destination as its home
 INSERT INTO claim(session, turn, root, how, kind, late, spawn, conn, call, tool, args, dest, digest, text, outcome, reason, echo_of, seq, at)
 VALUES(:session, :turn, :root, :how, :kind, :late, :spawn, :conn, :call, :tool, :args, :dest, :digest, :text, :outcome, :reason, :echo_of, :seq, :at)
-RETURNING id
+RETURNING id, EXISTS(SELECT 1 FROM session s WHERE s.home = claim.dest AND s.id <> claim.session AND s.deleted IS NULL) AS is_shared
 
 -- name: claim_get
 -- one claim

@@ -159,6 +159,13 @@ class TurnRow(Row):
     cost: int | None
 
 
+class AddedTurn(TurnRow):
+    """A turn that was just added. `has_waiting`: 1 if events wait in its session. `has_untold`: 1 if entries do."""
+
+    has_waiting: int
+    has_untold: int
+
+
 class BoundEvent(Row):
     """An event that is bound to a turn. `seq`, `role` and `more`: of its entry. `wakes`: 1 if it asked for the turn."""
 
@@ -297,6 +304,13 @@ class ClaimRow(Row):
     erased: int | None
     seq: int | None
     at: int
+
+
+class AddedClaim(Row):
+    """A claim that was just added. `is_shared`: 1 if another session has its destination as its home."""
+
+    id: int
+    is_shared: int
 
 
 class EarlierClaim(Row):

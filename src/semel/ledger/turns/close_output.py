@@ -6,7 +6,7 @@ from typing import Any
 
 from semel.ledger.delivery import claims, placeholders
 from semel.ledger.delivery.cutting import is_local
-from semel.ledger.storage.rows import EntryRow, ItemRow, SessionRow, TurnRow
+from semel.ledger.storage.rows import AddedClaim, EntryRow, ItemRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import permission_requests
@@ -26,11 +26,11 @@ def close_entries(tx: Tx, session: int, turn: TurnRow) -> None:
     first = None
     for entry in live_entries:
         text = entries.shown_text(tx, session, entry.seq)
-        claim = tx.number(
-            "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
+        claim = tx.get(
+            AddedClaim, "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
             spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
             outcome="said", reason="shown before its turn ended", echo_of=None, seq=entry.seq, at=tx.now,
-        )  # fmt: skip
+        ).id  # fmt: skip
         earlier_claim = tx.value(int, "block_of_file_before", session=session, seq=entry.seq, turn=turn.id)
         first = first if earlier_claim is None else earlier_claim
         if first is None:

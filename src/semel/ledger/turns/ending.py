@@ -5,11 +5,13 @@ Each of these would be a statement of its own, and where the ledger is a server,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from semel.law.echo import ClaimWay, Outcome
 from semel.ledger.storage.rows import ClaimKind, TurnRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 from semel.ledger.turns.limits import Asker
 
 
@@ -63,3 +65,13 @@ def read_ending(tx: Tx, turn: int) -> Ending:
             for row in asked
         ),
     )
+
+
+def show_end(tx: Tx, session: int, asked: Iterable[int]) -> None:
+    """Let watchers get the events that had asked for a finished turn: their entries say now how it ended.
+
+    `asked`: the seqs of these entries, in order. Call this after everything else that the turn showed, and before
+    `turns.free_session`: who waits until the session is idle then has all of it.
+    """
+    for seq in asked:
+        entries.touch_entry(tx, session, seq)

@@ -17,7 +17,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import close_output, end_evidence, limits, turns
 from semel.ledger.turns.end_evidence import Evidence
-from semel.ledger.turns.ending import Ending, read_ending
+from semel.ledger.turns.ending import Ending, read_ending, show_end
 from semel.ledger.turns.show import OpBatch, deliver_closing
 from semel.ledger.turns.turn_ops import Notice, Op, Slots
 from semel.ledger.turns.utterances import find_last_text, list_utterances
@@ -87,7 +87,7 @@ def finish(
         "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=evidence.kind,
         row=evidence.row,
     )  # fmt: skip
-    turns.show_end(tx, fence.session, ending.asked)
+    show_end(tx, fence.session, ending.asked)
     turns.free_session(tx, fence.session, fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)

@@ -11,7 +11,7 @@ the same functions), so that a simple turn costs two commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -20,20 +20,13 @@ from semel.law import retries, wake
 from semel.law import turn as law
 from semel.ledger.delivery import claims, cutting, placeholders
 from semel.ledger.delivery.cutting import is_local
-from semel.ledger.storage.rows import EntryRow, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import AddedTurn, EntryRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import close_output, limits
+from semel.ledger.turns import close_output, ending, limits
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents, replace_missing_agent
 from semel.ledger.turns.turn_events import TurnEvent, list_bound
-
-
-class AddedTurn(TurnRow):
-    """A turn that was just added. `has_waiting`: 1 if events wait in its session. `has_untold`: 1 if entries do."""
-
-    has_waiting: int
-    has_untold: int
 
 
 class WaitingEntry(Row):
@@ -306,18 +299,8 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
         evidence=evidence.kind, row=evidence.row,
     )  # fmt: skip
     if evidence.kind != "deleted":
-        show_end(tx, turn.session, tx.values(int, "hearing_asked", turn=turn.id))
+        ending.show_end(tx, turn.session, tx.values(int, "hearing_asked", turn=turn.id))
     free_session(tx, turn.session, turn.id)
-
-
-def show_end(tx: Tx, session: int, asked: Iterable[int]) -> None:
-    """Let watchers get the events that had asked for a finished turn: their entries say now how it ended.
-
-    `asked`: the seqs of these entries, in order. Call this after everything else that the turn showed, and before
-    `free_session`: who waits until the session is idle then has all of it.
-    """
-    for seq in asked:
-        entries.touch_entry(tx, session, seq)
 
 
 def free_session(tx: Tx, session: int, turn: int) -> None:
