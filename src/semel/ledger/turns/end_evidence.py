@@ -21,9 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from semel.law.echo import ClaimWay
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.cutting import cut, is_local
-from semel.ledger.storage.rows import ClaimHow, ClaimRow, EvidenceKind, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import ClaimRow, EvidenceKind, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.turns.ending import Ending
 
@@ -90,7 +91,7 @@ def _is_seen_last(session: SessionRow, ending: Ending) -> bool:
     )
 
 
-def _is_at_home(how: ClaimHow | None, dest: str | None, session: SessionRow) -> bool:
+def _is_at_home(how: ClaimWay | None, dest: str | None, session: SessionRow) -> bool:
     """Return whether a claim was made at its session's home. A session without a home has its transcript instead."""
     if how == "recovery":
         return True
