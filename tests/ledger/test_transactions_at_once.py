@@ -74,7 +74,7 @@ def test_it_is_the_same_turn_that_begin_would_have_begun(desk: Desk) -> None:
 )
 def test_the_event_is_given_to_the_turn_as_the_ledger_has_it(desk: Desk, fields: dict[str, Any]) -> None:
     starter = Starter()
-    tell(desk, starter, "-".join(fields), text="h\u00e9 \u2028 <there>", **fields)
+    tell(desk, starter, "-".join([*fields, *fields.get("more", ())]), text="h\u00e9 \u2028 <there>", **fields)
     (begun,) = starter.begun
     assert begun.events == desk.look(list_bound, begun.turn)
 
