@@ -21,6 +21,9 @@ MAX_STATEMENTS = 24
 MAX_TRIPS = 12
 MAX_STATEMENTS_STREAMED = 32
 MAX_TRIPS_STREAMED = 14
+CHANGES = (
+    5  # of a simple turn, as a watcher gets them: the message and the session; the answer, the message, the session
+)
 LIMITS = limits.LimitPolicy()  # none, as in a gateway that configures none: use is counted all the same
 HOME = "web:s"
 
@@ -82,6 +85,7 @@ class House:
     access: LedgerAccess
     trace: Trace
     spawn: int | None = None
+    session: int = 0
     begun: list[turns.BegunTurn] = field(default_factory=list)
 
     def do(self, name: str, body: Callable[..., Any], *args: Any) -> Any:
@@ -97,6 +101,7 @@ class House:
     def turn(self, key: str, *, streams: bool) -> None:
         """A message, the turn of an agent that runs already, one text, the end."""
         begun = self.hear(key)
+        self.session = begun.session
         fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
         caller = Caller(begun.session, begun.key, begun.turn, begun.root)
         slots = turn_ops.Slots()
@@ -128,6 +133,14 @@ def test_a_simple_turn_costs_few_statements_and_waits_rarely(house: House) -> No
     print(house.trace)
     assert house.trace.statements <= MAX_STATEMENTS
     assert len(house.trace.trips) <= MAX_TRIPS
+
+
+def test_a_turn_that_somebody_watches_costs_a_read_for_each_change(house: House) -> None:
+    house.access.hub.join(house.session)
+    house.turn("second", streams=False)
+    print(house.trace)
+    assert house.trace.statements <= MAX_STATEMENTS + CHANGES
+    assert len(house.trace.trips) <= MAX_TRIPS + CHANGES
 
 
 def test_a_text_that_is_shown_while_it_streams_costs_one_more_transaction(house: House) -> None:

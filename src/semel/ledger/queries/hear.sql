@@ -16,13 +16,6 @@ UPDATE event SET repeats = repeats + 1 WHERE id = :id
 -- one event
 SELECT {EventRow} FROM event WHERE id = :id
 
--- name: event_in_session
--- how the source of an event named it, and the finished turn for which it asked in a session
-SELECT e.source, e.key, t.id AS turn, t.state, t.stop, t.error FROM event e
-LEFT JOIN hearing h ON h.event = e.id AND h.session = :session AND h.wakes = 1
-LEFT JOIN turn t ON t.id = h.turn AND t.state IN ('done', 'failed', 'cancelled')
-WHERE e.id = :event
-
 -- name: conflict_add
 -- keep other content under the same key beside the first, or count its repeat
 INSERT INTO conflict(event, digest, payload, at) VALUES(:event, :digest, :payload, :at)

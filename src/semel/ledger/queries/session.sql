@@ -117,6 +117,11 @@ SELECT {HomeSession} FROM session WHERE turn IS NOT NULL
 -- how many events wait; counted up to a thousand (Law 11)
 SELECT count(*) AS n FROM (SELECT 1 FROM hearing WHERE session = :id AND turn IS NULL LIMIT 1000)
 
+-- name: session_standing
+-- how many events wait, counted up to a thousand (Law 11), and when the running turn is tried again
+SELECT (SELECT count(*) FROM (SELECT 1 FROM hearing h WHERE h.session = :id AND h.turn IS NULL LIMIT 1000)) AS waiting,
+  (SELECT t.retry_at FROM turn t WHERE t.id = CAST(:turn AS BIGINT)) AS retry_at
+
 -- name: session_line_count
 -- how many events are shown as waiting: the queue in which a message has a position; counted up to a thousand
 SELECT count(*) AS n FROM (SELECT 1 FROM hearing WHERE session = :id AND turn IS NULL AND busy IS NOT NULL LIMIT 1000)

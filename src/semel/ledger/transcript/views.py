@@ -12,7 +12,7 @@ import msgspec
 
 from semel.law.delivery import State as PartState
 from semel.law.turn import State as TurnState
-from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
 from semel.text.json_types import Json
@@ -37,19 +37,52 @@ class ClaimDelivery(Row):
     ids: str
 
 
-class EventInSession(Row):
-    """An event's identity (Law 1), and how the turn for which it asked in a session has ended; None if it has not."""
+class EntryDetails(Row):
+    """What a view tells of an entry besides its row.
 
-    source: str
+    `source`, `key`: the identity of its event (Law 1). The columns that begin with "ended": how the turn for which the
+    event asked has ended; None if it has not. `echoes`: how often its claim was repeated. `has_parts`: 1 if its claim
+    has parts.
+    """
+
+    source: str | None
     key: str | None
-    turn: int | None
-    state: TurnState | None
-    stop: str | None
-    error: str | None
+    ended_turn: int | None
+    ended_state: TurnState | None
+    ended_stop: str | None
+    ended_error: str | None
+    echoes: int
+    has_parts: int
+
+
+class ShownEntry(EntryRow):
+    """An entry with the columns of `EntryDetails`."""
+
+    source: str | None
+    key: str | None
+    ended_turn: int | None
+    ended_state: TurnState | None
+    ended_stop: str | None
+    ended_error: str | None
+    echoes: int
+    has_parts: int
+
+
+class SessionStanding(Row):
+    """How many events wait in a session, and when its running turn is tried again (ms); None if that is not put off."""
+
+    waiting: int
+    retry_at: int | None
 
 
 def entry_json(tx: Tx, row: EntryRow) -> Json:
     """Return an entry as a JSON object for watchers and the API. "at" is in ms. A missing field is false or null."""
+    has_details = row.event is not None or row.claim is not None
+    details = tx.get(EntryDetails, "entry_details", session=row.session, seq=row.seq) if has_details else None
+    return _entry_json(tx, row, details)
+
+
+def _entry_json(tx: Tx, row: EntryRow, details: EntryDetails | ShownEntry | None) -> Json:
     text = row.text
     if row.live:
         pieces = tx.values(str, "pieces_of_entry", session=row.session, seq=row.seq, after=row.base)
@@ -69,33 +102,29 @@ def entry_json(tx: Tx, row: EntryRow) -> Json:
         out["claim"] = row.claim
     if row.more:
         out.update(load(row.more))
-    if row.event is not None:
-        _add_event(tx, row.session, row.event, out)
-    if row.claim is not None:
-        _add_delivery(tx, row.claim, out)
+    if details is None:
+        return out
+    _add_event(details, out)
+    if details.echoes:
+        out["echoes"] = details.echoes
+    if details.has_parts:
+        parts = tx.all(ClaimDelivery, "delivery_of_claim", claim=row.claim)
+        out["delivery"] = [_delivery_json(p) for p in parts]
     return out
 
 
-def _add_event(tx: Tx, session: int, event: int, out: Json) -> None:
+def _add_event(details: EntryDetails | ShownEntry, out: Json) -> None:
     """Add the event's source and key, by which a client knows what it said itself, and how the event's turn ended."""
-    row = tx.one(EventInSession, "event_in_session", session=session, event=event)
-    if row is None:
-        return
-    out["source"] = row.source
-    if row.key is not None:
-        out["key"] = row.key
-    if row.turn is not None:
-        end = {"turn": row.turn, "state": row.state, "stop": row.stop, "error": row.error}
+    if details.source is not None:
+        out["source"] = details.source
+    if details.key is not None:
+        out["key"] = details.key
+    if details.ended_turn is not None:
+        end = {
+            "turn": details.ended_turn, "state": details.ended_state, "stop": details.ended_stop,
+            "error": details.ended_error,
+        }  # fmt: skip
         out["ended"] = {name: value for name, value in end.items() if value is not None}
-
-
-def _add_delivery(tx: Tx, claim: int, out: Json) -> None:
-    echoes = tx.number("claim_echoes", claim=claim)
-    if echoes:
-        out["echoes"] = echoes
-    parts = tx.all(ClaimDelivery, "delivery_of_claim", claim=claim)
-    if parts:
-        out["delivery"] = [_delivery_json(p) for p in parts]
 
 
 def _delivery_json(row: ClaimDelivery) -> Json:
@@ -137,16 +166,15 @@ def session_json(tx: Tx, row: SessionRow) -> Json:
 
     "state" is "deleted", "running" (a turn runs), "waiting" (waking events wait for a turn) or "idle".
     """
-    waiting = tx.number("session_waiting_count", id=row.id)
+    standing = tx.get(SessionStanding, "session_standing", id=row.id, turn=row.turn)
     state = "running" if row.turn is not None else ("waiting" if row.wake_at is not None else "idle")
     if row.deleted is not None:
         state = "deleted"
-    out: Json = {"key": row.key, "state": state, "waiting": waiting, "agent": row.agent, "home": row.home}
+    out: Json = {"key": row.key, "state": state, "waiting": standing.waiting, "agent": row.agent, "home": row.home}
     if row.turn is not None:
         out["turn"] = row.turn
-        turn = tx.one(TurnRow, "turn_get", id=row.turn)
-        if turn is not None and turn.retry_at is not None:
-            out["retry_at"] = turn.retry_at
+        if standing.retry_at is not None:
+            out["retry_at"] = standing.retry_at
     if row.busy is not None:
         out["busy"] = row.busy
     if row.title:
@@ -180,8 +208,8 @@ def _render_change(tx: Tx, session: int, kind: str, number: int, rev: int, appen
     if kind == "entry":
         if appended is not None:
             return {"op": "append", "rev": rev, "seq": number, "text": "".join(appended)}
-        entry = tx.get(EntryRow, "entry_get", session=session, seq=number)
-        return {"op": "entry", **entry_json(tx, entry)}
+        entry = tx.get(ShownEntry, "entry_shown", session=session, seq=number)
+        return {"op": "entry", **_entry_json(tx, entry, entry)}
     if appended is not None:
         return {"op": "output", "rev": rev, "id": number, "text": "".join(appended)}
     item = tx.get(ItemRow, "item_get", id=number)
