@@ -121,16 +121,16 @@ def _add_end_notices(tx: Tx, session: SessionRow, ending: Ending, end: End, atta
         return Evidence("notice", notice_seq)
     if evidence := evidence or end_evidence.find_quiet(tx, turn):
         return evidence
-    seq = turns.add_notice(tx, session.id, _empty_turn_text(tx, turn), turn=turn.id, kind="turn.empty", tell=False)
+    seq = turns.add_notice(tx, session.id, _empty_turn_text(tx, turn.id), turn=turn.id, kind="turn.empty", tell=False)
     return Evidence("notice", seq)
 
 
-def _empty_turn_text(tx: Tx, turn: TurnRow) -> str:
+def _empty_turn_text(tx: Tx, turn: int) -> str:
     """Return the notice for a turn that ended without a word, with what the agent last reported about itself.
 
     Such a report, as of a model that refused the request, is often the reason. Chats do not get it in any other way.
     """
-    report = tx.value(str, "turn_last_report", turn=turn.id)
+    report = tx.value(str, "turn_last_report", turn=turn)
     last = f"Its last report: {shorten_to_line(report, MAX_REPORT_CHARS)}" if report else ""
     return join_sentences(EMPTY_TURN_NOTICE, last) if last else EMPTY_TURN_NOTICE
 
