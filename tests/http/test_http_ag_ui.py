@@ -438,11 +438,19 @@ async def test_a_file_in_a_message_reaches_the_agent(front: Front, part: Json, b
     assert agent.contents[-1] == [{"type": "text", "text": "look"}, block]
 
 
-async def test_a_message_of_which_nothing_can_be_taken_is_refused_and_the_thread_goes_on(front: Front) -> None:
-    lost = user([{"type": "image", "source": {"type": "file", "value": "file-7"}}])
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ({"type": "file", "value": "file-7"}, "no file that Semel can take"),
+        ({"type": "data", "value": "=broken", "mimeType": "image/png"}, "blocks[0].data"),
+    ],
+)
+async def test_a_message_of_which_nothing_can_be_taken_is_refused_and_the_thread_goes_on(
+    front: Front, source: Json, reason: str
+) -> None:
+    lost = user([{"type": "image", "source": source}])
     refused = await front.run(lost)
-    assert (refused.status_code, refused.json()["type"]) == (400, "urn:semel:problem:bad-field")
-    assert "no file that Semel can take" in refused.json()["detail"]
+    assert refused.status_code == 400 and reason in refused.json()["detail"]
     running = front.run(lost, user("hello", "u2"), run="r2")
     (await front.agent()).end()
     assert types(await events(running))[-1] == "RUN_FINISHED"

@@ -13,6 +13,7 @@ request is the same event (Law 1).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import msgspec
 
 from semel.faces.http.operations.messages import check_accepted
 from semel.faces.http.problems import Problem
-from semel.gateway.errors import NoSuchSession
+from semel.gateway.errors import BadRequest, NoSuchSession
 from semel.gateway.turns.prompt import INSTRUCTIONS
 from semel.law.identity import CUSTOMARY_NAME, BadKey, check_session_key, escape_address
 from semel.text.json_types import Json
@@ -191,7 +192,8 @@ async def _accept_preceding(gateway: Gateway, session: str, conversation: Conver
     count = sum(message.role == "user" for message in conversation.history)
     for number in range(_count_recorded(earlier, recorded_texts), len(earlier)):
         key = conversation.make_content_key(count + number + 1)
-        await _say(gateway, session, earlier[number], key, wakes=False)
+        with contextlib.suppress(BadRequest):  # it was refused when it was new, too
+            await _say(gateway, session, earlier[number], key, wakes=False)
 
 
 async def _say(
