@@ -9,7 +9,9 @@ import pytest
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres
 from semel.ledger.inbound import hear
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 
 pytestmark = needs_postgres
 
@@ -36,3 +38,28 @@ def test_a_write_to_a_session_that_is_not_held_fails(body: Any, monkeypatch: pyt
         store.write_sync(body, 1, 1)
         with pytest.raises(DatabaseFailed, match="session 2 is not held"):
             store.write_sync(body, 1, 2)
+
+
+def test_a_statement_is_known_by_the_columns_that_it_looks_at() -> None:
+    from semel.ledger.postgres.held_sessions import LOOKING
+
+    assert LOOKING["session_homes"] == {"turn"}
+    assert LOOKING["part_set"] == {"rev"}, "those of the session alone, not of the part"
+    assert LOOKING["book_seq"] == {"seq", "rev"}
+    assert "claim_add" not in LOOKING, "it looks at homes, which are never counted"
+
+
+def test_what_is_counted_is_saved_for_those_who_look_at_it_and_with_the_commit() -> None:
+    from semel.ledger.postgres.store import PostgresStore
+
+    def count_and_look(tx: Tx, session: int) -> list[int]:
+        revs = [entries.next_rev(tx, session)]
+        tx.run("session_set_title", id=session, title="x")  # it changes the row, which is forgotten here
+        return [*revs, entries.next_rev(tx, session), tx.get(SessionRow, "session_by_id", id=session).rev]
+
+    with PostgresStore.open_sync(empty_database()) as store:
+        event = hear.Event("api", "a", "message", "a", b"digest")
+        store.write_sync(hear.hear, event, [hear.Addressee("a", "main", None)])
+        first, second, seen = store.write_sync(count_and_look, 1)
+        assert (second, seen) == (first + 1, first + 1)
+        assert store.read_sync(lambda tx: tx.get(SessionRow, "session_by_id", id=1).rev) == seen

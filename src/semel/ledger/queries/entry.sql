@@ -64,19 +64,9 @@ UPDATE entry SET tell = 0 WHERE session = :session AND tell = 1 AND seq <= :upto
 -- the entries of a claim
 SELECT e.session, e.seq, e.superseded FROM entry e JOIN session s ON s.id = e.session WHERE e.claim = :claim AND e.seq > s.erased
 
--- name: entry_details
--- what a view tells of an entry besides its row: how the source of its event named it, the finished turn for which that
--- event asked, how often its claim was repeated, and whether the claim has parts
-SELECT e.source, e.key, t.id AS ended_turn, t.state AS ended_state, t.stop AS ended_stop, t.error AS ended_error,
-  (SELECT count(*) FROM claim r WHERE r.echo_of = n.claim) AS echoes,
-  EXISTS(SELECT 1 FROM part p WHERE p.claim = n.claim) AS has_parts
-FROM entry n LEFT JOIN event e ON e.id = n.event
-LEFT JOIN hearing h ON h.event = n.event AND h.session = n.session AND h.wakes = 1
-LEFT JOIN turn t ON t.id = h.turn AND t.state IN ('done', 'failed', 'cancelled')
-WHERE n.session = :session AND n.seq = :seq
-
 -- name: entry_shown
--- one entry with its details
+-- one entry with what its view tells besides: how the source of its event named it, the finished turn for which that
+-- event asked, how often its claim was repeated, and whether the claim has parts
 SELECT {EntryRow n}, e.source, e.key, t.id AS ended_turn, t.state AS ended_state, t.stop AS ended_stop, t.error AS ended_error,
   (SELECT count(*) FROM claim r WHERE r.echo_of = n.claim) AS echoes,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = n.claim) AS has_parts

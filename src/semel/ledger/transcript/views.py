@@ -37,26 +37,13 @@ class ClaimDelivery(Row):
     ids: str
 
 
-class EntryDetails(Row):
-    """What a view tells of an entry besides its row.
+class ShownEntry(EntryRow):
+    """An entry with what its view tells besides.
 
     `source`, `key`: the identity of its event (Law 1). The columns that begin with "ended": how the turn for which the
     event asked has ended; None if it has not. `echoes`: how often its claim was repeated. `has_parts`: 1 if its claim
     has parts.
     """
-
-    source: str | None
-    key: str | None
-    ended_turn: int | None
-    ended_state: TurnState | None
-    ended_stop: str | None
-    ended_error: str | None
-    echoes: int
-    has_parts: int
-
-
-class ShownEntry(EntryRow):
-    """An entry with the columns of `EntryDetails`."""
 
     source: str | None
     key: str | None
@@ -77,12 +64,23 @@ class SessionStanding(Row):
 
 def entry_json(tx: Tx, row: EntryRow) -> Json:
     """Return an entry as a JSON object for watchers and the API. "at" is in ms. A missing field is false or null."""
-    has_details = row.event is not None or row.claim is not None
-    details = tx.get(EntryDetails, "entry_details", session=row.session, seq=row.seq) if has_details else None
-    return _entry_json(tx, row, details)
+    if row.event is not None or row.claim is not None:
+        return _shown_json(tx, tx.get(ShownEntry, "entry_shown", session=row.session, seq=row.seq))
+    return _row_json(tx, row)
 
 
-def _entry_json(tx: Tx, row: EntryRow, details: EntryDetails | ShownEntry | None) -> Json:
+def _shown_json(tx: Tx, row: ShownEntry) -> Json:
+    out = _row_json(tx, row)
+    _add_event(row, out)
+    if row.echoes:
+        out["echoes"] = row.echoes
+    if row.has_parts:
+        parts = tx.all(ClaimDelivery, "delivery_of_claim", claim=row.claim)
+        out["delivery"] = [_delivery_json(p) for p in parts]
+    return out
+
+
+def _row_json(tx: Tx, row: EntryRow) -> Json:
     text = row.text
     if row.live:
         pieces = tx.values(str, "pieces_of_entry", session=row.session, seq=row.seq, after=row.base)
@@ -102,28 +100,17 @@ def _entry_json(tx: Tx, row: EntryRow, details: EntryDetails | ShownEntry | None
         out["claim"] = row.claim
     if row.more:
         out.update(load(row.more))
-    if details is None:
-        return out
-    _add_event(details, out)
-    if details.echoes:
-        out["echoes"] = details.echoes
-    if details.has_parts:
-        parts = tx.all(ClaimDelivery, "delivery_of_claim", claim=row.claim)
-        out["delivery"] = [_delivery_json(p) for p in parts]
     return out
 
 
-def _add_event(details: EntryDetails | ShownEntry, out: Json) -> None:
+def _add_event(row: ShownEntry, out: Json) -> None:
     """Add the event's source and key, by which a client knows what it said itself, and how the event's turn ended."""
-    if details.source is not None:
-        out["source"] = details.source
-    if details.key is not None:
-        out["key"] = details.key
-    if details.ended_turn is not None:
-        end = {
-            "turn": details.ended_turn, "state": details.ended_state, "stop": details.ended_stop,
-            "error": details.ended_error,
-        }  # fmt: skip
+    if row.source is not None:
+        out["source"] = row.source
+    if row.key is not None:
+        out["key"] = row.key
+    if row.ended_turn is not None:
+        end = {"turn": row.ended_turn, "state": row.ended_state, "stop": row.ended_stop, "error": row.ended_error}
         out["ended"] = {name: value for name, value in end.items() if value is not None}
 
 
@@ -209,7 +196,7 @@ def _render_change(tx: Tx, session: int, kind: str, number: int, rev: int, appen
         if appended is not None:
             return {"op": "append", "rev": rev, "seq": number, "text": "".join(appended)}
         entry = tx.get(ShownEntry, "entry_shown", session=session, seq=number)
-        return {"op": "entry", **_entry_json(tx, entry, entry)}
+        return {"op": "entry", **_shown_json(tx, entry)}
     if appended is not None:
         return {"op": "output", "rev": rev, "id": number, "text": "".join(appended)}
     item = tx.get(ItemRow, "item_get", id=number)
