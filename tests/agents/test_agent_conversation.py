@@ -360,6 +360,11 @@ async def refused(house: House, code: str, **more: float) -> str:
 async def test_a_command_that_is_not_there_is_named(house: House) -> None:
     with pytest.raises(AgentError, match=r"command not found: 'no-such-agent'.*\[agents.test\]"):
         await house.open(house.agent(["no-such-agent", "--acp"]))
+    nowhere = {"PATH": str(house.work)}
+    with pytest.raises(AgentError, match=r"Install it with `npm install -g @agentclientprotocol/claude-agent-acp@"):
+        await house.open(house.agent(["claude-agent-acp"], env=nowhere))
+    with pytest.raises(AgentError, match=r"of agent 'test'\. Install it, or correct"):
+        await house.open(house.agent(["no-such-agent"], env=nowhere))
     assert not house.spawned
 
 

@@ -6,6 +6,7 @@ import copy
 import logging
 import os
 import re
+import shlex
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from semel.agents.acp.open_session import SessionOptions, initialize, open_sessi
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import TOOL_SERVER_COMMAND, InitializeResult
 from semel.agents.acp.wire import Trace
-from semel.agents.known import explain_plain_program
+from semel.agents.known import explain_plain_program, recognise_command
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.process_identity import kill_group_if_same, read_identity
 from semel.gateway.settings.agents import McpTransport
@@ -180,9 +181,12 @@ class AcpAgent:
             return
         if shutil.which(place, os.F_OK, path) is not None:
             raise AgentError(f"{program!r} of agent {self.name!r} is not executable. Allow it: chmod +x {program}")
+        installers = (known.install_command for known in recognise_command(self.command) if known.command[0] == program)
+        installer = shlex.join(next(installers, ()))
+        install = f"Install it with `{installer}`" if installer else "Install it"
         raise AgentError(
             f"command not found: {program!r} of agent {self.name!r}. "
-            f"Install it, or correct `command` under [agents.{self.name}]"
+            f"{install}, or correct `command` under [agents.{self.name}]"
         )
 
     def _log_stderr(self, spawn: int, line: str, trace: Trace | None) -> None:
