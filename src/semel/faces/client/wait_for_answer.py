@@ -105,7 +105,8 @@ async def _follow_until_answered(
                     view.apply(frame)
                     if frame["type"] == "snapshot":
                         await _add_history_since(client, session, event, view, frame)
-                    _report_questions(view, session, reported, on_news)
+                    if not _is_command(view, event):  # the gateway answers it at once, whatever the agent asks
+                        _report_questions(view, session, reported, on_news)
                     _report_retries(view, event, reported, on_news)
                     _report_agent_notices(view, event, reported, on_news)
                     if not has_asked_for_limit and _waits_for_turn(view, event):
@@ -138,6 +139,10 @@ async def _add_history_since(client: Connection, session: str, event: int, view:
 
 def _has_event(view: SessionView, event: int) -> bool:
     return any(entry.get("event") == event for entry in view.entries.values())
+
+
+def _is_command(view: SessionView, event: int) -> bool:
+    return any(entry.get("event") == event and entry.get("kind") == "command" for entry in view.entries.values())
 
 
 def _make_answer(rows: list[Json]) -> Answer:
