@@ -82,7 +82,6 @@ def test_a_dialogue_writes_an_agent_a_channel_and_its_owner_and_tries_them(cli: 
         terminal.answer("Number or name [1]:", "telegram")
         terminal.answer(ASKS_TOKEN, f"123456:{'x' * 35}")
         terminal.expect("telegram: Telegram does not accept this bot's token")
-        terminal.answer("Keep these settings all the same? [y/N]:", "n")
         terminal.answer("Try others? [Y/n]:")
         terminal.answer(ASKS_TOKEN, TOKEN)
         terminal.expect("telegram accepts the account.")
@@ -114,6 +113,17 @@ def test_ctrl_c_at_any_question_writes_nothing(cli: Cli, telegram: str) -> None:
             assert terminal.interrupt_until_over() == 1
             assert "aborted" in terminal.said and "Traceback" not in terminal.said
     assert sorted(cli.home.rglob("*")) == before
+
+
+def test_an_account_at_a_platform_that_cannot_be_reached_may_be_kept_all_the_same(cli: Cli) -> None:
+    with dialogue(cli, "--agent", "demo", "--channel", "telegram", "--set", "api=http://127.0.0.1:1") as terminal:
+        terminal.answer(ASKS_TOKEN, TOKEN)
+        terminal.answer("Keep these settings all the same? [y/N]:", "y")
+        terminal.answer("by which it knows you [ada]:")
+        terminal.answer("Your own account on telegram, such as 123456789", "7")
+        terminal.answer("Write this to semel.toml? [Y/n]:")
+        assert terminal.wait() == 0
+    assert load_config(config(cli)).gateway.channels["telegram"].options["token"] == TOKEN
 
 
 def test_an_existing_file_is_replaced_only_if_a_person_says_so(cli: Cli) -> None:

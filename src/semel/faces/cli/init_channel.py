@@ -88,7 +88,7 @@ def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
         if not options.asks:
             print_remark("The channel is configured all the same; `semel up` tries it again.")
             break
-        if ask_yes_or_no("Keep these settings all the same?", default=False):
+        if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False):
             break
         setup.discard(setup.secrets.keys() - before.keys())
         if not ask_yes_or_no("Try others?"):
