@@ -238,6 +238,8 @@ async def test_somebody_known_who_sends_a_code(tmp_path: Path) -> None:
         assert await d.sends(f"/pair {wrong(code)}", BOB) == "You are already known here, as bob (guest)."
         assert await d.sends(f"/pair {code}", ADA) == "You are already known here, as ada (owner)."
         assert (await d.sends(f"/pair {code}", BOB)).startswith("You are paired as Bob (member)")
+        code = await d.code(role="owner")
+        assert (await d.sends(code, BOB)).startswith("You are paired as Bob (owner)")  # no word for the agent to read
 
 
 async def test_the_name_the_owner_gave_makes_it_that_persons_account(tmp_path: Path) -> None:

@@ -154,8 +154,8 @@ class AccountDirectory(Roster):
         """Return the verdict on a message that may be a pairing code; None if it must be judged like any other message.
 
         `code`: the text read as a code, or None. `is_pair_command`: the text begins with /pair. `account`: the sender's
-        account; None if unknown. A text from a known sender is a code only after /pair, or in a repeat of the message
-        that paired them. A code that is sent in a group is voided.
+        account; None if unknown. A text from a known sender is a code only after /pair, in a repeat of the message that
+        paired them, or if it is a code that this gateway made. A code that is sent in a group is voided.
         """
         if event.group:
             if code is not None and await self.pairing.void_code(channel, event, code):
@@ -163,7 +163,8 @@ class AccountDirectory(Roster):
             return None
         if account is not None and (repeated := await self.pairing.repeated(channel, event)):
             return _admit_paired(repeated)
-        if account is not None and not is_pair_command:
+        is_code = is_pair_command or (code is not None and self.pairing.is_own_code(channel, code))
+        if account is not None and not is_code:
             return None
         result = await self.pairing.redeem(channel, event, code) if code is not None else RedeemResult("none")
         if result.outcome == "paired":

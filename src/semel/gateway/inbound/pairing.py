@@ -104,6 +104,11 @@ class Pairing:
         self._signatures[code_row.id] = self._sign(code)
         return IssuedCode(law.show_code(code), channel, name, role, code_row.expires)
 
+    def is_own_code(self, channel: str, code: str) -> bool:
+        """Return whether this is an open code that was made since this gateway started. It counts as no try."""
+        signed = self._sign(code)
+        return any(self._signatures.get(code_row.id) == signed for code_row in self._open_codes(channel))
+
     async def repeated(self, channel: str, event: Incoming) -> RedeemResult | None:
         """Return the result of the code that this same message redeemed before; None if it redeemed none.
 
