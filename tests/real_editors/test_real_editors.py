@@ -121,6 +121,18 @@ def test_a_cancelled_prompt_ends_and_keeps_what_was_said(desk: Desk) -> None:
     assert [text for text in editor.texts() if not text.startswith("Stopped by")] == ["Begun."]
 
 
+def test_a_question_of_a_cancelled_turn_is_asked_no_longer(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    editor.begin(ASK)
+    until(editor.questions, "the question")
+    editor.cancel()
+    assert editor.stopped() == "cancelled"
+    until(lambda: not editor.questions(), "no question")
+    desk.house.idle(session)
+    assert not {"gone", "kept"} & set(editor.texts())
+
+
 def test_two_editors_and_a_phone_see_each_text_once(desk: Desk, tmp_path: Path) -> None:
     """The second editor loads the session in mid-turn."""
     editor, other = desk.editor(), desk.editor()
