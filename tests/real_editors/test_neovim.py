@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from neovim_editor import Neovim
-from real_editor import Call, acp_command
+from real_editor import ALLOW, Call, acp_command
 from system_house import DEMO, House, left, opened, script, until
 
 from semel.testing import scripted_agent
@@ -79,6 +79,20 @@ def test_an_agent_that_is_killed_is_started_again_by_the_next_prompt(house: Hous
     neovim.begin("say: after")
     until(lambda: neovim.texts() == ["before", "after"], "the session goes on")
     neovim.stopped()
+
+
+def test_a_cancel_leaves_the_question_of_another_persons_turn_open(house: House, neovim: Neovim) -> None:
+    session = neovim.new()
+    house.say(session, script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
+    until(neovim.questions, "the question")
+    neovim.begin("/queue say: mine")
+    until(lambda: (house.session(session) or {}).get("waiting"), "the prompt waits")
+    neovim.cancel()
+    until(lambda: house.texts(session, "user")[1:], "the prompt is heard")
+    assert neovim.questions() == ["Yes", "No"]
+    neovim.choose("Yes")
+    until(lambda: "gone" in neovim.texts(), "the answer counts")
+    assert neovim.stopped() in ("cancelled", "end_turn"), "stopped when it began, if it was not faster"
 
 
 def test_without_a_gateway_the_same_client_shows_the_same(house: House) -> None:

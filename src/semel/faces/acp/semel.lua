@@ -17,7 +17,7 @@ local api, uv = vim.api, vim.uv
 local DRAW_INTERVAL_MS = 30
 local DRAW_BUDGET_NS = 15e6 -- how long messages are taken before keys get their turn
 local STDERR_LINES = 10 -- shown of what an agent wrote to stderr, if it ends
-local METHOD_NOT_FOUND, REQUEST_CANCELLED = -32601, -32800
+local METHOD_NOT_FOUND, INTERNAL_ERROR, REQUEST_CANCELLED = -32601, -32603, -32800
 local namespace = api.nvim_create_namespace("semel")
 
 local config = { command = { "semel", "acp" }, layout = "botright vsplit", prompt_lines = 6 }
@@ -265,7 +265,7 @@ end
 local function send(message)
   message.jsonrpc = "2.0"
   if peer then
-    peer.process:write(vim.json.encode(message) .. "\n")
+    pcall(peer.process.write, peer.process, vim.json.encode(message) .. "\n") -- if it has just ended, `take_end` follows
   end
 end
 
@@ -292,8 +292,8 @@ end
 local function take_question(message)
   local params = message.params
   local view = views[params.sessionId]
-  if not view then
-    send({ id = message.id, result = { outcome = { outcome = "cancelled" } } })
+  if not view then -- "cancelled" would be an answer, and others may still give theirs
+    send({ id = message.id, error = { code = INTERNAL_ERROR, message = "the session is not open here" } })
     return
   end
   local row = view:find_tool(params.toolCall)
@@ -306,21 +306,25 @@ local function take_question(message)
   tell("a question: " .. (params.toolCall.title or "may a tool run?"), vim.log.levels.WARN)
 end
 
---- Answer a question, and take its options off the screen.
-local function close_question(view, id, answer)
+--- Take a question's options off the screen.
+local function close_question(view, id)
   local row = view.questions[id]
   view.questions[id] = nil
   row.asks = vim.tbl_filter(function(number)
     return view.options[number].request ~= id
   end, row.asks)
   view.changed[row] = true
+end
+
+local function answer_question(view, id, answer)
+  close_question(view, id)
   send(vim.tbl_extend("error", { id = id }, answer))
 end
 
 local function withdraw_question(id)
   for _, view in pairs(views) do
     if view.questions[id] then
-      close_question(view, id, { error = { code = REQUEST_CANCELLED, message = "withdrawn" } })
+      answer_question(view, id, { error = { code = REQUEST_CANCELLED, message = "withdrawn" } })
     end
   end
 end
@@ -342,11 +346,12 @@ local function take_message(message)
   end
 end
 
---- The windows whose cursor is on the last line of a transcript.
+--- The windows whose cursor is on the last line of a transcript. One in which the person selects lines stays as it is.
 local function find_following(view)
   local count = api.nvim_buf_line_count(view.buf)
+  local selecting = vim.fn.mode():find("[vV\22]") and api.nvim_get_current_win()
   return vim.tbl_filter(function(win)
-    return api.nvim_win_get_cursor(win)[1] == count
+    return win ~= selecting and api.nvim_win_get_cursor(win)[1] == count
   end, vim.fn.win_findbuf(view.buf))
 end
 
@@ -391,8 +396,12 @@ local function drain(this)
     while taken < #lines and peer == this and uv.hrtime() - started < DRAW_BUDGET_NS do
       taken = taken + 1
       local is_json, message = pcall(vim.json.decode, lines[taken], { luanil = { object = true, array = true } })
+      local is_taken, problem = true, nil
       if is_json and type(message) == "table" then
-        take_message(message)
+        is_taken, problem = pcall(take_message, message)
+      end
+      if not is_taken then
+        tell(problem, vim.log.levels.ERROR)
       end
     end
   end)
@@ -431,7 +440,10 @@ local function take_end(this, result)
   local message = table.concat(vim.list_extend(words, this.stderr), "\n")
   draw_after(function()
     for _, view in pairs(views) do
-      view.is_attached, view.questions = false, {}
+      view.is_attached = false
+      for id in pairs(view.questions) do
+        close_question(view, id)
+      end
       if view.prompts == 0 then
         view:add_text("notice", message)
       end
@@ -501,7 +513,7 @@ local function connect(done)
     clientInfo = { name = "semel.nvim", title = "Neovim", version = "1" },
     clientCapabilities = { session = { notices = vim.empty_dict() } },
   }
-  request("initialize", params, function(_, error)
+  request("initialize", params, function(result, error)
     if error then
       tell(error.message, vim.log.levels.ERROR)
       if peer == this then
@@ -510,6 +522,7 @@ local function connect(done)
       return
     end
     this.is_ready = true
+    this.is_semel = vim.tbl_get(result, "agentInfo", "name") == "semel"
     for _, each in ipairs(this.starting) do
       each()
     end
@@ -749,7 +762,8 @@ function M.send_input()
   end
 end
 
---- Stop the turn that answers the session's prompt.
+--- Stop the turn that answers the session's prompt. Semel withdraws the questions of a turn that is stopped; those of
+--- another person's turn stay. For other agents, all questions are answered here, as ACP demands.
 function M.cancel()
   local view = current_view()
   if not view or not peer then
@@ -757,8 +771,8 @@ function M.cancel()
   end
   send({ method = "session/cancel", params = { sessionId = view.id } })
   draw_after(function()
-    for id in pairs(view.prompts > 0 and view.questions or {}) do
-      close_question(view, id, { result = { outcome = { outcome = "cancelled" } } })
+    for id in pairs(peer.is_semel and {} or view.questions) do
+      answer_question(view, id, { result = { outcome = { outcome = "cancelled" } } })
     end
   end)
 end
@@ -774,7 +788,7 @@ function M.answer(number)
   else
     draw_after(function()
       local outcome = { outcome = "selected", optionId = option.id }
-      close_question(view, option.request, { result = { outcome = outcome } })
+      answer_question(view, option.request, { result = { outcome = outcome } })
     end)
   end
 end
