@@ -44,6 +44,9 @@ def test_a_session_is_picked_from_those_of_the_folder_and_loaded(house: House, n
         other.run("vim.cmd('Semel! sessions')")
         until(lambda: other.texts() == ["remember"], "the session is loaded")
         assert other.run("return semel.last") == session
+        other.run("vim.cmd('Semel'); vim.cmd('bwipeout!')")
+        other.load(session)
+        until(lambda: other.texts() == ["remember"], "the session is opened anew")
     finally:
         other.end()
 

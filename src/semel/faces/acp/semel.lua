@@ -573,6 +573,20 @@ local function clear(view)
   view:add_row({ kind = "session" }, { ("Session %s in %s"):format(view.id, view.folder) })
 end
 
+--- Forget a session one of whose buffers is wiped out. The other one goes, too, as its name may be needed again.
+local function forget(view)
+  if views[view.id] == view then
+    views[view.id] = nil
+    vim.schedule(function()
+      for _, buf in ipairs({ view.buf, view.input }) do
+        if api.nvim_buf_is_valid(buf) then
+          api.nvim_buf_delete(buf, { force = true })
+        end
+      end
+    end)
+  end
+end
+
 local function open_view(id, folder)
   if views[id] then
     return views[id]
@@ -590,7 +604,7 @@ local function open_view(id, folder)
   for _, buf in ipairs({ view.buf, view.input }) do
     map(buf, "n", "<C-c>", M.cancel, "cancel the turn")
     api.nvim_create_autocmd("BufWipeout", { buffer = buf, callback = function()
-      views[id] = nil
+      forget(view)
     end })
   end
   return view
@@ -647,7 +661,9 @@ local function reload(view, done)
   clear(view)
   local params = { sessionId = view.id, cwd = view.folder, mcpServers = {} }
   request("session/load", params, function(result, error)
-    if error then
+    if views[view.id] ~= view then
+      return
+    elseif error then
       view:add_text("notice", error.message)
       return
     end
@@ -722,7 +738,9 @@ local function prompt(view, text)
   local params = { sessionId = view.id, prompt = { { type = "text", text = text } } }
   request("session/prompt", params, function(result, error)
     view.prompts = view.prompts - 1
-    if error then
+    if views[view.id] ~= view then
+      return
+    elseif error then
       view:add_text("notice", error.message)
     elseif result.stopReason == "cancelled" then
       view.ended = "cancelled"
