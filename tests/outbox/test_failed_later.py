@@ -21,6 +21,7 @@ from semel.ledger.delivery import other_channel, parts, send_queue
 from semel.ledger.inbound import channel_batch as rows
 from semel.ledger.inbound import hear
 from semel.ledger.sqlite.store import Store
+from semel.ledger.storage.rows import ClaimRow, EntryRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries, views
 from semel.testing import FakeChannel, Fault
@@ -200,9 +201,9 @@ async def test_its_story_and_its_delivery_tell_it(ledger: Path) -> None:
         assert f"it reports that p{bad} failed after it was sent" in [line["text"] for line in story["lines"]]
 
         def delivery_of(tx: Tx) -> list[Any]:
-            out: dict[str, Any] = {}
-            views._add_delivery(tx, parts.get(tx, bad).claim, out)
-            return list(out["delivery"])
+            claim = tx.get(ClaimRow, "claim_get", id=parts.get(tx, bad).claim)
+            entry = tx.get(EntryRow, "entry_get", session=claim.session, seq=claim.seq)
+            return list(views.entry_json(tx, entry)["delivery"])
 
         assert await desk.store.read(delivery_of) == [
             {"to": "chat:room", "state": "sent", "parts": 1, "part": good},
