@@ -273,6 +273,15 @@ def test_what_the_agent_says_of_itself_is_the_likely_reason_for_no_answer(
     assert "problem  it answered the prompt without a word; its last report: Reconnecting... 5/5" in done.stdout
 
 
+def test_a_failure_that_only_the_meta_of_the_answer_tells_is_the_problem(cli: Cli) -> None:
+    """claude-agent-acp 0.101.0, on a limit that is used up, ends its turn without a word and without an error."""
+    configure(cli, demo=command())
+    failure = {"title": "API Error: Request rejected (429)", "severity": "error"}
+    failing = prompt(meta={"jetbrains": {"air": {"sessionFailure": failure}}})
+    done = cli("agents", "check", "--prompt", failing, rc=1)
+    assert "problem  API Error: Request rejected (429)\n" in done.stdout
+
+
 def test_a_check_without_an_answer_yet_names_the_key_that_may_have_been_refused(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,7 @@ async def test_a_turn_without_words_for_its_person_says_so_in_the_chat(tmp_path:
 
 
 async def test_what_the_agent_last_reported_about_itself_is_the_reason_that_the_chat_gets(tmp_path: Path) -> None:
-    """Codex and Claude Code report a busy model or a used-up quota only so, and then end their turn without a word."""
+    """Codex reports a busy model only so, and then ends its turn without a word."""
     async with Chat(tmp_path) as w:
         await asked(w, report("Reconnecting... 5/5"), report("Quota exceeded.\n  Check your plan."), report("x" * 2000))
         await asked(w, report("Reconnecting... 1/5"), "Here I am.")

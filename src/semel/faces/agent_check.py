@@ -33,6 +33,7 @@ from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError, Answered, Asked, Died, Launch, Update
 from semel.gateway.process_identity import find_tagged_processes, list_group_members
 from semel.gateway.turns.live_agent import explain_no_tools
+from semel.gateway.turns.turn_end import normalize_end
 from semel.text.json_types import Json
 from semel.tools.http_tools import MCP_PATH
 
@@ -269,8 +270,8 @@ async def _ask(
                             notices[notice] = None
                     case Asked(id):
                         await conversation.answer(id, None)
-                    case Answered(_, error):
-                        check.problem = error or ""
+                    case Answered() as end:
+                        check.problem = normalize_end(end).error or ""
                         break
                     case Died(why):
                         check.problem = f"it {why}"
