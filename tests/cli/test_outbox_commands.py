@@ -63,6 +63,7 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     assert row[1:4] == ["held", "hook:team", "1"]
     assert row[5] == "it is done"
     assert row[6] == "" and "HTTP 500" in row[7], "nothing is tried next; why it is held"
+    assert "1 held: nobody knows whether they arrived" in cli("doctor").stdout
     shown = cli("outbox", "show", row[0]).stdout
     assert "held" in shown and "HTTP 500" in shown and shown.endswith("\nit is done\n")
     assert "hook:team: held" in cli("show", "demo:hook:team").stdout
@@ -102,6 +103,10 @@ def test_it_is_told_everywhere_why_messages_wait_and_until_when(cli: Cli) -> Non
     assert "behind  p1\n" in shown and "id  p2\n" in shown
     status = cli("status").stdout
     assert waits.search(status) and "p2 waits" not in status, status
+    examined = cli("doctor").stdout
+    assert re.search(r"warning +outbox +p1 to hook:team did not leave, .+: 127\.0\.0\.1: .+\n +to do: ", examined), (
+        examined
+    )
     assert re.search(r"p1: the next attempt is not before this time\n$", cli("why", "p1").stdout)
     assert "p2: queued, behind p1, which leaves first\n" in cli("why", "p2").stdout
 

@@ -26,6 +26,7 @@ from semel.faces.health.session_agents import examine_session_agents
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.disk_use import measure_disk
 from semel.gateway.settings import ChannelSettings
+from semel.ledger.delivery import parts
 from semel.ledger.engines import find_copy, measure_ledger, open_readonly
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
@@ -151,6 +152,19 @@ def _explain_not_ready(problem: str) -> Finding:
     return Finding("gateway", "broken", f"it is not ready: {reason}", step[:1].lower() + step[1:])
 
 
+def _examine_outbox(tx: Tx) -> list[Finding]:
+    """Return findings about messages that wait for a person's decision, or for a platform that does not take them."""
+    findings = []
+    if held := parts.count_backlog(tx)["held"]:
+        text = f"{held} held: nobody knows whether they arrived"
+        findings.append(Finding("outbox", "warning", text, "decide: semel outbox list --state held"))
+    for part in parts.list_delayed(tx):
+        text = f"p{part['part']} to {part['to']} did not leave, and later ones wait behind it: {part['error']}"
+        remedy = f"nothing, if its platform is away: it is tried again by itself. More: semel why p{part['part']}"
+        findings.append(Finding("outbox", "warning", text, remedy))
+    return findings
+
+
 def _examine_ledger(
     result: Examination, checked: CheckedConfig, data_dir: Path, ledger: LedgerLocation, backup: Json | None
 ) -> None:
@@ -168,6 +182,7 @@ def _examine_ledger(
         return
     try:
         newest, began = store.read_sync(_read_times)
+        outbox = store.read_sync(_examine_outbox)
         report = store.read_sync(audit_report)
         copy = find_copy(ledger)
     except LedgerError as error:
@@ -176,6 +191,7 @@ def _examine_ledger(
     finally:
         store.close()
     now = now_ms()
+    result.findings += outbox
     result.findings.append(installation.examine_clock(newest, now))
     if isinstance(ledger, Path):
         result.findings.append(installation.examine_backup(backup, began, now))
