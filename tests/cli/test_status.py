@@ -66,6 +66,25 @@ def test_without_a_gateway_the_files_tell_what_they_can(cli: Cli) -> None:
     assert "nothing waits" in lines[2]
 
 
+def test_a_gateway_that_was_killed_is_told_from_one_that_was_stopped(cli: Cli) -> None:
+    process = cli.up()
+    cli("say", "main", "slow")
+    until(lambda: "One word" in cli("show", "main").stdout, "the agent's text")
+    process.kill()
+    process.wait()
+    killed = cli("status").stdout.splitlines()[0]
+    assert killed.startswith("gateway   not running: the last one was killed, ") and killed.endswith(
+        "start it with: semel up"
+    )
+    assert cli.json("status")["killed"] is True
+    assert "no gateway is running: the last one was killed" in cli("sessions").stderr
+    process = cli.up()
+    until(lambda: "t1: lost: the gateway ended before it\n" in cli("why", "e1").stdout, "the turn is settled")
+    cli("say", "main", "/stop")
+    end(process)
+    assert cli("status").stdout.splitlines()[0] == "gateway   not running; start it with: semel up"
+
+
 def test_before_the_first_start_it_says_so(cli: Cli) -> None:
     assert "There is no ledger at" in cli("status", rc=1).stderr
 

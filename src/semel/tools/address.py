@@ -78,6 +78,21 @@ def find_url(data_dir: Path) -> str:
     return _read_address(data_dir, "url")
 
 
+def was_killed(data_dir: Path) -> bool:
+    """Whether the last gateway of a data directory, where none answers now, ended without a clean stop.
+
+    A clean stop removes the address file; a kill or a power failure leaves it behind. A gateway that is stopping still
+    lives. False if its pid is another process's now.
+    """
+    try:
+        os.kill(int(_read_address(data_dir, "pid")), 0)
+    except ProcessLookupError:
+        return True
+    except (NoGateway, ValueError, OSError):
+        return False
+    return False
+
+
 def _read_address(data_dir: Path, name: str) -> str:
     try:
         trusted_files.check_directory(data_dir, link=True)

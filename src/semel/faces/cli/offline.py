@@ -19,6 +19,7 @@ from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, Reques
 from semel.faces.config import locate
 from semel.ledger.storage.location import LedgerLocation, may_exist
 from semel.text.json_types import Json
+from semel.tools.address import was_killed
 
 if TYPE_CHECKING:
     from semel.gateway.settings import GatewaySettings
@@ -176,7 +177,8 @@ def ask_or_read(config: Path | None, data_dir: Path | None, call: Callable[[Read
     except NoGateway:
         if not may_exist(ledger):
             raise
-        print_remark(f"no gateway is running; read from {ledger}")
+        killed = ": the last one was killed, and the next one goes on with what ran" if was_killed(data) else ""
+        print_remark(f"no gateway is running{killed}; read from {ledger}")
         return asyncio.run(read_ledger(ledger, data, call))
 
 

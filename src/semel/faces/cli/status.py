@@ -51,7 +51,8 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     elif overview["problem"]:
         yield "gateway", Text(visible(name_command(f"not running: {overview['problem']}")), "bold red")
     else:
-        yield "gateway", Text("not running; start it with: semel up", "yellow")
+        killed = ": the last one was killed, and the next one goes on with what ran" if overview["killed"] else ""
+        yield "gateway", Text(f"not running{killed}; start it with: semel up", "yellow")
     moves: list[str | Text] = [Text(visible(f"{missing['text']}."), "yellow") for missing in overview["missing_agents"]]
     yield from _label_lines("sessions", _list_attention(overview["attention"]) + moves)
     if overview["running"]:

@@ -9,7 +9,7 @@ from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import ConfigError, locate
 from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
-from semel.tools.address import advise_others, find_url
+from semel.tools.address import advise_others, find_url, was_killed
 
 if TYPE_CHECKING:
     from semel.ledger.turns.session_agent import ConfiguredAgents
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
 
-    Without a gateway, "problem" is why it would not start, if its configuration is wrong, else None. Raises
+    Without a gateway, "problem" is why it would not start, if its configuration is wrong, else None, and "killed"
+    whether the last one ended without a clean stop. Raises
     ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
     """
     data, ledger = locate(config_path, data_dir)
@@ -43,8 +44,8 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
     if not may_exist(ledger) and advise_others(data):
         raise NoGateway(data)
     agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
-    overview = _read_files(data, ledger, agents)
-    return {"running": False, "problem": mistakes or _find_problem(ledger), **overview}
+    state = {"running": False, "killed": was_killed(data), "problem": mistakes or _find_problem(ledger)}
+    return {**state, **_read_files(data, ledger, agents)}
 
 
 def _find_problem(ledger: LedgerLocation) -> str | None:

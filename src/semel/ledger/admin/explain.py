@@ -332,7 +332,9 @@ def _explain_turn(tx: Tx, number: int) -> list[Json]:
         out.append(_line(attempt.started, f"t{attempt.id}: attempt {attempt.attempt}{mode} began"))
         out += _explain_requests(tx, attempt.id)
         if attempt.ended is not None:
-            why = f": {attempt.error}" if attempt.error else (f", stop reason {attempt.stop}" if attempt.stop else "")
+            why = f", stop reason {attempt.stop}" if attempt.stop else ""
+            if error := attempt.error or (attempt.state == "lost" and "the gateway ended before it"):
+                why = f": {error}"
             out.append(_line(attempt.ended, f"t{attempt.id}: {attempt.state}{why}"))
             if attempt.evidence is not None:
                 out.append(
