@@ -342,6 +342,4 @@ def test_a_conversation_moves_to_the_database_and_back(cli: Cli, server: Postgre
     assert "the ledger was restored from a copy" in cli("logs").stdout
     config.write_text(SCRIPTED)
     moved = Cli(cli.home, cli.home / "again")
-    process = moved.up()
     assert len(moved.json("show", "main")) == 4 and moved.json("doctor", "--laws")["ok"]
-    end(process)
