@@ -32,6 +32,7 @@ WHERE e.session = :session AND e.seq > :after AND e.seq <= :upto ORDER BY e.seq 
 
 -- name: export_unsaid
 -- the claims of a root that added no entry; for an echo, the entry that it repeats
+-- sorts: the claims of one root
 SELECT t.epoch AS turn, c.how, c.kind, c.late, c.tool, c.dest, c.digest, c.text, c.outcome, c.reason, o.seq AS of, c.at
 FROM claim c JOIN turn t ON t.id = c.turn AND t.session = :session
 LEFT JOIN claim o ON o.id = c.echo_of AND o.session = :session AND o.outcome = 'said'

@@ -40,6 +40,7 @@ UPDATE claim SET edits = :edits, digest = :digest WHERE id = :id
 
 -- name: claims_of_root
 -- everything claimed in a root
+-- sorts: the claims of one root
 SELECT {ClaimRow} FROM claim WHERE root = :root ORDER BY id
 
 -- name: utterances_of_root
@@ -58,6 +59,7 @@ WHERE c.root = :root AND c.outcome = 'said' AND c.how <> 'notice' ORDER BY c.id
 
 -- name: written_in_root
 -- every text that the agent wrote in a root, complete or cut off, whatever became of it
+-- sorts: the claims of one root
 SELECT c.id, c.outcome, c.dest, c.text, e.partial FROM claim c
 LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.how IN ('block', 'recovery') AND c.kind = 'text' AND c.text <> '' ORDER BY c.id
@@ -119,6 +121,7 @@ SELECT id FROM part WHERE claim = :claim AND n = 0
 
 -- name: claim_last_block
 -- the last text or file that a root wrote at its home, complete or cut off, and not superseded
+-- sorts: the claims of one root
 SELECT {ClaimRow c} FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.root IS NOT NULL AND c.how IN ('block', 'recovery') AND c.outcome IN ('said', 'echo')
   AND (c.text <> '' OR c.kind = 'file') AND (c.dest = :home OR c.how = 'recovery') AND coalesce(e.superseded, 0) = 0
@@ -126,6 +129,7 @@ ORDER BY c.id DESC LIMIT 1
 
 -- name: claims_of_block
 -- the claims of one block at home, in order; for an echo, its original
+-- sorts: the claims of one root
 SELECT coalesce(c.echo_of, c.id) AS id FROM claim c
 WHERE c.root = :root AND (c.id = :first OR c.part_of = :first) AND c.outcome IN ('said', 'echo')
   AND (c.dest = :home OR c.how = 'recovery') ORDER BY c.id
@@ -154,6 +158,7 @@ UPDATE claim SET part_of = :first WHERE id = :id
 
 -- name: claims_of_file
 -- the said claims of a file to a destination in a root. `gone`: a part was rejected, dropped or failed later
+-- sorts: the claims of one root
 SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
@@ -162,6 +167,7 @@ WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 
 
 -- name: claims_of_link
 -- the same for a file that is only a link
+-- sorts: the claims of one root
 SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
@@ -171,10 +177,12 @@ WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 
 
 -- name: claims_for_reason
 -- the claims of a root that were not said for a given reason
+-- sorts: the claims of one root
 SELECT id, text FROM claim WHERE root = :root AND root IS NOT NULL AND outcome <> 'said' AND reason = :reason ORDER BY id
 
 -- name: claim_quiet
 -- the newest quiet claim of a root, with a given reason
+-- sorts: the claims of one root
 SELECT id FROM claim WHERE root = :root AND root IS NOT NULL AND outcome = 'quiet' AND reason = :reason ORDER BY id DESC LIMIT 1
 
 -- name: parts_fallen
