@@ -75,13 +75,37 @@ def test_an_agent_that_is_killed_is_started_again_by_the_next_prompt(house: Hous
     neovim.new()
     neovim.begin("say: before")
     neovim.stopped()
-    for process in left(house):
-        if " acp " in process:
-            os.kill(int(process.split()[0]), signal.SIGKILL)
+    kill_agents(house)
     until(lambda: any("has ended" in text for text in neovim.texts("notice")), "a notice")
     neovim.begin("say: after")
     until(lambda: neovim.texts() == ["before", "after"], "the session goes on")
     neovim.stopped()
+
+
+def test_a_prompt_for_an_agent_that_cannot_start_again_is_given_back(house: House, tmp_path: Path) -> None:
+    barrier = tmp_path / "barrier"
+    start = 'test ! -e "$0" || exit 3; exec "$@"'
+    editor = Neovim(house, ["sh", "-c", start, str(barrier), *acp_command(house)])
+    try:
+        editor.new()
+        barrier.touch()
+        kill_agents(house)
+        until(lambda: any("has ended" in text for text in editor.texts("notice")), "a notice")
+        editor.begin("say: kept")
+        until(lambda: any("exit code 3" in note for note in editor.notes()), "why it did not start")
+        assert editor.run("return vim.api.nvim_buf_get_lines(0, 0, 1, false)") == ["say: kept"]
+        barrier.unlink()
+        editor.run("require('semel').send_input()")
+        until(lambda: editor.texts() == ["kept"], "the answer")
+    finally:
+        editor.end()
+
+
+def kill_agents(house: House) -> None:
+    """Kill what editors have started."""
+    for process in left(house):
+        if " acp " in process:
+            os.kill(int(process.split()[0]), signal.SIGKILL)
 
 
 def test_a_cancel_leaves_the_question_of_another_persons_turn_open(house: House, neovim: Neovim) -> None:

@@ -490,8 +490,8 @@ local function start_agent()
   peer = this
 end
 
---- Call `done` as soon as the agent can be spoken to.
-local function connect(done)
+--- Call `done` as soon as the agent can be spoken to. `failed`: called if it has started, and cannot.
+local function connect(done, failed)
   if peer and peer.is_ready then
     done()
     return
@@ -504,7 +504,7 @@ local function connect(done)
   end
   local this = peer
   this.starting = this.starting or {}
-  this.starting[#this.starting + 1] = done
+  this.starting[#this.starting + 1] = { done = done, failed = failed or function() end }
   if #this.starting > 1 then
     return
   end
@@ -519,12 +519,15 @@ local function connect(done)
       if peer == this then
         this.process:kill("sigterm") -- the next attempt starts another one
       end
+      for _, each in ipairs(this.starting) do
+        each.failed()
+      end
       return
     end
     this.is_ready = true
     this.is_semel = vim.tbl_get(result, "agentInfo", "name") == "semel"
     for _, each in ipairs(this.starting) do
-      each()
+      each.done()
     end
   end)
 end
@@ -657,7 +660,7 @@ function M.new()
   end)
 end
 
-local function reload(view, done)
+local function reload(view, done, failed)
   clear(view)
   local params = { sessionId = view.id, cwd = view.folder, mcpServers = {} }
   request("session/load", params, function(result, error)
@@ -665,6 +668,9 @@ local function reload(view, done)
       return
     elseif error then
       view:add_text("notice", error.message)
+      if failed then
+        failed()
+      end
       return
     end
     note_offers(view, result)
@@ -750,12 +756,16 @@ local function prompt(view, text)
   end)
 end
 
---- Send a prompt to a session. If the agent had ended, it is started and the session loaded first.
+--- Send a prompt to a session. If the agent had ended, it is started and the session loaded first; if that fails, the
+--- text is put into the prompt's buffer.
 function M.send(text, view)
   view = view or current_view()
   if not view or text:match("^%s*$") then
     tell(view and "the prompt is empty" or "open a session first (:Semel)")
     return false
+  end
+  local function give_back()
+    api.nvim_buf_set_lines(view.input, 0, 0, false, vim.split(text, "\n", { plain = true }))
   end
   connect(function()
     draw_after(function()
@@ -764,10 +774,10 @@ function M.send(text, view)
       else
         reload(view, function()
           prompt(view, text)
-        end)
+        end, give_back)
       end
     end)
-  end)
+  end, give_back)
   return peer ~= nil
 end
 
