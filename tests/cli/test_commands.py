@@ -40,6 +40,15 @@ def test_a_repeat_waits_for_the_answer_of_its_own_turn_alone(house: Cli) -> None
     assert [entry["text"] for entry in again["entries"]] == ["answer 2"] and again["failed"] is None
 
 
+def test_a_retry_waits_for_the_turn_that_runs_again(house: Cli) -> None:
+    house("say", "again", ERROR, "--wait", rc=1)
+    done = house("say", "again", "/retry", "--wait", rc=1)
+    assert re.fullmatch(r"The last turn \(t\d+\) runs again\.\n", done.stdout)
+    assert "Internal error" in done.stderr
+    house("say", "again", "say: fine", "--wait")
+    assert "ended well" in house("say", "again", "/retry", "--wait").stdout
+
+
 def test_say_wait_prints_the_answer_and_nothing_else(house: Cli) -> None:
     assert house("say", "wait", "say: forty-two", "--wait").stdout == "forty-two\n"
 

@@ -57,6 +57,8 @@ COMMANDS: dict[str, Command] = {
 MESSAGE_COMMANDS = ("queue", "steer")
 """Commands whose text is a message to the agent; the command's name is its busy mode."""
 
+RUNS_AGAIN = "runs again."  # ends the answer to a /retry that lets a turn run; clients wait for that turn
+
 _ALONE = re.compile(r"/([A-Za-z][A-Za-z_-]{1,15})\s*")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 

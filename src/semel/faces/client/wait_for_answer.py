@@ -14,6 +14,7 @@ from semel.faces.busy_texts import SILENCE_S, describe_silence
 from semel.faces.client.connection import Connection, session_path
 from semel.faces.transcript import format_timestamp
 from semel.faces.view import SessionView
+from semel.law.commands import RUNS_AGAIN, CommandCall, read_command
 from semel.text.json_types import Json
 from semel.tools.address import NoGateway
 
@@ -105,7 +106,7 @@ async def _follow_until_answered(
                     view.apply(frame)
                     if frame["type"] == "snapshot":
                         await _add_history_since(client, session, event, view, frame)
-                    if not _is_command(view, event):  # the gateway answers it at once, whatever the agent asks
+                    if not _is_answered_at_once(view, event):
                         _report_questions(view, session, reported, on_news)
                     _report_retries(view, event, reported, on_news)
                     _report_agent_notices(view, event, reported, on_news)
@@ -141,8 +142,10 @@ def _has_event(view: SessionView, event: int) -> bool:
     return any(entry.get("event") == event for entry in view.entries.values())
 
 
-def _is_command(view: SessionView, event: int) -> bool:
-    return any(entry.get("event") == event and entry.get("kind") == "command" for entry in view.entries.values())
+def _is_answered_at_once(view: SessionView, event: int) -> bool:
+    """Whether the gateway answers the event, whatever the agent asks meanwhile: a command that lets no turn run."""
+    entries = [entry for entry in view.entries.values() if entry.get("event") == event]
+    return any(entry.get("kind") == "command" and not _is_retry(entry) for entry in entries)
 
 
 def _make_answer(rows: list[Json]) -> Answer:
@@ -154,7 +157,7 @@ def find_answer(view: SessionView, event: int) -> TurnRows | None:
     """Return the agent's entries and the notices after the event's entry; for a command, the gateway's answer to it.
 
     Returns `None` while there is no answer: the event's turn has not ended and the session is busy, or the event is not
-    in the view yet.
+    in the view yet. The answer to /retry includes that of the turn which it lets run again.
     """
     rows = view.ordered()
     start = next((index for index, row in enumerate(rows) if row.get("event") == event and "seq" in row), None)
@@ -163,10 +166,23 @@ def find_answer(view: SessionView, event: int) -> TurnRows | None:
     if rows[start].get("kind") == "command" and rows[start]["role"] == "user":  # the gateway answers by notice
         seq = rows[start]["seq"]
         answers = [row for row in rows[start + 1 :] if row.get("kind") == "command" and row.get("of") == seq]
+        if answers and str(answers[0]["text"]).endswith(RUNS_AGAIN):
+            said = [row for row in _list_said(rows, start) if row.get("kind") != "command"]
+            return None if view.is_busy else TurnRows([answers[0], *said], by_gateway=True)
         return TurnRows(answers, by_gateway=True) if answers else None
     if view.is_busy and "ended" not in rows[start]:  # reports that ask for no turn may wait long after its end
         return None
-    return TurnRows([row for row in rows[start + 1 :] if "seq" in row and row["role"] in ("agent", "notice")])
+    return TurnRows(_list_said(rows, start))
+
+
+def _list_said(rows: list[Json], start: int) -> list[Json]:
+    """Return the agent's entries and the notices behind the row at `start`."""
+    return [row for row in rows[start + 1 :] if "seq" in row and row["role"] in ("agent", "notice")]
+
+
+def _is_retry(entry: Json) -> bool:
+    command = read_command(entry["text"])
+    return isinstance(command, CommandCall) and command.name == "retry"
 
 
 def _keep_own_entries(entries: list[Json], turns: Collection[int]) -> list[Json]:

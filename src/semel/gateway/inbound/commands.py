@@ -204,7 +204,7 @@ class Commands:
             "running": "A turn is running; /stop it first.",
             "done": "The last turn ended well: there is nothing to run again.",
             "none": "There is no turn here that could be run again.",
-        }.get(command.result, f"The last turn ({command.result}) runs again.")
+        }.get(command.result, f"The last turn ({command.result}) {law.RUNS_AGAIN}")
 
     async def _busy(self, command: OpenCommand) -> str:
         mode: Busy = "steer" if command.name == "steer" else "queue"
