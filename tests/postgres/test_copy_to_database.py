@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import apsw
 import pytest
-from cli_house import SCRIPTED, Cli, end
+from cli_house import SCRIPTED, Cli, end, until
 
 from proof.postgres_server import PostgresServer, shared_server
 from semel.ledger import copy_ledger
@@ -159,8 +160,6 @@ def test_the_columns_with_json_are_those_that_statements_read_as_json() -> None:
 
 
 def _find_json(sql: str) -> list[str]:
-    import re
-
     return re.findall(r"(?:coalesce\()?(?:\w+\.)?(\w+)(?:, '[^']*'\))?::jsonb", sql)
 
 
@@ -203,6 +202,11 @@ def is_killed(strike_at: tuple[str, str, int], ends: tuple[type, type], deed: Ca
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
+def is_left(server: PostgresServer, database: str) -> bool:
+    """Whether nobody is connected to the database: the server has seen that the killed process is gone."""
+    return server.execute(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'") == [(0,)]
+
+
 KILLS = (
     ("begin", "before", 1),
     ("begin", "after", 1),
@@ -242,6 +246,7 @@ def test_a_copy_killed_anywhere_begins_anew_and_only_one_of_the_two_is_used(
             shutil.copytree(data, here.parent)
         old, new = (there, here) if is_back else (here, there)
         assert is_killed(kill, ends, lambda: copy(old, new, data)), kill  # noqa: B023
+        until(lambda: is_left(db_server, name), "the end of the killed process's connections")  # noqa: B023
         is_moved, is_over = kill[:2] in (("mark_moved", "after"), ("finish", "after")), kill[0] == "finish"
         assert try_start(old) == ("LedgerMoved" if is_moved else "sends"), kill
         if kill[:2] != ("begin", "before"):
