@@ -12,6 +12,7 @@ from backup_desk import Place, add_file
 from cli_house import Cli
 from outbox_desk import say
 from step_killer import dies_at, find_steps
+from terminal import semel
 
 from semel.ledger import copy_ledger
 from semel.ledger.backup import settle_restored
@@ -238,6 +239,22 @@ def test_the_command_prints_every_table_and_what_to_do_next(place: Place, tmp_pa
     told = cli.json("ledger", "copy", str(tmp_path / "new" / "ledger.db"), str(tmp_path / "third.db"))
     assert told["target"] == str(tmp_path / "third.db") and told["rows"] == sum(t["rows"] for t in told["tables"])
     assert {t["table"]: t["digest"] for t in told["tables"]} == {table: row[1] for table, row in rows.items()}
+
+
+def test_a_terminal_shows_how_far_the_copy_has_come(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    cli = Cli(tmp_path / "home", place.data)
+    with semel("ledger", "copy", str(place.data), str(tmp_path / "new"), env=cli.env, cwd=cli.home) as terminal:
+        terminal.expect("%")
+        terminal.expect("rows are equal in both")
+
+
+def test_a_copy_that_somebody_removed_is_not_made_again_from_the_past(place: Place, tmp_path: Path) -> None:
+    copy(place, tmp_path / "new")
+    shutil.rmtree(tmp_path / "new")
+    with pytest.raises(errors.LedgerMoved, match="restore --here"):
+        copy(place, tmp_path / "new")
+    assert try_start(tmp_path / "new") == "empty"
 
 
 def test_wrong_usage_ends_with_2(place: Place, tmp_path: Path) -> None:
