@@ -21,9 +21,7 @@ MAX_STATEMENTS = 24
 MAX_TRIPS = 12
 MAX_STATEMENTS_STREAMED = 32
 MAX_TRIPS_STREAMED = 14
-CHANGES = (
-    5  # of a simple turn, as a watcher gets them: the message and the session; the answer, the message, the session
-)
+CHANGES = 5  # that a watcher gets of a simple turn: the message and the session, then the answer and both again
 LIMITS = limits.LimitPolicy()  # none, as in a gateway that configures none: use is counted all the same
 HOME = "web:s"
 
