@@ -20,6 +20,7 @@ TEXTS = {
     "beyond the first plane": "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0010ffff",
     "empty": "",
     "line ends": "a\r\nb\rc\u2028d",
+    "an escape in words": r"in JSON, write \u0000 for NUL",
 }
 
 

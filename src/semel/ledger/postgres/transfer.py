@@ -19,19 +19,16 @@ from semel.ledger.postgres.moved import read_moved_to, write_note
 from semel.ledger.postgres.server import refuse_unfit_server
 from semel.ledger.postgres.store import connecting
 from semel.ledger.postgres.tx import PostgresTx
-from semel.ledger.postgres.wire import NUL_ESCAPE, Connection, ConnectionLost, ServerError
+from semel.ledger.postgres.wire import JSON_COLUMNS, Connection, ConnectionLost, ServerError, replace_nul
 from semel.ledger.sqlite.tables import list_tables
 from semel.ledger.storage.errors import LedgerNewer
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.migrations import list_migrations
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.transfer import CopySource, CopyTarget, LedgerReader, RowValues, Table
-from semel.text.wellformed import NUL_SYMBOL
 
 T = TypeVar("T")
 
-JSON_COLUMNS = frozenset({"about", "body", "more", "op", "payload"})
-"""The columns that hold JSON. PostgreSQL's functions for JSON refuse the escape of U+0000."""
 _TYPES = {"INTEGER": "int8", "TEXT": "text", "BLOB": "bytea", "REAL": "float8"}
 _NO_TIMEOUTS = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c jit=off"
 _TABLE_LIST = ", ".join(f'"{table.name}"' for table in list_tables())
@@ -168,9 +165,7 @@ class PostgresTarget(_DatabaseReader, CopyTarget):
 
     def _replace_nul(self, text: str, is_json: bool) -> str:
         """Replace U+0000 as the gateway does in what comes from outside (`semel.text.wellformed.scrub`)."""
-        replaced = text.replace("\0", NUL_SYMBOL)
-        if is_json:
-            replaced = NUL_ESCAPE.sub(rf"\1{NUL_SYMBOL}", replaced)
+        replaced = replace_nul(text, is_json=is_json)
         self.replaced += replaced != text
         return replaced
 

@@ -25,7 +25,9 @@ CONNECT_TIMEOUT_S = 10
 _BAD = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED)
 # Plans that do not depend on bound values, as with SQLite: each statement has one way through its indexes.
 _OPTIONS = "-c plan_cache_mode=force_generic_plan -c jit=off -c idle_in_transaction_session_timeout=60s"
-NUL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+_NUL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+JSON_COLUMNS = frozenset({"about", "body", "more", "op", "payload"})
+"""The columns that hold JSON. A statement's parameter for one has its name."""
 _SETTINGS = {"client_encoding": "UTF8", "connect_timeout": CONNECT_TIMEOUT_S, "application_name": "semel"}
 
 
@@ -73,7 +75,7 @@ class Connection:
 
     def send(self, statement: Statement, params: Mapping[str, Any]) -> None:
         """Let a statement wait in the pipeline. It travels with the next one that is read."""
-        values = [encode(params[name]) for name in statement.parameters]
+        values = [encode(params[name], is_json=name in JSON_COLUMNS) for name in statement.parameters]
         try:
             if statement.key not in self._prepared:
                 self._pg.send_prepare(statement.key, statement.sql)
@@ -210,17 +212,12 @@ class Connection:
 # ---------------------------------------------------------------- values
 
 
-def encode(value: Any) -> bytes | None:
-    """Return a parameter as text.
-
-    PostgreSQL's text holds no U+0000, and its JSON functions refuse the escape of one. The gateway replaces both in
-    what comes from outside (`semel.text.wellformed.scrub`); the same rule holds here for every other way in.
-    """
+def encode(value: Any, *, is_json: bool = False) -> bytes | None:
+    """Return a parameter as text."""
     if value is None:
         return None
     if isinstance(value, str):
-        text = value.replace("\0", NUL_SYMBOL) if "\0" in value else str(value)
-        return (NUL_ESCAPE.sub(rf"\1{NUL_SYMBOL}", text) if "\\u0000" in text else text).encode()
+        return replace_nul(value, is_json=is_json).encode()
     if isinstance(value, int):
         return b"%d" % value
     if isinstance(value, bytes):
@@ -230,6 +227,16 @@ def encode(value: Any) -> bytes | None:
     if isinstance(value, list):
         return b"{" + b",".join(_encode_element(element) for element in value) + b"}"
     raise TypeError(f"a {type(value).__name__} cannot be stored")
+
+
+def replace_nul(text: str, *, is_json: bool) -> str:
+    """Return the text without U+0000, which PostgreSQL's text cannot hold; and JSON without its escape.
+
+    The gateway replaces both in what comes from outside (`semel.text.wellformed.scrub`); the same rule holds here for
+    every other way in. PostgreSQL's functions for JSON refuse the escape. In other texts it is six characters.
+    """
+    text = text.replace("\0", NUL_SYMBOL) if "\0" in text else str(text)
+    return _NUL_ESCAPE.sub(rf"\1{NUL_SYMBOL}", text) if is_json and "\\u0000" in text else text
 
 
 def _encode_element(value: int | str | None) -> bytes:
