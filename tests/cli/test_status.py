@@ -44,7 +44,7 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     assert "channels  hook denied since" in shown and "can neither send nor receive" in shown
     # On a machine where Semel is a system service, the advice names the command.
     advice = (
-        r"restart the gateway, which reads settings and tokens at its start only(: sudo systemctl .*)?\. By itself it "
+        r"restart the gateway, which reads settings and tokens at its start only(: sudo systemctl .*)?\. By itself "
     )
     assert re.search(advice, shown) and "tries every ten minutes (next at " in shown, shown
     cli("say", "fails", "hello")

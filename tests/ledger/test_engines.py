@@ -18,6 +18,8 @@ SQLITE_USERS = {
     "ledger/engines.py": "opens the engine that a ledger's place names",
     "ledger/search": "the index is a SQLite file, beside any ledger",
     "ledger/backup": "backups are copies of SQLite's file",
+    "ledger/copy_ledger.py": "a copy knows both of its ends",
+    "ledger/postgres/transfer.py": "a copy goes through the tables of the one schema, which is SQLite's",
     "testing/conformance": "channels are tested with a ledger in a file",
 }
 """Modules and packages that name SQLite's engine, and why."""
@@ -32,7 +34,10 @@ def is_in(path: Path, places: set[str]) -> bool:
     ("engine", "users"),
     [
         ("semel.ledger.sqlite", {"ledger/sqlite", *SQLITE_USERS}),
-        ("semel.ledger.postgres", {"ledger/postgres", "ledger/engines.py", "faces/health/database.py"}),
+        (
+            "semel.ledger.postgres",
+            {"ledger/postgres", "ledger/engines.py", "ledger/copy_ledger.py", "faces/health/database.py"},
+        ),
     ],
 )
 def test_an_engine_is_named_by_itself_and_by_those_who_open_it(engine: str, users: set[str]) -> None:

@@ -177,8 +177,17 @@ def test_parameters_are_not_looked_for_in_text_and_comments() -> None:
 
 
 STATEMENT = re.compile(r"\s*(SELECT\s|INSERT\s+INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|WITH\s+\w+\s+AS\s*\()")
-OUTSIDE = {"sqlite/migrate.py", "postgres/migrate.py", "postgres/server.py", "postgres/holder.py"}
-"""Modules that ask the database about itself, before there is a schema or beside it."""
+OUTSIDE = {
+    "sqlite/migrate.py",
+    "sqlite/tables.py",
+    "sqlite/transfer.py",
+    "postgres/migrate.py",
+    "postgres/moved.py",
+    "postgres/server.py",
+    "postgres/holder.py",
+    "postgres/transfer.py",
+}
+"""Modules that ask the database about itself, before there is a schema or beside it, or copy tables whole."""
 
 
 def test_no_statement_stands_outside_the_query_files() -> None:
