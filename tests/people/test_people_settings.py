@@ -12,6 +12,7 @@ import semel.channels
 from semel.channels import Kind
 from semel.faces.config import ConfigError
 from semel.faces.config.load import load_config
+from semel.faces.health.configuration import check_config
 from semel.gateway.settings import GroupSettings, PersonSettings
 
 
@@ -116,3 +117,12 @@ def test_a_mistake_is_explained_with_its_line(told: str, words: str) -> None:
     found = problem(CHATS + told)
     assert words in found
     assert "semel.toml:" in found and "Traceback" not in found
+
+
+def test_whoever_is_paired_under_a_name_may_be_named_for_approvals(tmp_path: Path) -> None:
+    file = tmp_path / "semel.toml"
+    file.write_text('[agents.a]\ncommand = ["true"]\napprovals = ["owner", "bob"]\n')
+    checked = check_config(file, tmp_path / "data", {})
+    assert checked.config is not None
+    (warning,) = checked.warnings
+    assert "semel.toml:3: " in warning and '"bob" counts for whoever is paired under this name' in warning

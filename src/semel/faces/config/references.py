@@ -9,7 +9,7 @@ from typing import Any
 
 import semel.channels
 from semel.faces.config.file import ConfigFile, ConfigSource
-from semel.faces.config.problems import ProblemList, format_section, suggest_nearest
+from semel.faces.config.problems import ProblemList, find_nearest, format_section, suggest_nearest
 from semel.gateway.outbound.destinations import HOME
 from semel.gateway.settings import AgentSettings, ChannelSettings, DestinationSettings
 from semel.law.access import ROLES
@@ -65,7 +65,8 @@ def _check_approvals(name: str, agent: AgentSettings, source: ConfigSource) -> N
         return
     approvers = ["owner", "member", *people]
     for approver in agent.approvals:
-        if approver not in approvers:
+        # Any other name may be that of somebody whom `semel pair --name` let in.
+        if approver not in approvers and (approver in ROLES or find_nearest(approver, approvers) is not None):
             problem = f'[agents.{name}] "approvals": {approver!r} is neither "owner" nor "member" nor a [people.NAME]'
             raise source.error(("agents", name, "approvals"), f"{problem}{suggest_nearest(approver, approvers)}")
 

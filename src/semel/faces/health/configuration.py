@@ -19,6 +19,7 @@ from semel.faces.config.problems import find_line, find_nearest, suggest_nearest
 from semel.faces.health.finding import Finding
 from semel.faces.run import describe_model_keys, find_build_problems, find_program_problem
 from semel.gateway.settings import ChannelSettings
+from semel.law.access import ROLES
 from semel.law.identity import CUSTOMARY_NAME
 
 _MISSING_VARIABLE = re.compile(r"the environment variable (\S+) is not set$")
@@ -116,6 +117,7 @@ def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
         settings = semel.channels.kinds()[channel.kind].settings(**channel.options)
         if warning := getattr(settings, "warning", "") or _explain_lost_replies(channel):
             yield f"{_place(config, text, 'channels', name)}[channels.{name}] {warning}"
+    yield from _list_approval_warnings(config, text)
     for node in config.nodes:
         if not node.sessions:
             place = _place(config, text, "nodes", node.name)
@@ -124,6 +126,18 @@ def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
     if heartbeat.model_fields_set and not heartbeat.sessions:
         yield f'{_place(config, text, "heartbeat")}[heartbeat] reaches no session: set sessions, like ["main:*"]'
     yield from _list_schedule_warnings(config, text)
+
+
+def _list_approval_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
+    """Yield a warning for each name in `approvals` that the file does not know: somebody may be paired under it."""
+    people = {*ROLES, *(tomllib.loads(text).get("people") or ())}
+    for name, agent in config.gateway.agents.items():
+        place = _place(config, text, "agents", name, "approvals")
+        for approver in sorted(set(agent.approvals) - people):
+            yield (
+                f'{place}[agents.{name}] approvals: "{approver}" counts for whoever is paired under this name; '
+                "see who is: semel people list"
+            )
 
 
 def _list_schedule_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
