@@ -215,7 +215,7 @@ agent = "my agent"
 accounts = ["the hook:1"]
 [agents.d]
 kind = "demo"
-approvals = ["ada l", "eve"]
+approvals = ["ada l", "ownr"]
 [destinations.x]
 channel = "the hook"
 address = "a"
@@ -255,7 +255,7 @@ def test_a_file_with_many_mistakes_has_all_of_them_told_in_one_run_and_none_that
         '13: "the hook" is not a name',
         '16: [channels.t] kind is "(unknown)"; known: email, matrix',
         '18: "ada l" is not a name',
-        "23: [agents.d] \"approvals\": 'eve' is neither",
+        "23: [agents.d] \"approvals\": 'ownr' is neither",
         '27: [schedules.s] needs "text"',
         "28: [schedules.s] \"cron\": '61' is no minute",
         '29: [schedules.s] "tz": ',

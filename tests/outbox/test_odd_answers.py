@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,14 @@ async def test_an_echo_settles_a_part_whatever_id_it_tells(ledger: Path) -> None
         assert "receipt" not in await desk.part(part) and await desk.states([part]) == ["sent"]
 
 
+@pytest.fixture
+def no_log() -> Iterator[None]:
+    """No logger writes, whatever its level: what pytest would keep of the log cannot go to another process."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
 class Unsayable(Rejected):
     """An error of a channel from elsewhere that cannot be shown."""
 
@@ -124,9 +133,8 @@ class Unsayable(Rejected):
     ids=lambda value: type(value).__name__,
 )
 async def test_a_reason_is_one_line_that_can_be_stored_and_shown(
-    ledger: Path, error: BaseException, state: str, why: str, caplog: pytest.LogCaptureFixture
+    ledger: Path, error: BaseException, state: str, why: str, no_log: None
 ) -> None:
-    caplog.set_level(logging.CRITICAL + 1)  # what pytest holds of the log cannot go to another process
     chat = Odd(error)
     async with Desk(ledger, chat) as desk:
         [part] = await desk.say("chat:room", "one")
