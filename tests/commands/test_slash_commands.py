@@ -309,3 +309,16 @@ async def test_a_command_that_was_heard_and_not_done_is_done_by_the_next_gateway
         assert "runs again" in await command(w, "/retry")
         await command(w, "/stop")
         await w.idle()
+
+
+async def test_status_tells_that_the_turn_asks_for_a_permission(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", script({"permission": "rm", "allowed": ["tidy"], "denied": ["left"]}))
+
+        async def is_told() -> bool:
+            return "State: a turn runs; it asks for a permission: rm" in await command(w, "/status")
+
+        await until(is_told)
+        await command(w, "/stop")
+        await w.idle()
+        assert "it asks" not in await command(w, "/status")

@@ -11,6 +11,7 @@ from semel.ledger.transcript.entries import load
 from semel.text.wellformed import shorten_to_line
 
 MESSAGE_CHARS = 300  # characters of one message in a history
+TITLE_CHARS = 100  # characters of what a permission is asked for
 
 _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "lost": "was lost", "running": "runs"}
 
@@ -22,6 +23,7 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
     """
     row, last = standing.row, standing.last
     state = "a turn runs" if row.turn is not None else "something waits" if row.wake_at is not None else "idle"
+    state += "".join(f"; it asks for a permission: {shorten_to_line(title, TITLE_CHARS)}" for title in standing.asked)
     lines = [f"Session {row.key}" + (f": {row.title}" if row.title else ""), f"Agent: {row.agent}", f"State: {state}"]
     if missing is not None:
         lines.insert(2, missing[0].upper() + missing[1:])

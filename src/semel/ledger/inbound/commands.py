@@ -196,18 +196,24 @@ def list_agent_commands(tx: Tx, keys: Sequence[str]) -> set[str]:
 
 @dataclass(frozen=True)
 class SessionStatus:
-    """The facts about a session that `/status` shows. `waiting`: how many events wait. `last`: the last turn."""
+    """The facts about a session that `/status` shows.
+
+    `waiting`: how many events wait. `last`: the last turn. `asked`: what the running turn asks a permission for.
+    """
 
     row: SessionRow
     about: Json
     waiting: int
     last: TurnRow | None
+    asked: tuple[str, ...]
 
 
 def read_status(tx: Tx, session: int) -> SessionStatus:
     row = tx.get(SessionRow, "session_by_id", id=session)
     waiting = tx.number("session_waiting_count", id=session)
-    return SessionStatus(row, entries.load(row.about), waiting, tx.one(TurnRow, "turn_last", session=session))
+    requests = permission_requests.list_open(tx, row.turn) if row.turn is not None else []
+    asked = tuple(str(entries.load(request.body).get("title") or "") for request in requests)
+    return SessionStatus(row, entries.load(row.about), waiting, tx.one(TurnRow, "turn_last", session=session), asked)
 
 
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:

@@ -42,6 +42,11 @@ class NoticePartRow(Row):
     first: int | None
 
 
+def list_open(tx: Tx, turn: int) -> list[ItemRow]:
+    """Return the turn's permission requests that nobody has answered yet."""
+    return [item for item in tx.all(ItemRow, "items_of_turn", turn=turn) if item.kind == KIND and item.live]
+
+
 def name_request(
     tx: Tx,
     session: SessionRow,

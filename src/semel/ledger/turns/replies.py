@@ -74,7 +74,7 @@ def read_reply(tx: Tx, event: int) -> Reply | None:
     entry = tx.get(EntryRow, "entry_get", session=place.session, seq=place.seq)
     rows = _list_later(tx, place.turn, entry.born)
     if command is None and place.turn is None and session.turn is not None:
-        rows += [views.item_json(tx, item) for item in _list_open_requests(tx, session.turn)]
+        rows += [views.item_json(tx, item) for item in permission_requests.list_open(tx, session.turn)]
     if command is not None and command.answer is not None:
         rows.append(views.entry_json(tx, tx.get(EntryRow, "entry_get", session=entry.session, seq=command.answer)))
     return _make_reply(tx, entry.session, place.turn, rows, entry.at, entry.born, entry.seq, command is not None)
@@ -136,14 +136,6 @@ def _list_later(tx: Tx, turn: int | None, born: int) -> list[Json]:
         rows += [views.entry_json(tx, row) for row in entry_rows if row.born > born]
         rows += [views.item_json(tx, row) for row in item_rows if row.born > born]
     return rows
-
-
-def _list_open_requests(tx: Tx, turn: int) -> list[ItemRow]:
-    return [
-        item
-        for item in tx.all(ItemRow, "items_of_turn", turn=turn)
-        if item.kind == permission_requests.KIND and item.live
-    ]
 
 
 def _list_attempts(tx: Tx, turn: int | None) -> list[TurnRow]:
