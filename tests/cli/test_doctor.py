@@ -311,7 +311,7 @@ address = "x"
 def test_each_mistake_of_an_agent_is_told_once_also_beside_a_conflict(cli: Cli) -> None:
     (cli.home / "semel.toml").write_text(
         '[agents.a]\ncomand = ["cat"]\n'
-        '[agents.b]\nbase_url = "http://localhost"\ncwd = "nowhere"\ntrace = "semel.toml/x"\napprovals = ["nobody"]\n'
+        '[agents.b]\nbase_url = "http://localhost"\ncwd = "nowhere"\ntrace = "semel.toml/x"\napprovals = ["guest"]\n'
     )
     told = [problem.partition("semel.toml:")[2] for problem in cli.json("config", "check", rc=2)["problems"]]
     assert [line.partition(":")[0] for line in told] == ["2", "3", "3", "5", "6", "7"], told

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
-from semel.agents.known import find_known
 from semel.faces.agent_check import AgentCheck, check_agent, check_quickly
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
@@ -86,11 +85,9 @@ def _list_findings(subject: str, check: AgentCheck) -> Iterable[Finding]:
 
 
 def _find_remedy(check: AgentCheck) -> str:
-    known = find_known(check.name)
-    is_missing = check.problem.startswith("command not found")
-    if is_missing and known is not None and known.install_command and known.command[0] == check.command[0]:
-        return " ".join(known.install_command)
-    return "" if is_missing else f"correct it, then try it alone: semel agents check {check.name}"
+    if check.problem.startswith("command not found"):
+        return ""  # the problem says how to install it
+    return f"correct it, then try it alone: semel agents check {check.name}"
 
 
 async def check_agents_in_background(running: RunningGateway) -> None:
