@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from semel.law.turn import State as TurnState
-from semel.ledger.delivery import parts, placeholders
+from semel.ledger.admin.explain_part import list_part_lines
+from semel.ledger.admin.explain_part import make_line as _line
+from semel.ledger.delivery import placeholders
 from semel.ledger.storage.rows import (
     BoundEvent,
     ClaimRow,
@@ -15,7 +16,6 @@ from semel.ledger.storage.rows import (
     EventRow,
     ItemRow,
     OutgoingPart,
-    PartAttemptRow,
     PartRow,
     Row,
     SessionRow,
@@ -29,7 +29,6 @@ from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
 
 QUOTED_CHARS = 80
-MAX_ATTEMPTS_TOLD = 20  # of a part: while its platform is away for days, it is tried every ten minutes
 _REF = re.compile(r"([ecpt])(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 _NUMBER = re.compile(r"\d{1,18}", re.A)
 _KINDS = {"e": "event", "c": "claim", "p": "part", "t": "turn"}
@@ -171,10 +170,6 @@ def _resolve_entry(tx: Tx, key: str, seq: int) -> tuple[str, int] | None:
     if "refused" in more:
         return "claim", int(more["refused"])
     return ("turn", row.turn) if row.turn is not None else None
-
-
-def _line(at: int | None, text: str) -> Json:
-    return {"at": at, "text": text}
 
 
 def _quote(text: str) -> str:
@@ -403,7 +398,7 @@ def _list_claim_lines(tx: Tx, claim_row: ClaimRow) -> list[Json]:
         head = f"c{claim_row.id}: a message{to} is reserved before its text is known"
     out = [_line(claim_row.at, f"{head} -> {fate[claim_row.outcome]}")]
     for part_row in tx.all(PartRow, "parts_of_claim", claim=claim_row.id):
-        out += _list_part_lines(tx, part_row)
+        out += list_part_lines(tx, part_row)
     return out
 
 
@@ -411,67 +406,5 @@ def _explain_part(tx: Tx, number: int) -> list[Json]:
     part_row = tx.get(OutgoingPart, "part_get", id=number)
     return _explain_claim(tx, part_row.claim)
 
-
-def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
-    out = [_line(part_row.at, f"p{part_row.id}: part {part_row.n + 1} for {part_row.dest} queued, key {part_row.key}")]
-    attempts = tx.all(PartAttemptRow, "attempts_of_part", part=part_row.id)
-    out += _list_attempt_lines(part_row, attempts)
-    if not attempts and part_row.first is not None:
-        out.append(_line(part_row.first, f"p{part_row.id}: attempt 1 of {part_row.attempts} began"))
-    detail = f", receipt {part_row.receipt}" if part_row.receipt else ""
-    if part_row.state == "queued":
-        detail = _repeat_mark(part_row)
-    is_told = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
-    error = f": {part_row.error}" if part_row.error and not is_told else ""
-    settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
-    state = f"p{part_row.id}: {part_row.state}{detail}{error}{_name_head(tx, part_row)}"
-    out.append(_line(settled_at, state))
-    if attempts and part_row.state == "queued" and part_row.due < parts.PARKED:
-        out.append(_line(part_row.due, f"p{part_row.id}: the next attempt is not before this time"))
-    if part_row.failed is not None:
-        event_row = tx.get(EventRow, "event_get", id=part_row.failed)
-        reason = f": {part_row.error}" if part_row.error else ""
-        out.append(_line(event_row.at, f"p{part_row.id}: failed later, as e{event_row.id} reports{reason}"))
-    return out
-
-
-def _name_head(tx: Tx, part_row: PartRow) -> str:
-    """Name the part behind which a queued one waits; "" if it waits behind none."""
-    head = parts.find_head(tx, part_row.dest) if part_row.state == "queued" else None
-    return f", behind p{head.id}, which leaves first" if head is not None and head.id != part_row.id else ""
-
-
-def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[Json]:
-    """Return lines about the recorded attempts to send a part, and about the one that is under way.
-
-    Of many attempts, only the first and the newest get lines of their own.
-    """
-    out = []
-    omitted = attempts[1 : 1 - MAX_ATTEMPTS_TOLD] if len(attempts) > MAX_ATTEMPTS_TOLD else ()
-    for attempt in (*attempts[:1], *attempts[1 + len(omitted) :]):
-        head = f"p{part_row.id}: attempt {attempt.n}"
-        outcome = _ATTEMPT_OUTCOMES.get(attempt.state, attempt.state)
-        error = f": {attempt.error}" if attempt.error else ""
-        is_last = attempt is attempts[-1] and part_row.state not in ("queued", "sending")
-        mark = _repeat_mark(part_row) if is_last else ""  # in line, or sending: the mark is of the attempt after these
-        out += [_line(attempt.at, f"{head} began{mark}"), _line(attempt.ended, f"{head}: {outcome}{error}")]
-    if omitted:
-        told = f"{len(omitted)} attempts in between are not listed; the last of them began at this time"
-        out.append(_line(omitted[-1].at, f"p{part_row.id}: {told}"))
-    if attempts and part_row.state == "sending":
-        out.append(_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} began{_repeat_mark(part_row)}"))
-    return out
-
-
-def _repeat_mark(part_row: PartRow) -> str:
-    return ", marked as a repeat" if part_row.marked else ""
-
-
-_ATTEMPT_OUTCOMES = {
-    "queued": "not sent, to be tried again",
-    "unknown": "nobody knows whether it arrived",
-    "held": "nobody knows whether it arrived, so it was held",
-}
-"""The outcome of an attempt, by the state of its part after it. The other states are named as they are."""
 
 _EXPLAINERS = {"event": _explain_event, "turn": _explain_asked_turn, "claim": _explain_claim, "part": _explain_part}
