@@ -13,6 +13,7 @@ from semel.ledger.storage.sql import Tx
 from semel.testing import FakeChannel, Fault
 
 Story = list[tuple[float, str]]
+ASKED = ", marked as a repeat that a person asked for"
 
 
 async def story_of(desk: Desk, part: int, began: int) -> Story:
@@ -37,13 +38,47 @@ async def test_a_part_that_was_sent_again_keeps_its_first_attempt(ledger: Path) 
         chat.platform.fail_next(Fault.REFUSE)
         await desk.decide(part, "resend")
         await desk.quiet()
-        refused = [(600.0, "attempt 2 began"), (600.0, "attempt 2: not sent, to be tried again: connection refused")]
-        assert (await story_of(desk, part, began))[2:5] == [*refused, (600.0, "queued, marked as a repeat")]
+        resent = [
+            (600.0, "a person had it sent again; its tries are counted from here"),
+            (600.0, f"attempt 2 began{ASKED}"),
+            (600.0, "attempt 2: not sent, to be tried again: connection refused"),
+        ]
+        assert (await story_of(desk, part, began))[2:6] == [*resent, (600.0, "queued, marked as a repeat")]
         await desk.pass_time(600)
         *earlier, (third, beginning), outcome, receipt = await story_of(desk, part, began)
-        assert earlier == [(0.0, "attempt 1 began"), held, *refused]
-        assert beginning == "attempt 3 began, marked as a repeat"
+        assert earlier == [(0.0, "attempt 1 began"), held, *resent]
+        assert beginning == f"attempt 3 began{ASKED}"
         assert [outcome, receipt] == [(third, "attempt 3: sent"), (third, "sent, receipt m1")]
+        assert (await desk.store.read(parts.get_json, part))["attempts"] == 2
+
+
+async def test_each_decision_to_send_again_is_told_where_it_was_made(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(Fault.REFUSE, Fault.LOSE, Fault.REFUSE, Fault.LOSE)
+    async with Desk(ledger, chat) as desk:
+        [part] = await desk.say("chat:room", "hello")
+        await desk.pass_time(600)
+        await desk.decide(part, "resend")
+        await desk.pass_time(600)
+        await desk.decide(part, "resend")
+        await desk.pass_time(600)
+        texts = [text for _, text in await story_of(desk, part, 0)]
+        begun = [text for text in texts if " began" in text or "a person" in text]
+        assert begun == [
+            "attempt 1 began", "attempt 2 began", "a person had it sent again", f"attempt 3 began{ASKED}",
+            f"attempt 4 began{ASKED}", "a person had it sent again; its tries are counted from here",
+            f"attempt 5 began{ASKED}",
+        ]  # fmt: skip
+
+
+async def test_a_repeat_that_the_operator_allows_is_no_decision_of_a_person(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(Fault.LOSE)
+    async with Desk(ledger, chat, resend_unknown=["chat"]) as desk:
+        [part] = await desk.say("chat:room", "hello")
+        await desk.pass_time(600)
+        begun = [text for _, text in await story_of(desk, part, 0) if " began" in text or "a person" in text]
+        assert begun == ["attempt 1 began", "attempt 2 began, marked as a repeat"]
 
 
 async def test_each_retry_is_told_with_its_reason(ledger: Path) -> None:

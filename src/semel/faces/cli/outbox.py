@@ -59,6 +59,7 @@ def list_(
 ) -> None:
     """List parts: first the held parts, which wait for your decision, then the others, newest first.
 
+    TRIES counts the attempts to send a part, from 0 again after 'semel outbox resend'; 'semel why' lists them all.
     NEXT TRY is when a part is sent or looked up next. REASON says why it is held, rejected or not sent yet.
     If no gateway runs, the ledger itself is read.
     """

@@ -50,27 +50,62 @@ def _name_head(tx: Tx, part_row: PartRow) -> str:
 
 
 def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[Json]:
-    """Return lines about the recorded attempts to send a part, and about the one that is under way.
+    """Return lines about the recorded attempts to send a part, the one that is under way, and the decisions to resend.
 
     Of many attempts, only the first and the newest get lines of their own.
     """
     out = []
     omitted = attempts[1 : 1 - MAX_ATTEMPTS_TOLD] if len(attempts) > MAX_ATTEMPTS_TOLD else ()
-    for attempt in (*attempts[:1], *attempts[1 + len(omitted) :]):
-        head = f"p{part_row.id}: attempt {attempt.n}"
-        outcome = _ATTEMPT_OUTCOMES.get(attempt.state, attempt.state)
-        error = f": {attempt.error}" if attempt.error else ""
-        is_last = attempt is attempts[-1] and part_row.state not in ("queued", "sending")
-        mark = _repeat_mark(part_row) if is_last else ""  # in line, or sending: the mark is of the attempt after these
-        out += [make_line(attempt.at, f"{head} began{mark}"), make_line(attempt.ended, f"{head}: {outcome}{error}")]
     if omitted:
         told = f"{len(omitted)} attempts in between are not listed; the last of them began at this time"
         out.append(make_line(omitted[-1].at, f"p{part_row.id}: {told}"))
-    if attempts and part_row.state == "sending":
-        out.append(
-            make_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} began{_repeat_mark(part_row)}")
-        )
+    resends = _find_resends(part_row, attempts)
+    for number, attempt in enumerate(attempts):
+        if number in resends:
+            out.append(_describe_resend(part_row, attempt.at, is_newest=number == resends[-1]))
+        if not 1 <= number <= len(omitted):
+            is_last = attempt is attempts[-1] and part_row.state not in ("queued", "sending")
+            is_asked = number >= min(resends, default=len(attempts))
+            # A part that is in line or being sent is marked for the attempt after these.
+            mark = _ASKED_MARK if is_asked else _repeat_mark(part_row) if is_last else ""
+            out += _describe_attempt(attempt, mark)
+    is_sending = part_row.state == "sending"
+    if len(attempts) in resends:
+        out.append(_describe_resend(part_row, part_row.due if is_sending else None, is_newest=True))
+    if attempts and is_sending:
+        mark = _ASKED_MARK if resends else _repeat_mark(part_row)
+        out.append(make_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} began{mark}"))
     return out
+
+
+def _find_resends(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[int]:
+    """Return, for each time that a person had the part sent again, the number of recorded attempts before it.
+
+    Each of these decisions lets the part count its attempts from 0, so the newest one lies before those that it counts.
+    An earlier one is known only if the attempt before it made the part held.
+    """
+    if not part_row.marked:  # a part may be marked without a person, by the operator's setting
+        return []
+    counted = part_row.attempts - (part_row.state == "sending")  # one under way is not recorded yet
+    decisions = {number for number, attempt in enumerate(attempts[:-1], 1) if attempt.state == "held"}
+    if 0 <= counted < len(attempts):
+        decisions.add(len(attempts) - counted)
+    return sorted(decisions)
+
+
+def _describe_resend(part_row: PartRow, at: int | None, *, is_newest: bool) -> Json:
+    counts = "; its tries are counted from here" if is_newest else ""
+    return make_line(at, f"p{part_row.id}: a person had it sent again{counts}")
+
+
+def _describe_attempt(attempt: PartAttemptRow, mark: str) -> list[Json]:
+    head = f"p{attempt.part}: attempt {attempt.n}"
+    outcome = _ATTEMPT_OUTCOMES.get(attempt.state, attempt.state)
+    error = f": {attempt.error}" if attempt.error else ""
+    return [make_line(attempt.at, f"{head} began{mark}"), make_line(attempt.ended, f"{head}: {outcome}{error}")]
+
+
+_ASKED_MARK = ", marked as a repeat that a person asked for"
 
 
 def _repeat_mark(part_row: PartRow) -> str:
