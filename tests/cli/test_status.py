@@ -102,7 +102,26 @@ def test_a_wrong_configuration_is_told_before_a_missing_ledger(cli: Cli) -> None
     end(cli.up("--config", "/dev/null"))
     file.write_text("[gateway]\nliste = 1\n")
     shown = cli("status").stdout.splitlines()[0]
-    assert shown.startswith(f"gateway   not running: {file} has 1 mistake; see: ") and shown.endswith("config check")
+    assert shown.startswith(f"gateway   not running; {file} has 1 mistake; see: ") and shown.endswith("config check")
+
+
+def test_a_variable_that_this_shell_lacks_hides_no_kill_and_is_no_mistake_of_the_file(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = cli.home / "semel.toml"
+    file.write_text(SCRIPTED + '[nodes.ci]\ntoken = "env:CI_TOKEN"\nsessions = ["main"]\n')
+    lacks = f"this shell lacks CI_TOKEN, which {file} names; set it as the gateway has it"
+    assert cli("status", rc=2).stderr == f"semel: {lacks}\n"
+    with monkeypatch.context() as service:
+        service.setenv("CI_TOKEN", "0123456789abcdef")
+        process = cli.up()
+    process.kill()
+    process.wait()
+    shown = cli("status").stdout.splitlines()[0]
+    assert shown == f"gateway   not running: the last one was killed, and the next one goes on with what ran; {lacks}"
+    file.write_text(file.read_text() + "[gateway]\nliste = 1\n")
+    assert f"which {file} names; besides, {file} has 1 mistake; see: " in cli("status").stdout.splitlines()[0]
+    assert "The file may be right: this shell lacks CI_TOKEN. " in cli("doctor", rc=1).stdout
 
 
 def test_the_data_of_another_user_are_said_to_be_theirs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

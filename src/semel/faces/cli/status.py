@@ -48,11 +48,8 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     if overview["running"]:
         yield from _label_lines("gateway", _describe_gateway(overview))
         yield from _label_lines("agents", _list_agents(overview))
-    elif overview["problem"]:
-        yield "gateway", Text(visible(name_command(f"not running: {overview['problem']}")), "bold red")
     else:
-        killed = ": the last one was killed, and the next one goes on with what ran" if overview["killed"] else ""
-        yield "gateway", Text(f"not running{killed}; start it with: semel up", "yellow")
+        yield "gateway", _describe_stopped(overview)
     moves: list[str | Text] = [Text(visible(f"{missing['text']}."), "yellow") for missing in overview["missing_agents"]]
     yield from _label_lines("sessions", _list_attention(overview["attention"]) + moves)
     if overview["running"]:
@@ -73,6 +70,14 @@ def _describe_gateway(overview: dict[str, Any]) -> list[str | Text]:
     if overview.get("problem"):
         lines.append(Text(visible(f"not ready: {overview['problem']}"), "bold red"))
     return lines
+
+
+def _describe_stopped(overview: dict[str, Any]) -> Text:
+    """Say that no gateway runs, whether the last one was killed, and how to start one or why none would start."""
+    killed = ": the last one was killed, and the next one goes on with what ran" if overview["killed"] else ""
+    problem = overview["problem"]
+    step = name_command(problem) if problem else "start it with: semel up"
+    return Text(visible(f"not running{killed}; {step}"), "bold red" if problem else "yellow")
 
 
 def _list_agents(overview: dict[str, Any]) -> list[str | Text]:

@@ -48,11 +48,17 @@ class CheckedConfig:
         return str(self.path or "the default configuration")
 
     def count_mistakes(self) -> str:
-        """Return, as the end of a sentence, how many mistakes `semel up` would refuse and what to run; "" if none."""
-        number = len(self.problems)
-        if not number:
-            return ""
-        return f"{self.name} has {number} mistake{'' if number == 1 else 's'}; see: semel config check"
+        """Return, as the end of a sentence, what `semel up` would refuse here and what to run; "" if nothing.
+
+        A variable that this shell lacks is no mistake of the file: the gateway's own shell or service may have it.
+        """
+        missing = list_missing_variables(self.problems)
+        number = sum(_MISSING_VARIABLE.search(problem) is None for problem in self.problems)
+        mistakes = f"{self.name} has {number} mistake{'' if number == 1 else 's'}; see: semel config check"
+        if not missing:
+            return mistakes if number else ""
+        lacks = f"this shell lacks {', '.join(missing)}, which {self.name} names"
+        return f"{lacks}; besides, {mistakes}" if number else f"{lacks}; set it as the gateway has it"
 
 
 def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[str, str] = os.environ) -> CheckedConfig:
@@ -85,9 +91,14 @@ def count_parts(config: GatewayConfig) -> str:
     return ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in counts)
 
 
+def list_missing_variables(problems: Iterable[str]) -> list[str]:
+    """Return the names of the environment variables that the file names and this shell lacks."""
+    return list(dict.fromkeys(match[1] for problem in problems if (match := _MISSING_VARIABLE.search(problem))))
+
+
 def advise_on_variables(problems: Iterable[str]) -> str:
     """Say that the file may be right, if environment variables that it names are missing here; "" if none is."""
-    names = dict.fromkeys(match[1] for problem in problems if (match := _MISSING_VARIABLE.search(problem)))
+    names = list_missing_variables(problems)
     if not names:
         return ""
     return (
@@ -224,7 +235,7 @@ def _explain_problem(problem: str, is_running: bool) -> Finding:
     if is_running and problem.endswith("is not set"):  # an `env:NAME`
         remedy = "set it in this shell as the gateway has it, so that the agents can be checked, too"
         return Finding("configuration", "warning", f"{problem} here, though perhaps for the running gateway", remedy)
-    return Finding("configuration", "broken", problem)
+    return Finding("configuration", "broken", problem, advise_on_variables([problem]))
 
 
 def examine_credentials(checked: CheckedConfig) -> list[Finding]:

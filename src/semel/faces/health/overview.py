@@ -34,13 +34,14 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
 
 def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path, ledger: LedgerLocation) -> Json:
     # Only now: what a gateway consists of takes longer to load than a gateway to answer.
-    from semel.faces.health.configuration import check_config
+    from semel.faces.health.configuration import check_config, list_missing_variables
     from semel.ledger.turns.session_agent import ANY_AGENT
 
     checked = check_config(config_path, data_dir)
     mistakes = checked.count_mistakes()
     if mistakes and not may_exist(ledger):  # perhaps because of the mistakes, so report these
-        raise ConfigError(f"the configuration is wrong: {mistakes}")
+        is_wrong = not list_missing_variables(checked.problems)
+        raise ConfigError(f"the configuration is wrong: {mistakes}" if is_wrong else mistakes)
     if not may_exist(ledger) and advise_others(data):
         raise NoGateway(data)
     agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
