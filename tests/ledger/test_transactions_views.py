@@ -161,7 +161,29 @@ def test_a_notice_tells_the_story_of_what_it_is_about(desk: Desk) -> None:
     rules = Rules("at-most-once")
     (one,) = desk.do(send_queue.depart, {"chat": ChannelCapacity(rules, 1)}).sends
     desk.do(send_queue.record_outcome, one.part, AttemptOutcome("refused", reason="blocked"), rules)
-    assert "rejected: blocked" in told(desk, "chat#3")
+    story = told(desk, "chat#3")
+    assert "rejected: blocked" in story
+    assert story.count("chat#3: a notice: 'A message to chat:1 was rejected: blocked. ") == 1
+    assert "a notice" not in told(desk, f"p{one.part}")
+
+
+def test_what_was_said_names_the_message_that_asked_and_how_the_turn_ended(desk: Desk) -> None:
+    asked = desk.hear("hi", "chat")
+    begun = desk.begin("chat")
+    desk.finish(begun, block(1, "Hello.", "chat:1"), closing=1, legs=(leg("Hello."),))
+    for ref in ("chat#2", "p1", "c1"):
+        first, began, *_ = lines = told(desk, ref).split(" | ")
+        assert first.startswith(f"e{asked.event}: accepted ") and first.endswith(f"t{begun.turn} took it (entry 1)")
+        assert began == f"t{begun.turn}: attempt 1 of root t{begun.turn} began"
+        assert lines[-2] == "t1: done, stop reason end_turn" and "answered by c1, a text" in lines[-1], lines
+
+
+def test_a_text_that_was_cut_off_says_that_its_turn_was_lost(desk: Desk) -> None:
+    desk.hear("hi")
+    begun = desk.begin()
+    desk.show(begun, turn_ops.Preview(1, "One word"))
+    desk.begin(lease="g1")
+    assert f"t{begun.turn}: lost: the gateway ended before it" in told(desk, "s#2")
 
 
 def test_a_refusal_tells_why(desk: Desk) -> None:

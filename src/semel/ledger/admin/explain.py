@@ -110,11 +110,12 @@ def tell_story(tx: Tx, ref: str) -> Json | None:
     The story is {"ref", "kind", "lines"}; each line is {"at" (ms), "text"}. The story of an event also has "turns": the
     ids of all attempts of the turns to which the event was bound, and "limits" if it waits for one (`_find_limits`).
     """
-    target = resolve_ref(tx, ref.encode("utf-8", "replace").decode().strip())
+    ref = ref.encode("utf-8", "replace").decode().strip()
+    target = resolve_ref(tx, ref)
     if target is None:
         return None
     kind, number = target
-    lines = _EXPLAINERS[kind](tx, number)
+    lines = _EXPLAINERS[kind](tx, number) + _describe_notice(tx, ref)
     at = 0
     for line in lines:  # a line without a time belongs to the line before it
         line["at"] = at = at if line["at"] is None else line["at"]
@@ -155,9 +156,20 @@ def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
     return None if part is None else ("part", part)
 
 
-def _resolve_entry(tx: Tx, key: str, seq: int) -> tuple[str, int] | None:
+def _find_entry(tx: Tx, key: str, seq: int) -> EntryRow | None:
     session = tx.one(SessionRow, "session_by_key", key=key)
-    row = tx.one(EntryRow, "entry_get", session=session.id, seq=seq) if session is not None else None
+    return tx.one(EntryRow, "entry_get", session=session.id, seq=seq) if session is not None else None
+
+
+def _describe_notice(tx: Tx, ref: str) -> list[Json]:
+    """Return a line about the notice that `ref` names, whose story is that of what it is about; [] if it names none."""
+    match = _ENTRY.fullmatch(ref)
+    row = _find_entry(tx, match[1], int(match[2])) if match else None
+    return [_line(row.at, f"{ref}: a notice: {_quote(row.text)}")] if row is not None and row.role == "notice" else []
+
+
+def _resolve_entry(tx: Tx, key: str, seq: int) -> tuple[str, int] | None:
+    row = _find_entry(tx, key, seq)
     if row is None:
         return None
     if row.event is not None:
@@ -302,7 +314,11 @@ def _describe_wait(tx: Tx, hearing: AddressedSession) -> str:
 
 def _explain_asked_turn(tx: Tx, number: int) -> list[Json]:
     """Return the story of a turn, with a line for each event that it took."""
-    took = [
+    return _list_asking_lines(tx, number) + _explain_turn(tx, number)
+
+
+def _list_asking_lines(tx: Tx, number: int) -> list[Json]:
+    return [
         _line(
             event.at,
             f"e{event.id}: accepted {event.kind}{f' from {event.sender}' if event.sender else ''} at {event.source}; "
@@ -310,7 +326,6 @@ def _explain_asked_turn(tx: Tx, number: int) -> list[Json]:
         )
         for event in tx.all(BoundEvent, "events_of_turn", turn=_find_latest_attempt(tx, number))
     ]
-    return took + _explain_turn(tx, number)
 
 
 def _find_latest_attempt(tx: Tx, number: int) -> int:
@@ -326,22 +341,24 @@ def _explain_turn(tx: Tx, number: int) -> list[Json]:
         mode = f" ({attempt.how})" if attempt.how and attempt.how != "start" else ""
         out.append(_line(attempt.started, f"t{attempt.id}: attempt {attempt.attempt}{mode} began"))
         out += _explain_requests(tx, attempt.id)
-        if attempt.ended is not None:
-            why = f", stop reason {attempt.stop}" if attempt.stop else ""
-            if error := attempt.error or (attempt.state == "lost" and "the gateway ended before it"):
-                why = f": {error}"
-            out.append(_line(attempt.ended, f"t{attempt.id}: {attempt.state}{why}"))
-            if attempt.evidence is not None:
-                out.append(
-                    _line(
-                        attempt.ended,
-                        f"t{attempt.id}: answered by {_EVIDENCE[attempt.evidence].format(attempt.evidence_row)}",
-                    )
-                )
-        elif attempt.retry_at is not None:
-            out.append(_line(attempt.retry_at, f"t{attempt.id}: it failed, {attempt.error}, and is tried again now"))
+        out += _list_end_lines(attempt)
     for claim_row in tx.all(ClaimRow, "claims_of_root", root=turn_row.root):
         out += _list_claim_lines(tx, claim_row)
+    return out
+
+
+def _list_end_lines(attempt: TurnRow) -> list[Json]:
+    """Return lines about how an attempt of a turn ended, or when it is tried again; [] if it runs."""
+    if attempt.ended is None:
+        again = f"t{attempt.id}: it failed, {attempt.error}, and is tried again now"
+        return [_line(attempt.retry_at, again)] if attempt.retry_at is not None else []
+    why = f", stop reason {attempt.stop}" if attempt.stop else ""
+    if error := attempt.error or (attempt.state == "lost" and "the gateway ended before it"):
+        why = f": {error}"
+    out = [_line(attempt.ended, f"t{attempt.id}: {attempt.state}{why}")]
+    if attempt.evidence is not None:
+        evidence = _EVIDENCE[attempt.evidence].format(attempt.evidence_row)
+        out.append(_line(attempt.ended, f"t{attempt.id}: answered by {evidence}"))
     return out
 
 
@@ -372,13 +389,16 @@ _EVIDENCE = {
 
 def _explain_claim(tx: Tx, number: int) -> list[Json]:
     claim_row = tx.get(ClaimRow, "claim_get", id=number)
-    out = _list_claim_lines(tx, claim_row)
-    if claim_row.turn is not None:
-        turn_row = tx.get(TurnRow, "turn_get", id=claim_row.turn)
-        out.append(
-            _line(turn_row.started, f"t{turn_row.id}: attempt {turn_row.attempt} of root t{turn_row.root} began")
-        )
-    return out
+    if claim_row.turn is None:
+        return _list_claim_lines(tx, claim_row)
+    turn_row = tx.get(TurnRow, "turn_get", id=claim_row.turn)
+    began = f"t{turn_row.id}: attempt {turn_row.attempt} of root t{turn_row.root} began"
+    return [
+        *_list_asking_lines(tx, turn_row.id),
+        _line(turn_row.started, began),
+        *_list_claim_lines(tx, claim_row),
+        *_list_end_lines(turn_row),
+    ]
 
 
 def _list_claim_lines(tx: Tx, claim_row: ClaimRow) -> list[Json]:
