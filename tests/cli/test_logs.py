@@ -83,7 +83,9 @@ def test_a_filter_that_no_line_passes_is_explained(spoken: Cli) -> None:
     assert unknown.stdout == ""
     assert unknown.stderr == "semel: there is no session 'nosuch'; known: demo:hook:team, demo:refused:team, main\n"
     assert "there is no session 'mian'; did you mean \"main\"?" in spoken("logs", "--session", "mian", rc=1).stderr
-    for options in (("--turn", "t999"), ("--session", "main", "--part", "p999"), ("--level", "error")):
+    assert spoken("logs", "--turn", "t999", rc=1).stderr == "semel: there is no turn t999\n"
+    assert spoken("logs", "--session", "main", "--part", "p999", rc=1).stderr == "semel: there is no part p999\n"
+    for options in (("--session", "main", "--part", "p1"), ("--level", "error")):
         silent = spoken("logs", *options)
         assert silent.stdout == "" and "no line of the log is like that" in silent.stderr
 

@@ -74,15 +74,38 @@ def logs(
     except KeyboardInterrupt:  # how people end --follow
         raise typer.Exit(0) from None
     if is_empty and number:
-        _explain_no_lines(ledger, data, session)
+        _explain_no_lines(ledger, data, log_filter)
 
 
-def _explain_no_lines(ledger: LedgerLocation, data: Path, session: str | None) -> None:
-    """Say that no line was chosen. Exits with 1 if the session that was asked for is not known."""
-    if session is not None and (unknown := _describe_unknown_session(ledger, data, session)):
+def _explain_no_lines(ledger: LedgerLocation, data: Path, asked: LogFilter) -> None:
+    """Say that no line was chosen. Exits with 1 if the session, turn or part that was asked for is not known."""
+    unknown = _describe_unknown_session(ledger, data, asked.session) if asked.session is not None else None
+    if unknown := unknown or _describe_unknown_id(ledger, data, {"turn": asked.turn, "part": asked.part}):
         print_error(unknown)
         raise typer.Exit(1)
     print_remark("no line of the log is like that; without options, `semel logs` prints the newest ones")
+
+
+def _describe_unknown_id(ledger: LedgerLocation, data: Path, ids: dict[str, int | None]) -> str | None:
+    """Return a sentence which says that there is no turn or part with that id; None if there is. `ids`: by kind."""
+    from semel.faces.cli.offline import OfflineLedger, read_ledger
+    from semel.faces.client import RequestRefused
+    from semel.ledger.storage.errors import LedgerError
+
+    for kind, id in ids.items():
+        ref = f"{ID_LETTERS[kind]}{id}"
+
+        async def find(reader: OfflineLedger, ref: str = ref) -> None:
+            await reader.why(ref)
+
+        try:
+            if id is not None:
+                asyncio.run(read_ledger(ledger, data, find))
+        except RequestRefused:
+            return f"there is no {kind} {ref}"
+        except LedgerError:
+            return None  # `semel doctor` says what is wrong with it
+    return None
 
 
 def _describe_unknown_session(ledger: LedgerLocation, data: Path, key: str) -> str | None:
