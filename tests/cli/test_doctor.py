@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -195,6 +197,21 @@ def test_a_clock_behind_the_ledger_and_an_old_backup_are_told(cli: Cli) -> None:
     change(cli.data / "ledger.db", f"UPDATE event SET at = at + {day_ms}")
     [clock] = findings(cli, rc=1)["clock"]
     assert "behind the newest row of the ledger" in clock["text"] and clock["remedy"].startswith("set the clock")
+
+
+@pytest.mark.parametrize("first_byte", [0, 4096 * 2], ids=["its head", "its pages"])
+def test_a_damaged_ledger_gets_the_command_that_restores_the_last_backup(cli: Cli, first_byte: int) -> None:
+    end(cli.up())
+    cli("backup", str(cli.home / "my copies"))
+    ledger = cli.data / "ledger.db"
+    whole = ledger.read_bytes()
+    ledger.write_bytes(whole[:first_byte] + b"\xff" * (len(whole) - first_byte))
+    [told] = findings(cli, rc=1)["ledger"]
+    command = re.search(r"run: semel (restore '.+/my copies/.+' --replace)$", told["remedy"])
+    assert command is not None and told["level"] == "broken", told
+    assert command[1] in cli("status", rc=1).stderr
+    cli(*shlex.split(command[1]))
+    assert cli("sessions").stdout == "" and "laws hold over 0 entries" in cli("doctor").stdout
 
 
 def test_a_broken_law_is_one_line_and_leads_to_the_full_list(cli: Cli) -> None:

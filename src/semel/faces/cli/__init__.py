@@ -155,8 +155,13 @@ def _explain_failure(error: Exception) -> int | None:
     if isinstance(error, RequestRefused):
         print_error(str(error))
         return 2 if error.status == 400 else 1
-    if isinstance(error, NoGateway | LedgerError):
+    if isinstance(error, NoGateway):
         print_error(str(error))
+        return 1
+    if isinstance(error, LedgerError):
+        from semel.ledger.backup.last_backup import advise_restore
+
+        print_error(*filter(None, (str(error), advise_restore(error))))
         return 1
     if isinstance(error, OutcomeUnknown):
         print_error(str(error), f"To be sure, say it again with --id {error.id}: it is accepted at most once.")

@@ -26,6 +26,7 @@ from semel.faces.health.session_agents import examine_session_agents
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.disk_use import measure_disk
 from semel.gateway.settings import ChannelSettings
+from semel.ledger.backup.last_backup import advise_restore
 from semel.ledger.delivery import parts
 from semel.ledger.engines import find_copy, measure_ledger, open_readonly
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
@@ -178,7 +179,7 @@ def _examine_ledger(
         result.findings.append(Finding("books", "warning" if mistakes or others else "ok", text, others))
         return
     except LedgerError as error:
-        result.findings.append(Finding("ledger", "broken", str(error)))
+        result.findings.append(Finding("ledger", "broken", str(error), advise_restore(error)))
         return
     try:
         newest, began = store.read_sync(_read_times)
@@ -186,7 +187,7 @@ def _examine_ledger(
         report = store.read_sync(audit_report)
         copy = find_copy(ledger)
     except LedgerError as error:
-        result.findings.append(Finding("ledger", "broken", str(error)))
+        result.findings.append(Finding("ledger", "broken", str(error), advise_restore(error)))
         return
     finally:
         store.close()

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from semel.ledger.backup.backups import Backup, write_atomically
+from semel.ledger.backup.snapshot import format_utc
+from semel.ledger.storage.errors import LedgerDamaged, LedgerError, NotALedger
 
 FILE = "last-backup.json"
 
@@ -40,3 +43,14 @@ def read_last_backup(data_dir: Path) -> LastBackup | None:
         return LastBackup(str(values["folder"]), int(values["at"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
+
+
+def advise_restore(error: LedgerError) -> str:
+    """Return the command that puts the last backup in the place of a damaged ledger; "" if there is none to restore."""
+    if not isinstance(error, LedgerDamaged | NotALedger):
+        return ""
+    last = read_last_backup(Path(error.facts["path"]).parent)
+    if last is None or not Path(last.folder).exists():
+        return ""
+    command = f"semel restore {shlex.quote(last.folder)} --replace"
+    return f"to go on from the last backup ({format_utc(last.at)}), stop the gateway and run: {command}"

@@ -135,7 +135,7 @@ class LedgerBusy(LedgerFailed):
 
 class LedgerDamaged(LedgerFailed):
     """The ledger {path} is damaged ({why}). Stop the gateway, copy the file with its -wal,
-    and restore a backup or run the sqlite3 shell's .recover on the copy."""
+    and restore a backup ('semel restore DIR --replace') or run the sqlite3 shell's .recover on the copy."""
 
 
 class LedgerClosed(LedgerError):
