@@ -111,6 +111,28 @@ def test_it_is_told_everywhere_why_messages_wait_and_until_when(cli: Cli) -> Non
     assert "p2: queued, behind p1, which leaves first\n" in cli("why", "p2").stdout
 
 
+def test_messages_that_were_rejected_or_may_have_arrived_are_told_as_what_they_are(
+    cli: Cli, receiver: Receiver
+) -> None:
+    url = f"http://127.0.0.1:{receiver.server_address[1]}/in"
+    (cli.home / "semel.toml").write_text(f'[channels.hook]\nkind = "webhook"\nallow_private = true\nurl = "{url}"\n')
+    process = cli.up()
+    assert "rejected" not in cli("status").stdout
+    receiver.status = 400
+    cli("say", "demo:hook:team", "say: it is done", "--wait")
+    until(lambda: cli.json("outbox", "list", "--state", "rejected"), "the platform's no")
+    receiver.status = 500
+    cli("say", "demo:hook:team", "say: it is really done", "--wait")
+    until(lambda: cli.json("outbox", "list", "--state", "unknown"), "the answer that settles nothing")
+    assert cli.json("status")["rejected"] == 1
+    end(process)
+    status, examined = cli("status").stdout, cli("doctor").stdout
+    assert "1 rejected in the last day; see why: " in status and "outbox list --state rejected" in status
+    assert "1 rejected in the last day: it was not delivered\n" in examined
+    assert re.search(r"p2 to hook:team may have arrived: .*HTTP 500", examined), examined
+    assert "behind it" not in examined
+
+
 def test_several_held_parts_are_decided_by_one_command_in_their_order(cli: Cli, receiver: Receiver) -> None:
     (cli.home / "semel.toml").write_text(
         '[channels.hook]\nkind = "webhook"\nallow_private = true\nkey_life = 0\n'

@@ -54,7 +54,8 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     yield from _label_lines("sessions", _list_attention(overview["attention"]) + moves)
     if overview["running"]:
         yield from _label_lines("channels", _list_channels(overview["channels"]))
-    yield from _label_lines("outbox", [_describe_outbox(overview["parts"]), *_list_delayed(overview)])
+    outbox = [_describe_outbox(overview["parts"]), *_list_delayed(overview), *_describe_rejected(overview)]
+    yield from _label_lines("outbox", outbox)
     yield from _list_storage(overview)
 
 
@@ -169,6 +170,12 @@ def _list_delayed(overview: dict[str, Any]) -> Iterator[Text]:
         error = shorten_to_line(part["error"], 160).rstrip(".")
         waits = f"  {part['to']}  p{part['part']} waits since {format_time(part['at'])}: {error}{retry}"
         yield Text(visible(waits), "yellow")
+
+
+def _describe_rejected(overview: dict[str, Any]) -> Iterator[Text]:
+    if rejected := overview.get("rejected"):
+        text = f"{rejected} rejected in the last day; see why: semel outbox list --state rejected"
+        yield Text(visible(name_command(text)), "yellow")
 
 
 def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:

@@ -154,16 +154,28 @@ def _explain_not_ready(problem: str) -> Finding:
 
 
 def _examine_outbox(tx: Tx) -> list[Finding]:
-    """Return findings about messages that wait for a person's decision, or for a platform that does not take them."""
+    """Return findings about messages that wait for a person or a platform, and about those that were rejected."""
     findings = []
     if held := parts.count_backlog(tx)["held"]:
         text = f"{held} held: nobody knows whether they arrived"
         findings.append(Finding("outbox", "warning", text, "decide: semel outbox list --state held"))
-    for part in parts.list_delayed(tx):
-        text = f"p{part['part']} to {part['to']} did not leave, and later ones wait behind it: {part['error']}"
-        remedy = f"nothing, if its platform is away: it is tried again by itself. More: semel why p{part['part']}"
-        findings.append(Finding("outbox", "warning", text, remedy))
-    return findings
+    if rejected := parts.count_rejected(tx):
+        text = f"{rejected} rejected in the last day: {'it was' if rejected == 1 else 'they were'} not delivered"
+        findings.append(Finding("outbox", "warning", text, "see why: semel outbox list --state rejected"))
+    return findings + [_explain_delay(part) for part in parts.list_delayed(tx)]
+
+
+def _explain_delay(part: Json) -> Finding:
+    """Return the finding about a part whose last attempt failed. `part`: as in `parts.list_delayed`."""
+    fate, step = "did not leave", "nothing, if its platform is away: it is tried again by itself"
+    if part["state"] == "unknown":
+        fate, step = "may have arrived", "nothing: a running gateway settles it, or holds it for your decision"
+    elif part["state"] == "sending":
+        fate = "is being sent again"
+    waiting = f"{part['behind']} later {'one waits' if part['behind'] == 1 else 'ones wait'}"
+    behind = f", and {waiting} behind it" if part["behind"] else ""
+    text = f"p{part['part']} to {part['to']} {fate}{behind}: {part['error']}"
+    return Finding("outbox", "warning", text, f"{step}. More: semel why p{part['part']}")
 
 
 def _examine_ledger(

@@ -215,6 +215,7 @@ class ReadApi(Components):
             "problem": await self.find_problem(),
             "attention": await self.record.read(overview.list_attention),
             "delayed": await self.record.read(parts.list_delayed),
+            "rejected": await self.record.read(parts.count_rejected),
             "missing_agents": await self.record.read(overview.list_missing_agents, self.settings.configured_agents),
             "channels": self.channel_manager.list(),
             "database": name_database(self.settings.ledger),

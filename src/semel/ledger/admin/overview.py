@@ -52,13 +52,15 @@ class LimitedSession(Row):
 def read_overview(tx: Tx, agents: ConfiguredAgents) -> Json:
     """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}.
 
-    Also "delayed", see `parts.list_delayed`, and "missing_agents", see `list_missing_agents`.
+    Also "delayed" (`parts.list_delayed`), "rejected" (`parts.count_rejected`) and "missing_agents"
+    (`list_missing_agents`).
     """
     return {
         "attention": list_attention(tx),
         "missing_agents": list_missing_agents(tx, agents),
         "parts": parts.count_backlog(tx),
         "delayed": parts.list_delayed(tx),
+        "rejected": parts.count_rejected(tx),
     }
 
 

@@ -15,6 +15,9 @@ PARKED = 2**53 - 1
 
 
 MAX_DELAYED_LISTED = 5
+REJECTED_COUNTED_MS = 24 * 3600 * 1000
+NEWEST_REJECTED = 1_000
+"""How many of the newest rejected parts are looked at, so that the cost is bounded (Law 11)."""
 
 
 class LineHead(Row):
@@ -96,14 +99,21 @@ def count_backlog(tx: Tx) -> dict[str, int]:
     return {state: tx.number("parts_count", state=state) for state in states}
 
 
+def count_rejected(tx: Tx) -> int:
+    """Return how many messages were rejected in the last day, or were given up; NEWEST_REJECTED at most."""
+    return tx.number("parts_rejected", since=tx.now - REJECTED_COUNTED_MS, newest=NEWEST_REJECTED)
+
+
 def list_delayed(tx: Tx) -> list[dict[str, Any]]:
     """Return the parts that delay a destination because their last attempt failed, the oldest first; a few.
 
-    Each is {"part", "to", "at", "error"}, and "due" as in `part_json`.
+    Each is {"part", "to", "state", "behind", "at", "error"}, and "due" as in `part_json`. `behind`: how many later
+    parts wait for it.
     """
     delayed = [part_json(row) for row in tx.all(OutgoingPart, "parts_delayed", parked=PARKED, limit=MAX_DELAYED_LISTED)]
     return [
-        {"part": part["id"], "to": part["dest"]} | {name: part[name] for name in ("at", "error", "due") if name in part}
+        {"part": part["id"], "to": part["dest"], "behind": tx.number("line_length", dest=part["dest"]) - 1}
+        | {name: part[name] for name in ("state", "at", "error", "due") if name in part}
         for part in delayed
     ]
 

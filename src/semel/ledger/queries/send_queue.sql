@@ -138,6 +138,18 @@ ORDER BY p.at LIMIT :limit
 -- How many parts are in a state; for states whose number does not grow with the age of the ledger.
 SELECT count(*) AS n FROM part WHERE state = :state
 
+-- name: parts_rejected
+-- How many messages were rejected since a time, among the :newest parts that were.
+SELECT count(*) AS n FROM part p
+JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
+JOIN part_attempt a ON a.part = p.id AND a.state = 'rejected' AND a.ended >= :since
+WHERE p.state = 'rejected'
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'rejected' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+
+-- name: line_length
+-- How many parts are in a destination's line.
+SELECT count(*) AS n FROM part WHERE dest = :dest AND state IN ('queued', 'sending', 'unknown')
+
 -- name: claim_noticed
 -- whether a notice with this reason went to this destination recently
 SELECT 1 FROM claim WHERE dest = :dest AND reason = :reason AND at > :since AND how = 'notice' LIMIT 1
