@@ -54,8 +54,8 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     yield from _label_lines("sessions", _list_attention(overview["attention"]) + moves)
     if overview["running"]:
         yield from _label_lines("channels", _list_channels(overview["channels"]))
-    outbox = [_describe_outbox(overview["parts"]), *_list_delayed(overview), *_describe_rejected(overview)]
-    yield from _label_lines("outbox", outbox)
+    remarks = [*_list_delayed(overview), *_describe_rejected(overview)]
+    yield from _label_lines("outbox", [_describe_outbox(overview["parts"]), *remarks])
     yield from _list_storage(overview)
 
 
