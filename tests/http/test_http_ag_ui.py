@@ -388,6 +388,49 @@ async def test_context_is_told_once(front: Front) -> None:
     assert texts[:2] == [("event", "Time zone: UTC"), ("user", "look")]
 
 
+async def test_context_that_changes_back_is_told_again_and_a_repeated_run_tells_nothing(front: Front) -> None:
+    said: list[Json] = []
+    bodies = []
+    for number, page in enumerate(("/cart", "/checkout", "/cart", "/cart"), start=1):
+        said.append(user(f"at {number}", f"u{number}"))
+        bodies.append({"run": f"r{number}", "context": [{"description": "page", "value": page}]})
+        running = front.run(*said, **bodies[-1])
+        (await front.agent(number)).end()
+        await events(running)
+        said.append({"id": f"a{number}", "role": "assistant", "content": ""})
+    await events(front.run(*said[:3], **bodies[1]))
+    told = [each["text"] for each in await front.world.entries(SESSION) if each["role"] == "event"]
+    assert told == ["page: /cart", "page: /checkout", "page: /cart"]
+
+
+async def test_a_new_chapter_is_told_the_context_once_though_it_did_not_change(front: Front) -> None:
+    said: list[Json] = []
+    played = front.world.agents["main"].conversations
+    for number, text in enumerate(("look", "/new", "/new", "again", "and again"), start=1):
+        said.append(user(text, f"u{number}"))
+        running = front.run(*said, run=f"r{number}", context=[{"description": "Time zone", "value": "UTC"}])
+        if not text.startswith("/"):
+            (await front.agent(2 if text == "and again" else 1)).end()
+        await events(running)
+        if text == "/new":
+            played.pop(SESSION, None)  # the agent begins anew
+        said.append({"id": f"a{number}", "role": "assistant", "content": ""})
+    told = [each["text"] for each in await front.world.entries(SESSION) if each["role"] in ("event", "user")]
+    assert told == ["Time zone: UTC", "look", "/new", "Time zone: UTC", "/new", "again", "and again"]
+
+
+async def test_a_thread_that_was_deleted_is_told_context_and_history_again(front: Front, gateway: Gateway) -> None:
+    said = [user("earlier", "u0"), {"id": "a0", "role": "assistant", "content": "Yes."}, user("look")]
+    for run in ("r1", "r2"):
+        running = front.run(*said, run=run, context=[{"description": "Time zone", "value": "UTC"}])
+        (await front.agent()).end()
+        await events(running)
+        told = [each["text"] for each in await front.world.entries(SESSION) if each["role"] == "event"]
+        assert told[0] == "Time zone: UTC" and "Assistant: Yes." in told[1] and len(told) == 2
+        await gateway.delete(SESSION)
+        front.world.agents["main"].conversations.pop(SESSION)
+
+
 def data_part(kind: str, mime: str, **more: Any) -> Json:
     return {"type": kind, "source": {"type": "data", "value": PIXEL, "mimeType": mime}, **more}
 

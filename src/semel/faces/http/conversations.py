@@ -2,7 +2,8 @@
 
 Such a client repeats the history with every message, but the agent remembers it already. So only what the person said
 after the last answer is new, and becomes an event. The history is told to the agent only if the session is new: once,
-as an event that starts no turn. If an earlier request was lost, its message is accepted together with the new one.
+as an event that starts no turn. Instructions are told again if they change, and in each chapter. If an earlier request
+was lost, its message is accepted together with the new one.
 
 A conversation without a name is found by its content. The *content key* of a message is a digest of the agent, the
 instructions and everything that the person said up to this message; it is also the event's key. A request continues the
@@ -205,8 +206,14 @@ async def _say(
 
 
 async def _report_once(gateway: Gateway, session: str, kind: str, text: str) -> None:
-    """Report an event that starts no turn. The same text is reported once per session."""
-    await gateway.report(session, kind, text, key=f"{kind}:{_digest_texts(text)}", wakes=False)
+    """Report an event that starts no turn, unless it repeats the last one of its kind in the session's chapter.
+
+    The key names what the event follows, so that requests which come at the same time report one event.
+    """
+    last = await gateway.last_report(session, kind)
+    if last.text != text:
+        key = f"{kind}:{_digest_texts(str(last.chapter), str(last.seq), text)}"
+        await gateway.report(session, kind, text, key=key, wakes=False)
 
 
 def _write_history(history: Sequence[ConversationMessage]) -> str:

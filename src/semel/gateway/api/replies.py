@@ -7,7 +7,7 @@ from semel.gateway.errors import NotFound
 from semel.ledger.inbound.hear import KnownEvent
 from semel.ledger.storage.rows import ItemRow
 from semel.ledger.turns import permission_requests, replies
-from semel.ledger.turns.replies import KnownMessage, Reply
+from semel.ledger.turns.replies import KnownMessage, LastReport, Reply
 
 
 class ReplyApi(Components):
@@ -62,3 +62,7 @@ class ReplyApi(Components):
         Return [] if there is no such session.
         """
         return await self.record.read(replies.list_last_said, session, limit)
+
+    async def last_report(self, session: str, kind: str) -> LastReport:
+        """Return the newest report of this kind by the session's API callers, in its chapter (`find_last_report`)."""
+        return await self.record.read(replies.find_last_report, session, f"api:{session}", kind)

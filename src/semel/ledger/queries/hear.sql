@@ -43,6 +43,15 @@ SELECT session, seq, turn FROM hearing WHERE event = :event ORDER BY session LIM
 -- whether a person has said something in a session since an entry
 SELECT 1 FROM entry WHERE session = :session AND seq > :seq AND role = 'user' LIMIT 1
 
+-- name: report_last
+-- the newest report of this source and kind in the session's chapter, among its entries since one. A report that no turn
+-- has taken yet is in the chapter of the next turn
+SELECT s.chapter, n.seq, n.text FROM entry n JOIN session s ON s.id = n.session JOIN event e ON e.id = n.event
+JOIN hearing h ON h.event = n.event AND h.session = n.session LEFT JOIN turn t ON t.id = h.turn
+WHERE n.session = :session AND n.seq >= :since AND n.seq >= s.since AND n.role = 'event' AND e.kind = :kind AND e.source = :source
+  AND (h.turn IS NULL OR t.chapter = s.chapter)
+ORDER BY n.seq DESC LIMIT 1
+
 -- name: cursor_get
 -- the cursor of a source
 SELECT value FROM cursor WHERE source = :source

@@ -19,6 +19,7 @@ from semel.ledger.turns import permission_requests
 from semel.text.json_types import Json
 
 COMMAND = "command"  # the kind of notices that answer a command
+MAX_SEARCHED_ENTRIES = 1_000  # entries among which a session's last report is looked for (Law 11)
 ENDED: tuple[TurnState, ...] = ("done", "failed", "cancelled")
 
 
@@ -178,3 +179,24 @@ def list_last_said(tx: Tx, session: str, limit: int) -> list[str]:
         return []
     newest = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=limit)
     return [entry.text for entry in newest if entry.role == "user"]
+
+
+class LastReport(Row):
+    """The newest report of its kind in a session's chapter.
+
+    `seq`: its entry. If there is none, `text` is None, and `seq` is the first entry that was looked at.
+    """
+
+    chapter: int
+    seq: int
+    text: str | None
+
+
+def find_last_report(tx: Tx, session: str, source: str, kind: str) -> LastReport:
+    """Return the newest report of this source and kind in a session's chapter, among its newest entries."""
+    row = tx.one(SessionRow, "session_by_key", key=session)
+    if row is None:
+        return LastReport(1, 1, None)
+    first = max(row.erased, row.seq - MAX_SEARCHED_ENTRIES) + 1
+    found = tx.one(LastReport, "report_last", session=row.id, since=first, source=source, kind=kind)
+    return found or LastReport(row.chapter, first, None)
