@@ -24,7 +24,6 @@ from semel.text.message_markup import MarkupProblem
 from semel.timing.durations import format_duration
 from semel.timing.late_reports import FINISHED_KIND, read_late_end
 
-INSTRUCTIONS = "instructions"  # the kind of events with a chat client's system messages; only the owner's are followed
 MAX_MEMORY_NOTES = 12  # differences between memory and record in one prompt
 MAX_TOOL_NOTES = 12  # tool calls of lost attempts in one prompt
 MAX_HISTORY_CHARS = 20_000  # the conversation so far, in a prompt for an agent without memory
@@ -83,9 +82,8 @@ def is_heartbeat(event: TurnEvent) -> bool:
 
 
 def _format_event(event: TurnEvent) -> str:
-    if event.kind == INSTRUCTIONS and event.source.startswith("api:"):
-        title = "instructions of the program in which the person writes; follow them"
-        return mark_as_semel(title, make_inert(event.text))
+    if (instructions := prompt_events.format_instructions(event.kind, event.source, event.text)) is not None:
+        return instructions
     if event.source.startswith("schedule:") and event.kind == "schedule":
         return _format_firing(event)
     if is_heartbeat(event):

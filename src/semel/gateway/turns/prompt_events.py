@@ -17,6 +17,7 @@ from semel.text import prompt_marks
 from semel.text.json_types import Json
 
 MARK = "[semel: "
+INSTRUCTIONS = "instructions"  # the kind of events with a chat client's system messages; only the owner's are followed
 
 
 def make_inert(text: str) -> str:
@@ -28,6 +29,14 @@ def mark_as_semel(title: str, body: str) -> str:
     """Return a text of Semel between marks that nobody else can write. `title`: the words in the opening mark."""
     head = " ".join(title.split()).replace("]", ")")  # a name or a value in the title must not end the mark
     return f"{MARK}{head}]\n{body}\n[/semel]"
+
+
+def format_instructions(kind: str | None, source: str | None, text: str) -> str | None:
+    """Return the text of an event for a prompt if it is a chat client's instructions; None if it is anything else."""
+    if kind != INSTRUCTIONS or source is None or not source.startswith("api:"):
+        return None
+    title = "instructions of the program in which the person writes; follow them"
+    return mark_as_semel(title, make_inert(text))
 
 
 def text_block(text: str) -> Json:

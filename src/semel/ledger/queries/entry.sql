@@ -165,8 +165,9 @@ DELETE FROM output WHERE item = :item
 -- name: entries_before
 -- a chapter's newest entries, each with the turn that its event is bound to and its root. An entry belongs to the
 -- chapter in which its turn began. Commands and their answers are left out: they are between people and the gateway
-SELECT e.seq, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event, e.more, h.turn AS bound, t.root
+SELECT e.seq, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event, e.more, h.turn AS bound, t.root, v.source
 FROM entry e LEFT JOIN hearing h ON h.event = e.event AND h.session = e.session LEFT JOIN turn t ON t.id = coalesce(h.turn, e.turn)
+LEFT JOIN event v ON v.id = e.event
 WHERE e.session = :session AND e.seq < :before
   AND e.seq >= (SELECT CASE WHEN s.erased >= :since AND s.erased >= s.since THEN s.erased + 1
     WHEN s.since > :since THEN s.since ELSE :since END FROM session s WHERE s.id = :session)

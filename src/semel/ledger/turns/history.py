@@ -29,7 +29,10 @@ REWORDED_KINDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose e
 
 
 class PastEntry(Row):
-    """An entry of a chapter's history. `bound`: the turn to which its event is bound. `root`: the root of its turn."""
+    """An entry of a chapter's history.
+
+    `bound`: the turn to which its event is bound. `root`: the root of its turn. `source`: the source of its event.
+    """
 
     seq: int
     role: EntryRole
@@ -42,11 +45,12 @@ class PastEntry(Row):
     more: str | None
     bound: int | None
     root: int | None
+    source: str | None
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """An entry of the history in a prompt. `more`: the entry's fields beside its text."""
+    """An entry of the history in a prompt. `more`: the entry's fields beside its text. `source`: of its event."""
 
     seq: int
     turn: int  # the root of the turn that the entry belongs to
@@ -54,6 +58,7 @@ class Spoken:
     text: str
     partial: bool = False
     more: dict[str, Any] = field(default_factory=dict)
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -230,7 +235,7 @@ def _group_by_root(
             or (covered is not None and covered.has(row.seq, root))
         ):
             continue
-        entry = Spoken(row.seq, root, row.role, row.text, bool(row.partial), entries.load(row.more))
+        entry = Spoken(row.seq, root, row.role, row.text, bool(row.partial), entries.load(row.more), row.source)
         if entry.more.get("kind") == summary.KIND:
             continue
         groups.setdefault(root, []).append((0 if row.event is not None else 1, entry))
