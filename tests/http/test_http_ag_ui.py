@@ -374,6 +374,20 @@ async def test_the_transcript_has_tool_calls_and_leaves_the_clients_messages_as_
     assert (start["toolCallId"], start["toolCallName"]) == ("tool-1", "Bash")
 
 
+def test_the_transcript_keeps_the_clients_instructions_in_their_places() -> None:
+    entries = [
+        {"seq": 2, "born": 2, "role": "user", "text": "hello"},
+        {"seq": 3, "born": 3, "role": "agent", "text": "Hi!"},
+        {"seq": 4, "born": 4, "role": "agent", "text": "Said later."},
+    ]
+    brief, later = {"id": "s1", "role": "system", "content": "Be brief."}, {"id": "d1", "role": "developer"}
+    answer = {"id": "entry-3", "role": "assistant", "content": "Hi!"}
+    mine = [brief, user("hello"), answer, later]
+    shown = write_transcript({"entries": entries, "items": []}, mine, "http://gateway")
+    assert shown[:-1] == mine and shown[-1]["id"] == "entry-4"
+    assert write_transcript({"entries": entries[:2], "items": []}, mine, "http://gateway") == mine
+
+
 def test_the_transcript_links_the_files_of_an_entry() -> None:
     entry = {"seq": 2, "born": 1, "role": "agent", "text": "See:", "files": [{"id": "f1", "name": "a.txt"}]}
     (message,) = write_transcript({"entries": [entry], "items": []}, [], "http://gateway")

@@ -18,6 +18,7 @@ from semel.text.content_blocks import describe_blocks
 from semel.text.json_types import Json, object_at, objects_in, text_at
 
 ROLES = {"user": "user", "agent": "assistant", "notice": "assistant"}  # of entries, in a thread
+INSTRUCTION_ROLES = ("system", "developer")
 FILE_KINDS = ("image", "audio", "video", "document")
 
 # ---------------------------------------------------------------- reading
@@ -30,7 +31,7 @@ def read_conversation(agent: str, messages: Sequence[Json], context: Iterable[st
     if read and read[-1].role == "user" and read[-1].is_blank and objects_in(rows[-1].get("content")):
         raise Problem("bad-field", "The new message has no text, and no file that Semel can take.", field="messages")
     kept = [message for message in read[:-1] if message.role == "assistant" or not message.is_blank]
-    texts = [str(message.get("content")) for message in messages if message.get("role") in ("system", "developer")]
+    texts = [str(message.get("content")) for message in messages if message.get("role") in INSTRUCTION_ROLES]
     return Conversation(agent, (*kept, *read[-1:]), "\n\n".join([*texts, *context]))
 
 
@@ -88,7 +89,7 @@ def write_transcript(page: Json, messages: Sequence[Json], url: str) -> list[Jso
     """Return a page of a session's history as messages, in its order.
 
     `messages`: those of the client; what a person said is shown as the message that the client has of it, so that it
-    keeps its id and its place. `url`: the gateway's own, for links to files.
+    keeps its id and its place, and its instructions stay as they are. `url`: the gateway's own, for links to files.
     """
     known: dict[str, list[Json]] = {}
     for message in messages:
@@ -101,7 +102,20 @@ def write_transcript(page: Json, messages: Sequence[Json], url: str) -> list[Jso
         elif row["role"] in ROLES and not row.get("superseded"):
             same = known.get(row["text"], []) if row["role"] == "user" else []
             written.append(same.pop(0) if same else _write_entry(row, url))
-    return written
+    return _keep_instructions(written, messages)
+
+
+def _keep_instructions(written: Sequence[Json], messages: Sequence[Json]) -> list[Json]:
+    """Return the transcript with the client's instructions, each behind the message that it follows at the client."""
+    kept, place = list(written), 0
+    for message in messages:
+        if message.get("role") in INSTRUCTION_ROLES:
+            kept.insert(place, message)
+            place += 1
+        else:
+            ids = [each["id"] for each in kept]
+            place = ids.index(message.get("id")) + 1 if message.get("id") in ids else place
+    return kept
 
 
 def _write_entry(entry: Json, url: str) -> Json:
