@@ -177,6 +177,35 @@ async def test_a_permission_interrupts_the_run_and_the_answer_continues_the_turn
     assert [each["text"] for each in await front.world.entries(SESSION) if each["role"] == "user"] == ["clean up"]
 
 
+@pytest.mark.parametrize(("answer", "result"), [("n", "rejected"), ("y", "failed"), (None, "withdrawn")])
+async def test_a_tool_call_that_did_not_succeed_has_a_result_that_says_so(
+    front: Front, gateway: Gateway, answer: str | None, result: str
+) -> None:
+    running = front.run(user("clean up"))
+    agent = await front.agent()
+    agent.update("tool_call", toolCallId="t1", title="rm", status="pending")
+    agent.ask("rm -rf build", OPTIONS)
+    (interrupt,) = (await events(running))[-1]["outcome"]["interrupts"]
+    if answer is None:
+        await gateway.controls.stop_turn(SESSION, "Ann")
+        await front.world.idle(SESSION)
+        resumed = front.run(run="r2", resume=[{"interruptId": interrupt["id"], "status": "cancelled"}])
+    else:
+        payload = {"interruptId": interrupt["id"], "status": "resolved", "payload": answer}
+        resumed = front.run(run="r2", resume=[payload])
+
+        async def answered() -> bool:
+            return agent.answers == {"1": answer}
+
+        await until(answered)
+        agent.update("tool_call_update", toolCallId="t1", status="failed")
+        agent.end()
+    shown = await events(resumed)
+    assert [each["content"] for each in shown if each["type"] == "TOOL_CALL_RESULT"] == [result]
+    snapshot = (await events(front.run(run="r3")))[1]
+    assert [each["content"] for each in snapshot["messages"] if each["role"] == "tool"] == [result]
+
+
 async def test_a_message_behind_an_open_request_ends_with_that_interrupt(front: Front) -> None:
     running = front.run(user("clean up"))
     (await front.agent()).ask("rm", OPTIONS)

@@ -96,9 +96,10 @@ def write_transcript(page: Json, messages: Sequence[Json], url: str) -> list[Jso
         if message.get("role") == "user":
             known.setdefault(_read_message(message).text, []).append(message)
     written: list[Json] = []
+    items = page["items"]
     for row in sorted([*page["entries"], *page["items"]], key=lambda row: int(row["born"])):
         if "seq" not in row:
-            written += _write_tool_call(row) if row["kind"] == "tool" else []
+            written += _write_tool_call(row, items) if row["kind"] == "tool" else []
         elif row["role"] in ROLES and not row.get("superseded"):
             same = known.get(row["text"], []) if row["role"] == "user" else []
             written.append(same.pop(0) if same else _write_entry(row, url))
@@ -123,14 +124,14 @@ def _write_entry(entry: Json, url: str) -> Json:
     return {"id": f"entry-{entry['seq']}", "role": ROLES[entry["role"]], "content": content}
 
 
-def _write_tool_call(item: Json) -> list[Json]:
+def _write_tool_call(item: Json, items: Sequence[Json]) -> list[Json]:
     """Return a tool call as the agent's message, and its result as another one if it has ended."""
     id = f"tool-{item['id']}"
     arguments = msgspec.json.encode(item["input"]).decode() if item.get("input") is not None else ""
     call = {"id": id, "type": "function", "function": {"name": name_tool(item), "arguments": arguments}}
     messages: list[Json] = [{"id": id, "role": "assistant", "toolCalls": [call]}]
     if not item.get("live"):
-        output = describe_tool_output(item)
+        output = describe_tool_result(item, items)
         messages.append({"id": f"result-{item['id']}", "role": "tool", "toolCallId": id, "content": output})
     return messages
 
@@ -141,6 +142,30 @@ def name_tool(item: Json) -> str:
     return str(name if name and name != item.get("call") else item.get("title") or "tool")
 
 
-def describe_tool_output(item: Json) -> str:
-    gap = f"\n[{item['gap']} characters are left out]\n" if item.get("gap") else ""
-    return f"{item['text']}{gap}{item.get('tail') or ''}"
+def is_without_output(item: Json) -> bool:
+    """Return whether a row is a tool call that ended without success and without output."""
+    return item["kind"] == "tool" and not (item.get("live") or item["text"] or item.get("status") == "done")
+
+
+def describe_tool_result(item: Json, items: Sequence[Json]) -> str:
+    """Return the output of a tool call or, if a call that did not succeed has none, a word for what became of it.
+
+    `items`: of the session; its request for permission is looked for among them.
+    """
+    if item["text"] or item.get("status") == "done":
+        gap = f"\n[{item['gap']} characters are left out]\n" if item.get("gap") else ""
+        return f"{item['text']}{gap}{item.get('tail') or ''}"
+    turn, call = item.get("turn"), item.get("call")
+    requests = [row for row in items if row["kind"] == "permission" and row.get("call") == call and call is not None]
+    words = [_describe_refusal(request) for request in requests if request.get("turn") == turn]
+    status = str(item.get("status"))
+    return (words[-1] if words else None) or (status if status in ("failed", "cancelled") else "no result")
+
+
+def _describe_refusal(request: Json) -> str | None:
+    """Return how a permission request ended; None if it is open or was allowed."""
+    if request.get("state") != "answered":
+        return {"expired": "expired", "cancelled": "withdrawn"}.get(str(request.get("state")))
+    options = request.get("options", ())
+    kinds = [str(option.get("kind")) for option in options if option.get("optionId") == request.get("answer")]
+    return "rejected" if not kinds or kinds[0].startswith("reject") else None

@@ -17,7 +17,13 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from semel.faces.http import conversations
-from semel.faces.http.ag_ui_messages import describe_tool_output, name_tool, read_conversation, write_transcript
+from semel.faces.http.ag_ui_messages import (
+    describe_tool_result,
+    is_without_output,
+    name_tool,
+    read_conversation,
+    write_transcript,
+)
 from semel.faces.http.conversations import Conversation
 from semel.faces.http.operations.messages import MAX_MESSAGE_BYTES, OWNER
 from semel.faces.http.operations.stream import Stream, encode_data
@@ -104,6 +110,7 @@ class _Run:
         self._thoughts: dict[int, int] = {}  # thought -> how many of its characters were sent
         self._tools: dict[int, bool] = {}  # tool call -> whether its result was sent
         self._requests: list[Json] = []  # open permission requests
+        self._items: list[Json] = []  # of the session's history, as they were when a tool call ended
 
     async def begin(self, conversation: Conversation) -> None:
         """Accept the answers and the message of the input. Raises a Problem if that is impossible."""
@@ -185,6 +192,9 @@ class _Run:
         since = (await read()).born
         async with contextlib.aclosing(follow_reply(self._gateway, read, self._url)) as pieces:
             async for piece in pieces:
+                is_end = isinstance(piece, ReplyEnd) and not all(self._tools.values())
+                if is_end or (isinstance(piece, Activity) and is_without_output(piece.item)):
+                    self._items = (await self._read_history())["items"]
                 for event in self._write_piece(piece, since):
                     yield event
                 if self._requests:
@@ -238,7 +248,7 @@ class _Run:
                     events.append(self.event("TOOL_CALL_ARGS", toolCallId=id, delta=arguments))
                 events.append(self.event("TOOL_CALL_END", toolCallId=id))
         if not item.get("live") and not self._tools[item["id"]]:
-            events.append(self._write_result(item["id"], describe_tool_output(item)))
+            events.append(self._write_result(item["id"], describe_tool_result(item, self._items)))
         return events
 
     def _write_result(self, item: int, output: str) -> bytes:
@@ -266,7 +276,11 @@ class _Run:
         events += [self.event("TEXT_MESSAGE_END", messageId=id) for id in sorted(self._texts)]
         self._texts.clear()
         if not self._requests:
-            events += [self._write_result(item, "") for item, is_done in self._tools.items() if not is_done]
+            ended = {
+                item["id"]: describe_tool_result(item, self._items) for item in self._items if item["kind"] == "tool"
+            }
+            unfinished = [item for item, is_done in self._tools.items() if not is_done]
+            events += [self._write_result(item, ended.get(item, "no result")) for item in unfinished]
         return events
 
     async def _read_messages(self) -> list[Json]:
