@@ -182,7 +182,7 @@ def test_the_code_of_the_ag_ui_page_compiles_strictly(libraries: None, tmp_path:
     options = ("--strict", "--noEmit", "--skipLibCheck", "--module", "nodenext", "--types", "node")
     command = ["node", "node_modules/typescript/bin/tsc", *options, "page.mts"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
-    assert len(blocks) == 2 and (done.returncode, done.stdout) == (0, "")
+    assert len(blocks) == 3 and (done.returncode, done.stdout) == (0, "")
 
 
 def run_ag_ui(house: House, node: Run, library: str, thread: str, steps: list[Json]) -> Any:
