@@ -273,6 +273,33 @@ def test_a_variable_that_only_the_running_gateway_has_is_no_fault_of_the_install
     assert told["level"] == "warning" and "CI_TOKEN is not set here" in told["text"]
 
 
+def test_the_configuration_of_the_running_gateway_is_examined_if_none_is_named(cli: Cli) -> None:
+    """A service for the whole system reads /etc/semel/semel.toml; its user's commands name only the data directory."""
+    own = cli.home / "etc" / "semel.toml"
+    own.parent.mkdir()
+    own.write_text('[agents.gone]\ncommand = ["gone-acp-is-not-here"]\n' + SCRIPTED)
+    process = cli.up("--config", str(own))
+    assert f"{own}: 2 agents" in findings(cli, rc=1)["configuration"][0]["text"]
+    assert cli.json("config", "check")["file"] == str(own)
+    here = cli.home / "semel.toml"  # of another gateway, perhaps
+    here.write_text(SCRIPTED)
+    assert findings(cli, rc=1)["agent gone"][0]["level"] == "broken", "the data directory is named"
+    told = cli.json("doctor", "--config", str(here))["findings"]
+    [other] = [finding for finding in told if finding["subject"] == "configuration" and finding["level"] == "warning"]
+    assert f"the running gateway has read {own}" in other["text"] and f"--config {own}" in other["remedy"]
+    end(process)
+    assert cli.json("config", "check")["file"] == str(here), "no gateway says otherwise"
+
+
+def test_a_file_that_the_running_gateway_did_not_read_is_told(cli: Cli) -> None:
+    process = cli.up()
+    (cli.home / "semel.toml").write_text(SCRIPTED)
+    told = cli.json("doctor", "--config", "semel.toml")["findings"]
+    end(process)
+    [other] = [finding for finding in told if finding["subject"] == "configuration" and finding["level"] == "warning"]
+    assert "the running gateway has read no configuration file" in other["text"] and "restart" in other["remedy"]
+
+
 # ---------------------------------------------------------------- semel config check
 
 

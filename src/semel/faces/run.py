@@ -173,7 +173,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
         await gateway.start()
         for server in servers:
             await server.start()
-        with list_as_running(settings.data_dir), _publish_address(settings.data_dir, running.url, listener.path):
+        with list_as_running(settings.data_dir), _publish_address(config, running.url, listener.path):
             yield running
 
 
@@ -296,12 +296,12 @@ def _write_private(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _publish_address(data_dir: Path, url: str, socket: Path) -> Iterator[None]:
+def _publish_address(config: GatewayConfig, url: str, socket: Path) -> Iterator[None]:
     """Publish the gateway's address in `gateway.json` until the block ends; replaces the file of a killed gateway."""
-    path = data_dir / GATEWAY_FILE
+    path = config.gateway.data_dir / GATEWAY_FILE
     path.unlink(missing_ok=True)
-    address = {"url": url, "socket": str(socket), "pid": os.getpid(), "inode": data_dir.stat().st_ino}
-    _write_private(path, json.dumps(address) + "\n")
+    address = {"url": url, "socket": str(socket), "pid": os.getpid(), "inode": path.parent.stat().st_ino}
+    _write_private(path, json.dumps({**address, "config": str(config.path or "")}) + "\n")
     try:
         yield
     finally:

@@ -19,9 +19,10 @@ from pathlib import Path
 from semel.tools import trusted_files
 
 GATEWAY_FILE = "gateway.json"
-"""Written into the data directory while the gateway runs: {"url", "socket", "pid", "inode"}.
+"""Written into the data directory while the gateway runs: {"url", "socket", "pid", "inode", "config"}.
 
 "inode" is the directory's own: a copy of the directory that was made meanwhile does not lead to the gateway.
+"config" is the path of the configuration file that the gateway read; "" if it read none.
 """
 LOCAL_URL = "http://gateway"
 """The base URL of requests on the unix socket; its host name is ignored."""
@@ -76,6 +77,17 @@ def find_socket(data_dir: Path) -> Path:
 def find_url(data_dir: Path) -> str:
     """Return the URL of a data directory's gateway. Raises NoGateway or GatewayNotTrusted, as `find_socket` does."""
     return _read_address(data_dir, "url")
+
+
+def find_running_config(data_dir: Path) -> Path | None:
+    """Return the configuration file that the running gateway of a data directory read; `None` if it read none.
+
+    Raises NoGateway if no gateway answers, or if it is an older Semel, which does not tell. Raises GatewayNotTrusted.
+    """
+    if not _answers(data_dir):
+        raise NoGateway(data_dir)
+    path = _read_address(data_dir, "config")
+    return Path(path) if path else None
 
 
 def was_killed(data_dir: Path) -> bool:

@@ -40,7 +40,8 @@ def doctor(
     """Check the installation: configuration, agents, channels, credentials, files, disk, clock and the books.
 
     Each configured agent is started and opens a session; nothing is sent to a model. If no gateway runs, the command
-    reads the ledger itself and changes nothing. The exit code is 1 if something is broken; warnings do not count.
+    reads the ledger itself and changes nothing. With --data-dir and without --config, the configuration is the one that
+    the running gateway has read. The exit code is 1 if something is broken; warnings do not count.
     """
     if laws:
         _check_laws(json, config, data_dir)
@@ -60,12 +61,13 @@ def doctor(
 def check_configuration(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
     """Check the configuration as `semel up` does, and list all mistakes with their lines.
 
-    Nothing is started. The exit code is 2 if there is a mistake; warnings do not count.
+    Nothing is started. With --data-dir and without --config, the file is the one that the running gateway there has
+    read. The exit code is 2 if there is a mistake; warnings do not count.
     """
-    from semel.faces.health.configuration import advise_on_variables, check_config, count_parts
+    from semel.faces.health.configuration import advise_on_variables, check_config, count_parts, follow_gateway
     from semel.faces.health.session_agents import describe_missing_agents
 
-    checked = check_config(config, data_dir)
+    checked = check_config(*follow_gateway(config, data_dir))
     warnings = [*checked.warnings, *checked.agent_warnings]
     if checked.config is not None:
         warnings += describe_missing_agents(checked.config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,13 +15,14 @@ from typing import Any
 import semel.channels
 from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig, examine_config_file
-from semel.faces.config.paths import find_config_file, read_config_file
+from semel.faces.config.paths import find_config_file, find_data_dir, read_config_file
 from semel.faces.config.problems import find_line, find_nearest, suggest_nearest
 from semel.faces.health.finding import Finding
 from semel.faces.run import describe_model_keys, find_build_problems, find_program_problem
 from semel.gateway.settings import ChannelSettings
 from semel.law.access import ROLES
 from semel.law.identity import CUSTOMARY_NAME
+from semel.tools.address import NoGateway, find_running_config
 
 _MISSING_VARIABLE = re.compile(r"the environment variable (\S+) is not set$")
 
@@ -77,6 +79,40 @@ def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[s
     if problems:
         return CheckedConfig(file, raw, None, tuple(problems), warnings, agent_warnings)
     return CheckedConfig(file, raw, config, (), warnings, agent_warnings, tuple(describe_model_keys(config)))
+
+
+def follow_gateway(
+    path: Path | None, data_dir: Path | None, env: Mapping[str, str] = os.environ
+) -> tuple[Path | None, Path | None]:
+    """Return the configuration file and the data directory to check, of which either may be `None`, as in `locate`.
+
+    They are those of the running gateway, if no file is named, and either the data directory is named or there is no
+    file in the usual places. A service may read a file that is elsewhere, such as /etc/semel/semel.toml.
+    """
+    is_file_named = path is not None or bool(env.get("SEMEL_CONFIG"))
+    is_data_named = data_dir is not None or bool(env.get("SEMEL_DATA"))
+    if is_file_named or not (is_data_named or find_config_file(path, env) is None):
+        return path, data_dir
+    try:
+        data = find_data_dir(data_dir, None, Path.cwd(), env)
+        file = find_running_config(data)
+    except (ConfigError, NoGateway):
+        return path, data_dir
+    return file, data
+
+
+def examine_running_config(checked: CheckedConfig, data_dir: Path) -> list[Finding]:
+    """Return a warning if the running gateway of a data directory read another file than the one that was checked."""
+    try:
+        file = find_running_config(data_dir)
+    except NoGateway:
+        return []
+    if file == checked.path or (file and checked.path and file.resolve() == checked.path.resolve()):
+        return []
+    read = f"{file}, which was not checked" if file else "no configuration file"
+    text = f"{checked.name} was checked, but the running gateway has read {read}"
+    remedy = f"name it: semel doctor --config {shlex.quote(str(file))}" if file else "restart the gateway to use it"
+    return [Finding("configuration", "warning", text, remedy)]
 
 
 def count_parts(config: GatewayConfig) -> str:

@@ -19,7 +19,14 @@ from semel.faces.config.paths import find_data_dir, find_ledger
 from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
 from semel.faces.health.channels import examine_access, examine_channel
-from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
+from semel.faces.health.configuration import (
+    CheckedConfig,
+    check_config,
+    examine_config,
+    examine_credentials,
+    examine_running_config,
+    follow_gateway,
+)
 from semel.faces.health.database import examine_database
 from semel.faces.health.finding import Finding, is_sound
 from semel.faces.health.session_agents import examine_session_agents
@@ -67,12 +74,13 @@ class _Gateway:
 
 async def examine(config_path: Path | None, data_dir: Path | None) -> Examination:
     """Examine everything. Raises ConfigError if the named configuration does not exist, or GatewayNotTrusted."""
+    config_path, data_dir = follow_gateway(config_path, data_dir)
     checked = check_config(config_path, data_dir)
     data, ledger, unsure = _locate_data(checked, config_path, data_dir)
     gateway = await _ask_gateway(data)
     result = Examination(examine_config(checked, is_running=gateway is not None))
     findings = result.findings
-    findings += unsure
+    findings += [*examine_running_config(checked, data), *unsure]
     if checked.config is not None:
         findings += await examine_agents(checked.config, None if gateway is None else gateway.agent_checks)
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
