@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from backup_desk import make_place
@@ -45,6 +48,27 @@ def test_what_cannot_be_done_is_one_line_and_an_exit_code(cli: Cli, tmp_path: Pa
     cli.data = tmp_path / "elsewhere"
     assert "There is no ledger" in cli("backup", str(tmp_path / "kept"), rc=1).stderr
     assert not (tmp_path / "kept").exists()
+
+
+def test_a_folder_that_this_user_may_not_write_is_told_with_two_ways_out(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user of a service has /var/lib/semel, but may make nothing beside it. Root may: so it is patched."""
+    folder = tmp_path / "data-backups"
+    mkdir = Path.mkdir
+
+    def refuse(path: Path, *args: Any, **options: Any) -> None:
+        if path == folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        mkdir(path, *args, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    said = cli("backup", rc=1).stderr
+    assert f"{folder}: Permission denied" in said and "semel backup DIR" in said
+    assert f"install -d -m 700 -o {os.geteuid()} {folder}" in said
+    monkeypatch.undo()
+    folder.mkdir(0o700)  # as root would
+    assert Path(cli("backup").stdout.strip()).parent == folder
 
 
 def test_a_broken_law_is_told_and_ends_with_1(cli: Cli, tmp_path: Path) -> None:

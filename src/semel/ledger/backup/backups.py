@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import secrets
+import shlex
 import shutil
 import stat
 import time
@@ -42,6 +43,7 @@ from semel.ledger.storage.errors import (
     NO_SPACE,
     BackupDamaged,
     BackupFailed,
+    BackupFolderDenied,
     BackupFolderInUse,
     BackupFull,
     BackupNewer,
@@ -122,7 +124,12 @@ def make_backup(
     folder = Path(os.path.realpath(folder.expanduser()))
     with raise_ledger_errors(folder):
         name = _read_ledger_name(ledger)
-        _open_folder(folder, name)
+        try:
+            _open_folder(folder, name)
+        except PermissionError as error:
+            why = f"{error.filename}: {error.strerror}"
+            target = shlex.quote(str(folder))
+            raise BackupFolderDenied(folder=folder, why=why, name=os.geteuid(), target=target) from error
         with lock_folder(folder):
             _remove_unfinished(folder)
             unfinished = folder / f"{UNFINISHED_PREFIX}{secrets.token_hex(4)}"

@@ -150,6 +150,11 @@ class BackupFailed(LedgerError):
     """The backup into {folder} failed ({why}). Nothing of it was kept; earlier backups are as they were."""
 
 
+class BackupFolderDenied(BackupFailed):
+    """This user may not write the folder for backups, {folder} ({why}). Name a folder that this user may write, outside
+    the data directory ('semel backup DIR'), or let root make this one: install -d -m 700 -o {name} {target}"""
+
+
 class BackupFull(BackupFailed):
     """There is no space left in {folder} ({why}). Nothing of this backup was kept; earlier backups are as they were.
     Free some space there, or choose another folder."""
