@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from semel.faces.cli.printing import name_command
 from semel.law.identity import digest_fields
 from semel.ledger.inbound.hear import Addressee, Event, hear
 from semel.ledger.sqlite import connect
@@ -243,8 +244,11 @@ def test_doctor_makes_nothing_and_migrates_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.undo()
     way = (*list_migrations(), Migration(len(list_migrations()) + 1, "next", "SELECT 1"))
     monkeypatch.setattr("semel.ledger.sqlite.store.list_migrations", lambda: way)
-    with pytest.raises(LedgerOlder, match="Start the gateway once"):
+    with pytest.raises(LedgerOlder, match=r"Start the gateway once .*, or restart it if it runs") as older:
         Store.open(path, readonly=True)
+    advice = "run the command 'backup' of the older Semel"  # not the command of this Semel, whose path is filled in
+    monkeypatch.setattr("semel.faces.cli.printing.find_command", lambda: "/new/bin/semel")
+    assert advice in name_command(str(older.value)) and "'/new/bin/semel up'" in name_command(str(older.value))
 
 
 def test_a_ledger_opened_for_reading_refuses_writes(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ class DatabaseEmpty(LedgerMissing):
 
 class DatabaseOlder(LedgerOlder):
     """The ledger {path} has version {found}; this Semel reads version {known}.
-    Start the gateway once ('semel up'): it upgrades the ledger. Back the database up before that."""
+    Start the gateway once ('semel up'), or restart it if it runs: that upgrades the ledger. Back the database up before
+    that."""
 
 
 class DatabaseUnreachable(LedgerFailed):

@@ -65,8 +65,8 @@ class LedgerNewer(LedgerError):
 
 class LedgerOlder(LedgerError):
     """The ledger {path} has version {found}; this Semel reads version {known}.
-    Start the gateway once ('semel up'): it upgrades the ledger. To back it up before that, run 'semel backup' of
-    the Semel that wrote it."""
+    Start the gateway once ('semel up'), or restart it if it runs: that upgrades the ledger. To back it up before that,
+    run the command 'backup' of the older Semel that wrote it."""
 
 
 class LedgerReadOnly(LedgerError):
