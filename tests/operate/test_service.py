@@ -139,6 +139,27 @@ def test_a_system_service_is_refused_if_its_user_can_not_run_it(home: Home, cli:
     assert "does not exist" in done.stderr
 
 
+def test_install_for_the_whole_system_says_first_that_it_needs_root(
+    home: Home, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    lines = cli("service", "install", "--system", "--run-as", "no-such-user", rc=1).stderr.splitlines()
+    assert "--system needs root: run this command with sudo" in lines[0]
+    assert any("there is no user 'no-such-user'" in line for line in lines[1:])
+
+
+def test_a_reason_that_ends_with_a_full_stop_gets_no_second_one(
+    home: Home, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = home.path / "programs"
+    programs.mkdir()
+    systemctl = programs / "systemctl"
+    systemctl.write_text('#!/bin/sh\necho "System has not been booted. Can\'t operate." >&2\nexit 1\n')
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    assert "Can't operate. Nothing was installed" in cli("service", "install", rc=1).stderr
+
+
 def test_print_shows_the_unit_and_tells_on_stderr_what_install_would_refuse(
     home: Home, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +201,8 @@ def test_where_no_systemd_runs_nothing_is_installed_and_what_to_do_is_said(
     assert "Nothing was installed; to write the file alone: semel service install --no-start" in said
     unit = home.path / ".config/systemd/user/semel.service"
     assert not unit.exists()
-    cli("service", "install", "--no-start")
+    said = cli("service", "install", "--no-start").stderr
+    assert "start it: systemctl --user daemon-reload; systemctl --user enable --now semel" in said
     unit.write_text("# mine\n")
     assert f"{unit} is as it was before" in cli("service", "install", rc=1).stderr
     assert unit.read_text() == "# mine\n"

@@ -203,14 +203,17 @@ def install(planned: Installation, *, start: bool) -> list[str]:
     Raises ServiceError with all obstacles of the plan that are none of the configuration, a line for each; else the
     ConfigError among them; else ServiceError, whose message says whether the file is still there.
     """
-    if missing := [str(obstacle) for obstacle in planned.obstacles if isinstance(obstacle, ServiceError)]:
+    missing = [str(obstacle) for obstacle in planned.obstacles if isinstance(obstacle, ServiceError)]
+    if planned.is_system and os.geteuid() != 0:
+        missing.insert(0, "--system needs root: run this command with sudo")
+    if missing:
         raise ServiceError("\n".join(missing))
     for mistakes in planned.obstacles:
         raise mistakes
     before = planned.file.read_bytes() if planned.file.is_file() else None
     _write_file(planned.file, planned.render())
     if not start:
-        return []
+        return [_advise_start(planned)]
     try:
         _enable_service(planned)
     except ServiceError as error:
@@ -230,6 +233,14 @@ def install(planned: Installation, *, start: bool) -> list[str]:
     return [] if planned.is_system or _user_lingers() else [
         f"it ends when you log out. To keep it running: loginctl enable-linger {pwd.getpwuid(os.getuid()).pw_name}"
     ]  # fmt: skip
+
+
+def _advise_start(planned: Installation) -> str:
+    """Return the advice how to start a service whose file alone was written, now and at each boot or login."""
+    if sys.platform == "darwin":
+        return f"start it: launchctl bootstrap gui/{os.getuid()} {shlex.quote(str(planned.file))}"
+    systemctl = "systemctl" if planned.is_system else "systemctl --user"
+    return f"start it: {systemctl} daemon-reload; {systemctl} enable --now {UNIT.removesuffix('.service')}"
 
 
 def _enable_service(planned: Installation) -> None:
@@ -303,5 +314,5 @@ def _run_command(*command: str, check: bool = True) -> str:
         ) from None
     if check and done.returncode:
         reason = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
-        raise ServiceError(f"`{' '.join(command)}` failed: {reason[0]}")
+        raise ServiceError(f"`{' '.join(command)}` failed: {reason[0].removesuffix('.')}")
     return done.stdout
