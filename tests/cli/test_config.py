@@ -55,12 +55,12 @@ def test_the_first_agent_of_the_file_is_the_default_one(home: Path) -> None:
     assert gateway.agents["zoe"].cwd == gateway.data_dir / "workspaces" / "zoe"
 
 
-def test_of_a_url_among_the_hosts_the_host_counts(home: Path) -> None:
+def test_of_a_url_among_the_hosts_the_host_and_an_unusual_port_count(home: Path) -> None:
     urls = '"https://Semel.Example.org/chat", "b.example.org:8443", "c_1.example.org.", "::1", "http://[fd00::1]:80"'
     write(home, f"[gateway]\nhosts = [{urls}]")
     hosts = load_config().http.hosts
-    assert hosts == ("semel.example.org", "b.example.org", "c_1.example.org", "[::1]", "[fd00::1]")
-    assert list_page_urls("127.0.0.1", 8420, hosts)[0] == "https://semel.example.org"
+    assert hosts == ("semel.example.org", "b.example.org:8443", "c_1.example.org", "[::1]", "[fd00::1]")
+    assert list_page_urls("127.0.0.1", 8420, hosts)[:2] == ["https://semel.example.org", "https://b.example.org:8443"]
 
 
 @pytest.mark.parametrize(("told", "is_"), [("90", 90), ('"90s"', 90), ('"1.5h"', 5400), ('"2d"', 172800)])

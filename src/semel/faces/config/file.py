@@ -72,18 +72,20 @@ Origin = Annotated[str, AfterValidator(_check_origin)]
 def _read_host(entry: str) -> str:
     """Return the host in lower case, as browsers send it: of a URL its host, an IPv6 address in brackets.
 
-    Raises ValueError if there is none.
+    A port follows it, unless it is the usual one of http or https. Raises ValueError if there is no host.
     """
     is_bare_ipv6 = entry.count(":") > 1 and "/" not in entry and not entry.startswith("[")
     try:
-        name = urlsplit(f"//[{entry}]" if is_bare_ipv6 else entry if "://" in entry else f"//{entry}").hostname or ""
+        parts = urlsplit(f"//[{entry}]" if is_bare_ipv6 else entry if "://" in entry else f"//{entry}")
+        name, port = parts.hostname or "", parts.port
     except ValueError:
-        name = ""
+        name, port = "", None
+    suffix = "" if port in (None, *DEFAULT_PORTS.values()) else f":{port}"
     if ":" in name:
-        return f"[{name}]"
+        return f"[{name}]{suffix}"
     if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?", name):
         raise ValueError(f'{entry!r} is not a host name: write it like "semel.example.org"')
-    return name.rstrip(".")
+    return name.rstrip(".") + suffix
 
 
 Host = Annotated[str, AfterValidator(_read_host)]
@@ -94,7 +96,8 @@ class HttpOptions(Table):
 
     hosts: Annotated[tuple[Host, ...], Field(strict=False)] = Field(default=(), examples=[["semel.example.org"]])
     """Further host names under which the gateway is reached, such as a proxy's. Others are refused. If an
-    entry is a URL, its host is used."""
+    entry is a URL, its host and port are used. A port is for the links of `semel link`; requests are accepted with any
+    port."""
     origins: Annotated[tuple[Origin, ...], Field(strict=False)] = Field(default=(), examples=[["https://app.example"]])
     """Origins of other web pages that may use the API, compared exactly. They must send the owner's token as a bearer
     token; the login cookie is only for the gateway's own page."""

@@ -15,7 +15,8 @@ _DOCUMENTATION_ADDRESSES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "20
 def list_page_urls(host: str, port: int, hosts: Sequence[str] = ()) -> list[str]:
     """Return the page's URLs, the most useful first.
 
-    `host`, `port`: where the gateway listens. `hosts`: the host names of a proxy, which serves the page over https.
+    `host`, `port`: where the gateway listens. `hosts`: the names of a proxy, which serves the page over https, each
+    with its port if that is unusual.
     """
     addresses = list_own_addresses(host) if host in ALL_ADDRESSES else [host]
     return [

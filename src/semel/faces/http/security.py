@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semel.faces.http.problems import Problem
-from semel.faces.http.settings import NodeSettings, Settings, is_loopback
+from semel.faces.http.settings import NodeSettings, Settings, host_name, is_loopback
 from semel.tools.sockets import find_socket_uid
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -101,7 +101,7 @@ def _needs_token(request: Request, settings: Settings) -> bool:
 
     A name in `hosts` belongs to a proxy. Whoever it lets in may be anybody, even if it runs as the gateway's own user.
     """
-    came_by_proxy = settings.token is not None and host_name(request.headers.get("host", "")) in settings.hosts
+    came_by_proxy = settings.token is not None and host_name(request.headers.get("host", "")) in settings.host_names
     return settings.demands_token or came_by_proxy or bool(getattr(request.state, "other_user", False))
 
 
@@ -151,13 +151,6 @@ def secrets_match(received: str, expected: str) -> bool:
 
 
 # ---------------------------------------------------------------- host and origin
-
-
-def host_name(netloc: str) -> str:
-    """Return the host in lower case, without the port, of `name:port`, `[v6]:port`, `name` or `[v6]`."""
-    if netloc.startswith("["):
-        return netloc.partition("]")[0].lower() + "]"
-    return netloc.partition(":")[0].lower()
 
 
 def _check_host(request: Request, settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -27,6 +27,13 @@ def is_loopback(host: str) -> bool:
     if name == "localhost" or name.endswith(".localhost"):
         return True
     return (address := _parse_address(name)) is not None and address.is_loopback
+
+
+def host_name(netloc: str) -> str:
+    """Return the host in lower case, without the port, of `name:port`, `[v6]:port`, `name` or `[v6]`."""
+    if netloc.startswith("["):
+        return netloc.partition("]")[0].lower() + "]"
+    return netloc.partition(":")[0].lower()
 
 
 def is_address(host: str) -> bool:
@@ -60,6 +67,11 @@ class Settings(HttpOptions):
     def demands_token(self) -> bool:
         return not is_loopback(self.listen)
 
+    @cached_property
+    def host_names(self) -> frozenset[str]:
+        """`hosts` without ports."""
+        return frozenset(host_name(host) for host in self.hosts)
+
     def knows_host(self, name: str) -> bool:
         """Whether requests may address the gateway by this name (without port).
 
@@ -67,6 +79,6 @@ class Settings(HttpOptions):
         accepted where every client needs the token.
         """
         name = name.lower().rstrip(".")
-        if is_loopback(name) or name in self.hosts or name.strip("[]") == self.listen.lower():
+        if is_loopback(name) or name in self.host_names or name.strip("[]") == self.listen.lower():
             return True
         return self.demands_token and is_address(name)
