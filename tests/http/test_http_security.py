@@ -91,7 +91,7 @@ async def test_a_configured_name_is_known(gateway: Gateway) -> None:
 async def test_by_a_configured_name_which_is_a_proxys_everybody_needs_the_token(gateway: Gateway) -> None:
     async with client_of(gateway, Settings(token=TOKEN, hosts=("chat.example.org", "b.example.org:8443"))) as client:
         assert await say(client, Host="chat.example.org") == (401, "no-token")
-        for host in ("b.example.org:8443", "B.example.org", "chat.example.org:444"):
+        for host in ("b.example.org:8443", "B.example.org", "chat.example.org:444", "chat.example.org."):
             assert await say(client, Host=host) == (401, "no-token"), host
         assert await say(client, Host="chat.example.org", Authorization=f"Bearer {TOKEN}") == (202, "")
         assert await say(client, Host="127.0.0.1:8420") == (202, "")

@@ -30,10 +30,13 @@ def is_loopback(host: str) -> bool:
 
 
 def host_name(netloc: str) -> str:
-    """Return the host in lower case, without the port, of `name:port`, `[v6]:port`, `name` or `[v6]`."""
+    """Return the host of `name:port`, `[v6]:port`, `name` or `[v6]` in lower case, without port and final dot.
+
+    `name.` is the same host as `name` (RFC 3986, 3.2.2).
+    """
     if netloc.startswith("["):
         return netloc.partition("]")[0].lower() + "]"
-    return netloc.partition(":")[0].lower()
+    return netloc.partition(":")[0].lower().rstrip(".")
 
 
 def is_address(host: str) -> bool:
