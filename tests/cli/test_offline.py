@@ -140,7 +140,7 @@ def test_a_ledger_of_another_version_is_neither_read_nor_migrated(cli: Cli, kill
     with apsw.Connection(str(cli.data / "ledger.db")) as db:
         db.execute("PRAGMA user_version = 1")
     done = cli("backup", str(cli.home / "backups"), rc=1)
-    assert "run 'semel backup' of the Semel that wrote it" in " ".join(done.stderr.split())
+    assert "run the command 'backup' of the older Semel that wrote it" in " ".join(done.stderr.split())
 
 
 async def test_a_gateway_may_start_while_the_ledger_is_read(cli: Cli, killed: dict[tuple[str, ...], str]) -> None:

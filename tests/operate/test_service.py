@@ -123,7 +123,7 @@ def test_mistakes_are_explained(home: Home, cli: Cli) -> None:
     assert "add --system" in cli("service", "print", "--run-as", "daemon", rc=2).stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try what another user may do")
+@pytest.mark.root
 def test_a_system_service_is_refused_if_its_user_can_not_run_it(home: Home, cli: Cli) -> None:
     home.path.chmod(0o700)
     config = home.write("semel.toml", DEMO)

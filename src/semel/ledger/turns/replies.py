@@ -184,19 +184,19 @@ def list_last_said(tx: Tx, session: str, limit: int) -> list[str]:
 class LastReport(Row):
     """The newest report of its kind in a session's chapter.
 
-    `seq`: its entry. If there is none, `text` is None, and `seq` is the first entry that was looked at.
+    `seq`: its entry. If there is none, `text` is "", and `seq` is the first entry that was looked at.
     """
 
     chapter: int
     seq: int
-    text: str | None
+    text: str
 
 
 def find_last_report(tx: Tx, session: str, source: str, kind: str) -> LastReport:
     """Return the newest report of this source and kind in a session's chapter, among its newest entries."""
     row = tx.one(SessionRow, "session_by_key", key=session)
     if row is None:
-        return LastReport(1, 1, None)
+        return LastReport(1, 1, "")
     first = max(row.erased, row.seq - MAX_SEARCHED_ENTRIES) + 1
     found = tx.one(LastReport, "report_last", session=row.id, since=first, source=source, kind=kind)
-    return found or LastReport(row.chapter, first, None)
+    return found or LastReport(row.chapter, first, "")
