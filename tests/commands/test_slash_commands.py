@@ -311,6 +311,16 @@ async def test_a_command_that_was_heard_and_not_done_is_done_by_the_next_gateway
         await w.idle()
 
 
+async def test_retry_runs_a_turn_again_that_ended_without_a_word(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script(attempts=[[], ["well now"]], name="n"))
+        assert (await w.entries())[-1]["kind"] == "turn.empty"
+        assert "runs again" in await command(w, "/retry")
+        await w.idle()
+        assert await w.texts("s", "agent") == ["well now"]
+        assert "ended well" in await command(w, "/retry")
+
+
 async def test_status_tells_that_the_turn_asks_for_a_permission(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.gateway.say("s", script({"permission": "rm", "allowed": ["tidy"], "denied": ["left"]}))

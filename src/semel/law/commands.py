@@ -43,7 +43,7 @@ COMMANDS: dict[str, Command] = {
         Command("status", "nothing", "/status", "Show the agent, what runs and what waits."),
         Command("queue", "text", "/queue [TEXT]", "Send TEXT after the running turn; alone: do so from now on."),
         Command("steer", "text", "/steer [TEXT]", "Send TEXT into the running turn; alone: do so from now on."),
-        Command("retry", "nothing", "/retry", "Run the last turn again, if it failed or was stopped."),
+        Command("retry", "nothing", "/retry", "Run the last turn again, if it failed, was stopped, or said nothing."),
         Command("model", "word", "/model [NAME]", "List the agent's models, or switch to one."),
         Command("mode", "word", "/mode [NAME]", "List the agent's modes, or switch to one."),
         Command("approve", "number", "/approve [N]", "Allow what the agent asks for; N: choose that option."),

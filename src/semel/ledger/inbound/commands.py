@@ -18,7 +18,7 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import permission_requests, sessions, turns
+from semel.ledger.turns import finish_turn, permission_requests, sessions, turns
 from semel.text.json_types import Json
 
 KIND = "command"
@@ -128,13 +128,16 @@ def _begin_chapter(tx: Tx, row: SessionRow) -> CommandEffect:
 
 
 def _requeue_last_turn(tx: Tx, row: SessionRow) -> CommandEffect:
-    """Let the events of the last turn wait for a new turn with a new root, if the last turn failed or was stopped."""
+    """Let the events of the last turn wait for a new turn with a new root.
+
+    Only if the last turn failed, was stopped, or ended without a word, which is often an error of the model's API.
+    """
     if row.turn is not None:
         return CommandEffect("running")
     last = tx.one(TurnRow, "turn_last", session=row.id)
     if last is None or last.chapter != row.chapter:
         return CommandEffect("none")
-    if last.state not in ("failed", "cancelled"):
+    if last.state not in ("failed", "cancelled") and not _ended_without_a_word(tx, last):
         return CommandEffect("done")
     if not tx.number("hearings_of_turn", turn=last.id):
         return CommandEffect("none")
@@ -142,6 +145,13 @@ def _requeue_last_turn(tx: Tx, row: SessionRow) -> CommandEffect:
     if tx.exists("hearing_waits", session=row.id):
         tx.run("session_wake", id=row.id, due=tx.now, since=tx.now)
     return CommandEffect(f"t{last.id}", wake=True)
+
+
+def _ended_without_a_word(tx: Tx, turn: TurnRow) -> bool:
+    if turn.evidence != "notice":
+        return False
+    notice = tx.one(EntryRow, "entry_get", session=turn.session, seq=turn.evidence_row)
+    return notice is not None and entries.load(notice.more).get("kind") == finish_turn.EMPTY_TURN_KIND
 
 
 def list_sessions_with_open(tx: Tx) -> list[int]:

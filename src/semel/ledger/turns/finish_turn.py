@@ -25,6 +25,7 @@ from semel.text.sentences import join_sentences
 from semel.text.wellformed import shorten_to_line
 
 EMPTY_TURN_NOTICE = "The agent ended its turn without a word."
+EMPTY_TURN_KIND = "turn.empty"
 MAX_REPORT_CHARS = 300  # of the agent's report about itself that this notice repeats
 
 
@@ -121,7 +122,8 @@ def _add_end_notices(tx: Tx, session: SessionRow, ending: Ending, end: End, atta
         return Evidence("notice", notice_seq)
     if evidence := evidence or end_evidence.find_quiet(tx, turn):
         return evidence
-    seq = turns.add_notice(tx, session.id, _empty_turn_text(tx, turn.id), turn=turn.id, kind="turn.empty", tell=False)
+    text = _empty_turn_text(tx, turn.id)
+    seq = turns.add_notice(tx, session.id, text, turn=turn.id, kind=EMPTY_TURN_KIND, tell=False)
     return Evidence("notice", seq)
 
 
