@@ -290,13 +290,16 @@ async def test_a_message_right_after_a_reply_is_never_stranded(tmp_path: Path) -
     async with World(tmp_path) as w:
         await w.ask(script("ready"))
         seen: asyncio.Queue[str] = asyncio.Queue()
+        follows = asyncio.Event()
 
         async def watch() -> None:
             async for told in w.gateway.watch("s"):
+                follows.set()  # what is said from now on is a change, and not in the first snapshot
                 for change in told.get("changes", []):
                     seen.put_nowait(str(change.get("text", "")))
 
         watching = asyncio.create_task(watch())
+        await follows.wait()
         for n in range(150):
             await w.gateway.say("s", script(f"reply {n}"))
             async with asyncio.timeout(20):
