@@ -9,6 +9,7 @@ import signal
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -281,10 +282,10 @@ def test_what_is_in_use_or_not_empty_is_refused(
 
 
 def test_a_gateway_that_starts_meanwhile_is_refused(data: Path, url: DatabaseUrl) -> None:
-    with PostgresTarget(url.uri, now_ms):
+    with closing(PostgresTarget(url.uri, now_ms)):
         assert try_start(url) == "DatabaseInUse"
     copy(data / "ledger.db", url, data)
-    with PostgresSource(url.uri, now_ms):
+    with closing(PostgresSource(url.uri, now_ms)):
         assert try_start(url) == "DatabaseInUse"
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,7 +97,7 @@ def copy_ledger(
     rows there are. Raises LedgerError: then the source is as it was, and no gateway starts on what there is of the
     target.
     """
-    with _open_source(source, clock) as old, _open_target_of(old, source, target, clock) as new:
+    with closing(_open_source(source, clock)) as old, closing(_open_target_of(old, source, target, clock)) as new:
         with _failing_as_ledger_error(source, target, old, new):
             announce(sum(old.count_rows(table) for table in list_tables()))
             before = _check_books(old, source)
