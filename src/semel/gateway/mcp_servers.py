@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from semel.gateway.errors import BadRequest
-from semel.ledger.backup.backups import write_atomically
+from semel.ledger.storage.atomic_files import write_atomically
 from semel.text.json_types import Json, objects_in
 
 MAX_SERVERS = 100

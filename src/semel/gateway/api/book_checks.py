@@ -23,8 +23,8 @@ from semel.gateway.clock import Clock
 from semel.gateway.disk_use import measure_store
 from semel.gateway.record import LedgerAccess
 from semel.ledger.admin import books
-from semel.ledger.backup.backups import write_atomically
 from semel.ledger.delivery.owner_notice import tell_owners
+from semel.ledger.storage.atomic_files import write_atomically
 from semel.ledger.storage.errors import LedgerError
 from semel.text.json_types import Json
 

@@ -39,6 +39,7 @@ from semel.ledger.backup.snapshot import (
 from semel.ledger.sqlite.connect import connect, sync_folder
 from semel.ledger.sqlite.open_ledger import Lock, check_readable
 from semel.ledger.sqlite.tx import SqliteTx
+from semel.ledger.storage.atomic_files import name_draft, write_atomically
 from semel.ledger.storage.errors import (
     NO_SPACE,
     BackupDamaged,
@@ -179,7 +180,7 @@ def _open_folder(folder: Path, ledger: str) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     owner = _read_owner(folder)
     if owner is None:
-        if any(path.name != _draft_path(folder / FOLDER_FILE).name for path in folder.iterdir()):
+        if any(path.name != name_draft(folder / FOLDER_FILE).name for path in folder.iterdir()):
             raise BackupFolderInUse(folder=folder)
         folder.chmod(0o700)
         write_atomically(folder / FOLDER_FILE, _format_json({"format": FORMAT, "ledger": ledger}))
@@ -320,20 +321,6 @@ def _copy_tokens(data_dir: Path, folder: Path) -> list[str]:
     if names:
         sync_folder(folder)
     return names
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file that only its owner can read. After a crash, the file is complete or absent."""
-    draft = _draft_path(path)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
-
-
-def _draft_path(path: Path) -> Path:
-    return path.with_name(f".{path.name}.new")
 
 
 # ---------------------------------------------------------------- reading backups

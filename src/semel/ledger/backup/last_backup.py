@@ -11,8 +11,9 @@ import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from semel.ledger.backup.backups import Backup, write_atomically
+from semel.ledger.backup.backups import Backup
 from semel.ledger.backup.snapshot import format_utc
+from semel.ledger.storage.atomic_files import write_atomically
 from semel.ledger.storage.errors import LedgerDamaged, LedgerError, NotALedger
 
 FILE = "last-backup.json"

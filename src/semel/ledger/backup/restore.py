@@ -32,7 +32,6 @@ from semel.ledger.backup.backups import (
     find_backup,
     format_utc_stamp,
     raise_ledger_errors,
-    write_atomically,
 )
 from semel.ledger.sqlite import mark_file
 from semel.ledger.sqlite.connect import connect, sync_folder
@@ -45,6 +44,7 @@ from semel.ledger.sqlite.open_ledger import (
 )
 from semel.ledger.sqlite.store import Store, mark_as_copy
 from semel.ledger.sqlite.tx import SqliteTx
+from semel.ledger.storage.atomic_files import write_atomically
 from semel.ledger.storage.errors import LedgerCopying, LedgerMissing, LedgerThere, RestoreFailed
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import queries

@@ -30,6 +30,7 @@ from semel.ledger.sqlite.open_ledger import (
 )
 from semel.ledger.sqlite.store import Store
 from semel.ledger.sqlite.tx import SqliteTx
+from semel.ledger.storage.atomic_files import write_atomically
 from semel.ledger.storage.errors import CopyTargetInUse, LedgerRestoring
 from semel.ledger.storage.migrations import list_migrations
 from semel.ledger.storage.sql import Tx, queries
@@ -180,13 +181,7 @@ class SqliteTarget(_FileReader, CopyTarget):
 
 
 def _write_durably(path: Path, text: str) -> None:
-    """Write a short file that only its owner can read. After a crash, it is complete or absent."""
-    draft = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-        file.write(f"{text}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
+    write_atomically(path, f"{text}\n")
     sync_folder(path.parent)
 
 
