@@ -45,8 +45,8 @@ def list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
 
 def _name_head(tx: Tx, part_row: PartRow) -> str:
     """Name the part behind which a queued one waits; "" if it waits behind none."""
-    head = parts.find_head(tx, part_row.dest) if part_row.state == "queued" else None
-    return f", behind p{head.id}, which leaves first" if head is not None and head.id != part_row.id else ""
+    head = parts.find_part_before(tx, part_row)
+    return "" if head is None else f", behind p{head.id}, which leaves first"
 
 
 def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[Json]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from semel.law.delivery import State
-from semel.ledger.storage.rows import OutgoingPart, Row
+from semel.ledger.storage.rows import OutgoingPart, PartRow, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
@@ -84,13 +84,18 @@ def _add_heads(tx: Tx, rows: Sequence[OutgoingPart]) -> list[dict[str, Any]]:
     """Return parts as JSON objects. `behind`: the id of the part that has to leave before this one, if there is one."""
     heads = {dest: find_head(tx, dest) for dest in {row.dest for row in rows if row.state == "queued"}}
     return [
-        part_json(row) | ({"behind": head.id} if (head := _head_before(row, heads)) is not None else {}) for row in rows
+        part_json(row) | ({"behind": head.id} if (head := _head_before(row, heads.get(row.dest))) is not None else {})
+        for row in rows
     ]
 
 
-def _head_before(row: OutgoingPart, heads: Mapping[str, LineHead | None]) -> LineHead | None:
-    head = heads.get(row.dest) if row.state == "queued" else None
-    return head if head is not None and head.id != row.id else None
+def find_part_before(tx: Tx, row: PartRow) -> LineHead | None:
+    """Return the part that has to leave before a queued one; None if it waits behind none."""
+    return _head_before(row, find_head(tx, row.dest)) if row.state == "queued" else None
+
+
+def _head_before(row: PartRow, head: LineHead | None) -> LineHead | None:
+    return head if row.state == "queued" and head is not None and head.id != row.id else None
 
 
 def count_backlog(tx: Tx) -> dict[str, int]:
