@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -106,7 +107,7 @@ def test_the_same_job_cannot_begin_twice(tmp_path: Path) -> None:
         time.sleep(0.02)
     assert "was cancelled by the test all" in report.read_text()
     assert find_tagged_processes("job-4", JOB_VARIABLE) == [] and not one.cancel("job-5", "the test")
-    for pid in _watching("job-4"):
+    for pid in _supervisors_of(tmp_path / "jobs" / "job-4"):
         os.kill(pid, 9)
     assert ended.wait(30)  # it is told at once
     (orphan,) = one.orphans()
@@ -114,9 +115,11 @@ def test_the_same_job_cannot_begin_twice(tmp_path: Path) -> None:
     orphan.release(2)
 
 
-def _watching(id: str) -> list[int]:
-    found = subprocess.run(["pgrep", "-f", f"supervisor .*{id}"], capture_output=True, text=True, check=True)
-    return [int(pid) for pid in found.stdout.split()]
+def _supervisors_of(run: Path) -> list[int]:
+    """Return those of this run alone: other tests, at the same time, have supervisors of jobs with similar names."""
+    pattern = f"supervisor {re.escape(str(run))} "
+    listed = subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True, check=True)
+    return [int(pid) for pid in listed.stdout.split()]
 
 
 def test_a_workspace_that_is_gone_is_named(tmp_path: Path) -> None:
@@ -128,7 +131,7 @@ def test_a_workspace_that_is_gone_is_named(tmp_path: Path) -> None:
         assert time.monotonic() < ends
         time.sleep(0.02)
     assert f"{tmp_path / 'gone'}: no such directory" in report.read_text()
-    for pid in _watching("job-6"):
+    for pid in _supervisors_of(tmp_path / "jobs" / "job-6"):
         os.kill(pid, 9)
 
 
