@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import subprocess
 import sys
 import threading
@@ -96,18 +97,19 @@ def test_what_cannot_be_started_leaves_nothing_and_says_why(tmp_path: Path, monk
 
 def test_the_same_job_cannot_begin_twice(tmp_path: Path) -> None:
     one, ended = supervisors(tmp_path), threading.Event()
-    one.begin(job("job-4", "sleep 60"), ended.set)
+    id = f"job-{secrets.token_hex(5)}"  # its processes are looked for on the whole machine
+    one.begin(job(id, "sleep 60"), ended.set)
     with pytest.raises(CannotBegin):
-        one.begin(job("job-4", "sleep 60"), lambda: None)
-    assert one.orphans() == [] and one.cancel("job-4", "the test\nall")
-    report = tmp_path / "jobs" / "job-4" / "exec.finished.json"
+        one.begin(job(id, "sleep 60"), lambda: None)
+    assert one.orphans() == [] and one.cancel(id, "the test\nall")
+    report = tmp_path / "jobs" / id / "exec.finished.json"
     ends = time.monotonic() + 30
     while not report.exists():
         assert time.monotonic() < ends
         time.sleep(0.02)
     assert "was cancelled by the test all" in report.read_text()
-    assert find_tagged_processes("job-4", JOB_VARIABLE) == [] and not one.cancel("job-5", "the test")
-    for pid in _supervisors_of(tmp_path / "jobs" / "job-4"):
+    assert find_tagged_processes(id, JOB_VARIABLE) == [] and not one.cancel("job-5", "the test")
+    for pid in _supervisors_of(tmp_path / "jobs" / id):
         os.kill(pid, 9)
     assert ended.wait(30)  # it is told at once
     (orphan,) = one.orphans()
