@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 
+from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayIdentity
 from semel.ledger.storage.errors import EngineMissing, LedgerOlder
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.migrations import Upgrade
@@ -20,16 +21,41 @@ def lacks_engine(location: LedgerLocation) -> bool:
     return isinstance(location, DatabaseUrl) and find_spec("psycopg") is None
 
 
-def open_ledger(location: LedgerLocation, announce: Callable[[Upgrade], object] | None = None) -> LedgerStore:
+def join_cluster(location: DatabaseUrl, identity: GatewayIdentity) -> ClusterMember:
+    """Return a gateway's place among those that share a database. Raises LedgerError."""
+    require_engine(location)
+    from semel.ledger.postgres.members import Member
+
+    return Member(location.uri, identity)
+
+
+def list_gateways(location: LedgerLocation) -> list[ClusterGateway]:
+    """Return the living gateways of a ledger that several may share; [] for others. This blocks. Raises LedgerError."""
+    if not isinstance(location, DatabaseUrl):
+        return []
+    require_engine(location)
+    from semel.ledger.postgres.members import list_gateways as list_of_database
+
+    return list_of_database(location.uri)
+
+
+def open_ledger(
+    location: LedgerLocation,
+    announce: Callable[[Upgrade], object] | None = None,
+    member: ClusterMember | None = None,
+) -> LedgerStore:
     """Create or migrate a ledger and open it for a gateway, which is the only one. This blocks.
 
-    `announce` is called before an older ledger is migrated. Raises LedgerError.
+    `announce` is called before an older ledger is migrated. `member`: the gateway's place in a cluster, where it has
+    taken over. Raises LedgerError.
     """
     if isinstance(location, DatabaseUrl):
         require_engine(location)
+        from semel.ledger.postgres.members import Member
         from semel.ledger.postgres.store import PostgresStore
 
-        return PostgresStore.open(location.uri, announce=announce)
+        assert member is None or isinstance(member, Member)
+        return PostgresStore.open(location.uri, announce=announce, member=member)
     from semel.ledger.sqlite.store import Store
 
     return Store.open(location, marked=True, announce=announce)

@@ -20,6 +20,7 @@ from semel.ledger.postgres.delivery_order import DeliveryOrder
 from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseNotOpened, DatabaseOlder, to_ledger_error
 from semel.ledger.postgres.holder import Holder
 from semel.ledger.postgres.locks import find_locks
+from semel.ledger.postgres.members import Member
 from semel.ledger.postgres.migrate import migrate_to_newest, read_version
 from semel.ledger.postgres.moved import refuse_moved
 from semel.ledger.postgres.server import measure_database, refuse_unfit_server
@@ -39,7 +40,14 @@ class PostgresStore(LedgerStore):
     """An open ledger in a PostgreSQL database. Create it with `open` or `open_sync`."""
 
     def __init__(
-        self, url: str, clock: Callable[[], int], *, threads: bool, readonly: bool = False, holder: Holder | None = None
+        self,
+        url: str,
+        clock: Callable[[], int],
+        *,
+        threads: bool,
+        readonly: bool = False,
+        holder: Holder | None = None,
+        workers: Sequence[int] = (0,) * WRITERS,
     ) -> None:
         self._url = url
         self._name = str(DatabaseUrl(url))
@@ -50,8 +58,8 @@ class PostgresStore(LedgerStore):
         self._closed = False
         if threads:
             order, reads = DeliveryOrder(), SimpleQueue[WorkItem | None]()
-            for n in range(0 if readonly else WRITERS):
-                worker = Worker(url, self._name, clock, order, None if holder is None else holder.hold_again)
+            for n, id in enumerate(() if readonly else workers):
+                worker = Worker(url, self._name, clock, order, None if holder is None else holder.hold_again, id)
                 self._writers.append(_WorkerThread(f"ledger-writer-{n}", worker))
             for n in range(READERS):
                 self._readers.append(_WorkerThread(f"ledger-reader-{n}", Worker(url, self._name, clock), reads))
@@ -68,17 +76,20 @@ class PostgresStore(LedgerStore):
         clock: Callable[[], int] = now_ms,
         announce: Callable[[Upgrade], object] | None = None,
         take_back: bool = False,
+        member: Member | None = None,
     ) -> Self:
         """Check the server, create or migrate the ledger, and start the threads. This blocks.
 
         `url`: a connection URI (PostgreSQL documentation, "Connection URIs"). `exclusive`: be the database's only
         gateway; one that was cut off from the server before cannot write any more. `announce` is called before an older
-        ledger is migrated. `take_back`: use a ledger again that was marked as moved; mark it as restored then. Raises
-        LedgerMoved and the errors of `semel.ledger.postgres.errors`.
+        ledger is migrated. `take_back`: use a ledger again that was marked as moved; mark it as restored then.
+        `member`: what has taken over for this gateway. Raises LedgerMoved and the errors of
+        `semel.ledger.postgres.errors`.
         """
         return cls._open(
-            url, clock, list_migrations(), announce, threads=True, exclusive=exclusive, take_back=take_back
-        )
+            url, clock, list_migrations(), announce, threads=True, exclusive=exclusive, take_back=take_back,
+            member=member,
+        )  # fmt: skip
 
     @classmethod
     def open_sync(
@@ -115,18 +126,20 @@ class PostgresStore(LedgerStore):
         threads: bool,
         exclusive: bool,
         take_back: bool = False,
+        member: Member | None = None,
     ) -> Self:
         name = str(DatabaseUrl(url))
         with connecting(url) as connection:
-            refuse_unfit_server(connection, name)
-            holder = Holder(url, name) if exclusive else None
+            holder = member.holder if member is not None else Holder(url, name) if exclusive else None
             try:
+                refuse_unfit_server(connection, name)
                 if not take_back:
                     refuse_moved(connection, name)
                 migrate_to_newest(connection, migrations, name, clock(), announce)
-                if holder is not None:
-                    holder.take_over()
-                return cls(url, clock, threads=threads, holder=holder)
+                workers = (0,) * WRITERS if holder is None else holder.take_over(WRITERS)
+                if member is not None:
+                    member.activate()
+                return cls(url, clock, threads=threads, holder=holder, workers=workers)
             except BaseException:
                 if holder is not None:
                     holder.release()

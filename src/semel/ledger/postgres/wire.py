@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import select
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -28,7 +29,11 @@ _OPTIONS = "-c plan_cache_mode=force_generic_plan -c jit=off -c idle_in_transact
 _NUL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 JSON_COLUMNS = frozenset({"about", "body", "more", "op", "payload"})
 """The columns that hold JSON. A statement's parameter for one has its name."""
-_SETTINGS = {"client_encoding": "UTF8", "connect_timeout": CONNECT_TIMEOUT_S, "application_name": "semel"}
+_SETTINGS: dict[str, Any] = {
+    "client_encoding": "UTF8",
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "application_name": "semel",
+}
 
 
 class ServerError(Exception):
@@ -47,9 +52,10 @@ class ConnectionLost(Exception):
 class Connection:
     """A connection in pipeline mode. Raises ConnectionLost if the server cannot be reached."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Connect. `settings`: more parameters of libpq (PostgreSQL documentation, "Parameter Key Words")."""
         try:
-            self._owner = psycopg.connect(url, autocommit=True, options=_OPTIONS, **_SETTINGS)  # type: ignore[arg-type]
+            self._owner = psycopg.connect(url, autocommit=True, options=_OPTIONS, **{**_SETTINGS, **settings})
         except psycopg.Error as error:
             raise ConnectionLost(" ".join(str(error).split())) from error
         self._pg = self._owner.pgconn

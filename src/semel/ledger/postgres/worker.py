@@ -33,7 +33,10 @@ FOREIGN_KEY_VIOLATION = "23503"
 
 
 class Worker:
-    """A connection and its row. It belongs to one thread; the store may tell it to stop waiting (`give_up`)."""
+    """A connection and its row. It belongs to one thread; the store may tell it to stop waiting (`give_up`).
+
+    `id`: of its row, if the gateway that took the database over has added it (`Holder.take_over`).
+    """
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Worker:
         clock: Callable[[], int],
         order: DeliveryOrder | None = None,
         when_reconnected: Callable[[], object] | None = None,
+        id: int = 0,
     ) -> None:
         self._order = order or DeliveryOrder()
         self._ticket = 0  # of the transaction whose result is not delivered; 0: it changed nothing for watchers
@@ -50,7 +54,7 @@ class Worker:
         self._path = path
         self._clock = clock
         self._connection: Connection | None = Connection(url)
-        self._id = 0  # of its row; 0: it has written nothing yet
+        self._id = id  # of its row; 0: it has none yet
         self._serial = 0
         self._is_closing = False
         self.commits = 0
