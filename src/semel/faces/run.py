@@ -19,6 +19,7 @@ import socket
 import stat
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -30,6 +31,7 @@ from semel.agents.acp.environment import build_environment
 from semel.agents.known import find_agents_on_path
 from semel.agents.model import ModelAgent
 from semel.channels import ChannelError
+from semel.faces.cluster import ClusterCaller, start_again, take_over
 from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
@@ -46,6 +48,7 @@ from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
 from semel.installation import find_install_command
 from semel.ledger.engines import lacks_engine, open_ledger
 from semel.ledger.inbound import nodes
+from semel.ledger.storage.cluster import ClusterMember
 from semel.ledger.storage.migrations import Upgrade
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
@@ -126,11 +129,11 @@ class RunningGateway:
 
 
 @contextlib.asynccontextmanager
-async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
-    """Start everything, and stop it cleanly when the block ends.
+async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = None) -> AsyncIterator[RunningGateway]:
+    """Start everything, and stop it cleanly when the block ends. In a cluster, first wait until it may take over.
 
-    Raises ConfigError, LedgerError (another gateway uses the ledger, a newer schema, a full disk ...), CannotListen or
-    CannotStart, and leaves nothing running.
+    `caller`: who starts a gateway of a cluster. Raises StoppedWaiting, ConfigError, LedgerError (another gateway uses
+    the ledger, a newer schema, a full disk ...), CannotListen or CannotStart, and leaves nothing running.
     """
     settings = config.gateway
     _make_directories(config)
@@ -140,13 +143,16 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
     except (ChannelError, TokenNeeded) as error:
         raise ConfigError(str(error)) from None
     async with contextlib.AsyncExitStack() as stack:
-        store = await asyncio.to_thread(open_ledger, settings.ledger, _announce_upgrade)
-        stack.push_async_callback(asyncio.to_thread, store.close)
-        stack.enter_context(keep_log_file(settings.data_dir))  # this process holds the ledger's lock now
-        http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
         sockets = await bind(config.host, config.port)  # before anything starts: the port may be taken
         for sock in sockets:
             stack.callback(sock.close)
+        member = await _take_over(config, caller or ClusterCaller(), sockets, stack)
+        store = await asyncio.to_thread(open_ledger, settings.ledger, _announce_upgrade, member)
+        stack.push_async_callback(asyncio.to_thread, store.close)
+        if member is not None:
+            member.guard(partial(start_again, config, caller or ClusterCaller()))
+        stack.enter_context(keep_log_file(settings.data_dir))  # this process holds the ledger's lock now
+        http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
         agents = await asyncio.to_thread(_build_agents, config)
         listener = _listen_locally(settings.data_dir)  # agents connect while the gateway starts
         stack.callback(listener.close)
@@ -175,6 +181,20 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
             await server.start()
         with list_as_running(settings.data_dir), _publish_address(config, running.url, listener.path):
             yield running
+
+
+async def _take_over(
+    config: GatewayConfig, caller: ClusterCaller, sockets: Sequence[socket.socket], stack: contextlib.AsyncExitStack
+) -> ClusterMember | None:
+    """Wait until this gateway of a cluster may be the active one. None: it is the only one of its ledger."""
+    if not config.cluster.name:
+        return None
+    try:
+        member = await take_over(config, caller, sockets)
+    except SocketRefused as error:
+        raise CannotStart(str(error)) from None
+    stack.push_async_callback(asyncio.to_thread, member.leave)
+    return member
 
 
 def _announce_upgrade(upgrade: Upgrade) -> None:

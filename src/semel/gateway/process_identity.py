@@ -105,8 +105,9 @@ def _identity_by_ps(pid: int) -> str | None:
     return started.strip() if result.returncode == 0 and not state.startswith("Z") and started.strip() else None
 
 
-SPAWN_VARIABLE, JOB_VARIABLE = "SEMEL_SPAWN", "SEMEL_JOB"
-"""Environment variables that tag a process: with its spawn (`make_spawn_tag`), or with the id of its job."""
+SPAWN_VARIABLE, JOB_VARIABLE, SOCKET_VARIABLE = "SEMEL_SPAWN", "SEMEL_JOB", "SEMEL_SOCKET"
+"""Environment variables that tag a process: with its spawn (`make_spawn_tag`), with the id of its job, or with the
+unix socket of the gateway whose agent it is."""
 
 
 def find_tagged_processes(mark: str, name: str = SPAWN_VARIABLE) -> list[int]:

@@ -185,6 +185,7 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     yield "disk", _style_finding(examine_disk(overview["disk"]))
     if overview.get("database"):  # its backups are PostgreSQL's
         yield "database", Text(visible(overview["database"]))
+        yield from _label_lines("cluster", [_describe_member(gateway) for gateway in overview.get("gateways", ())])
     else:
         yield "backup", _style_finding(examine_backup(overview["backup"], now, now))
     if books is None:
@@ -195,6 +196,13 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
         yield "books", Text(visible(name_command(f"{broken} ({format_time(books['at'])}); {step}")), "bold red")
     else:
         yield "books", f"{books['laws']} laws held over {books['entries']:,} entries ({format_time(books['at'])})"
+
+
+def _describe_member(gateway: dict[str, Any]) -> str:
+    """Say which gateway of a cluster it is, where it is, and whether it is the active one."""
+    state = "is active" if gateway["is_active"] else "waits to take over"
+    where = f" at {gateway['address']}" if gateway["address"] else f" on {gateway['host']}"
+    return f"{gateway['name']} {state}{where}, Semel {gateway['version']}, since {format_time(gateway['joined'])}"
 
 
 def _style_finding(finding: Finding) -> Text:

@@ -53,6 +53,7 @@ def up(
 
 
 def _run(config: Path | None, data_dir: Path | None, listen: str | None, log: str | None, verbose: bool) -> None:
+    from semel.faces.cluster import StoppedWaiting
     from semel.faces.config.load import load_config
     from semel.faces.http import CannotListen
     from semel.faces.log import configure_logging
@@ -65,6 +66,8 @@ def _run(config: Path | None, data_dir: Path | None, listen: str | None, log: st
     configure_logging(settings.log, verbose)
     try:
         asyncio.run(_serve(settings))
+    except StoppedWaiting:
+        return
     except (CannotListen, CannotStart) as error:
         print_error(str(error))
         raise typer.Exit(1) from None
@@ -74,6 +77,7 @@ async def _serve(config: Settings) -> None:
     import structlog
 
     from semel.faces.cli.start_screen import print_greeting
+    from semel.faces.cluster import ClusterCaller
     from semel.faces.process_memory import keep_started_objects
     from semel.faces.run import open_gateway
     from semel.faces.service.notify import ServiceManager
@@ -87,7 +91,8 @@ async def _serve(config: Settings) -> None:
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signal_number, on_signal)
-    async with open_gateway(config) as running:
+    caller = ClusterCaller(stop, manager.report_waiting, manager.environment)
+    async with open_gateway(config, caller) as running:
         if sys.stdout.isatty() and config.log != "json":
             print_greeting(running)
         else:

@@ -20,6 +20,7 @@ from semel.faces.config.paths import expand_path
 from semel.faces.config.problems import ConfigError, find_line
 from semel.gateway.settings import GatewayOptions, Sections
 from semel.gateway.settings.tables import (
+    NAME_PATTERN,
     Duration,
     Entries,
     NamedTable,
@@ -131,6 +132,16 @@ class LedgerSection(Table):
         return url
 
 
+class ClusterSection(Table):
+    """`[cluster]`"""
+
+    name: str = Field(default="", pattern=f"^$|{NAME_PATTERN}", examples=["alpha"])
+    """A name for this gateway, which makes it one of [several on a database](postgres.md#several-gateways). One is
+    active; the others wait and take over. Default: none, and a gateway refuses a database that another one uses."""
+    address: str | None = Field(default=None, pattern="^https?://[^/]+", examples=["https://alpha.example.org"])
+    """The URL of this gateway for people and other machines. While it is active, the others send browsers there."""
+
+
 def _check_token(token: str, info: ValidationInfo) -> str:
     if info.context is None:
         return token
@@ -168,6 +179,7 @@ class ConfigFile(Sections):
 
     gateway: GatewaySection = GatewaySection()
     ledger: LedgerSection = LedgerSection()
+    cluster: ClusterSection = ClusterSection()
     nodes: Entries[NodeSettings] = Field(default_factory=dict)
 
 

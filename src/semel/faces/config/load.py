@@ -7,14 +7,14 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from semel.faces.config.channel_options import check_options
-from semel.faces.config.file import ConfigFile, ConfigSource, HttpOptions, NodeSettings
+from semel.faces.config.file import ClusterSection, ConfigFile, ConfigSource, HttpOptions, NodeSettings
 from semel.faces.config.leave_out import KeyPath, find_paths, leave_out
 from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger, read_config_file
 from semel.faces.config.problems import ConfigError, ProblemList, explain_validation_error, find_nearest
@@ -34,7 +34,10 @@ from semel.gateway.settings import (
     Sections,
 )
 from semel.gateway.settings.tables import CONFLICT, DERIVED, pick_fields, read_table
+from semel.ledger.storage.location import DatabaseUrl
 from semel.text.write_errors import advise_on_write_error
+
+NEEDS_DATABASE = "only gateways on one PostgreSQL database can be a cluster: set [ledger] url, or remove [cluster]"
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -57,6 +60,9 @@ class GatewayConfig:
     secrets: frozenset[str] = frozenset()  # names of variables with secrets of channels and nodes, withheld from agents
     nodes: tuple[NodeSettings, ...] = ()
     check_agents: bool = True
+    cluster: ClusterSection = field(
+        default_factory=ClusterSection
+    )  # without a name: the gateway is the only one of its ledger
 
 
 def load_config(
@@ -146,6 +152,8 @@ def examine_config_file(
     if fields["default_agent"] not in fields["agents"]:
         fields["default_agent"] = ""
     settings = GatewaySettings(**fields)
+    if file.cluster.name and not isinstance(settings.ledger, DatabaseUrl):
+        found.add(source.error(("cluster", "name"), NEEDS_DATABASE))
     secrets = map_secrets(settings.channels)
     with found.collect():
         check_agent_secrets(settings.agents, secrets, source)
@@ -159,6 +167,7 @@ def examine_config_file(
         find_hidden_variables(raw, secrets, env),
         tuple(file.nodes.values()),
         file.gateway.check_agents,
+        file.cluster,
     )
     return config, source.sort_by_line(found.problems)
 

@@ -26,6 +26,7 @@ UNITS_S = (("d", 86400), ("h", 3600), ("m", 60))
 SECTIONS = {
     "[gateway]": "",
     "[ledger]": "",
+    "[cluster]": "For several gateways on one PostgreSQL database (`semel docs postgres`).",
     "#[agents.main]": "One section for each agent; the first is the default. `semel up` lists those installed here.",
     "#[agents.main.mcp.files]": 'An MCP server for an agent of kind "model": a command or a url.',
     "#[channels.hook]": "One section for each account. A kind's own settings are in `semel docs configuration`.",

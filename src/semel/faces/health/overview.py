@@ -58,7 +58,7 @@ def _find_problem(ledger: LedgerLocation) -> str | None:
 
 
 def _read_files(data: Path, ledger: LedgerLocation, agents: ConfiguredAgents) -> Json:
-    from semel.gateway.api.reads import read_storage
+    from semel.gateway.api.reads import list_cluster, read_storage
     from semel.gateway.disk_use import measure_store
     from semel.ledger.admin.overview import read_overview
     from semel.ledger.engines import open_readonly
@@ -70,4 +70,5 @@ def _read_files(data: Path, ledger: LedgerLocation, agents: ConfiguredAgents) ->
         disk = measure_store(store, data)
     finally:
         store.close()
-    return {**overview, "database": name_database(ledger), **read_storage(disk, data, now_ms())}
+    gateways = list_cluster(ledger)
+    return {**overview, "database": name_database(ledger), "gateways": gateways, **read_storage(disk, data, now_ms())}

@@ -15,13 +15,15 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from typing import Self
 
 from semel.ledger.storage.store import LedgerStore
 
 STATUS_INTERVAL_S = 10.0  # how often the status line is renewed at least
 STOP_MARGIN_S = 60.0  # how long a stop may take beyond the grace period of running turns
+
+VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 _log = logging.getLogger("semel.service")
 
@@ -30,12 +32,15 @@ class ServiceManager:
     """The service manager that started this process, or nobody.
 
     `address`: where it listens; "" if there is none. `watchdog_s`: the longest silence that it allows; `None` if it
-    does not watch.
+    does not watch. `environment`: the variables that say so.
     """
 
-    def __init__(self, address: str = "", watchdog_s: float | None = None) -> None:
+    def __init__(
+        self, address: str = "", watchdog_s: float | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address  # an abstract socket
         self.watchdog_s = watchdog_s
+        self.environment = environment or {}
 
     def __repr__(self) -> str:
         return f"<ServiceManager {self._address or 'none'!r}, watchdog {self.watchdog_s} s>"
@@ -43,9 +48,11 @@ class ServiceManager:
     @classmethod
     def from_environment(cls, env: MutableMapping[str, str] = os.environ) -> Self:
         """Read the manager's variables, and remove them, so that agents do not speak in the gateway's name."""
-        address, usec = env.pop("NOTIFY_SOCKET", ""), env.pop("WATCHDOG_USEC", "")
-        is_watched = env.pop("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        return cls(address, int(usec) / 1e6 if is_watched and usec.isdecimal() and int(usec) else None)
+        own = {name: env.pop(name) for name in VARIABLES if name in env}
+        usec = own.get("WATCHDOG_USEC", "")
+        is_watched = own.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        watchdog_s = int(usec) / 1e6 if is_watched and usec.isdecimal() and int(usec) else None
+        return cls(own.get("NOTIFY_SOCKET", ""), watchdog_s, own)
 
     def notify(self, **fields: str) -> None:
         """Send one message. A manager that is gone is logged and otherwise ignored."""
@@ -58,6 +65,10 @@ class ServiceManager:
                 sock.sendto(message.encode(), self._address)
         except OSError as error:
             _log.warning("the service manager could not be told %s: %s", ", ".join(fields), error)
+
+    def report_waiting(self, text: str) -> None:
+        """Report that the gateway is started and alive, and waits to take over from another one."""
+        self.notify(READY="1", STATUS=text, WATCHDOG="1")
 
     @contextlib.asynccontextmanager
     async def supervise(self, store: LedgerStore, describe: Callable[[], str], grace_s: float) -> AsyncIterator[None]:

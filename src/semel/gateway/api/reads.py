@@ -22,8 +22,9 @@ from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger.admin import books, explain, overview
 from semel.ledger.backup.last_backup import read_last_backup
 from semel.ledger.delivery import parts, send_queue
+from semel.ledger.engines import list_gateways
 from semel.ledger.inbound import channel_batch
-from semel.ledger.storage.location import name_database
+from semel.ledger.storage.location import LedgerLocation, name_database
 from semel.ledger.storage.rows import ItemRow, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import views
@@ -219,6 +220,7 @@ class ReadApi(Components):
             "missing_agents": await self.record.read(overview.list_missing_agents, self.settings.configured_agents),
             "channels": self.channel_manager.list(),
             "database": name_database(self.settings.ledger),
+            "gateways": await asyncio.to_thread(list_cluster, self.settings.ledger),
             **await asyncio.to_thread(self._read_storage),
         }
 
@@ -245,6 +247,11 @@ class ReadApi(Components):
             **self.book_checks.metrics(),
             **self.channel_manager.metrics(),
         }
+
+
+def list_cluster(ledger: LedgerLocation) -> list[Json]:
+    """Return the living gateways of a ledger, if they are a cluster. This blocks. Raises LedgerError."""
+    return [asdict(gateway) for gateway in list_gateways(ledger)]
 
 
 def read_storage(use: DiskUse, data_dir: Path, now: int) -> Json:

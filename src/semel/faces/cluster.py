@@ -1,0 +1,131 @@
+"""One of several gateways on a database (`[cluster]`): it waits until it may take over, and stops at once when another
+one has.
+
+A gateway that lost its place may still run agents, and has messages under way. None of its transactions commits any
+more; but its agents would act beside those of the other gateway. So it kills them, and starts its own program again,
+which waits. What a kill leaves undone, the other gateway does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from platform import node as read_host_name
+from socket import socket
+from typing import NoReturn
+
+import structlog
+
+from semel import __version__
+from semel.faces.config.load import GatewayConfig
+from semel.faces.http.server import Server
+from semel.faces.http.waiting import make_waiting_app
+from semel.gateway.process_identity import SOCKET_VARIABLE, kill_tagged_processes
+from semel.gateway.unix_socket import UnixListener, socket_path
+from semel.ledger.engines import join_cluster
+from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayIdentity
+from semel.ledger.storage.location import DatabaseUrl
+
+log = structlog.get_logger("semel.cluster")
+
+ATTEMPT_INTERVAL_S = 0.3  # seconds between two attempts to take over
+
+
+class StoppedWaiting(Exception):
+    """The gateway was told to stop before it took over."""
+
+
+@dataclass
+class ClusterCaller:
+    """Who starts a gateway of a cluster. `stop`: ends the waiting. `tell`: gets a line about it, again and again.
+
+    `environment`: variables that were removed from the process's own, and that it needs when it starts again.
+    """
+
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    tell: Callable[[str], object] = lambda _: None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+async def take_over(config: GatewayConfig, caller: ClusterCaller, sockets: Sequence[socket]) -> ClusterMember:
+    """Wait until no other gateway is active, and return this one's place.
+
+    `sockets`: on which the gateway will listen; meanwhile, it says there that it waits. Raises StoppedWaiting,
+    SocketRefused (another gateway uses the data directory) or LedgerError.
+    """
+    assert isinstance(config.gateway.ledger, DatabaseUrl)
+    path = socket_path(config.gateway.data_dir)
+    identity = GatewayIdentity(config.cluster.name, config.cluster.address, read_host_name(), __version__)
+    with contextlib.closing(UnixListener(path)):  # no other gateway uses the data directory
+        await asyncio.to_thread(_end_agents, path)  # that an earlier gateway left: another one may run theirs now
+        member = await asyncio.to_thread(join_cluster, config.gateway.ledger, identity)
+        try:
+            if not await asyncio.to_thread(member.try_to_take_over):
+                async with _answer_others(config, sockets, member) as update:
+                    await _wait_to_take_over(member, caller, update)
+        except BaseException:
+            await asyncio.to_thread(member.leave)
+            raise
+    return member
+
+
+async def _wait_to_take_over(member: ClusterMember, caller: ClusterCaller, update: Callable[[], str]) -> None:
+    told = ""
+    while not await asyncio.to_thread(member.try_to_take_over):
+        if (text := update()) != told:
+            log.info(text)
+            told = text
+        caller.tell(text)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ATTEMPT_INTERVAL_S):
+                await caller.stop.wait()
+                raise StoppedWaiting
+    log.warning("takes over", **({} if member.active is None else {"from": member.active.name}))
+
+
+@contextlib.asynccontextmanager
+async def _answer_others(
+    config: GatewayConfig, sockets: Sequence[socket], member: ClusterMember
+) -> AsyncIterator[Callable[[], str]]:
+    """Serve what a waiting gateway answers, until the block ends.
+
+    Yield a function that takes note of who is active and returns a line about it.
+    """
+    app = make_waiting_app()
+    server = Server(app, [sock.dup() for sock in sockets], config.host)
+    await server.start()
+
+    def update() -> str:
+        app.state.active = member.active
+        return _describe_wait(member.active)
+
+    try:
+        yield update
+    finally:
+        await server.stop(1.0)
+
+
+def _describe_wait(active: ClusterGateway | None) -> str:
+    if active is None:
+        return "waits: a gateway that is not of this cluster uses the database"
+    return f"waits to take over from {active.name}{f' at {active.address}' if active.address else ''}"
+
+
+def start_again(config: GatewayConfig, caller: ClusterCaller, reason: str) -> NoReturn:
+    """Kill this gateway's agents, and replace the process by a new one that waits. This may run on any thread."""
+    log.error("this gateway stops at once, and waits to take over again", why=reason)
+    _end_agents(socket_path(config.gateway.data_dir))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **caller.environment})
+
+
+def _end_agents(socket: Path) -> None:
+    """Kill the agents of the gateway at this socket, with the processes that they started. Background jobs go on."""
+    if killed := kill_tagged_processes(str(socket), SOCKET_VARIABLE):
+        log.info("agents were killed", processes=killed)
