@@ -241,7 +241,7 @@ async def test_secrets_of_the_gateway_do_not_reach_an_agent(house: House, monkey
     env = json.loads((await hear(talk, lambda _: True)).text())
     assert "TELEGRAM_TOKEN" not in env and "SEMEL_OWNER" not in env
     assert env["GIVEN"] == "1" and env["LC_ALL"] == "C.UTF-8" and env["PATH"] == os.environ["PATH"]
-    assert env["SEMEL_SPAWN"] == talk.process.mark
+    assert env["SEMEL_SPAWN"] == talk.process.mark and env["SEMEL_SOCKET"] == str(house.tmp / "sock")
     assert "tok-secret" not in json.dumps(env)
 
 

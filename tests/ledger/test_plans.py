@@ -185,6 +185,7 @@ OUTSIDE = {
     "postgres/moved.py",
     "postgres/server.py",
     "postgres/holder.py",
+    "postgres/members.py",
     "postgres/transfer.py",
 }
 """Modules that ask the database about itself, before there is a schema or beside it, or copy tables whole."""

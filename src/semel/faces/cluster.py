@@ -23,13 +23,14 @@ import structlog
 
 from semel import __version__
 from semel.faces.config.load import GatewayConfig
-from semel.faces.http.server import Server
+from semel.faces.http.server import Server, UnixServer
 from semel.faces.http.waiting import make_waiting_app
 from semel.gateway.process_identity import SOCKET_VARIABLE, kill_tagged_processes
 from semel.gateway.unix_socket import UnixListener, socket_path
 from semel.ledger.engines import join_cluster
 from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayIdentity
 from semel.ledger.storage.location import DatabaseUrl
+from semel.tools.address import GATEWAY_FILE
 
 log = structlog.get_logger("semel.cluster")
 
@@ -61,12 +62,13 @@ async def take_over(config: GatewayConfig, caller: ClusterCaller, sockets: Seque
     assert isinstance(config.gateway.ledger, DatabaseUrl)
     path = socket_path(config.gateway.data_dir)
     identity = GatewayIdentity(config.cluster.name, config.cluster.address, read_host_name(), __version__)
-    with contextlib.closing(UnixListener(path)):  # no other gateway uses the data directory
+    with contextlib.closing(UnixListener(path)) as listener:  # no other gateway uses the data directory
+        (config.gateway.data_dir / GATEWAY_FILE).unlink(missing_ok=True)  # of a killed one
         await asyncio.to_thread(_end_agents, path)  # that an earlier gateway left: another one may run theirs now
         member = await asyncio.to_thread(join_cluster, config.gateway.ledger, identity)
         try:
             if not await asyncio.to_thread(member.try_to_take_over):
-                async with _answer_others(config, sockets, member) as update:
+                async with _answer_others(config, sockets, listener, member) as update:
                     await _wait_to_take_over(member, caller, update)
         except BaseException:
             await asyncio.to_thread(member.leave)
@@ -90,15 +92,16 @@ async def _wait_to_take_over(member: ClusterMember, caller: ClusterCaller, updat
 
 @contextlib.asynccontextmanager
 async def _answer_others(
-    config: GatewayConfig, sockets: Sequence[socket], member: ClusterMember
+    config: GatewayConfig, sockets: Sequence[socket], listener: UnixListener, member: ClusterMember
 ) -> AsyncIterator[Callable[[], str]]:
     """Serve what a waiting gateway answers, until the block ends.
 
     Yield a function that takes note of who is active and returns a line about it.
     """
     app = make_waiting_app()
-    server = Server(app, [sock.dup() for sock in sockets], config.host)
-    await server.start()
+    servers = Server(app, [sock.dup() for sock in sockets], config.host), UnixServer(app, listener)
+    for server in servers:
+        await server.start()
 
     def update() -> str:
         app.state.active = member.active
@@ -107,7 +110,7 @@ async def _answer_others(
     try:
         yield update
     finally:
-        await server.stop(1.0)
+        await asyncio.gather(*(server.stop(1.0) for server in servers))
 
 
 def _describe_wait(active: ClusterGateway | None) -> str:
@@ -126,6 +129,9 @@ def start_again(config: GatewayConfig, caller: ClusterCaller, reason: str) -> No
 
 
 def _end_agents(socket: Path) -> None:
-    """Kill the agents of the gateway at this socket, with the processes that they started. Background jobs go on."""
+    """Kill what is left of the agents of the gateway at this socket, with all that they started.
+
+    Background jobs go on: they do not have the variable.
+    """
     if killed := kill_tagged_processes(str(socket), SOCKET_VARIABLE):
         log.info("agents were killed", processes=killed)

@@ -169,6 +169,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             background=background,
             tools_url=_make_tools_url(sockets),
             record_span=await _open_traces(store, stack),
+            cluster_name=config.cluster.name or None,
         )
         app = make_app(gateway, http)
         running = RunningGateway(config, gateway, Server(app, sockets, config.host), agent_checks, app.state)

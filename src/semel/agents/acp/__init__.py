@@ -21,7 +21,7 @@ from semel.agents.acp.session import TOOL_SERVER_COMMAND, InitializeResult
 from semel.agents.acp.wire import Trace
 from semel.agents.known import explain_plain_program, recognise_command
 from semel.gateway.ports import AgentError, Launch
-from semel.gateway.process_identity import kill_group_if_same, read_identity
+from semel.gateway.process_identity import SOCKET_VARIABLE, kill_group_if_same, read_identity
 from semel.gateway.settings.agents import McpTransport
 
 __all__ = ["AcpAgent", "AcpConversation", "kill_group_if_same", "read_identity"]
@@ -101,7 +101,7 @@ class AcpAgent:
         """
         if launch.folder is not None and launch.folder != self.cwd:
             return await self.copy_to(launch.folder).open(launch)
-        env = self.environment()
+        env = {**self.environment(), SOCKET_VARIABLE: str(launch.socket)}
         conversation = await self._start(env, launch.on_start, self._open_trace(launch), launch.spawn)
         try:
             initialized = await initialize(conversation, self.command, self._timeout, env)

@@ -45,8 +45,9 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
     if not may_exist(ledger) and advise_others(data):
         raise NoGateway(data)
     agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
+    name = "" if checked.config is None else checked.config.cluster.name
     state = {"running": False, "killed": was_killed(data), "problem": mistakes or _find_problem(ledger)}
-    return {**state, **_read_files(data, ledger, agents)}
+    return {**state, "name": name, **_read_files(data, ledger, agents)}
 
 
 def _find_problem(ledger: LedgerLocation) -> str | None:

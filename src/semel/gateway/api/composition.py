@@ -73,6 +73,7 @@ class Components:
         background: Background | None = None,
         tools_url: str | None = None,
         record_span: RecordSpan | None = None,
+        cluster_name: str | None = None,
     ) -> None:
         """Build the components. None of them runs yet.
 
@@ -80,7 +81,8 @@ class Components:
         whether it did (Law 10). `list_installed_agents`: lists the agents found on this machine, for `status`.
         `agent_checks`: the result of trying each agent, by name, for `status`; the caller adds results later.
         `tools_url`: the URL at which agents reach Semel's MCP server; None if it is not served over HTTP.
-        `record_span`: gets the spans of each event, for traces.
+        `record_span`: gets the spans of each event, for traces. `cluster_name`: this gateway's name among those that
+        share the ledger; None if it is the only one.
         """
         self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # the name of this run, under which it holds its lease
         self.started_at = time.time()
@@ -136,7 +138,7 @@ class Components:
         self.schedules = ScheduleManager(
             self.record, self.clock, self.inbox.target, self.turns.wake, settings.default_agent, heartbeats
         )
-        self.jobs = JobManager(self.record, settings.background, background, self.report, self.clock)
+        self.jobs = JobManager(self.record, settings.background, background, self.report, self.clock, cluster_name)
         self.tools = ToolCallHandler(
             self.record, self.places, settings.agents, self.file_store, self.turns.runs.get, kick, self.spawns,
             silent_tools={**make_schedule_tools(self.schedules), **make_job_tools(self.jobs)},

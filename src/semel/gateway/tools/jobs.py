@@ -36,15 +36,26 @@ Report = Callable[..., Awaitable[Heard]]
 
 
 class JobManager:
-    """The jobs of a gateway. `report`: accepts an event (`Gateway.report`). `port`: runs jobs; None if jobs are off."""
+    """The jobs of a gateway. `report`: accepts an event (`Gateway.report`). `port`: runs jobs; None if jobs are off.
+
+    `gateway`: this gateway's name, if several share the ledger. Then the jobs of another one are left alone: its
+    machine runs them, and tells their ends once it is active again.
+    """
 
     def __init__(
-        self, record: LedgerAccess, settings: BackgroundSettings, port: Background | None, report: Report, clock: Clock
+        self,
+        record: LedgerAccess,
+        settings: BackgroundSettings,
+        port: Background | None,
+        report: Report,
+        clock: Clock,
+        gateway: str | None = None,
     ) -> None:
         self.record = record
         self.settings = settings
         self.port = port
         self.clock = clock
+        self.gateway = gateway
         self._report = report
         self._starting: dict[str, asyncio.Event] = {}
         self._end_waiters: dict[str, set[asyncio.Event]] = {}  # job id -> waiters for its end
@@ -65,7 +76,7 @@ class JobManager:
         """
         limit = self.settings.time_s
         run = f"job-{secrets.token_hex(5)}"
-        request = job_calls.JobRequest(run, command, name, limit if seconds is None else seconds)
+        request = job_calls.JobRequest(run, command, name, limit if seconds is None else seconds, self.gateway)
         limits = job_calls.JobLimits(self.settings.jobs if self.port is not None else 0, self.settings.all)
         self._starting[run] = asyncio.Event()  # set before the row exists, so that a sweep does not report it as lost
         try:
@@ -139,8 +150,11 @@ class JobManager:
         return await self.show(run)
 
     async def end(self, row: SessionJob) -> None:
-        """End a job, and return when it has ended, at the latest after CANCEL_TIMEOUT_S seconds."""
-        if row.ended is not None or self.port is None:
+        """End a job, and return when it has ended, at the latest after CANCEL_TIMEOUT_S seconds.
+
+        A job of another gateway ends once that one is active again.
+        """
+        if row.ended is not None or self.port is None or not self._is_ours(row):
             return
         over = asyncio.Event()
         self._end_waiters.setdefault(row.run, set()).add(over)
@@ -157,6 +171,9 @@ class JobManager:
             self._end_waiters[row.run].discard(over)
             if not self._end_waiters[row.run]:
                 del self._end_waiters[row.run]
+
+    def _is_ours(self, row: SessionJob) -> bool:
+        return row.gateway is None or row.gateway == self.gateway
 
     def note_end(self, kind: str, key: str | None) -> None:
         """Wake the callers of `end` if this event reports the end of their job. Call this for each accepted event."""
@@ -189,7 +206,7 @@ class JobManager:
     async def _repeat_cancellations(self) -> None:
         """Cancel again the jobs that an earlier gateway recorded as cancelled: it may have died before they ended."""
         for row in await self.record.read(rows.list_open):
-            if row.cancelled is not None and self.port is not None:
+            if row.cancelled is not None and self.port is not None and self._is_ours(row):
                 await asyncio.to_thread(self.port.cancel, row.run, row.cancelled)
         self._resumed.set()
 
@@ -197,7 +214,11 @@ class JobManager:
         """Report the end of each job that has no supervisor, once. Return whether any job is open afterwards."""
         if self.port is None:
             return False
-        rows_open = [row for row in await self.record.read(rows.list_open) if row.run not in self._starting]
+        rows_open = [
+            row
+            for row in await self.record.read(rows.list_open)
+            if row.run not in self._starting and self._is_ours(row)
+        ]
         present = await asyncio.to_thread(self.port.present)
         for orphan in await asyncio.to_thread(self.port.orphans):
             await self._deliver_reports(orphan)
@@ -219,10 +240,10 @@ class JobManager:
             await asyncio.to_thread(orphan.release, delivered)
 
     async def _report_unstarted(self, row: SessionJob) -> None:
-        """Report a job that has a row but no process, because the gateway died before it started one.
+        """Report a job that has a row but no run, because the gateway died before it began one.
 
-        So no command was run. But if the ledger was restored from a backup made before the job ended, the command may
-        have run, and the report says so.
+        So no command was run. But the command may have run, and the report says so, if the ledger was restored from a
+        backup made before the job ended; or if the job had started, so that its files were removed or are elsewhere.
         """
         name, doubtful = f", {row.name}" if row.name else "", row.at <= self.doubtful_until
         text = (
@@ -233,6 +254,11 @@ class JobManager:
             text = (
                 f"It is not known how `{row.command}` ended (background job {row.run}{name}): the ledger was restored "
                 "from a copy that was made before it ended. The command may have finished."
+            )
+        elif row.state == "running":
+            text = (
+                f"It is not known how `{row.command}` ended (background job {row.run}{name}): it had started, and its "
+                "files are not in this gateway's data directory. The command may have finished, or still run."
             )
         await self._report(
             row.key, "exec.lost", text, key=f"{row.run}:exec.lost", data={"run": row.run, "running": False},

@@ -1,7 +1,7 @@
 -- name: job_add
 -- a job that was asked for: the row exists before the process
-INSERT INTO job(run, session, agent, turn, command, name, seconds, state, at)
-VALUES(:run, :session, :agent, :turn, :command, :name, :seconds, 'asked', :at) RETURNING id
+INSERT INTO job(run, session, agent, turn, command, name, seconds, state, at, gateway)
+VALUES(:run, :session, :agent, :turn, :command, :name, :seconds, 'asked', :at, :gateway) RETURNING id
 
 -- name: job_call_add
 -- a tool call that asked for a job

@@ -216,6 +216,7 @@ class JobRow(Row):
     event: int | None
     at: int
     ended: int | None
+    gateway: str | None
 
 
 class SessionJob(JobRow):

@@ -37,12 +37,16 @@ class EqualJobCall(Row):
 
 @dataclass(frozen=True)
 class JobRequest:
-    """The job that an agent asks for. `run`: the id for a new job. `seconds`: its time limit."""
+    """The job that an agent asks for. `run`: the id for a new job. `seconds`: its time limit.
+
+    `gateway`: the name of the gateway that starts it, if several share the ledger.
+    """
 
     run: str
     command: str
     name: str
     seconds: float
+    gateway: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ def _add_job(
         job = tx.number(
             "job_add", run=request.run, session=caller.session, agent=caller.agent, turn=turn.id,
             command=request.command, name=request.name, seconds=request.seconds, at=tx.now,
+            gateway=request.gateway,
         )  # fmt: skip
     tx.run(
         "job_call_add", job=job, spawn=caller.spawn, turn=turn.id, conn=call.conn, call=call.call, tool=call.tool,

@@ -94,6 +94,6 @@ def job_json(row: SessionJob) -> Json:
     }  # fmt: skip
     optional = {
         "name": row.name or None, "turn": row.turn, "cancelled_by": row.cancelled, "exit": row.code,
-        "error": row.error, "event": row.event, "ended": row.ended,
+        "error": row.error, "event": row.event, "ended": row.ended, "gateway": row.gateway,
     }  # fmt: skip
     return {**fields, **{name: value for name, value in optional.items() if value is not None}}
