@@ -123,11 +123,18 @@ def test_a_gateway_that_waits_says_so_and_takes_over_when_the_other_one_stops(
         ("alpha", True), ("beta", False),
     ]  # fmt: skip
     assert "alpha is active at https://alpha.example" in alpha.cli("status").stdout
+    assert cluster_finding(alpha.cli) == "alpha is active; waiting: beta"
     alpha.signal(signal.SIGTERM)
     assert take_over(beta, 10) < 5
+    assert cluster_finding(beta.cli) == "beta is active, and no other one waits"
     beta.cli("say", "main", "are you there?", "--wait")
     assert texts(beta.cli, "main", "user") == ["hello", "are you there?"]
     assert beta.cli.json("doctor", "--laws")["ok"]
+
+
+def cluster_finding(cli: Cli) -> str:
+    (finding,) = [one for one in cli.json("doctor")["findings"] if one["subject"] == "cluster"]
+    return str(finding["text"])
 
 
 def find_port(member: Member) -> int:
@@ -197,6 +204,24 @@ def test_a_gateway_that_hangs_is_replaced_and_comes_back_as_one_that_waits(
     beta.cli("say", "main", "still there?", "--wait")
     assert texts(beta.cli, "main", "user")[-1] == "still there?"
     assert beta.cli.json("doctor", "--laws")["ok"]
+
+
+def test_a_database_that_is_away_for_long_ends_the_work_but_not_the_gateway(
+    members: tuple[Member, Member], server: PostgresServer
+) -> None:
+    alpha, _ = members
+    alpha.start()
+    alpha.cli("say", "main", "before", "--wait")
+    server.kill()
+    try:
+        until(lambda: alpha.log[-1]["event"].startswith("waits for the database"), "it has stopped, and waits", 60)
+        assert not find_agents(alpha)
+    finally:
+        server.start()
+    until(lambda: alpha.is_active, "it takes over again")
+    alpha.cli("say", "main", "after", "--wait")
+    assert texts(alpha.cli, "main", "user") == ["before", "after"]
+    assert alpha.cli.json("doctor", "--laws")["ok"]
 
 
 def find_agents(member: Member) -> list[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ from semel.faces.http.waiting import make_waiting_app
 from semel.gateway.process_identity import SOCKET_VARIABLE, kill_tagged_processes
 from semel.gateway.unix_socket import UnixListener, socket_path
 from semel.ledger.engines import join_cluster
-from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayIdentity
+from semel.ledger.storage.cluster import ClusterMember, GatewayIdentity
 from semel.ledger.storage.location import DatabaseUrl
 from semel.tools.address import GATEWAY_FILE
 
@@ -78,6 +79,7 @@ async def take_over(config: GatewayConfig, caller: ClusterCaller, sockets: Seque
 
 async def _wait_to_take_over(member: ClusterMember, caller: ClusterCaller, update: Callable[[], str]) -> None:
     told = ""
+    gc.enable()  # `semel up` starts without, and this may take days
     while not await asyncio.to_thread(member.try_to_take_over):
         if (text := update()) != told:
             log.info(text)
@@ -105,7 +107,7 @@ async def _answer_others(
 
     def update() -> str:
         app.state.active = member.active
-        return _describe_wait(member.active)
+        return _describe_wait(member)
 
     try:
         yield update
@@ -113,18 +115,26 @@ async def _answer_others(
         await asyncio.gather(*(server.stop(1.0) for server in servers))
 
 
-def _describe_wait(active: ClusterGateway | None) -> str:
+def _describe_wait(member: ClusterMember) -> str:
+    active = member.active
+    if member.problem is not None:
+        return f"waits for the database: {member.problem}"
     if active is None:
         return "waits: a gateway that is not of this cluster uses the database"
     return f"waits to take over from {active.name}{f' at {active.address}' if active.address else ''}"
 
 
 def start_again(config: GatewayConfig, caller: ClusterCaller, reason: str) -> NoReturn:
-    """Kill this gateway's agents, and replace the process by a new one that waits. This may run on any thread."""
+    """Kill this gateway's agents, and replace the process by a new one that waits. This may run on any thread.
+
+    If it is being stopped, it ends.
+    """
     log.error("this gateway stops at once, and waits to take over again", why=reason)
     _end_agents(socket_path(config.gateway.data_dir))
     sys.stdout.flush()
     sys.stderr.flush()
+    if caller.stop.is_set():
+        os._exit(1)
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **caller.environment})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from semel.faces.health.finding import Finding
 from semel.installation import find_install_command
-from semel.ledger.engines import lacks_engine
+from semel.ledger.engines import lacks_engine, list_gateways
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.location import DatabaseUrl
 
@@ -37,4 +37,20 @@ def examine_database(ledger: DatabaseUrl) -> list[Finding]:
     if facts.most - facts.connections < MIN_FREE_CONNECTIONS:
         text = f"{facts.connections} of {facts.most} connections are in use"
         findings.append(Finding("database", "warning", text, "raise max_connections, or end programs that hold some"))
-    return findings
+    return findings + _examine_cluster(ledger)
+
+
+def _examine_cluster(ledger: DatabaseUrl) -> list[Finding]:
+    """Return a finding about the gateways that share the database; none if there is no cluster."""
+    try:
+        gateways = list_gateways(ledger)
+    except LedgerError:  # there is no ledger yet
+        return []
+    if not gateways:
+        return []
+    waiting = [gateway.name for gateway in gateways if not gateway.is_active]
+    active = next((gateway.name for gateway in gateways if gateway.is_active), None)
+    text = f"{active} is active" if active else "no gateway is active"
+    if not waiting:
+        return [Finding("cluster", "warning", f"{text}, and no other one waits", "start semel up on another machine")]
+    return [Finding("cluster", "ok" if active else "warning", f"{text}; waiting: {', '.join(waiting)}")]

@@ -73,19 +73,18 @@ _END_CONNECTIONS = Statement(
 
 
 class Member:
-    """Implements `storage.cluster.ClusterMember`. Raises DatabaseNotOpened."""
+    """Implements `storage.cluster.ClusterMember`."""
 
     def __init__(self, url: str, identity: GatewayIdentity) -> None:
         self._url = url
         self._path = str(DatabaseUrl(url))
         self._identity = identity
-        try:
-            self._connection: Connection | None = Connection(url, _OPTIONS)
-        except ConnectionLost as error:
-            raise DatabaseNotOpened(path=self._path, why=error) from error
+        self._connection: Connection | None = None
         self._id = 0  # 0: it has not joined yet
         self.holder: Holder | None = None  # while it is the active one
         self.active: ClusterGateway | None = None
+        self.problem: str | None = None
+        self._renewed_at = 0.0
         self._free_since: float | None = None  # when the database was first seen to be held by nobody
         self._trusted_until = 0.0
         self._left = threading.Event()
@@ -97,10 +96,12 @@ class Member:
 
     def try_to_take_over(self) -> bool:
         """See `ClusterMember`."""
+        self.problem = None
         try:
             return self._try_to_take_over()
-        except ConnectionLost:  # the server is restarted, or another one takes its place
+        except ConnectionLost as error:  # the server is restarted, or another one takes its place
             self._disconnect()
+            self.problem = str(DatabaseNotOpened(path=self._path, why=error))
             return False
         except ServerError as error:
             self._disconnect()
@@ -109,7 +110,7 @@ class Member:
     def _try_to_take_over(self) -> bool:
         connection = self._connect()
         is_new = read_version(connection, self._path) == 0
-        if not is_new:
+        if not is_new and _now() - self._renewed_at > RENEWAL_S:
             self._show_life(connection)
         ((holders,),) = connection.execute(_IS_HELD)
         rows = [] if is_new else connection.execute(_LIST)
@@ -216,6 +217,7 @@ class Member:
             ((self._id,),) = connection.read(_JOIN, vars(self._identity))
         rows = connection.read(_RENEW, {"id": self._id})
         connection.end("COMMIT")
+        self._renewed_at = _now()
         if not rows:  # it was away for so long that it was removed
             self._id = 0
         return rows == [[1]]

@@ -32,13 +32,19 @@ class ClusterGateway:
 
 
 class ClusterMember(Protocol):
-    """A gateway's place among those of its ledger, until `leave`. The methods block, and raise LedgerError."""
+    """A gateway's place among those of its ledger, until `leave`. The methods block."""
 
     def try_to_take_over(self) -> bool:
         """Become the active gateway if no other one is. Call this again until it returns True.
 
-        In between, at the latest every two seconds: a call is also the sign of life of a gateway that waits.
+        In between, at the latest every two seconds: a call is also the sign of life of a gateway that waits. Raises
+        LedgerError; but while the ledger cannot be reached, this returns False.
         """
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why the ledger could not be reached at the last attempt, as a sentence; None if it could."""
         ...
 
     @property
