@@ -82,6 +82,8 @@ class PostgresServer:
         self._user = _find_user() if os.geteuid() == 0 else None
         if self._user is not None:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
+            if not _may_enter(programs):
+                self._programs = _copy_programs(programs, self.folder)
         self.data = self.folder / "data"
         self.run("initdb", "-D", str(self.data), "-U", "semel", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync")
         with (self.data / "postgresql.conf").open("a") as file:
@@ -165,6 +167,20 @@ def _find_user() -> pwd.struct_passwd:
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
     raise RuntimeError("PostgreSQL does not run as root, and there is no user postgres or nobody")
+
+
+def _may_enter(folder: Path) -> bool:
+    """Whether every user may use a folder: a clone in root's home is closed to the server's user."""
+    return all(parent.stat().st_mode & 0o005 == 0o005 for parent in (folder, *folder.parents))
+
+
+def _copy_programs(programs: Path, folder: Path) -> Path:
+    """Copy an installation from PyPI, with the libraries beside it. Return the copy's folder of programs."""
+    package = programs.parents[1]
+    for source in package.parent.glob(f"{package.name}*"):
+        if source.is_dir() and source.suffix != ".dist-info":
+            shutil.copytree(source, folder / "programs" / source.name, symlinks=True)
+    return folder / "programs" / programs.relative_to(package.parent)
 
 
 @cache
