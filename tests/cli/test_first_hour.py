@@ -38,10 +38,10 @@ def test_the_chat_tells_it_too(house: Cli) -> None:
     assert done.stdout == "agent: hello\n"
 
 
-def test_a_turn_that_ends_without_a_word_says_so(house: Cli) -> None:
-    done = house("say", "wordless", prompt(), "--wait")
-    assert done.stdout == ""
-    assert "without a word" in done.stderr
+def test_a_turn_that_ends_without_a_word_says_so_and_is_no_success(house: Cli) -> None:
+    done = house("say", "wordless", prompt(), "--wait", rc=1)
+    assert (done.stdout, done.stderr) == ("", "semel: The agent ended its turn without a word.\n")
+    assert "without a word" in house("say", "wordless", "/retry", "--wait", rc=1).stderr
 
 
 def test_an_empty_message_is_refused_with_the_reason(house: Cli) -> None:

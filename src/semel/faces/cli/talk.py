@@ -104,7 +104,7 @@ def say(
 
     The command returns when the message is in the ledger, and prints what became of it. If the answer is lost, it
     repeats the message with the same key. With --wait it prints the text of the turn that took the message first, or
-    the answer to a command; the exit code is 1 if the turn failed.
+    the answer to a command; the exit code is 1 if the turn failed or ended without a word.
 
     On a terminal, /approve and /deny without a number show the request that is open, and ask before they answer it.
     """

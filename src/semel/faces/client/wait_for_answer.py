@@ -21,6 +21,9 @@ from semel.tools.address import NoGateway
 RECONNECT_TIMEOUT_S = 30.0
 CHECK_INTERVAL_S = 1.0
 HISTORY_PAGE_SIZE = 1000
+FAILURE_KINDS = ("turn.failed", "turn.empty")
+"""Kinds of notices that say that a turn gave no answer: it failed, or ended without a word, as after some errors of a
+model's API."""
 NEWS_KINDS = ("retry", "turn.retry", "limit.waits")
 """Kinds of notices that prolong the wait: retries, and a limit that is used up."""
 LIMIT_ADVICE = "still waiting for the answer; Ctrl-C is safe: the message is kept, and answered all the same"
@@ -28,7 +31,10 @@ LIMIT_ADVICE = "still waiting for the answer; Ctrl-C is safe: the message is kep
 
 @dataclass(frozen=True)
 class Answer:
-    """The agent's entries and the notices that answer a message, in order. `failure`: why the turn failed."""
+    """The agent's entries and the notices that answer a message, in order.
+
+    `failure`: why the turn failed, or that it ended without a word; None if it did neither.
+    """
 
     entries: list[Entry]
     failure: str | None = None
@@ -48,7 +54,7 @@ class Answer:
     def notices(self) -> list[str]:
         """Semel's notices about the turn, except those of its failure, of retries, and of a limit that is used up."""
         notices = [entry for entry in self.entries if entry.role == "notice"]
-        return [entry.text for entry in notices if entry.kind not in ("command", "turn.failed", *NEWS_KINDS)]
+        return [entry.text for entry in notices if entry.kind not in ("command", *FAILURE_KINDS, *NEWS_KINDS)]
 
 
 @dataclass
@@ -149,7 +155,7 @@ def _is_answered_at_once(view: SessionView, event: int) -> bool:
 
 
 def _make_answer(rows: list[Json]) -> Answer:
-    failure = next((str(row["text"]) for row in rows if row.get("kind") == "turn.failed"), None)
+    failure = next((str(row["text"]) for row in rows if row.get("kind") in FAILURE_KINDS), None)
     return Answer(msgspec.convert(rows, list[Entry]), failure)
 
 
