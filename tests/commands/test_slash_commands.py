@@ -315,9 +315,11 @@ async def test_retry_runs_a_turn_again_that_ended_without_a_word(tmp_path: Path)
     async with World(tmp_path) as w:
         await w.ask(script(attempts=[[], ["well now"]], name="n"))
         assert (await w.entries())[-1]["kind"] == "turn.empty"
+        assert "Last turn: t1 ended without a word" in await command(w, "/status")
         assert "runs again" in await command(w, "/retry")
         await w.idle()
         assert await w.texts("s", "agent") == ["well now"]
+        assert "ended well" in await command(w, "/status")
         assert "ended well" in await command(w, "/retry")
 
 

@@ -38,7 +38,8 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
     if row.chapter > 1:
         lines.append(f"Chapter: {row.chapter}")
     if last is not None:
-        lines.append(f"Last turn: t{last.id} {_ENDS[last.state]}" + (f" ({last.error})" if last.error else ""))
+        end = "ended without a word" if standing.ended_without_a_word else _ENDS[last.state]
+        lines.append(f"Last turn: t{last.id} {end}" + (f" ({last.error})" if last.error else ""))
     return "\n".join(lines)
 
 

@@ -208,13 +208,15 @@ def list_agent_commands(tx: Tx, keys: Sequence[str]) -> set[str]:
 class SessionStatus:
     """The facts about a session that `/status` shows.
 
-    `waiting`: how many events wait. `last`: the last turn. `asked`: what the running turn asks a permission for.
+    `waiting`: how many events wait. `last`: the last turn. `ended_without_a_word`: whether that one did so. `asked`: what
+    the running turn asks a permission for.
     """
 
     row: SessionRow
     about: Json
     waiting: int
     last: TurnRow | None
+    ended_without_a_word: bool
     asked: tuple[str, ...]
 
 
@@ -223,7 +225,9 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     waiting = tx.number("session_waiting_count", id=session)
     requests = permission_requests.list_open(tx, row.turn) if row.turn is not None else []
     asked = tuple(str(entries.load(request.body).get("title") or "") for request in requests)
-    return SessionStatus(row, entries.load(row.about), waiting, tx.one(TurnRow, "turn_last", session=session), asked)
+    last = tx.one(TurnRow, "turn_last", session=session)
+    without_a_word = last is not None and _ended_without_a_word(tx, last)
+    return SessionStatus(row, entries.load(row.about), waiting, last, without_a_word, asked)
 
 
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
