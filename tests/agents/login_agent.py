@@ -5,7 +5,8 @@ codex adapter: the variable stands in the description), "status" (claude-agent-a
 internal error, logins in a terminal), "plain" (no methods), "wrong" (refuses every key), "node" (a crash of Node.js),
 "modes" (starts in the mode "auto"), "prompt" (opens a session, and refuses the first prompt), "prompt-key" (the same,
 with a method that has a key), "prompt-key-late" (the same, after two seconds), "root" (Claude Code started as root
-with a mode that it refuses then), "option" (lists models twice, and knows only session/set_config_option).
+with a mode that it refuses then), "option" (lists models twice, and knows only session/set_config_option). To a client
+that shows pages, "key" offers one more method: it has a page opened, and waits for the client's consent.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ LOGINS: dict[str, list[dict[str, Any]]] = {
     "prompt-key-late": [{"id": "k", "name": "Key", "type": "env_var", "vars": [{"name": "OPENAI_API_KEY"}]}],
     "prompt": [{"id": "in", "name": "Log in", "description": "Run `agent login`"}],
 }
+PAGE = {"id": "device", "name": "ChatGPT (device code)", "description": "Open a page and enter a code"}
 MODELS = {"currentModelId": "small", "availableModels": [{"modelId": m, "name": m} for m in ("small", "large")]}
 MODES = {"currentModeId": "auto", "availableModes": [{"id": m, "name": m} for m in ("auto", "default", "plan")]}
 OPTION = {
@@ -73,7 +75,15 @@ def main() -> None:
                 sys.exit(1)
             name = "claude-agent-acp" if KIND in ("modes", "status", "root") else "login-agent"
             info = {"name": name, "version": "1"}
-            send(id=id, result={"protocolVersion": 1, "agentInfo": info, "authMethods": LOGINS.get(KIND, [])})
+            logins = LOGINS.get(KIND, [])
+            if KIND == "key" and params["clientCapabilities"].get("elicitation", {}).get("url") is not None:
+                logins = [*logins, PAGE]
+            send(id=id, result={"protocolVersion": 1, "agentInfo": info, "authMethods": logins})
+        elif method == "authenticate" and params["methodId"] == PAGE["id"]:
+            page = {"mode": "url", "url": "https://openai.test/device", "message": "Enter this code: ABCD-1234"}
+            send(id=f"page of {id}", method="elicitation/create", params={"requestId": id, **page})
+        elif str(id).startswith("page of ") and call.get("result") == {"action": "accept"}:
+            send(id=int(id.removeprefix("page of ")), result={})
         elif method == "authenticate":
             if KIND == "wrong" or not os.environ.get("OPENAI_API_KEY", "").strip():
                 refuse(id, -32603, "the key was not accepted")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import terminal
 from cli_house import Cli
 
 from semel.faces.cli.agents import _list_others
@@ -223,12 +224,38 @@ def test_a_login_by_the_agent_itself_is_waited_for(cli: Cli, monkeypatch: pytest
         file.write('env = { OPENAI_API_KEY = "env:KEY" }\n')
     monkeypatch.setenv("KEY", " ")
     assert (
-        "choose one with --method: api-key (API Key), chat-gpt (ChatGPT)"
+        "choose one with --method: api-key (API Key), chat-gpt (ChatGPT), device (ChatGPT (device code))"
         in cli("agents", "login", "codex", rc=2).stderr
     )
-    assert "the key was not accepted" in cli("agents", "login", "codex", "--method", "chat-gpt", rc=1).stderr
+    refused = cli("agents", "login", "codex", "--method", "chat-gpt", rc=1).stderr
+    assert "it may open a browser. If nothing happens: Ctrl-C, then --method device" in refused
+    assert "the key was not accepted" in refused
     monkeypatch.setenv("KEY", "sk-test")
-    cli("agents", "login", "codex", "--method", "api-key")
+    assert "waiting" not in cli("agents", "login", "codex", "--method", "api-key").stderr
+
+
+def test_a_login_with_a_key_that_is_not_set_says_where_to_set_it(cli: Cli) -> None:
+    configure(cli, codex=login_agent("key"))
+    refused = cli("agents", "login", "codex", "--method", "api-key", rc=1).stderr
+    assert "Set OPENAI_API_KEY or CODEX_API_KEY in this shell, or in `env` of [agents.codex], then try again" in refused
+
+
+def test_a_page_that_the_agent_wants_opened_is_shown_with_its_code(cli: Cli) -> None:
+    configure(cli, codex=login_agent("key"))
+    shown = cli("agents", "login", "codex", "--method", "device").stderr.splitlines()
+    at = shown.index("the agent says: Enter this code: ABCD-1234")
+    assert shown[at + 1] == "https://openai.test/device" and shown[-1].startswith("logged in.")
+
+
+def test_a_wrong_number_is_asked_again(cli: Cli) -> None:
+    configure(cli, codex=login_agent("key"))
+    env = {**cli.env, "PATH": os.environ["PATH"]}
+    with terminal.semel("agents", "login", "codex", env=env, cwd=cli.home) as person:
+        person.answer("Number or name [1]:", "4")
+        person.expect("choose a number from 1 to 3")
+        person.answer("Number or name [1]:", "device")
+        person.expect("logged in.")
+        assert person.wait() == 0
 
 
 def test_names_that_are_none_are_refused(cli: Cli) -> None:

@@ -116,10 +116,13 @@ class AcpAgent:
         return conversation
 
     @asynccontextmanager
-    async def initialized(self) -> AsyncIterator[tuple[AcpConversation, InitializeResult]]:
+    async def initialized(
+        self, show_url: Callable[[str, str], None]
+    ) -> AsyncIterator[tuple[AcpConversation, InitializeResult]]:
         """Start the process and initialize it, without a session; end it when the `async with` block ends.
 
-        Raises AgentError. The ledger does not record the process. This is for commands that a person runs and watches.
+        `show_url`: shows the person what the agent says, and the URL that it wants opened. Raises AgentError. The
+        ledger does not record the process. This is for commands that a person runs and watches.
         """
 
         async def on_start(pid: int, pgid: int, born: str) -> None:
@@ -127,6 +130,7 @@ class AcpAgent:
 
         env = self.environment()
         conversation = await self._start(env, on_start, None, 0)
+        conversation.show_url = show_url
         try:
             yield conversation, await initialize(conversation, self.command, self._timeout, env)
         finally:

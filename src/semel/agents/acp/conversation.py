@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, Any, Literal
 
 from semel.acp_stream.choices import set_current
@@ -50,6 +50,7 @@ class AcpConversation:
         self.is_logged_out = False  # the agent reported that nobody is logged in (`_auth/status_update`)
         self.login_help = ""  # what a person can do if the agent demands a login
         self.key_variable: str | None = None  # the variable of its environment that holds a key
+        self.show_url: Callable[[str, str], None] | None = None  # shows a person the agent's words, and a URL to open
         self.process = process
         self.name = name
         self._trace = trace
@@ -248,6 +249,9 @@ class AcpConversation:
                 self._add_signal(Update({**message.params, "sessionUpdate": message.method}, self.replaying))
             case IncomingCall("_auth/status_update"):  # Claude Code, Codex
                 self.is_logged_out = text_at(message.params, "authStatus", "kind") == "none"
+            case IncomingCall("elicitation/create", {"mode": "url"}) if message.is_request and self.show_url:
+                self.show_url(str(message.params.get("message") or ""), str(message.params.get("url") or ""))
+                self._send(id=message.id, result={"action": "accept"})
             case IncomingCall("$/cancel_request"):
                 self._withdraw_question(message.params.get("requestId"))
             case IncomingCall() if message.is_request:

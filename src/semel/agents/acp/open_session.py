@@ -68,7 +68,8 @@ async def initialize(
     """
     known = recognise_command(command)
     try:
-        result = await conversation.request("initialize", initialize_params(known), timeout)
+        params = initialize_params(known, shows_urls=conversation.show_url is not None)
+        result = await conversation.request("initialize", params, timeout)
     except RpcError as error:
         raise AgentError(f"agent {conversation.name!r} refused `initialize`: {error}") from error
     initialized = InitializeResult.read(result, command)

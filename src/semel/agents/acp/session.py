@@ -22,8 +22,10 @@ PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000  # ACP ErrorCode
 
 
-def initialize_params(agents: Sequence[KnownAgent] = ()) -> Json:
+def initialize_params(agents: Sequence[KnownAgent] = (), *, shows_urls: bool = False) -> Json:
     """Return the parameters of ACP's initialize. `agents`: the known agents that may be at the other end.
+
+    `shows_urls`: whether a person watches who can open a URL that the agent asks for (ACP "Elicitation", mode "url").
 
     Semel offers the agent no file system and no terminals. It asks for the output of terminals as deltas in
     `_meta.terminal_output`, and for login methods that need a terminal, because `semel agents login` opens one.
@@ -35,6 +37,7 @@ def initialize_params(agents: Sequence[KnownAgent] = ()) -> Json:
             "fs": {"readTextFile": False, "writeTextFile": False},
             "terminal": False,
             "auth": {"terminal": True},
+            **({"elicitation": {"url": {}}} if shows_urls else {}),
             "_meta": {"terminal_output": True, "terminal-auth": True, **extensions},
         },
         "clientInfo": {"name": "semel", "title": "Semel", "version": semel.__version__},

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -34,7 +33,6 @@ agents_app = typer.Typer(help="The agents: list them, add one, try it, log it in
 app.add_typer(agents_app, name="agents")
 
 AgentName = Annotated[str, typer.Argument(metavar="NAME", help="An agent's name.")]
-LOGIN_TIMEOUT_S = 600.0
 KEYLESS_PROFILES = ("semel-demo",)
 """The profiles of agents that need no login."""
 _VARIANT = re.compile(r"\[[^\[\]]+\]$")
@@ -170,33 +168,15 @@ def login(
 ) -> None:
     """Log an agent in: run the login that the agent offers, in this terminal."""
     from semel.agents.acp import AcpAgent
-    from semel.agents.acp.login import LoginMethod
+    from semel.faces.cli.agent_login import log_in
 
     [agent] = load_agents([name], config, data_dir)
     if not isinstance(agent, AcpAgent):
         print_error(f"agent {name!r} is a model behind an API: its key is the setting `key` (semel docs models)")
         raise typer.Exit(2)
-    methods = asyncio.run(_read_logins(agent))
-    if not methods:
-        print_error(f"agent {name!r} offers no login. Log in with its own program, as the same user")
+    if not log_in(agent, method):
         raise typer.Exit(1)
-    chosen: LoginMethod | None = next((m for m in methods if m.id == method), None) if method else None
-    if chosen is None and (method or (len(methods) > 1 and not sys.stdin.isatty())):
-        print_error(f"choose one with --method: {', '.join(f'{m.id} ({m.name})' for m in methods)}")
-        raise typer.Exit(2)
-    chosen = chosen or _choose(methods)
-    if chosen.command:
-        env = agent.environment() | dict(chosen.env)
-        print_remark(f"running {shlex.join(chosen.command)}")
-        code = subprocess.run(chosen.command, cwd=agent.cwd, env=env, check=False).returncode
-    else:
-        problem = asyncio.run(_authenticate(agent, chosen.id))
-        if problem:
-            print_error(problem)
-        code = 1 if problem else 0
-    if code == 0:
-        print_remark(f"logged in. To see whether all is well: semel agents check {name} --prompt 'Say hello.'")
-    raise typer.Exit(1 if code else 0)
+    print_remark(f"logged in. To see whether all is well: semel agents check {name} --prompt 'Say hello.'")
 
 
 # ---------------------------------------------------------------- configuration
@@ -280,7 +260,7 @@ def load_agents(names: list[str] | None, config: Path | None, data_dir: Path | N
     return [build_agent(agent, settings) for agent in chosen]
 
 
-# ---------------------------------------------------------------- installing, logging in
+# ---------------------------------------------------------------- installing
 
 
 def install_agent(known: KnownAgent, wanted: bool) -> None:
@@ -343,43 +323,6 @@ def _explain_npm(program: str) -> list[str]:
         f"npm may not write to {folder} as this user. Have it install into your home instead, then try again: "
         "npm config set prefix ~/.local (and have ~/.local/bin on PATH)"
     ]
-
-
-async def _read_logins(agent: AcpAgent) -> tuple[Any, ...]:
-    from semel.gateway.ports import AgentError
-
-    try:
-        async with agent.initialized() as (_, initialized):
-            return initialized.logins
-    except AgentError as error:
-        print_error(str(error))
-        raise typer.Exit(1) from None
-
-
-async def _authenticate(agent: AcpAgent, method: str) -> str:
-    """Let the agent log in by itself; return what went wrong, or ""."""
-    from semel.agents.acp.session import RpcError
-    from semel.gateway.ports import AgentError
-
-    print_remark("waiting for the agent's login, for 10 minutes at most; it may open a browser")
-    try:
-        async with agent.initialized() as (conversation, _):
-            await conversation.request("authenticate", {"methodId": method}, LOGIN_TIMEOUT_S)
-    except (AgentError, RpcError) as error:
-        return f"agent {agent.name!r} refused the login: {error}"
-    return ""
-
-
-def _choose(methods: tuple[Any, ...]) -> Any:
-    if len(methods) == 1:
-        return methods[0]
-    for number, method in enumerate(methods, 1):
-        print(f"{number}  {visible(method.name)}  {visible(method.description)}")
-    number = typer.prompt("Which", type=int)
-    if not 1 <= number <= len(methods):
-        print_error(f"choose a number from 1 to {len(methods)}")
-        raise typer.Exit(2)
-    return methods[number - 1]
 
 
 # ---------------------------------------------------------------- printing

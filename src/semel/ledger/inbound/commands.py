@@ -208,7 +208,7 @@ def list_agent_commands(tx: Tx, keys: Sequence[str]) -> set[str]:
 class SessionStatus:
     """The facts about a session that `/status` shows.
 
-    `waiting`: how many events wait. `last`: the last turn. `ended_without_a_word`: whether that one did so. `asked`: what
+    `waiting`: how many events wait. `last`: the last turn. `ended_without_a_word`: whether that turn did. `asked`: what
     the running turn asks a permission for.
     """
 
