@@ -9,6 +9,7 @@ from pathlib import Path
 from command_world import answer, command, exists, given
 from gateway_world import World, script, until
 
+from semel.gateway.inbound.command_replies import format_choices
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.sql import Tx
@@ -153,6 +154,15 @@ async def test_modes_and_models_are_listed_and_switched(tmp_path: Path) -> None:
         assert await command(w, "/model slw") == "There is no model 'slw'; did you mean slow? There are: brisk, slow"
         assert await command(w, "/model slow") == "The model is slow now."
         assert "Model: slow" in await command(w, "/status")
+
+
+def test_the_variants_of_a_model_are_listed_on_one_line() -> None:
+    """codex-acp 2.6.0 offers 48 models: nine of them, in up to six efforts."""
+    codex = [f"gpt-{number}[{effort}]" for number in (6, 5) for effort in ("low", "high", "max")]
+    listed = "Models:\n* gpt-6[high]; also [low], [max]\n- gpt-5[low]; also [high], [max]"
+    assert format_choices("model", "gpt-6[high]", codex) == listed
+    assert format_choices("model", "opus", ["opus", "opus[1m]"]) == "Models:\n* opus; also [1m]"
+    assert format_choices("model", "opus[1m]", ["opus", "opus[1m]"]) == "Models:\n* opus[1m]; also opus"
 
 
 async def test_a_mode_chosen_before_the_first_message_is_on_when_the_agent_starts(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ option ("options", which may be in groups: ACP SessionConfigSelectGroup).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from semel.text.json_types import Json, objects_in
+
+_VARIANT = re.compile(r"\[[^\[\]]+\]$")
 
 
 def read_choices(about: Json, kind: str) -> tuple[str | None, dict[str, str]]:
@@ -55,6 +58,19 @@ def check_option(options: Sequence[Json], id: str, value: str | bool) -> Json:
     if not isinstance(value, bool) and value not in values:
         raise ValueError(f"option {id!r} has no value {value!r}. There are: {', '.join(values)}")
     return option
+
+
+def group_variants(ids: Iterable[str]) -> dict[str, list[str]]:
+    """Return the ids of modes or models as {id without its variant: its variants}, in their order.
+
+    Codex offers a model once for each effort: of `gpt-5.5[low]` and `gpt-5.5[high]`, the variants are `[low]` and
+    `[high]`. The variant of an id without brackets is "".
+    """
+    groups: dict[str, list[str]] = {}
+    for id in ids:
+        base = _VARIANT.sub("", id)
+        groups.setdefault(base, []).append(id.removeprefix(base))
+    return groups
 
 
 def find_choice(choice: str, offered: Mapping[str, str]) -> str | None:

@@ -35,7 +35,6 @@ app.add_typer(agents_app, name="agents")
 AgentName = Annotated[str, typer.Argument(metavar="NAME", help="An agent's name.")]
 KEYLESS_PROFILES = ("semel-demo",)
 """The profiles of agents that need no login."""
-_VARIANT = re.compile(r"\[[^\[\]]+\]$")
 MAX_LISTED = 12
 """The most modes and models of an agent that a check lists for people."""
 
@@ -352,9 +351,12 @@ def _list_others(offered: Sequence[str]) -> str:
 
     Variants of a model, such as Codex's `gpt-5.5[low]` and `gpt-5.5[high]`, are listed as one.
     """
-    names = list(dict.fromkeys(_VARIANT.sub("", name) for name in offered))
+    from semel.acp_stream.choices import group_variants
+
+    groups = group_variants(offered)
+    names = list(groups)
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    variant = next((match[0] for name in offered if (match := _VARIANT.search(name))), "")
+    variant = next((variant for variants in groups.values() for variant in variants if variant), "")
     variants = f", with variants such as {variant}" if len(names) < len(offered) else ""
     complete = "; --json lists all" if more or variants else ""
     return f" (of {', '.join(names[:MAX_LISTED])}{more}{variants}{complete})" if names else ""

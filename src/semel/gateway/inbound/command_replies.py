@@ -1,10 +1,10 @@
-"""Format the replies to `/status` and `/history`."""
+"""Format the replies to `/status`, `/history`, `/mode` and `/model`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from semel.acp_stream.choices import read_choices
+from semel.acp_stream.choices import group_variants, read_choices
 from semel.ledger.inbound.commands import SessionStatus
 from semel.ledger.storage.rows import EntryRow
 from semel.ledger.transcript.entries import load
@@ -40,6 +40,20 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
     if last is not None:
         end = "ended without a word" if standing.ended_without_a_word else _ENDS[last.state]
         lines.append(f"Last turn: t{last.id} {end}" + (f" ({last.error})" if last.error else ""))
+    return "\n".join(lines)
+
+
+def format_choices(kind: str, current: str | None, offered: Iterable[str]) -> str:
+    """Return the reply to /mode or /model (`kind`) alone: what the agent offers, marked with a star what is on.
+
+    A model that is offered in variants has one line. It begins with the variant that is on, or else with the first one.
+    """
+    lines = [f"{kind.capitalize()}s:"]
+    for base, variants in group_variants(offered).items():
+        ids = [base + variant for variant in variants]
+        first = current if current in ids else ids[0]
+        others = [variant or base for id, variant in zip(ids, variants, strict=True) if id != first]
+        lines.append(f"{'*' if first == current else '-'} {first}" + (f"; also {', '.join(others)}" if others else ""))
     return "\n".join(lines)
 
 

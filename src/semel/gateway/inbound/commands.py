@@ -17,7 +17,7 @@ import structlog
 from semel.acp_stream.choices import explain_no_choice, find_choice, read_choices
 from semel.gateway.errors import GatewayError
 from semel.gateway.inbound.admission import AccountDirectory
-from semel.gateway.inbound.command_replies import format_history, format_status
+from semel.gateway.inbound.command_replies import format_choices, format_history, format_status
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import AgentError
 from semel.gateway.record import LedgerAccess
@@ -227,7 +227,7 @@ class Commands:
         if not offered:
             return f"The agent has reported no {kind}s."
         if not command.argument:
-            return "\n".join([f"{kind.capitalize()}s:", *(f"{'*' if id == current else '-'} {id}" for id in offered)])
+            return format_choices(kind, current, offered)
         chosen_id = find_choice(command.argument, offered)
         if chosen_id is None:
             problem = explain_no_choice(kind, command.argument, offered)
