@@ -19,6 +19,7 @@ from cli_house import SCRIPTED, Cli, end, until
 
 from semel.faces.health.installation import examine_files
 from semel.ledger.sqlite.connect import connect
+from semel.testing.scripted_agent import prompt
 from semel.text.write_errors import advise_on_write_error
 
 LOGGED_OUT = """
@@ -92,8 +93,24 @@ def test_an_agent_that_is_logged_in_for_the_running_gateway_alone_is_a_warning(c
     key.unlink()
     [found] = findings(cli)["agent out"]
     end(process)
-    assert found["level"] == "warning" and "the running gateway could use it at 20" in found["text"]
+    assert found["level"] == "warning" and "the running gateway opened a session at 20" in found["text"]
     assert findings(cli, rc=1)["agent out"][0]["level"] == "broken", "no gateway says otherwise"
+
+
+def test_an_agent_whose_last_turn_gave_no_answer_is_a_warning_until_one_does(cli: Cli) -> None:
+    """To open a session does not try the agent's key, so it alone would say that all is well."""
+    (cli.home / "semel.toml").write_text(SCRIPTED)
+    process = cli.up()
+    cli("say", "main", prompt({"error": {"code": -32602, "message": "the key was refused"}}), "--wait", rc=1)
+    [opened, failed] = findings(cli)["agent demo"]
+    assert (opened["level"], failed["level"]) == ("ok", "warning")
+    assert "its last turn (main, " in failed["text"] and "failed: the key was refused" in failed["text"]
+    assert "semel agents check demo --prompt" in failed["remedy"]
+    cli("say", "other", prompt(), "--wait", rc=1)
+    assert findings(cli)["agent demo"][1]["text"].endswith("ended without a word.")
+    cli("say", "main", "hello", "--wait")
+    end(process)
+    assert len(findings(cli)["agent demo"]) == 1
 
 
 def test_wrong_configuration_is_a_finding_and_the_rest_is_checked_all_the_same(cli: Cli) -> None:

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
-from semel.faces.cli.printing import print_error, print_json, print_remark, stdout_console
+from semel.faces.cli.printing import name_command, print_error, print_json, print_remark, stdout_console
 from semel.faces.client import GatewayNotTrusted, NoGateway
 from semel.faces.config import locate
 from semel.ledger.storage.location import LedgerLocation
@@ -96,10 +96,10 @@ def _print_findings(findings: Iterable[Finding]) -> None:
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
         word = "BROKEN" if finding.level == "broken" else finding.level
-        subject = visible(finding.subject).ljust(width)
-        stdout.print(Text(f"{word:<8}", LEVEL_STYLES[finding.level]), Text(f"{subject}  {visible(finding.text)}"))
+        subject, text = visible(finding.subject).ljust(width), visible(name_command(finding.text))
+        stdout.print(Text(f"{word:<8}", LEVEL_STYLES[finding.level]), Text(f"{subject}  {text}"))
         if finding.remedy and finding.level != "ok":
-            stdout.print(Text(f"{'':<{width + 11}}to do: {visible(finding.remedy)}"))
+            stdout.print(Text(f"{'':<{width + 11}}to do: {visible(name_command(finding.remedy))}"))
     counts = {level: sum(finding.level == level for finding in findings) for level in ("broken", "warning")}
     warnings = f"{counts['warning']} warning{'' if counts['warning'] == 1 else 's'}"
     if counts["broken"]:

@@ -58,7 +58,7 @@ def _weigh_login(finding: Finding, gateway_check: Json | None) -> Finding:
     if gateway_check is None or gateway_check["level"] == "broken":
         return finding
     at = format_timestamp(gateway_check["at"])
-    text = f"it is not logged in with the variables of this shell; the running gateway could use it at {at}"
+    text = f"it is not logged in with the variables of this shell; the running gateway opened a session at {at}"
     remedy = "set the variables here as the gateway has them, such as its API key, so that it can be checked, too"
     return Finding(finding.subject, "warning", text, remedy)
 

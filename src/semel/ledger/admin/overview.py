@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from semel.law.limits import Measure, Scope
 from semel.law.turn import State
 from semel.ledger.delivery import parts
-from semel.ledger.storage.rows import Row
+from semel.ledger.storage.rows import Row, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.turns import session_agent
+from semel.ledger.turns.finish_turn import EMPTY_TURN_NOTICE, find_empty_turn_notice
 from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.text.json_types import Json
 
@@ -34,6 +35,23 @@ class LeftSession(Row):
     turn: int
     state: State
     error: str | None
+    at: int
+
+
+class AgentTurn(TurnRow):
+    """A turn of the agent `agent`. `key`: its session's."""
+
+    agent: str
+    key: str
+
+
+@dataclass(frozen=True)
+class FailingAgent:
+    """An agent whose last turn failed or ended without a word. `problem`: a clause. `at`: when it ended, in ms."""
+
+    agent: str
+    session: str
+    problem: str
     at: int
 
 
@@ -67,6 +85,23 @@ def read_overview(tx: Tx, agents: ConfiguredAgents) -> Json:
 def list_missing_agents(tx: Tx, agents: ConfiguredAgents) -> list[Json]:
     """Return the agents that are not configured any more: {"agent", "successor", "sessions", "newest", "text"}."""
     return [asdict(missing) | {"text": missing.describe()} for missing in session_agent.list_missing_agents(tx, agents)]
+
+
+def list_failing_agents(tx: Tx) -> list[FailingAgent]:
+    """Return the agents whose last turn, in whichever session, gave no answer. Turns that were stopped do not count."""
+    turns = tx.all(AgentTurn, "agents_last_turns", newest=NEWEST_TURNS)
+    return [
+        FailingAgent(turn.agent, turn.key, problem, turn.ended or turn.started)
+        for turn in turns
+        if (problem := _find_turn_problem(tx, turn)) is not None
+    ]
+
+
+def _find_turn_problem(tx: Tx, turn: TurnRow) -> str | None:
+    if turn.state == "failed":
+        return f"failed: {turn.error}" if turn.error else "failed"
+    notice = find_empty_turn_notice(tx, turn)
+    return None if notice is None else notice.replace(EMPTY_TURN_NOTICE, "ended without a word.", 1)
 
 
 def list_attention(tx: Tx) -> list[Json]:

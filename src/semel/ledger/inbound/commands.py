@@ -18,7 +18,8 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import finish_turn, permission_requests, sessions, turns
+from semel.ledger.turns import permission_requests, sessions, turns
+from semel.ledger.turns.finish_turn import find_empty_turn_notice
 from semel.text.json_types import Json
 
 KIND = "command"
@@ -137,7 +138,7 @@ def _requeue_last_turn(tx: Tx, row: SessionRow) -> CommandEffect:
     last = tx.one(TurnRow, "turn_last", session=row.id)
     if last is None or last.chapter != row.chapter:
         return CommandEffect("none")
-    if last.state not in ("failed", "cancelled") and not _ended_without_a_word(tx, last):
+    if last.state not in ("failed", "cancelled") and find_empty_turn_notice(tx, last) is None:
         return CommandEffect("done")
     if not tx.number("hearings_of_turn", turn=last.id):
         return CommandEffect("none")
@@ -145,13 +146,6 @@ def _requeue_last_turn(tx: Tx, row: SessionRow) -> CommandEffect:
     if tx.exists("hearing_waits", session=row.id):
         tx.run("session_wake", id=row.id, due=tx.now, since=tx.now)
     return CommandEffect(f"t{last.id}", wake=True)
-
-
-def _ended_without_a_word(tx: Tx, turn: TurnRow) -> bool:
-    if turn.evidence != "notice":
-        return False
-    notice = tx.one(EntryRow, "entry_get", session=turn.session, seq=turn.evidence_row)
-    return notice is not None and entries.load(notice.more).get("kind") == finish_turn.EMPTY_TURN_KIND
 
 
 def list_sessions_with_open(tx: Tx) -> list[int]:
@@ -226,7 +220,7 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     requests = permission_requests.list_open(tx, row.turn) if row.turn is not None else []
     asked = tuple(str(entries.load(request.body).get("title") or "") for request in requests)
     last = tx.one(TurnRow, "turn_last", session=session)
-    without_a_word = last is not None and _ended_without_a_word(tx, last)
+    without_a_word = last is not None and find_empty_turn_notice(tx, last) is not None
     return SessionStatus(row, entries.load(row.about), waiting, last, without_a_word, asked)
 
 

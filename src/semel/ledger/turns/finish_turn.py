@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from semel.law import turn as law
 from semel.ledger.delivery import claims, cutting
 from semel.ledger.delivery.cutting import Leg, cut_claim, is_local
-from semel.ledger.storage.rows import ClaimRow, EntryRow, SessionRow
+from semel.ledger.storage.rows import ClaimRow, EntryRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import close_output, end_evidence, limits, turns
@@ -135,6 +135,15 @@ def _empty_turn_text(tx: Tx, turn: int) -> str:
     report = tx.value(str, "turn_last_report", turn=turn)
     last = f"Its last report: {shorten_to_line(report, MAX_REPORT_CHARS)}" if report else ""
     return join_sentences(EMPTY_TURN_NOTICE, last) if last else EMPTY_TURN_NOTICE
+
+
+def find_empty_turn_notice(tx: Tx, turn: TurnRow) -> str | None:
+    """Return the notice that a turn ended without a word, with the agent's last report; None if it did not end so."""
+    if turn.evidence != "notice":
+        return None
+    notice = tx.one(EntryRow, "entry_get", session=turn.session, seq=turn.evidence_row)
+    is_empty = notice is not None and entries.load(notice.more).get("kind") == EMPTY_TURN_KIND
+    return notice.text if notice is not None and is_empty else None
 
 
 def schedule_retry(
