@@ -49,6 +49,14 @@ def test_a_retry_waits_for_the_turn_that_runs_again(house: Cli) -> None:
     assert "ended well" in house("say", "again", "/retry", "--wait").stdout
 
 
+def test_say_prints_the_answer_to_a_command_without_being_asked_to_wait(house: Cli) -> None:
+    house("say", "commands", "say: hello", "--wait")
+    assert "State: idle" in house("say", "commands", "/status").stdout
+    assert house("say", "commands", "/approve").stdout == "No permission request is open here.\n"
+    done = house("say", "commands", "/status", "--automatic")
+    assert (done.stdout, done.stderr[:11]) == ("", "accepted: e"), "from a program it is a message"
+
+
 def test_say_wait_prints_the_answer_and_nothing_else(house: Cli) -> None:
     assert house("say", "wait", "say: forty-two", "--wait").stdout == "forty-two\n"
 

@@ -103,8 +103,9 @@ def say(
     """Send a message to a session; a new key creates the session.
 
     The command returns when the message is in the ledger, and prints what became of it. If the answer is lost, it
-    repeats the message with the same key. With --wait it prints the text of the turn that took the message first, or
-    the answer to a command; the exit code is 1 if the turn failed or ended without a word.
+    repeats the message with the same key. With --wait it prints the text of the turn that took the message first; the
+    exit code is 1 if the turn failed or ended without a word. The answer to a slash command, such as /status, is
+    printed in any case; that to /retry, which runs a turn, only with --wait.
 
     On a terminal, /approve and /deny without a number show the request that is open, and ask before they answer it.
     """
@@ -132,7 +133,8 @@ def say(
             print_remark(accepted.note)
         if wait and (waiting := describe_waiting(accepted)):
             print_remark(waiting)
-        return accepted, await await_answer(client, session, accepted.event) if wait else None
+        waits = wait or (not automatic and is_answered_at_once(message))
+        return accepted, await await_answer(client, session, accepted.event) if waits else None
 
     accepted, answer = ask_gateway(config, data_dir, go)
     if json:
@@ -160,6 +162,12 @@ async def await_answer(client: AsyncClient, session: str, event: int) -> Answer:
     except asyncio.CancelledError:
         print_remark(f"the message was accepted, and its turn goes on; see it with: semel show {session}")
         raise
+
+
+def is_answered_at_once(text: str) -> bool:
+    """Whether the gateway itself answers this text. It answers /retry, too, but that answer includes the turn's."""
+    command = read_command(text)
+    return isinstance(command, CommandCall) and command.name != "retry"
 
 
 def read_bare_answer(text: str) -> str:
