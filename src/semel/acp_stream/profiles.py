@@ -169,7 +169,7 @@ _CLAUDE_CUT = re.compile(r"\n\[Output truncated \(\d+ bytes total\): full output
 _CLAUDE_ROOT = re.compile(r"root/sudo privileges|no mode '?bypass", re.IGNORECASE)
 _CLAUDE_ROOT_HINT = (
     "Claude Code does not skip permissions as root: run the gateway as another user or, in a container, "
-    'set IS_SANDBOX = "1" in the `env` of its section (no other value counts)'
+    'set IS_SANDBOX = "1" in the `env` of its section (no other value counts: unset one that the shell has)'
 )
 _OPENCODE_CUT = re.compile(r"\.\.\.output truncated\.\.\.\n\nFull output saved to: [^\n]*\n\n")
 _DOTS = re.compile(r"\.\.\.\n\n")
