@@ -298,6 +298,7 @@ def test_what_the_agent_says_of_itself_is_the_likely_reason_for_no_answer(
     assert "codex: no answer after 0.4 s. It last said: Reconnecting... 5/5\n" in done.stderr
     assert "key" not in done.stderr
     assert "problem  it answered the prompt without a word; its last report: Reconnecting... 5/5" in done.stdout
+    assert "it said:" not in done.stdout, "the problem says it"
 
 
 def test_a_failure_that_only_the_meta_of_the_answer_tells_is_the_problem(cli: Cli) -> None:

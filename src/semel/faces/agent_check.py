@@ -284,7 +284,7 @@ async def _ask(
     check.answer, check.answer_s = "".join(texts).strip(), round(time.monotonic() - begun, 2)
     if not check.problem and not check.answer:
         check.problem = "; its last report: ".join([NO_WORD, *list(notices)[-1:]])
-    check.notes += [f"it said: {text}" for text in list(notices)[-MAX_NOTICES:]]
+    check.notes += [f"it said: {text}" for text in list(notices)[-MAX_NOTICES:] if text not in check.problem]
 
 
 async def _report_delay(on_delay: Callable[[float, str | None], None], key_variable: str | None) -> None:
