@@ -280,7 +280,8 @@ class RequestBase(ItemBase, kw_only=True):
 class PermissionItem(RequestBase, tag="permission", kw_only=True):
     """A request for permission. `input`: the arguments of the tool call; `call`: the agent's id of it; `tool_kind`,
     `diffs`, `locations`: as of a tool call. `first`: the number of its first option, for `/approve N`. `approvers`: who
-    may answer it, as a phrase. `announced`: the seq of the message that announced it in a chat; `hint`: the seq
+    may answer it, as a phrase; `place`: where: by a command in its chat, by a reply in a group, or elsewhere, because
+    nobody in its chat may. `announced`: the seq of the message that announced it in a chat; `hint`: the seq
     of the notice that told somebody who wrote a message how to answer.
     """
 
@@ -292,6 +293,7 @@ class PermissionItem(RequestBase, tag="permission", kw_only=True):
     locations: list[Location] = []
     first: int | None = None
     approvers: str | None = None
+    place: Literal["chat", "group", "elsewhere"] | None = None
     announced: int | None = None
     hint: int | None = None
 

@@ -10,15 +10,20 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from semel.text.json_types import Json
 from semel.text.visible import is_unseen, squeeze_to_line
 from semel.text.wellformed import shorten
 
 MAX_TITLE_CHARS, MAX_INPUT_CHARS, MAX_OPTION_CHARS = 300, 600, 100  # how many characters are shown of each
+MAX_NAME_CHARS = 100  # of a person's name
 COMMAND_FIELDS = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args"))
 """Fields of a tool input that hold the command or code to run; they are shown first."""
+AnswerPlace = Literal["chat", "group", "elsewhere"]
+"""Where a request that is announced in a chat can be answered. "chat": by a command in that chat. "group": the same,
+but there the command must reply to the request or name the agent. "elsewhere": nobody who may answer is in that chat,
+so the owner answers on the page or in the terminal."""
 _fence = re.compile("```+|~~~+")
 _BLANKS = re.compile(r"\s{9,}")  # longer than an indentation: it could push the rest out of sight
 
@@ -67,11 +72,12 @@ def format_request(
     first_number: int,
     minutes: float,
     approvers: str = "the owner",
+    place: AnswerPlace = "chat",
 ) -> str:
     """Format a request for a chat, in Markdown.
 
     `first_number`: the number of the first of `options`. `minutes`: for how long it can be answered. `approvers`: who
-    may answer, as a phrase.
+    may answer, as a phrase. `place`: where they can.
     """
     lines = [describe_request(title, tool_input)]
     lines += (
@@ -80,10 +86,34 @@ def format_request(
         else [""]
     )
     numbered = f", /approve N (N: {first_number} to {first_number + len(options) - 1})" if len(options) > 1 else ""
-    whole_minutes = max(1, round(minutes))
-    answers = f"answers /approve{numbered} or /deny, within {whole_minutes} minute{'s' if whole_minutes > 1 else ''}."
-    lines.append(f"{approvers[:1].upper()}{approvers[1:]} {answers}")
+    if place == "elsewhere":
+        lines.append(f"The owner answers it on the page or in the terminal, {_within(minutes)}.")
+    else:
+        answers = "replies to this with" if place == "group" else "answers"
+        lines.append(f"{_capitalize(approvers)} {answers} /approve{numbered} or /deny, {_within(minutes)}.")
     return "\n".join(lines)
+
+
+def format_owner_notice(title: str, tool_input: Any, session: str, whose: str, minutes: float) -> str:
+    """Format a request for an owner who is not in its chat, in Markdown. It says where the request can be answered.
+
+    `session`: the key of its session. `whose`: the name of the person whose chat it is. `minutes`: for how long it can
+    be answered.
+    """
+    return (
+        f"{describe_request(title, tool_input)}\n\n"
+        f"This is in the conversation with {_line(whose, MAX_NAME_CHARS)}. Answer on the page, or in the terminal with "
+        f"`semel chat {session}`, {_within(minutes)}; you cannot answer here."
+    )
+
+
+def _within(minutes: float) -> str:
+    whole_minutes = max(1, round(minutes))
+    return f"within {whole_minutes} minute{'s' if whole_minutes > 1 else ''}"
+
+
+def _capitalize(phrase: str) -> str:
+    return f"{phrase[:1].upper()}{phrase[1:]}"
 
 
 def describe_request(title: str, tool_input: Any) -> str:
@@ -92,13 +122,17 @@ def describe_request(title: str, tool_input: Any) -> str:
     return head if tool_input in (None, "", {}, []) else f"{head}\n\n{_fenced(tool_input)}"
 
 
-def format_hint(request: PermissionRequest, approvers: str) -> str:
+def format_hint(request: PermissionRequest, approvers: str, place: AnswerPlace = "chat") -> str:
     """Return a text for a person who wrote a message while this request is open: it says how to answer the request.
 
     The commands give numbers of the request's options, so they mean this request wherever they are typed.
-    `approvers`: who may answer, as a phrase.
+    `approvers`: who may answer, as a phrase. `place`: where they can.
     """
-    by = f"{approvers[:1].upper()}{approvers[1:]}"
+    unanswered = (
+        f"Your message goes to the agent; it does not answer the request that is still open: {request.title_line}."
+    )
+    if place == "elsewhere":
+        return f"{unanswered} The owner answers it on the page or in the terminal."
     allow = f"/approve {request.first_number}"
     options = [(n, option) for n, option in zip(request.numbers, request.options, strict=False) if _is(option, "allow")]
     if len(options) > 1:
@@ -107,10 +141,7 @@ def format_hint(request: PermissionRequest, approvers: str) -> str:
         allow = f"/approve {options[0][0]}"
     rejecting = [n for n, option in zip(request.numbers, request.options, strict=False) if _is(option, "reject")]
     deny = f"/deny {rejecting[0] if len(rejecting) == 1 else request.first_number}"
-    return (
-        "Your message goes to the agent; it does not answer the request that is still open: "
-        f"{request.title_line}. {by} can allow it with {allow}, and deny it with {deny}."
-    )
+    return f"{unanswered} {_capitalize(approvers)} can allow it with {allow}, and deny it with {deny}."
 
 
 def format_withdrawal(title: str, expired: bool) -> str:

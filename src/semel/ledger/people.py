@@ -221,6 +221,12 @@ def _find_direct(tx: Tx, channel: str, account: str) -> tuple[str, int] | None:
     return next(iter(tx.pairs(str, int, "direct_get", channel=channel, account=account)), None)
 
 
+def list_people_at(tx: Tx, dest: str) -> list[PersonAccount]:
+    """Return the accounts of the known people whose direct chat is `dest` ("channel:address")."""
+    channel, _, address = dest.partition(":")
+    return [_to_account(row) for row in tx.all(PersonRow, "direct_people", channel=channel, address=address)]
+
+
 def list_other_places(tx: Tx, dest: str) -> list[str]:
     """Return a person's direct chats on other channels, as "channel:address"; that of the newest message comes first.
 

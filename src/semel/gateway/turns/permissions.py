@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from semel.gateway.ports import Asked, Conversation
 from semel.gateway.turns.call_details import read_requested_change
 from semel.law import permission_questions
-from semel.law.access import format_approvers
+from semel.law.access import ROLES, approves, format_approvers
 from semel.ledger.delivery.cutting import Leg
+from semel.ledger.people import PersonAccount
 from semel.ledger.transcript.entries import read_object
 from semel.ledger.turns import turn_ops
 from semel.ledger.turns.turn_events import TurnEvent
@@ -43,6 +44,39 @@ def find_guests(events: Sequence[TurnEvent]) -> frozenset[str]:
     return frozenset(f"{event.source} {writer.get('id')}" for event, writer in zip(events, writers, strict=True))
 
 
+@dataclass(frozen=True)
+class Readers:
+    """Who reads a request in the chat to which it is sent.
+
+    `place`: where they can answer it. `name`: whose chat it is; "" if it is nobody's alone.
+    """
+
+    place: permission_questions.AnswerPlace = "chat"
+    name: str = ""
+
+
+def find_readers(events: Sequence[TurnEvent], people: Collection[PersonAccount], approvals: Collection[str]) -> Readers:
+    """Return who reads a turn's requests at the session's home.
+
+    `events`: what the turn answers. `people`: the known people whose direct chat the home is. `approvals`: who may
+    answer there, besides the owner.
+    """
+    data = [read_object(event.data, "data") for event in events]
+    if any(fields.get("group") for fields in data):
+        return Readers("group")
+    readers = {(person.role, person.name) for person in people}
+    if not readers:  # a guest, or somebody's first message
+        writers = [(read_object(fields, "from"), event) for fields, event in zip(data, events, strict=True)]
+        readers = {
+            (writer["role"], str(writer.get("person") or event.sender))
+            for writer, event in writers
+            if writer.get("role") in ROLES
+        }
+    if not readers or any(approves(role, name, True, approvals) for role, name in readers):
+        return Readers()
+    return Readers("elsewhere", ", ".join(sorted(name for _, name in readers)))
+
+
 @dataclass
 class OpenRequest:
     """A permission request without an answer. `item`: the id of its item in the view; None until it is recorded."""
@@ -50,6 +84,7 @@ class OpenRequest:
     request: Asked
     slot: int
     item: int | None = None
+    tells_owners: bool = False  # whether the owners are still to be told of it, because it is answered elsewhere
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
 
 
@@ -69,6 +104,7 @@ class Permissions:
     last_number: int = 0  # the last option number that people were shown in this session
     may_wait: Callable[[], bool] = lambda: True
     """Returns whether this turn may hold its agent until somebody answers. If not, its request is denied at once."""
+    readers: Readers = field(default_factory=lambda: Readers())
 
     def __post_init__(self) -> None:
         self.open: dict[int, OpenRequest] = {}
@@ -110,7 +146,7 @@ class Permissions:
             return self._answer_at_once(
                 request, option, slot, {**body, "state": state, "answer": option, "by": denied_by}
             )
-        entry = self.open[slot] = OpenRequest(request, slot)
+        entry = self.open[slot] = OpenRequest(request, slot, tells_owners=self.readers.place == "elsewhere")
         entry.timer = asyncio.get_running_loop().call_later(
             self.deadline, self.on_expired, turn_ops.ItemSet(slot, {"state": "expired"}, live=False)
         )
@@ -119,11 +155,12 @@ class Permissions:
         minutes = self.deadline / 60
         approvers = format_approvers(self.approvals)
         question = permission_questions.format_request(
-            str(body["title"]), body["input"], body["options"], first, minutes, approvers
-        )
+            str(body["title"]), body["input"], body["options"], first, minutes, approvers,
+            self.readers.place,
+        )  # fmt: skip
         legs = self.make_legs(question)
         announce = turn_ops.Announcement(question, legs) if legs else None
-        open_body = {**body, "state": "open", "first": first, "approvers": approvers}
+        open_body = {**body, "state": "open", "first": first, "approvers": approvers, "place": self.readers.place}
         return [turn_ops.ItemOpen(slot, "permission", request.id, body=open_body, announcement=announce)]
 
     def _answer_at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[turn_ops.Op]:
@@ -141,6 +178,13 @@ class Permissions:
             if slot in expired:
                 self._close(slot)
                 self._answer(entry.request, None)
+
+    def take_untold(self) -> list[int]:
+        """Return the items of the recorded open requests of which the owners are to be told, each of them once."""
+        untold = [entry for entry in self.open.values() if entry.tells_owners and entry.item is not None]
+        for entry in untold:
+            entry.tells_owners = False
+        return [entry.item for entry in untold if entry.item is not None]
 
     def pass_answer(self, item: int, option: str | None) -> bool:
         """Pass a recorded answer to the agent.

@@ -25,7 +25,7 @@ from semel.gateway.turns.announcements import Announcements
 from semel.gateway.turns.block_claims import BlockClaims
 from semel.gateway.turns.home_preview import HomePreview
 from semel.gateway.turns.live_agent import AgentLost, FlushBarrier, LiveAgent, QueuedSignal, SteerCancelled
-from semel.gateway.turns.permissions import Permissions, find_guests
+from semel.gateway.turns.permissions import Permissions, find_guests, find_readers
 from semel.gateway.turns.recovered_text import LostAttempts, recover_text
 from semel.gateway.turns.turn_end import (
     Corrections,
@@ -39,7 +39,7 @@ from semel.gateway.turns.usage import UsageCollector
 from semel.law import turn as law
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg, is_local
-from semel.ledger.turns import finish_turn, show, turn_events, turn_ops, turns, utterances
+from semel.ledger.turns import finish_turn, permission_requests, show, turn_events, turn_ops, turns, utterances
 from semel.ledger.turns.turns import BegunTurn, EntryToTell, StopRequest, TurnFence
 from semel.ledger.turns.utterances import Utterance
 from semel.text.json_types import Json
@@ -99,6 +99,7 @@ class Run:
         self.permissions = Permissions(
             self.live.conversation, self.agent.permissions, self.permission_deadline, self._on_expired, self._is_seen,
             self._legs_home, self.agent.approvals, self.begun.last_number, lambda: self.may_wait(self),
+            find_readers(self.begun.events, self.begun.people, self.agent.approvals),
         )  # fmt: skip
         self.guests = find_guests(self.begun.events)
 
@@ -344,10 +345,17 @@ class Run:
         ops += self.preview.reserve(self.speech)
         text = self.speech.previewed_text()
         self.slots = await self.record.write(show.show, self.fence, self.caller(), ops, self.slots)
-        self.permissions.note_recorded(self.slots.items, self.slots.expired)
+        await self._note_requests()
         if any(map(turn_ops.may_announce, ops)):
             self.kick()
         self.preview.show(self.slots.reserved, text)
+
+    async def _note_requests(self) -> None:  # and tell the owners of those that only they can answer
+        self.permissions.note_recorded(self.slots.items, self.slots.expired)
+        for item in self.permissions.take_untold():
+            await self.record.write(
+                permission_requests.tell_owners, item, self.permissions.readers.name, self.permission_deadline / 60
+            )
 
     def caller(self) -> Caller:
         """Return the identity under which this run makes claims."""
@@ -404,7 +412,7 @@ class Run:
         problems, self.speech.problems = self.speech.problems, []
         self.corrections.note_request(problems)
         self.slots = await self.record.write(show.show_before_correction, self.fence, self.caller(), ops, self.slots)
-        self.permissions.note_recorded(self.slots.items, self.slots.expired)
+        await self._note_requests()
         self.kick()
         said = await self.record.read(utterances.list_utterances, self.begun.root, self.begun.home)
         self._hold_back_said(said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from semel.ledger import people
 from semel.ledger.delivery import claims
-from semel.ledger.delivery.cutting import is_local
+from semel.ledger.delivery.cutting import cut, is_local, single_part
 from semel.ledger.storage.rows import HomeSession, SessionRow
 from semel.ledger.storage.sql import Tx
 
@@ -23,6 +23,19 @@ def tell_owners(tx: Tx, text: str, kind: str, told: int | None = None) -> list[s
     for session in (session for session in sessions if session.id != told):
         claims.add_home_notice(tx, session, text, turn=None, kind=kind, tell=False)
     return [session.key for session in sessions]
+
+
+def tell_owners_of(tx: Tx, item: int, text: str, kind: str) -> None:
+    """Add a notice about an item of another session for each owner, in the direct chat in which they last wrote.
+
+    An owner without such a chat is not told. The notice's entry names the item.
+    """
+    for session in _find_direct_sessions(tx):
+        if session.home is not None:
+            caller = claims.Caller(session.id, session.key, None, None)
+            legs = cut(tx, session.home, session.key, text) or single_part(session.home, session.key, text)
+            request = claims.ClaimRequest("notice", text, session.home, legs=legs, more={"kind": kind, "item": item})
+            claims.queue_notice(tx, caller, request, kind, tell_there=False)
 
 
 def _find_direct_sessions(tx: Tx) -> list[SessionRow]:

@@ -33,6 +33,7 @@ from semel.ledger.turns import (
     job_calls,
     jobs,
     limits,
+    permission_requests,
     session_agent,
     sessions,
     show,
@@ -275,6 +276,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     send_queue.decide: _part,
     send_queue.recover: lambda *_: Locks(find=(("find_sessions_in_line", {}),)),
     owner_notice.tell_owners: _everything,
+    permission_requests.tell_owners: _everything,
     # people
     people.add_code: _nothing,
     people.void_code: _nothing,

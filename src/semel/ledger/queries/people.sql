@@ -63,6 +63,12 @@ SELECT address, at FROM direct WHERE channel = :channel AND account = :account
 -- forget the direct chat of an account that was removed
 DELETE FROM direct WHERE channel = :channel AND account = :account
 
+-- name: direct_people
+-- the known people whose direct chat this is
+SELECT {PersonRow p} FROM direct d
+JOIN person p ON p.channel = d.channel AND p.account = d.account
+WHERE d.channel = :channel AND d.address = :address
+
 -- name: direct_elsewhere
 -- the direct chats on other channels of the person whose direct chat this is; newest first
 -- sorts: a person's own accounts, a handful

@@ -10,7 +10,7 @@ from semel.law.access import APPROVALS
 from semel.law.delivery import State as PartState
 from semel.law.permissions import AnswerOrigin, NoticePart, PosedRequest, Reply
 from semel.law.permissions import name_request as name
-from semel.ledger.delivery import claims
+from semel.ledger.delivery import claims, owner_notice
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.rows import ClaimRow, EntryRow, HomeSession, ItemRow, OpenCommand, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
@@ -22,11 +22,17 @@ KIND = "permission"
 HINT_KIND = "permission.hint"
 """The kind of the notice that tells a person who wrote a message how to answer an open request."""
 
+OWNER_KIND = "permission.elsewhere"
+"""The kind of the notice that tells an owner of a request in a chat where nobody may answer it."""
+
 API = "api"
 """The face of answers from the page, the terminal and programs."""
 
 OVER_STATES = ("cancelled", "expired")
 """States of a request that ended without an answer and can no longer get one."""
+
+MAX_SEARCHED_ENTRIES = 50
+"""How many of a session's newest entries are searched for notices about requests of other sessions."""
 
 MAX_RECENT_REQUESTS = 12
 """How many of the newest requests are searched, so that a late answer learns what became of its request."""
@@ -71,6 +77,7 @@ def name_request(
                     for request in _list_posed(tx, other.id)
                     if request.state == "open"
                 ]
+    posed += _list_told(tx, session)
     reply = _classify_reply(tx, session.id, replied_seq) if replied_seq is not None else "unknown" if replies else None
     return name(posed, origin, allow, number, reply)
 
@@ -84,6 +91,19 @@ def _list_posed(tx: Tx, session: int) -> list[PosedRequest]:
     rows |= {row.id: row for row in tx.all(ItemRow, "items_live", session=session) if row.kind == KIND}
     answered = _answered_before(tx, session)
     return [_read_posed(tx, rows[item], item in answered) for item in sorted(rows)]
+
+
+def _list_told(tx: Tx, session: SessionRow) -> list[PosedRequest]:
+    """Return the open requests of other sessions that an owner was told of in this session, oldest first."""
+    rows = tx.all(EntryRow, "entries_last", session=session.id, before=session.seq + 1, limit=MAX_SEARCHED_ENTRIES)
+    told = {int(more["item"]): row for row in rows if (more := entries.load(row.more)).get("kind") == OWNER_KIND}
+    items = {id: item for id in told if (item := tx.one(ItemRow, "item_get", id=id)) is not None and item.live}
+    return [
+        PosedRequest(
+            _read_request(items[id]), "open", parts=_notice_parts(tx, session.id, told[id].seq), is_elsewhere=True
+        )
+        for id in sorted(items)
+    ]
 
 
 def _answered_before(tx: Tx, session: int) -> set[int]:
@@ -136,7 +156,7 @@ def _classify_reply(tx: Tx, session: int, seq: int) -> Reply:
     if entry is not None and "from" in more and entry.claim is not None:
         claim = tx.one(ClaimRow, "claim_get", id=entry.claim)
         return "elsewhere" if claim is not None and claim.reason == KIND else None
-    return seq if more.get("kind") == KIND else None
+    return "elsewhere" if more.get("kind") == OWNER_KIND else seq if more.get("kind") == KIND else None
 
 
 def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[Leg] | None = None) -> int:
@@ -144,6 +164,19 @@ def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[L
     row = tx.get(SessionRow, "session_by_id", id=session)
     turn_row = tx.one(TurnRow, "turn_get", id=turn) if turn is not None else None
     return claims.add_home_notice(tx, row, text, turn=turn_row, kind=KIND, tell=False, legs=legs)
+
+
+def tell_owners(tx: Tx, item: int, whose: str, minutes: float) -> None:
+    """Tell the owners, in their own chats, of an open request in a chat where nobody may answer it.
+
+    `item`: the request's item. `whose`: the name of the person whose chat it is. `minutes`: for how long it can be
+    answered.
+    """
+    row = tx.get(ItemRow, "item_get", id=item)
+    body, session = entries.load(row.body), tx.get(SessionRow, "session_by_id", id=row.session)
+    if body.get("state") == "open":
+        text = law.format_owner_notice(str(body.get("title") or ""), body.get("input"), session.key, whose, minutes)
+        owner_notice.tell_owners_of(tx, item, text, OWNER_KIND)
 
 
 def add_hints(tx: Tx, session: SessionRow, message_seq: int, *, is_from_home: bool) -> bool:
@@ -167,8 +200,8 @@ def _is_unhinted(row: ItemRow) -> bool:
 
 
 def _add_hint(tx: Tx, session: SessionRow, row: ItemRow, message_seq: int, is_from_home: bool) -> None:
-    approvers = str(entries.load(row.body).get("approvers") or "the owner")
-    text = law.format_hint(_read_request(row), approvers)
+    body = entries.load(row.body)
+    text = law.format_hint(_read_request(row), str(body.get("approvers") or "the owner"), body.get("place") or "chat")
     if is_from_home:
         seq = claims.add_home_notice(tx, session, text, turn=None, kind=HINT_KIND, tell=False, about_seq=message_seq)
     else:

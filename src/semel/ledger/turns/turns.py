@@ -20,6 +20,7 @@ from semel.law import retries, wake
 from semel.law import turn as law
 from semel.ledger.delivery import claims, cutting, placeholders
 from semel.ledger.delivery.cutting import is_local
+from semel.ledger.people import PersonAccount, list_people_at
 from semel.ledger.storage.rows import AddedTurn, EntryRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -77,9 +78,9 @@ class BegunTurn:
     `events`: the events bound to it. `untold_entries`: earlier entries that its prompt must include. `memory`: the
     agent's id of the conversation. `lost_turn`: the attempt before this one. `has_failed`: in an earlier attempt, the
     agent reported a failure instead of dying. `has_started_tools`: an earlier attempt had started a tool call.
-    `was_prompted`: an agent was prompted in an earlier attempt.
-    `last_number`: the highest option number that was shown in the session. `folder`: the session's folder; None for the
-    agent's own workspace.
+    `was_prompted`: an agent was prompted in an earlier attempt. `last_number`: the highest option number that was shown
+    in the session. `folder`: the session's folder; None for the agent's own workspace. `people`: the known people whose
+    direct chat the home is.
     """
 
     session: int
@@ -100,6 +101,7 @@ class BegunTurn:
     has_failed: bool = False
     last_number: int = 0
     folder: str | None = None
+    people: tuple[PersonAccount, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -441,15 +443,9 @@ def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str, at
 
 
 def _read_begun_turn(
-    tx: Tx,
-    row: SessionRow,
-    turn: TurnRow,
-    events: tuple[TurnEvent, ...],
-    attempts: Sequence[TurnRow] = (),
-    lost: int | None = None,
-    failed: bool = False,
-    has_untold: bool = True,
-) -> BegunTurn:
+    tx: Tx, row: SessionRow, turn: TurnRow, events: tuple[TurnEvent, ...], attempts: Sequence[TurnRow] = (),
+    lost: int | None = None, failed: bool = False, has_untold: bool = True,
+) -> BegunTurn:  # fmt: skip
     local = is_local(row.home)
     untold = tuple(
         EntryToTell(e.seq, e.role, e.text, bool(e.partial), local or bool(e.leaves), e.root)
@@ -461,6 +457,7 @@ def _read_begun_turn(
         untold_entries=untold, memory=row.memory, has_started_tools=any(a.tools for a in attempts),
         was_prompted=any(a.how is not None for a in attempts), lost_turn=lost, has_failed=failed,
         last_number=row.numbers, folder=row.folder,
+        people=() if row.home is None or local else tuple(list_people_at(tx, row.home)),
     )  # fmt: skip
 
 

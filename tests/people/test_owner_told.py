@@ -1,0 +1,96 @@
+"""A request that nobody in its chat may answer is told to the owners, who answer it elsewhere (Law 13)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gateway_world import script
+from people_world import ADA, BOB, EVE, LISTED, Chat
+
+from semel.gateway.ports import Person
+from semel.law import permissions
+
+Json = dict[str, Any]
+OWN, BOBS = "owner-dm", "bob-dm"
+ASK = {"permission": "rm -r build", "input": {"command": "rm -r build"}, "allowed": ["tidy"], "denied": ["left it"]}
+ASKED = "The agent asks for permission: rm -r build"
+ELSEWHERE = "The owner answers it on the page or in the terminal, within 10 minutes."
+
+
+def asking(path: Path, *approvals: str, **more: Any) -> Chat:
+    return Chat(path, agent={"approvals": approvals}, **more)
+
+
+async def ask(w: Chat, who: Person, room: str, step: Json = ASK, **more: Any) -> str:
+    """Somebody has the agent ask; return the request as the room shows it."""
+    await w.tell(script(step), who, room, **more)
+    return await w.until_shown(f"The agent asks for permission: {step['permission']}", room)
+
+
+async def answer(w: Chat, session: str, words: str) -> None:
+    [item] = [i for i in (await anext(w.gateway.watch(session)))["items"] if i["kind"] == "permission"]
+    option = next(option for option in item["options"] if option["kind"] == words)
+    assert await w.gateway.controls.answer(session, item["id"], option["optionId"], "ada") == "answered"
+
+
+async def test_the_owner_is_told_in_their_own_chat_of_what_only_they_may_answer(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await w.tell(script("hello"), ADA, OWN)
+        await w.until_shown("hello", OWN)
+        assert (await ask(w, BOB, BOBS)).endswith(ELSEWHERE)
+        told = await w.until_shown(ASKED, OWN)
+        assert "in the conversation with bob" in told and "`semel chat demo:chat:bob-dm`, within 10 minutes" in told
+        await w.tell("/approve", ADA, OWN)
+        await w.until_shown(permissions.REPLY_ELSEWHERE, OWN)
+        await answer(w, "demo:chat:bob-dm", "allow_once")
+        await w.until_shown("tidy", BOBS)
+        await w.tell("/approve", ADA, OWN)
+        await w.until_shown(permissions.NOTHING_ASKED, OWN)
+        assert len([text for text in w.shown(OWN) if ASKED in text]) == 1
+
+
+async def test_a_bare_answer_is_not_taken_for_the_owners_own_request_beside_it(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await ask(w, ADA, OWN, {**ASK, "permission": "rm -r dist"})
+        await ask(w, BOB, BOBS)
+        await w.until_shown(ASKED, OWN)
+        await w.tell("/approve", ADA, OWN)
+        await w.until_shown("more than one agent asks here. Reply to the request that you mean.", OWN)
+        assert "tidy" not in w.shown(OWN) + w.shown(BOBS)
+        await answer(w, "demo:chat:bob-dm", "reject_once")
+        await w.until_shown("left it", BOBS)
+        await w.tell("/approve", ADA, OWN)
+        await w.until_shown("tidy", OWN)
+
+
+async def test_a_message_in_that_chat_is_told_where_the_request_is_answered(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await ask(w, BOB, BOBS)
+        await w.tell("yes", BOB, BOBS)
+        hint = await w.until_shown("it does not answer the request", BOBS)
+        assert hint.endswith("The owner answers it on the page or in the terminal.")
+
+
+async def test_a_guest_is_told_that_the_owner_answers_elsewhere(tmp_path: Path) -> None:
+    async with asking(tmp_path, own={"strangers": "guest"}) as w:
+        await w.tell(script("hello"), ADA, OWN)
+        await w.until_shown("hello", OWN)
+        assert (await ask(w, EVE, "eve-dm")).endswith(ELSEWHERE)
+        assert "in the conversation with Eve" in await w.until_shown(ASKED, OWN)
+
+
+async def test_no_owner_is_told_where_the_request_can_be_answered(tmp_path: Path) -> None:
+    async with asking(tmp_path, "bob") as w:
+        await w.tell(script("hello"), ADA, OWN)
+        await w.until_shown("hello", OWN)
+        assert "The owner or bob answers /approve" in await ask(w, BOB, BOBS)
+        await w.tell("/approve", BOB, BOBS)
+        await w.until_shown("tidy", BOBS)
+        assert "replies to this with /approve" in await ask(w, BOB, "room", group=True, mentioned=True)
+        assert w.shown(OWN) == ["hello"]
+
+
+async def test_a_member_whose_role_may_answer_does_so_alone_with_the_agent(tmp_path: Path) -> None:
+    async with asking(tmp_path, "member", listed=LISTED) as w:
+        assert "The owner or a member answers /approve" in await ask(w, BOB, BOBS)
