@@ -353,9 +353,8 @@ class Run:
     async def _note_requests(self) -> None:  # and tell the owners of those that only they can answer
         self.permissions.note_recorded(self.slots.items, self.slots.expired)
         for item in self.permissions.take_untold():
-            await self.record.write(
-                permission_requests.tell_owners, item, self.permissions.readers.name, self.permission_deadline / 60
-            )
+            whose = self.permissions.readers.name
+            await self.record.write(permission_requests.tell_owners, item, whose, self.permission_deadline / 60)
 
     def caller(self) -> Caller:
         """Return the identity under which this run makes claims."""
