@@ -45,6 +45,10 @@ async def failing(w: World) -> None:
     await until(told)
 
 
+async def any_of(w: World, words: str) -> bool:
+    return any(words in text for text in await notices(w))
+
+
 def test_the_notice_of_a_retry_ends_each_sentence_once() -> None:
     told = turn_end.make_retry_notice("Request timed out.", 5.2, 2)
     assert told.text == "The agent's turn failed: Request timed out. It is tried again in 5 s (attempt 2)."
@@ -136,6 +140,18 @@ async def test_a_turn_that_waits_to_be_tried_again_can_be_stopped(tmp_path: Path
         assert (await notices(w))[-1] == "Stopped by owner."
         assert len(agent_saw(w)) == 1
         assert await w.ask(script("I am well.")) == ["I am well."]
+
+
+async def test_status_and_why_tell_that_a_turn_waits_to_be_tried_again(tmp_path: Path) -> None:
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", script(OVERLOADED), key="k")
+        await failing(w)
+        await w.gateway.say("s", "/status")
+        await until(lambda: any_of(w, "State: the turn failed, and is tried again in "))
+        assert await any_of(w, "\nLast turn: t1 failed (API Error: 529 Overloaded)")
+        last = (await w.gateway.why("k"))["lines"][-1]["text"]
+        assert last == "t1: failed, API Error: 529 Overloaded; the next attempt is not before this time"
+        await w.gateway.controls.stop_turn("s", "owner")
 
 
 async def test_a_newer_message_may_interrupt_a_turn_that_waits_to_be_tried_again(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from semel.acp_stream.choices import group_variants, read_choices
@@ -23,6 +24,8 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
     """
     row, last = standing.row, standing.last
     state = "a turn runs" if row.turn is not None else "something waits" if row.wake_at is not None else "idle"
+    if standing.retry_in_ms is not None:
+        state = f"the turn failed, and is tried again {_format_wait(standing.retry_in_ms)}"
     state += "".join(f"; it asks for a permission: {shorten_to_line(title, TITLE_CHARS)}" for title in standing.asked)
     lines = [f"Session {row.key}" + (f": {row.title}" if row.title else ""), f"Agent: {row.agent}", f"State: {state}"]
     if missing is not None:
@@ -39,6 +42,7 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
         lines.append(f"Chapter: {row.chapter}")
     if last is not None:
         end = "ended without a word" if standing.ended_without_a_word else _ENDS[last.state]
+        end = end if standing.retry_in_ms is None else "failed"
         lines.append(f"Last turn: t{last.id} {end}" + (f" ({last.error})" if last.error else ""))
     return "\n".join(lines)
 
@@ -55,6 +59,13 @@ def format_choices(kind: str, current: str | None, offered: Iterable[str]) -> st
         others = [variant or base for id, variant in zip(ids, variants, strict=True) if id != first]
         lines.append(f"{'*' if first == current else '-'} {first}" + (f"; also {', '.join(others)}" if others else ""))
     return "\n".join(lines)
+
+
+def _format_wait(wait_ms: int) -> str:
+    seconds = math.ceil(wait_ms / 1000)
+    if seconds <= 0:
+        return "now"
+    return f"in {seconds} s" if seconds < 120 else f"in {math.ceil(seconds / 60)} min"
 
 
 def format_history(rows: Sequence[EntryRow]) -> str:

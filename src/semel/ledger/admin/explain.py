@@ -350,7 +350,7 @@ def _explain_turn(tx: Tx, number: int) -> list[Json]:
 def _list_end_lines(attempt: TurnRow) -> list[Json]:
     """Return lines about how an attempt of a turn ended, or when it is tried again; [] if it runs."""
     if attempt.ended is None:
-        again = f"t{attempt.id}: it failed, {attempt.error}, and is tried again now"
+        again = f"t{attempt.id}: failed, {attempt.error}; the next attempt is not before this time"
         return [_line(attempt.retry_at, again)] if attempt.retry_at is not None else []
     why = f", stop reason {attempt.stop}" if attempt.stop else ""
     if error := attempt.error or (attempt.state == "lost" and "the gateway ended before it"):

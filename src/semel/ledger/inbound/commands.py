@@ -203,7 +203,8 @@ class SessionStatus:
     """The facts about a session that `/status` shows.
 
     `waiting`: how many events wait. `last`: the last turn. `ended_without_a_word`: whether that turn did. `asked`: what
-    the running turn asks a permission for.
+    the running turn asks a permission for. `retry_in_ms`: how long it is until the turn, which has failed, is tried
+    again; None if it does not wait for that.
     """
 
     row: SessionRow
@@ -212,6 +213,7 @@ class SessionStatus:
     last: TurnRow | None
     ended_without_a_word: bool
     asked: tuple[str, ...]
+    retry_in_ms: int | None = None
 
 
 def read_status(tx: Tx, session: int) -> SessionStatus:
@@ -221,7 +223,9 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     asked = tuple(str(entries.load(request.body).get("title") or "") for request in requests)
     last = tx.one(TurnRow, "turn_last", session=session)
     without_a_word = last is not None and find_empty_turn_notice(tx, last) is not None
-    return SessionStatus(row, entries.load(row.about), waiting, last, without_a_word, asked)
+    retry_at = last.retry_at if last is not None and last.ended is None else None
+    retry_in_ms = None if retry_at is None else max(0, retry_at - tx.now)
+    return SessionStatus(row, entries.load(row.about), waiting, last, without_a_word, asked, retry_in_ms)
 
 
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
