@@ -240,6 +240,14 @@ async def test_what_came_of_it_elsewhere_is_told_in_the_chat(tmp_path: Path) -> 
         await w.until_shown(permissions.NOTHING_ASKED)
 
 
+async def test_the_chat_is_told_whose_command_from_the_terminal_answered(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await asked(w)
+        await w.gateway.say(KEY, "/deny 1", sender="the terminal")
+        await w.until_shown("Reject, by the terminal: rm -r build")
+        await w.until_shown("left it")
+
+
 async def test_it_is_told_while_the_turn_goes_on(tmp_path: Path) -> None:
     async with asking(tmp_path) as w:
         await asked(w, step={**ASK, "allowed": [{"hang": True}]})

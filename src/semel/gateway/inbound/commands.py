@@ -31,7 +31,7 @@ from semel.ledger.inbound import commands as rows
 from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import OpenCommand
-from semel.ledger.turns import sessions
+from semel.ledger.turns import permission_requests, sessions
 from semel.ledger.turns.turns import StopRequest
 
 log = structlog.get_logger("semel.commands")
@@ -247,6 +247,8 @@ class Commands:
         status = await self.controls.answer(
             command.key, choice.item, choice.option, _sender_name(command), is_told=True, context=context
         )
+        if status == "answered" and choice.face == permission_requests.API:
+            return await self.record.read(permission_requests.describe_answer, choice.item) or choice.text
         if status == "answered":
             return choice.text
         return "That request is gone: somebody answered it already, or it was withdrawn. Your answer changed nothing."

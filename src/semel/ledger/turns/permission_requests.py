@@ -131,6 +131,12 @@ def _read_request(row: ItemRow) -> law.PermissionRequest:
     return law.PermissionRequest(row.id, title, int(body.get("first") or 0), options, seq)
 
 
+def describe_answer(tx: Tx, item: int) -> str:
+    """Say how a request that was announced in a chat was answered, and by whom; "" if it was not announced there."""
+    row = tx.get(ItemRow, "item_get", id=item)
+    return describe_ending(row) if entries.load(row.body).get("announced") else ""
+
+
 def describe_ending(row: ItemRow) -> str:
     """Say how a permission request ended, and who answered it; "" while it is open."""
     body = entries.load(row.body)
