@@ -175,7 +175,7 @@ def _examine_outbox(tx: Tx) -> list[Finding]:
 
 def _explain_delay(part: Json) -> Finding:
     """Return the finding about a part whose last attempt failed. `part`: as in `parts.list_delayed`."""
-    fate, step = "did not leave", "nothing, if its platform is away: it is tried again by itself"
+    fate, step = "did not leave", "nothing, once its channel is online: it is tried again by itself"
     if part["state"] == "unknown":
         fate, step = "may have arrived", "nothing: a running gateway settles it, or holds it for your decision"
     elif part["state"] == "sending":

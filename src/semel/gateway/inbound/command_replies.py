@@ -44,6 +44,8 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
         end = "ended without a word" if standing.ended_without_a_word else _ENDS[last.state]
         end = end if standing.retry_in_ms is None else "failed"
         lines.append(f"Last turn: t{last.id} {end}" + (f" ({last.error})" if last.error else ""))
+        if row.turn is None and last.chapter == row.chapter and last.state in ("failed", "cancelled"):
+            lines[-1] += "; /retry runs it again"
     return "\n".join(lines)
 
 
