@@ -252,6 +252,14 @@ async def test_faults_strike_as_often_as_told_and_by_chance(there: TelegramHouse
     assert (await bot.raw("getMe"))["parameters"] == {"retry_after": 3}
 
 
+async def test_a_fault_may_refuse_with_a_reason(there: TelegramHouse, bot: Bot) -> None:
+    there.double.write(ANNA, "/start")
+    there.double.fail("sendMessage", "400")
+    there.double.fail("sendMessage", "403", description="Forbidden: bot was kicked")
+    assert await bot.error("sendMessage", chat_id=ANNA, text="x") == (400, "Bad Request: message is too long")
+    assert await bot.error("sendMessage", chat_id=ANNA, text="x") == (403, "Forbidden: bot was kicked")
+
+
 async def test_a_fault_that_slows_gives_the_right_answer(there: TelegramHouse, bot: Bot) -> None:
     there.double.fail("getMe", "slow", seconds=0.05)
     assert (await bot("getMe"))["is_bot"]
@@ -285,6 +293,11 @@ async def test_a_process_is_driven_over_http(process: TelegramControl) -> None:
     asked = await asyncio.to_thread(call, "asked", method="sendMessage")
     assert [(each["status"], each["params"]["text"]) for each in asked] == [(200, "hello Anna")]
     assert TOKEN not in json.dumps(asked)
+
+
+async def test_a_fault_with_a_wrong_field_is_answered_with_the_fields(process: TelegramControl) -> None:
+    with pytest.raises(ValueError, match=r"there is no field 'retry'; the fields are: after, chance, .*seconds, times"):
+        await asyncio.to_thread(process.call, "fail", method="sendMessage", how="429", retry=8)
 
 
 async def test_one_that_is_started_again_uses_no_id_twice(process: TelegramControl) -> None:

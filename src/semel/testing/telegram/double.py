@@ -93,9 +93,12 @@ class TelegramDouble(TelegramPeople):
 
     # ------------------------------------------------------------ what the tester does
 
-    def fail(self, method: str, how: FaultKind, **options: Any) -> None:
-        """Add an `ApiFault` for calls of a method; `options`: its other fields. Earlier faults strike first."""
-        self.faults.append(ApiFault(method, how, **options))
+    def fail(
+        self, method: str, how: FaultKind, after: bool = False, times: int | None = 1, chance: float = 1.0,
+        retry_after: int = 1, seconds: float = 0.5, description: str = "",
+    ) -> None:  # fmt: skip
+        """Add an `ApiFault`, which has the same fields, for calls of a method. Earlier faults strike first."""
+        self.faults.append(ApiFault(method, how, after, times, chance, retry_after, seconds, description))
 
     def clear_faults(self) -> None:
         """Remove all faults."""

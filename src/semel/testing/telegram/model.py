@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from semel.text.json_types import Json
 
 Status = Literal["member", "administrator", "left", "kicked"]
-FaultKind = Literal["drop", "cut", "hang", "slow", "500", "502", "429", "401"]
+FaultKind = Literal["drop", "cut", "hang", "slow", "500", "502", "429", "401", "400", "403"]
 
 
 class ApiError(Exception):
@@ -126,6 +126,7 @@ class ApiFault:
     | 502 | 502, an HTML page |
     | 429 | 429 with `retry_after` |
     | 401 | 401, as if the token were revoked |
+    | 400, 403 | that refusal, with `description` or a usual one |
 
     `after`: whether the call takes effect before the fault strikes; if not, it takes no effect. `times`: how many calls
     it strikes; None: all until `clear_faults`. `chance`: the probability that it strikes a call. `retry_after`: in
@@ -139,6 +140,7 @@ class ApiFault:
     chance: float = 1.0
     retry_after: int = 1
     seconds: float = 0.5
+    description: str = ""
 
     def __post_init__(self) -> None:
         if self.how not in get_args(FaultKind):

@@ -204,6 +204,10 @@ async def _download(double: TelegramDouble, path: str) -> _Answer:
     return answer
 
 
+USUAL_REFUSALS = {"400": "Bad Request: message is too long", "403": "Forbidden: user is deactivated"}
+"""The descriptions of refusals by a fault that gives none."""
+
+
 async def _apply_fault(fault: ApiFault, answer: _Answer | None) -> _Answer | None:
     """Return the answer that the caller gets instead of the right one, or None if it gets the right one.
 
@@ -225,6 +229,8 @@ async def _apply_fault(fault: ApiFault, answer: _Answer | None) -> _Answer | Non
             return _Answer(502, page, "text/html")
         case "401":
             return _error_answer(UNAUTHORIZED)
+        case "400" | "403":
+            return _error_answer(ApiError(int(fault.how), fault.description or USUAL_REFUSALS[fault.how]))
         case "429":
             wait = fault.retry_after
             return _error_answer(ApiError(429, f"Too Many Requests: retry after {wait}", retry_after=wait))
