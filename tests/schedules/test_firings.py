@@ -119,8 +119,22 @@ async def missed(path: Path, downtime: str, spec: str, start: str, end: str) -> 
 @pytest.mark.parametrize(
     ("downtime", "dues", "notes"),
     [
-        ("skip", [], ["Schedule daily: 3 firings were missed; they are skipped."]),
-        ("once", ["2026-03-03T09:00:00Z"], ["Schedule daily: 2 firings were missed; one firing stands for all."]),
+        (
+            "skip",
+            [],
+            [
+                "Schedule daily: 3 firings (2026-03-01 09:00:00 to 2026-03-03 09:00:00 UTC) were missed; "
+                "they are skipped."
+            ],
+        ),
+        (
+            "once",
+            ["2026-03-03T09:00:00Z"],
+            [
+                "Schedule daily: 2 firings (2026-03-01 09:00:00 to 2026-03-02 09:00:00 UTC) were missed; "
+                "one firing stands for all."
+            ],
+        ),
         ("all", ["2026-03-01T09:00:00Z", "2026-03-02T09:00:00Z", "2026-03-03T09:00:00Z"], []),
     ],
 )

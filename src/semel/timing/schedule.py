@@ -14,7 +14,7 @@ for `*/10 2 * * *`: where 2 o'clock is skipped it doesn't fire, and where 2 o'cl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from itertools import islice
@@ -215,13 +215,15 @@ class Firings:
     """Which of the due firings run now.
 
     `fire`: the instants of those that run. `missed`: how many others were counted; they do not run. `has_more`: whether
-    still more were due, which were not counted. `doubtful`: whether the missed firings may have run already, before the
-    ledger was restored from a backup.
+    still more were due, which were not counted. `missed_span`: the wall times, in the schedule's zone, at which the first
+    and the last of the missed firings were due; None if none was missed. `doubtful`: whether the missed firings may have
+    run already, before the ledger was restored from a backup.
     """
 
     fire: tuple[int, ...]
     missed: int = 0
     has_more: bool = False
+    missed_span: tuple[datetime, datetime] | None = None
     doubtful: bool = False
 
 
@@ -231,7 +233,7 @@ def doubtful_firings(schedule: ParsedSchedule, due: int, until: int) -> Firings:
     It is made after the ledger was restored from a backup, because the firings may have run already (Law 14).
     """
     instants, has_more = newest_instants(schedule, due, until, MAX_MADE_UP_FIRINGS)
-    return Firings((), len(instants), has_more, doubtful=True)
+    return Firings((), len(instants), has_more, _find_span(schedule, due, instants), doubtful=True)
 
 
 def decide_firings(schedule: ParsedSchedule, due: int, now: int, downtime: MissedFiringsPolicy) -> Firings:
@@ -245,5 +247,9 @@ def decide_firings(schedule: ParsedSchedule, due: int, now: int, downtime: Misse
     if downtime == "all":
         return Firings(tuple(instants), 0, has_more)
     fires_newest = downtime == "once" or now - instants[-1] <= LATE_AFTER_S
-    chosen = (instants[-1],) if fires_newest else ()
-    return Firings(chosen, len(instants) - len(chosen), has_more)
+    chosen, missed = ((instants[-1],), instants[:-1]) if fires_newest else ((), instants)
+    return Firings(chosen, len(missed), has_more, _find_span(schedule, due, missed))
+
+
+def _find_span(schedule: ParsedSchedule, due: int, missed: Sequence[int]) -> tuple[datetime, datetime] | None:
+    return (wall_at(schedule.zone, due), wall_at(schedule.zone, missed[-1])) if missed else None

@@ -213,7 +213,7 @@ def fire(
         outcome = hear.hear(tx, _firing_event(row, at, firings if n == len(firings.fire) - 1 else None), [addressee])
         woken.update(outcome.woken_sessions)
         last_event = outcome.event
-    if note := _missed_note(row.name, row.downtime, firings):
+    if note := _missed_note(row, firings):
         turns.add_notice(tx, hear.open_session(tx, addressee).id, note, kind="schedule.missed", tell=False)
     last_due = _ms(firings.fire[-1]) if firings.fire else None
     tx.run("schedule_fired", id=row.id, due=_ms(next_due_s), fired=last_due, event=last_event)
@@ -233,23 +233,32 @@ def _timed_event(source: str, kind: str, at: int, text: str, data: Json) -> hear
     return hear.Event(source=source, key=format_instant(at), kind=kind, text=text, digest=digest, more={"data": data})
 
 
-def _missed_note(name: str, policy: str, firings: Firings) -> str:
-    """Return the text of the notice about missed firings; "" if no notice is needed.
-
-    `policy`: the schedule's `downtime`.
-    """
-    if policy == "all" and not firings.doubtful:
+def _missed_note(row: ScheduleRow, firings: Firings) -> str:
+    """Return the text of the notice about missed firings; "" if no notice is needed."""
+    if row.downtime == "all" and not firings.doubtful:
         made_up = len(firings.fire)
-        note = f"Schedule {name}: more than {made_up} firings were missed; only the newest {made_up} run now."
+        note = f"Schedule {row.name}: more than {made_up} firings were missed; only the newest {made_up} run now."
         return note if firings.has_more else ""
     if not firings.missed:
         return ""
     count = f"{'more than ' if firings.has_more else ''}{firings.missed} firing{'s' if firings.missed > 1 else ''}"
+    span = _format_span(row.tz, firings)
+    they, do, were, are = ("they", "do", "were", "are") if firings.missed > 1 else ("it", "does", "was", "is")
     if firings.doubtful:
-        return f"Schedule {name}: {count} may have happened before the ledger was restored; they do not run again."
-    were = "were" if firings.missed > 1 else "was"
-    consequence = "one firing stands for all" if policy == "once" else "they are skipped"
-    return f"Schedule {name}: {count} {were} missed; {consequence}."
+        return (
+            f"Schedule {row.name}: {count}{span} may have happened before the ledger was restored; {they} {do} not run "
+            "again."
+        )
+    consequence = "one firing stands for all" if row.downtime == "once" else f"{they} {are} skipped"
+    return f"Schedule {row.name}: {count}{span} {were} missed; {consequence}."
+
+
+def _format_span(tz: str, firings: Firings) -> str:
+    """Format when the missed firings were due, like " (2026-03-01 09:00:00 to 2026-03-03 09:00:00 Europe/Berlin)"."""
+    if firings.missed_span is None:
+        return ""
+    first, last = (wall.isoformat(" ") for wall in firings.missed_span)
+    return f" ({first}{'' if first == last else f' to {last}'} {tz})"
 
 
 # ---------------------------------------------------------------- heartbeats
