@@ -215,9 +215,9 @@ class Firings:
     """Which of the due firings run now.
 
     `fire`: the instants of those that run. `missed`: how many others were counted; they do not run. `has_more`: whether
-    still more were due, which were not counted. `missed_span`: the wall times, in the schedule's zone, at which the first
-    and the last of the missed firings were due; None if none was missed. `doubtful`: whether the missed firings may have
-    run already, before the ledger was restored from a backup.
+    still more were due, which were not counted. `missed_span`: when the first and the last missed firing were due, as
+    wall times of the schedule's zone; None if none was missed. `doubtful`: whether the missed firings may have run
+    already, before the ledger was restored from a backup.
     """
 
     fire: tuple[int, ...]
