@@ -12,8 +12,10 @@ from semel.ledger.admin import explain
 from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
+from semel.ledger.inbound import hear, schedules
 from semel.ledger.transcript import views
 from semel.ledger.turns import turn_ops
+from semel.timing.schedule import Firings
 
 Json = dict[str, Any]
 
@@ -197,6 +199,24 @@ def test_a_fan_out_tells_of_each_session(desk: Desk) -> None:
     desk.hear("hi", "s", "chat", wakes=False)
     assert "recorded in s as entry 1" in told(desk, "e1")
     assert "it waits for the next turn of chat" in told(desk, "e1")
+
+
+def test_a_schedules_name_tells_of_its_last_firing(desk: Desk) -> None:
+    row = schedules.ScheduleDefinition("tea", "s", "Tea?", "every", "1h", "UTC", "once", "api", 3_600)
+    desk.do(schedules.add, row)
+    assert desk.look(explain.tell_story, "tea") is None
+    assert desk.look(explain.describe_unknown, "tea").startswith("schedule 'tea' has not fired; when it is due: ")
+    for due in (3_600, 7_200):
+        [listed], _ = desk.look(schedules.list_due, due * 1000)
+        desk.do(schedules.fire, listed, hear.Addressee("s", "main", None), Firings((due,)), due + 3_600)
+    for ref in ("tea", "schedule:tea"):
+        assert "accepted schedule at schedule:tea as '1970-01-01T02:00:00Z'" in told(desk, ref)
+
+
+def test_the_id_of_a_run_tells_of_its_newest_report(desk: Desk) -> None:
+    for kind in ("exec.started", "exec.finished"):
+        desk.hear(f"`make` {kind}", key=f"0123abcd:{kind}")
+    assert "'`make` exec.finished'" in told(desk, "0123abcd")
 
 
 BAD = [

@@ -21,8 +21,8 @@ def why(
         str,
         typer.Argument(
             metavar="ID",
-            help="e7 (event), c3 (claim), p12 (part), t5 (turn), SESSION#4 (entry), an event's key or a "
-            "platform's message id.",
+            help="e7 (event), c3 (claim), p12 (part), t5 (turn), SESSION#4 (entry), an event's key, a platform's "
+            "message id, a schedule's name (its last firing), or the id of a job or of a run of `semel exec`.",
         ),
     ],
     json: Json = False,

@@ -18,12 +18,14 @@ from semel.ledger.storage.rows import (
     OutgoingPart,
     PartRow,
     Row,
+    ScheduleRow,
     SessionRow,
     TurnRow,
 )
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import permission_requests
+from semel.ledger.turns.jobs import STATE_BY_REPORT
 from semel.ledger.turns.limits import LimitedRow
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
@@ -79,7 +81,11 @@ class ConflictOfEvent(Row):
 def describe_unknown(tx: Tx, ref: str) -> str:
     """Return a text for people which says that `ref` names nothing, and what they can ask for instead."""
     key, _, number = ref.strip().rpartition("#") if _ENTRY.fullmatch(ref.strip()) else (ref.strip(), "", "")
-    session = tx.one(SessionRow, "session_by_key", key=key.encode("utf-8", "replace").decode())
+    key = key.encode("utf-8", "replace").decode()
+    if not number and _find_schedule(tx, key) is not None:
+        name = key.removeprefix("schedule:")
+        return f"schedule {name!r} has not fired; when it is due: semel schedules show {name}"
+    session = tx.one(SessionRow, "session_by_key", key=key)
     if session is not None and session.deleted is None:
         if int(number or 0) > session.seq:
             return f"{key} has no entry #{number}: it ends at #{session.seq}"
@@ -91,7 +97,7 @@ def describe_unknown(tx: Tx, ref: str) -> str:
         return f"nothing has the name {key!r}; to find it in what was said: semel search {key}"
     return (
         f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), "
-        "an event's key or a platform's message id"
+        "an event's key, a platform's message id, a schedule's name, or the id of a job or run"
     )
 
 
@@ -141,7 +147,8 @@ def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
     """Return the kind ("event", "claim", "part" or "turn") and the id of the row that `ref` names, or None.
 
     A ref is `e1` for an event, `c1` for a claim, `p1` for a part, `t1` for a turn, the key of an event, a platform's
-    message id, or `SESSION#1` for an entry. An entry's ref names the event, claim or turn behind the entry.
+    message id, or `SESSION#1` for an entry. An entry's ref names the event, claim or turn behind the entry. The name of
+    a schedule names its last firing; the id of a background job or of a run of `semel exec`, its newest report.
     """
     if match := _REF.fullmatch(ref):
         kind = _KINDS[match[1].lower()]
@@ -153,7 +160,22 @@ def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
     if event is not None:
         return "event", event
     part = tx.value(int, "part_by_receipt", receipt=ref)
-    return None if part is None else ("part", part)
+    if part is not None:
+        return "part", part
+    schedule = _find_schedule(tx, ref)
+    event = schedule.event if schedule is not None else _find_report(tx, ref)
+    return None if event is None else ("event", event)
+
+
+def _find_schedule(tx: Tx, ref: str) -> ScheduleRow | None:
+    """Return the schedule that `ref` names, as NAME or as the source of its firings, `schedule:NAME`."""
+    return tx.one(ScheduleRow, "schedule_get", name=ref.removeprefix("schedule:"))
+
+
+def _find_report(tx: Tx, run: str) -> int | None:
+    """Return the newest report of a background job or of a run of `semel exec`; None if there is none."""
+    events = (tx.value(int, "event_by_key", key=f"{run}:{kind}") for kind in STATE_BY_REPORT)
+    return max((event for event in events if event is not None), default=None)
 
 
 def _find_entry(tx: Tx, key: str, seq: int) -> EntryRow | None:

@@ -38,7 +38,13 @@ class Health(Struct):
 @router.route("GET", "/v1/why/{ref:path}", Returns("The story.", dict[str, Any]), errors=("not-found",))
 async def why(
     call: ApiCall,
-    ref: Annotated[str, Param("Id of an event (e1), claim, part, turn or entry, or a platform's message id.")],
+    ref: Annotated[
+        str,
+        Param(
+            "Id of an event (e1), claim, part, turn, entry, job or run, an event's key, a platform's message id, or "
+            "a schedule's name."
+        ),
+    ],
 ) -> Response:
     """Tell the story of one event, claim, part, turn, entry or platform message."""
     return json_response(await call.gateway.why(ref))
