@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from cli_house import SCRIPTED, Cli, end
+from cli_house import SCRIPTED, Cli, end, until
 
 from semel.faces.cli.offline import OfflineLedger
 
@@ -32,6 +32,9 @@ COMMANDS = (
     ("outbox", "list"),
     ("jobs", "list", "demo:web:1", "--json"),
     ("schedules", "list"),
+    ("schedules", "show", "morning"),
+    ("schedules", "show", "now", "--json"),
+    ("why", "now"),
 )
 
 
@@ -46,7 +49,9 @@ def dead(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str
         cli("say", "demo:web:1", text, "--wait")
     cli("say", "demo:web:old", "say: hay", "--wait")
     cli("session", "archive", "demo:web:old")
-    cli("schedules", "add", "morning", "Good morning", "--cron", "30 7 * * *")
+    cli("schedules", "add", "morning", "Good morning", "--cron", "30 7 * * *", "--session", "demo:web:1")
+    cli("schedules", "add", "now", "say: now", "--in", "1s", "--session", "demo:web:1")
+    until(lambda: '"done"' in cli("schedules", "show", "now", "--json").stdout, "its turn is done")
     printed = {command: read(cli, *command)[0] for command in COMMANDS}
     process.send_signal(signal.SIGKILL)
     cli.leave()
@@ -125,6 +130,7 @@ def test_what_is_not_there_or_needs_a_gateway_is_refused_as_before(
     for command in (("show", "none"), ("export", "none")):
         assert "there is no session 'none'" in cli(*command, rc=1).stderr
     assert "nothing is known of 'e99'" in cli("why", "e99", rc=1).stderr
+    assert "there is no schedule 'x'" in cli("schedules", "show", "x", rc=1).stderr
     assert "give the `next` of the page before" in cli("search", "x", "--after", "nonsense", rc=2).stderr
     assert "'x' is not one of queued" in cli("outbox", "list", "--state", "x", rc=2).stderr
     assert "no gateway is running" in cli("say", "demo:web:1", "hi", rc=1).stderr

@@ -1,5 +1,5 @@
 """Read the ledger itself where no gateway runs, for the commands that only read: sessions, show, search, export,
-why, limits, outbox list and show, jobs list, schedules list, retention.
+why, limits, outbox list and show, jobs list, schedules list and show, retention.
 
 The ledger is opened read-only: it is neither migrated nor locked, so a gateway may start meanwhile.
 """
@@ -135,6 +135,16 @@ class OfflineLedger:
         from semel.ledger.inbound import schedules
 
         return await self._record.read(schedules.list_json, session)
+
+    async def read_schedule(self, name: str) -> Json:
+        """Return one schedule, as `GET /v1/schedules/{name}` does."""
+        from semel.gateway.tools.schedules import describe_missing
+        from semel.ledger.inbound import schedules
+
+        schedule = await self._record.read(schedules.get_json, name)
+        if schedule is None:
+            raise RequestRefused(404, "not-found", describe_missing(name))
+        return schedule
 
     async def limits(self, policy: LimitPolicy) -> Json:
         """Return what was used today, all on one page. `policy`: the configured limits, which the ledger lacks."""

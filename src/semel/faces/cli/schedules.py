@@ -70,8 +70,18 @@ async def _read_schedules(session: str | None, reader: Reader) -> list[dict[str,
 
 @schedules.command()
 def show(name: Name, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Show one schedule."""
-    _print_schedule(ask_gateway(config, data_dir, lambda client: client.get(_schedule_path(name))), json)
+    """Show one schedule.
+
+    If no gateway runs, the ledger itself is read.
+    """
+    _print_schedule(ask_or_read(config, data_dir, partial(_read_schedule, name)), json)
+
+
+async def _read_schedule(name: str, reader: Reader) -> dict[str, Any]:
+    if isinstance(reader, OfflineLedger):
+        return await reader.read_schedule(name)
+    schedule: dict[str, Any] = await reader.get(_schedule_path(name))
+    return schedule
 
 
 @schedules.command()
@@ -195,7 +205,8 @@ def _print_schedule(schedule: dict[str, Any], json: bool) -> None:
     last, turn = _format_last(schedule)
     facts = {
         "name": schedule["name"], "when": f"{_format_timing(schedule)}  ({schedule['tz']})",
-        "next": _format_next(schedule), "last": last, "turn": turn, "session": schedule["session"],
+        "next": _format_next(schedule), "last": last, "event": f"e{schedule['last']['event']}" if last else "",
+        "turn": turn, "session": schedule["session"],
         "home": _format_home(schedule),
         "downtime": schedule["downtime"], "made by": schedule["source"], "error": schedule.get("error", ""),
     }  # fmt: skip
@@ -208,7 +219,9 @@ def _print_schedule(schedule: dict[str, Any], json: bool) -> None:
 
 
 def _format_home(schedule: dict[str, Any]) -> str:
-    """Format where the answers go: to a chat, or to the page and terminal alone."""
+    """Format where the answers go: to a chat, or to the page and terminal alone; "" if only a gateway can tell."""
+    if "home" not in schedule:  # read without a gateway, and the session does not exist yet
+        return ""
     home: str | None = schedule["home"]
     if home is not None and not home.startswith("web:"):
         return home

@@ -273,4 +273,9 @@ def _read_anchor(tx: Tx, name: str) -> int:
 
 
 def _no_such_schedule(name: str) -> NotFound:
-    return NotFound(f"there is no schedule {name!r}; `semel schedules list` names those there are")
+    return NotFound(describe_missing(name))
+
+
+def describe_missing(name: str) -> str:
+    """Return a text for people which says that there is no schedule of this name."""
+    return f"there is no schedule {name!r}; `semel schedules list` names those there are"
