@@ -84,13 +84,15 @@ def test_who_adds_a_schedule_sees_where_the_answers_go(house: House) -> None:
         "main": ("the page (read it with semel show main)", ""),
         "phone:7": ("the page (read it with semel show phone:7)", "--session demo:phone:7?"),
         "main:fone:7": ("the page (read it with semel show main:fone:7)", "--session main:phone:7?"),
+        "main:telegram:7": ("the page (read it with semel show main:telegram:7)", "no channel named telegram."),
+        "dmo:web:7": ("the page (read it with semel show dmo:web:7)", "No agent is named 'dmo'; did you mean demo?"),
     }
     for session, (home, hint) in homes.items():
         code, output = house.semel("schedules", "add", "where", "t", "--every", "1d", "--session", session, "--replace")
         assert code == 0
         assert f"home  {home}" in output
-        assert hint in output if hint else "Did you mean" not in output, output
-    assert house.told("schedules", "show", "where")["home"] == "web:main:fone:7"
+        assert hint in output if hint else "Did you mean" not in output and "No agent" not in output, output
+    assert house.told("schedules", "show", "where")["home"] == "web:dmo:web:7"
     assert house.semel("schedules", "remove", "where")[0] == 0
 
 

@@ -128,20 +128,29 @@ def add(
     body.update({key: value for key, value in optional.items() if value is not None})
     schedule, channels = ask_gateway(config, data_dir, partial(_add_schedule, body))
     _print_schedule(schedule, json)
-    _warn_of_no_chat(schedule, channels)
+    if remark := _describe_missing_chat(schedule, channels) or schedule.get("note"):
+        print_remark(remark)
 
 
 async def _add_schedule(body: dict[str, Any], client: AsyncClient) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return await client.post("/v1/schedules", body), (await client.get("/v1/channels"))["channels"]
 
 
-def _warn_of_no_chat(schedule: dict[str, Any], channels: list[dict[str, Any]]) -> None:
-    """Say so on stderr if the session is no chat, but looks as if somebody meant one."""
+def _describe_missing_chat(schedule: dict[str, Any], channels: list[dict[str, Any]]) -> str:
+    """Return a remark if the session is no chat, but looks as if somebody meant one; else ""."""
+    import semel.channels
     from semel.faces.health.configuration import suggest_chat
 
+    if not (schedule["home"] or "").startswith("web:"):
+        return ""
     agents = {channel["name"]: channel["agent"] for channel in channels}
-    if (schedule["home"] or "").startswith("web:") and (chat := suggest_chat(schedule["session"], agents)):
-        print_remark(f"The answers are shown on the page alone. Did you mean the chat, --session {chat}?")
+    if chat := suggest_chat(schedule["session"], agents):
+        return f"The answers are shown on the page alone. Did you mean the chat, --session {chat}?"
+    _, _, rest = schedule["session"].partition(":")
+    channel, _, address = rest.partition(":")
+    if address and channel in semel.channels.kinds() and channel not in agents:
+        return f"The answers are shown on the page alone: there is no channel named {channel}."
+    return ""
 
 
 def _compute_moment(at: str | None, delay: str | None, tz: str) -> str | None:

@@ -69,6 +69,12 @@ class Schedule(Struct, omit_defaults=True):
     error: str | None = None
 
 
+class MadeSchedule(Schedule, omit_defaults=True):
+    """`note`: what its maker should know: no agent has the name with which the key of `session` begins."""
+
+    note: str | None = None
+
+
 class Schedules(Page):
     schedules: list[Schedule]
 
@@ -85,14 +91,15 @@ async def list_schedules(
     return complete_response("schedules", await call.gateway.schedules.list(session))
 
 
-@router.route("POST", "/v1/schedules", THE_SCHEDULE, errors=("bad-request", "wrong-state"))
+@router.route("POST", "/v1/schedules", Returns("The schedule.", MadeSchedule), errors=("bad-request", "wrong-state"))
 async def add_schedule(call: ApiCall, body: NewSchedule) -> Response:
     """Create a schedule. Repeating the request changes nothing."""
     schedule = await call.gateway.schedules.add(
         body.name, body.text, session=body.session, cron=body.cron, at=body.at, every=body.every, tz=body.tz,
         downtime=body.downtime, replace=body.replace,
     )  # fmt: skip
-    return json_response(schedule)
+    note = await call.gateway.explain_default_agent(body.session) if body.session else None
+    return json_response(schedule | ({"note": note} if note else {}))
 
 
 @router.route("GET", "/v1/schedules/{name}", THE_SCHEDULE, errors=("not-found",))
