@@ -17,7 +17,7 @@ def test_a_command_is_reported_with_its_exit_code_and_the_end_of_its_output(
     gateway: House, capfd: pytest.CaptureFixture[str]
 ) -> None:
     gateway.exec("-s", "ci:plain", *BOX, "--", "sh", "-c", "echo out; echo err >&2; exit 3", rc=3)
-    assert capfd.readouterr() == ("out\n", "err\n")
+    assert capfd.readouterr() == ("out\n", "err\nsemel: The session ci:plain is new.\n")
     (started,) = gateway.events("ci:plain", "exec.started")
     (finished,) = gateway.events("ci:plain", "exec.finished")
     assert "was started on box (run " in started
@@ -27,6 +27,19 @@ def test_a_command_is_reported_with_its_exit_code_and_the_end_of_its_output(
     assert gateway.answers("ci:plain") == 1  # the start woke nobody
     assert gateway.runs() == []
     assert b"out\nerr\n" in gateway.outputs() or b"err\nout\n" in gateway.outputs()
+
+
+def test_who_reports_to_a_new_session_is_told_so_once_and_the_owner_also_which_agent_answers(
+    gateway: House, capfd: pytest.CaptureFixture[str]
+) -> None:
+    gateway.exec("-s", "dmo:web:1", "--", "true")
+    told = " ".join(capfd.readouterr().err.split())
+    assert told == (
+        "semel: The session dmo:web:1 is new. No agent is named 'dmo'; did you mean demo? The default agent, demo, "
+        "answers here."
+    )
+    gateway.exec("-s", "dmo:web:1", "--", "true")
+    assert capfd.readouterr().err == ""
 
 
 def test_the_event_tells_source_run_and_exit_as_data(gateway: House) -> None:

@@ -196,6 +196,17 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         note = f"No agent is named {name!r}{hint} The default agent, {self.settings.default_agent}, answers here."
         return note if nearest else f"{note} If semel.toml names it by now, restart the gateway."
 
+    async def describe_new_session(self, session: str, *, for_owner: bool) -> str | None:
+        """Return a note that an event is about to create this session; None if the session exists.
+
+        `for_owner`: whether the note may name agents; a node does not learn which ones there are.
+        """
+        with contextlib.suppress(NoSuchSession):
+            await self.record.find_session(session)
+            return None
+        note = await self.explain_default_agent(session) if for_owner else None
+        return f"The session {session} is new.{f' {note}' if note else ''}"
+
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle a platform's HTTP request to a channel.
 

@@ -86,7 +86,10 @@ def read_token(path: Path) -> str:
 
 
 class PostVerdict(NamedTuple):
-    """What an answer means for a report: `outcome` is "taken", "conflict", "refused" or "later"."""
+    """What an answer means for a report: `outcome` is "taken", "conflict", "refused" or "later".
+
+    `reason`: why; of a report that was taken, what the user should know about its session.
+    """
 
     outcome: str
     reason: str = ""
@@ -213,6 +216,8 @@ class Reporter:
             report.state, report.reason = "refused", verdict.reason
             return
         if verdict.outcome == "conflict":  # the gateway has recorded both contents, so the report is done
+            queue.notes.append(f"run {queue.run.id}: {verdict.reason}")
+        elif verdict.reason:
             queue.notes.append(verdict.reason)
         queue.run.acknowledge(report)
 
@@ -281,7 +286,7 @@ def judge_response(response: httpx2.Response, sender: str) -> PostVerdict:
         answer = {}
     status = response.status_code
     if status == 202 and answer.get("status") in ("accepted", "duplicate") and isinstance(answer.get("event"), int):
-        return PostVerdict("taken")
+        return PostVerdict("taken", str(answer.get("note") or ""))
     kind = str(answer.get("type"))
     detail = str(answer.get("detail") or answer.get("title") or "")
     if not kind.startswith(PROBLEM_URN):

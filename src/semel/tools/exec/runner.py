@@ -256,9 +256,12 @@ def read_target(run: SpooledRun, default: Target) -> Target:
 
 
 def print_unacknowledged(queue: ReportQueue, show_line: ShowLine) -> None:
-    """Tell the user which reports of a run are not acknowledged, why, and where they are kept; nothing if all are."""
+    """Tell the user what the gateway noted, which reports of a run are not acknowledged, why, and where they are kept.
+
+    Print nothing if the gateway has them all and noted nothing.
+    """
     for note in queue.notes:
-        show_line(f"run {queue.run.id}: {note}")
+        show_line(note)
     for report in queue.refused_reports:
         show_line(f"the gateway refuses {report.kind} of run {queue.run.id}: {report.reason}")
     open_reports = queue.open_reports

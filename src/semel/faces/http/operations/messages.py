@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -150,11 +151,12 @@ async def say(call: ApiCall, key: SessionKey, body: Say) -> Response:
 async def report(call: ApiCall, key: SessionKey, body: Report) -> Response:
     """Report an event to a session. With a `key`, a repeat is accepted only once."""
     node = call.node
+    note = await call.gateway.describe_new_session(key, for_owner=node is None)
     event = await call.gateway.report(
         key, body.kind, body.text, key=read_event_key(call, body), data=body.data, wakes=body.wakes,
         source=node.source if node else None, scope=node.sessions if node else None,
     )  # fmt: skip
-    return event_response(event)
+    return event_response(replace(event, note=note) if event.status == "accepted" else event)
 
 
 def read_event_key(call: ApiCall, body: KeyedBody | None = None) -> str | None:
