@@ -91,6 +91,18 @@ async def test_a_signed_message_is_heard_under_its_webhook_id(make: Any) -> None
     ]
 
 
+@pytest.mark.parametrize(("header", "service"), [("X-Hub-Signature-256", "GitHub"), ("X-Gitlab-Token", "GitLab")])
+@pytest.mark.parametrize("settings", [{}, {"token": TOKEN}, {"secret": None, "token": TOKEN}])
+async def test_a_service_that_signs_in_its_own_way_is_told_what_to_do_instead(
+    make: Any, header: str, service: str, settings: dict[str, Any]
+) -> None:
+    hook = make(**settings)
+    body = json.dumps({"action": "completed"}).encode()
+    status, answer = await hook.channel.receive(hook.inbox, {header: "sha256=00", "Content-Type": "x"}, body)
+    assert (status, answer["type"], hook.inbox.heard) == (401, "urn:semel:problem:no-token", [])
+    assert f"webhooks in {service}'s own form are not accepted; POST from a step of a job" in answer["detail"]
+
+
 async def test_a_repeat_is_answered_like_the_first_and_other_content_is_a_conflict(make: Any) -> None:
     hook = make()
     await hook.signed({"text": "hi"})

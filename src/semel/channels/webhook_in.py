@@ -31,6 +31,8 @@ MAX_BODY_BYTES = 1024 * 1024
 MAX_KEY_CHARS = 255
 
 SESSION = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
+FOREIGN_SIGNATURES = {"x-hub-signature-256": "GitHub", "x-gitlab-token": "GitLab"}
+"""Headers by which services authenticate webhooks of their own form, which this channel does not take."""
 _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -91,6 +93,8 @@ class WebhookReceiver:
             raise WebhookRefused(403, problem, "channel-scope")
         if len(body) > MAX_BODY_BYTES:
             raise WebhookRefused(413, f"the body is longer than {MAX_BODY_BYTES} bytes", "too-large")
+        if "webhook-signature" not in headers and "authorization" not in headers:
+            _refuse_foreign_signature(headers)
         if self._key is not None and ("webhook-signature" in headers or self._token is None):
             try:
                 return _check_key(signature.verify(self._key, headers, body, self._clock()))
@@ -153,6 +157,17 @@ class WebhookReceiver:
 def make_problem(status: int, code: str, detail: str) -> Json:
     """Make a problem details object (RFC 9457). `code`: one of those in docs/api.md, "Problems"."""
     return {"type": f"{PROBLEM_URN}{code}", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+
+
+def _refuse_foreign_signature(headers: Mapping[str, str]) -> None:
+    """Raise WebhookRefused with what to do instead, if the request is authenticated in a service's own way."""
+    for header, service in FOREIGN_SIGNATURES.items():
+        if header in headers:
+            detail = (
+                f"webhooks in {service}'s own form are not accepted; POST from a step of a job instead, with "
+                "'Authorization: Bearer ...' (semel docs channels)"
+            )
+            raise WebhookRefused(401, detail, "no-token")
 
 
 def _check_key(key: str) -> str:
