@@ -218,6 +218,12 @@ def test_the_door_of_a_webhook_takes_each_id_once_and_nothing_unsigned(world: Wo
         assert (got.status_code, got.json()["type"]) == (status, f"urn:semel:problem:{code}"), (why, got.text)
         assert got.headers["content-type"] == "application/problem+json" and got.json()["detail"], why
     assert house.texts(room("door"), "event", "user") == ["hello"]
+    [door] = [one for one in house.get("/v1/channels")["channels"] if one["name"] == "door"]
+    assert door["refused"] == {"bad-field": 2, "bad-json": 3, "bad-signature": 4, "channel-scope": 1}
+    logged = [line for line in house.cli("logs").stdout.splitlines() if "request refused  channel=door" in line]
+    assert [line.partition("reason=")[2].split()[0] for line in logged] == [
+        "bad-signature", "bad-json", "bad-field", "channel-scope"
+    ], "each reason once a minute"  # fmt: skip
 
 
 def test_what_is_said_to_another_sessions_home_is_an_entry_there_too(world: World) -> None:

@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import difflib
 import logging
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import structlog
@@ -22,7 +24,7 @@ from semel.gateway.api.archive import ArchiveApi
 from semel.gateway.api.reads import ReadApi
 from semel.gateway.api.replies import ReplyApi
 from semel.gateway.api.sessions import SessionApi
-from semel.gateway.errors import BadRequest, NoSuchSession, NotFound
+from semel.gateway.errors import PROBLEM_URN, BadRequest, NoSuchSession, NotFound
 from semel.gateway.file_store import HeldFiles
 from semel.gateway.files import clear_drafts
 from semel.gateway.inbound.prompt_content import check_content, hold_files
@@ -216,7 +218,15 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         receive = getattr(self.channels.get(channel), "receive", None)
         if receive is None:
             raise NotFound(f"no webhook channel is named {channel!r}")
-        status, answer = await receive(self.channel_manager.inboxes[channel], headers, body)
+        channel_status = self.channel_manager.status[channel]
+        try:
+            status, answer = await receive(self.channel_manager.inboxes[channel], headers, body)
+        except BadRequest as error:
+            channel_status.note_refused_request("bad-request", str(error))
+            raise
+        if 400 <= status < 500 and status != HTTPStatus.CONFLICT:  # a conflict was recorded and counted
+            known = re.fullmatch(rf"{PROBLEM_URN}([a-z-]+)", str(answer.get("type")))
+            channel_status.note_refused_request(known[1] if known else "request", str(answer.get("detail", "")))
         return int(status), dict(answer)
 
 

@@ -34,6 +34,7 @@ DENIED_RETRY_MS = 600_000  # delay before a refused account is tried again
 RETRY_AFTER_LIMIT_S = 1_000_000  # 11 days: a platform that asks for so long a wait is not believed, and backoff applies
 MAX_LOGGED_FAULTS = 32  # kinds of crashes that are logged with a traceback, once each
 ERROR_CHARS = 400  # characters of an error that are shown
+LOG_INTERVAL_MS = 60_000  # between two logged requests that were refused for the same reason
 SHOWN_OUTCOMES = ("accepted", "duplicate", "conflict", "quarantined")  # event counts that the status shows
 
 State = Literal["starting", "online", "offline", "denied"]
@@ -49,6 +50,7 @@ class ChannelStatus:
         self.error_at: int | None = None
         self.retry_at: int | None = None  # the time of the next `run`
         self.counts: Counter[str] = Counter()
+        self._logged_at: dict[str, int] = {}  # reason -> when a request that was refused for it was last logged
         self._clock = clock
         self.since = clock.now()
 
@@ -76,6 +78,19 @@ class ChannelStatus:
     def count(self, outcome: str) -> None:
         """Count one event. `outcome`: accepted, duplicate, conflict, quarantined, echo, failed or refused:REASON."""
         self.counts[outcome] += 1
+
+    def note_refused_request(self, reason: str, detail: str) -> None:
+        """Count a refused HTTP request, and log it unless one was logged for this reason within the last minute.
+
+        Anybody who reaches the gateway can send such requests, and they must not drown the log. `reason`: the problem's
+        code, like "bad-signature". `detail`: a sentence for people.
+        """
+        self.count(f"refused:{reason}")
+        now = self._clock.now()
+        if now - self._logged_at.get(reason, -LOG_INTERVAL_MS) >= LOG_INTERVAL_MS:
+            self._logged_at[reason] = now
+            why = shorten_to_line(detail, ERROR_CHARS)
+            log.warning("request refused", channel=self.name, reason=reason, why=why)
 
     def json(self) -> Json:
         """Return the status as JSON, without fields that have no value."""
