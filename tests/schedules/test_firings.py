@@ -38,6 +38,23 @@ async def test_a_firing_is_an_event_that_becomes_a_turn(tmp_path: Path) -> None:
         }  # fmt: skip
 
 
+async def test_a_firing_that_a_person_asks_for_is_one_more_and_moves_nothing(tmp_path: Path) -> None:
+    async with World(tmp_path, at("2026-03-01 08:00"), schedules=every_day(job("Watered."))) as world:
+        await world.gateway.schedules.run_now("daily")
+        await world.idle()
+        await world.gateway.schedules.pause("daily")
+        await world.advance_to("2026-03-01 08:30")
+        assert (await world.gateway.schedules.run_now("daily"))["enabled"] is False
+        await world.idle()
+        resumed = await world.gateway.schedules.resume("daily")
+        assert resumed["next"] == moment("2026-03-01 09:00")
+        await world.advance_to("2026-03-01 09:00")
+        await world.idle()
+        dues = [e["data"]["due"] for e in await world.entries("s", "event")]
+        assert dues == ["2026-03-01T08:00:00Z", "2026-03-01T08:30:00Z", "2026-03-01T09:00:00Z"]
+        assert len(set(await world.turns())) == 3
+
+
 async def test_it_fires_day_after_day_and_through_the_change_of_the_clocks(tmp_path: Path) -> None:
     told = every_day(job("."), cron="30 2 * * *", tz="Europe/Berlin")
     async with World(tmp_path, at("2026-03-27 12:00"), schedules=told) as world:

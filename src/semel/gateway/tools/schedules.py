@@ -196,6 +196,16 @@ class ScheduleManager:
         self._news.set()
         return await self.show(name)
 
+    async def run_now(self, name: str) -> Json:
+        """Fire a schedule now, even if it is paused or over. Its next due time stays. Raises NotFound."""
+        target = self._target_of(name, (await self.show(name))["session"])
+        woken = await self.record.write(rows.fire_now, name, target, self.clock.now() // 1000)
+        if woken is None:
+            raise _no_such_schedule(name)
+        for session in woken:
+            self.wake(session)
+        return await self.show(name)
+
     def define_for_agent(self, session: str, spec: str, text: str, tz: str) -> rows.ScheduleDefinition:
         """Return the definition of a schedule for an agent.
 

@@ -220,6 +220,17 @@ def fire(
     return tuple(woken)
 
 
+def fire_now(tx: Tx, name: str, addressee: hear.Addressee, at: int) -> tuple[int, ...] | None:
+    """Accept a firing that a person asked for, due `at` (seconds since the epoch). The schedule's due time stays.
+
+    Return the ids of the woken sessions; None if there is no such schedule.
+    """
+    row = tx.one(ScheduleRow, "schedule_get", name=name)
+    if row is None:
+        return None
+    return fire(tx, row, addressee, Firings((at,)), None if row.due is None else row.due // 1000)
+
+
 def _firing_event(row: ScheduleRow, at: int, firings: Firings | None) -> hear.Event:
     data: Json = {"schedule": row.name, "due": format_instant(at)}
     if firings is not None and firings.missed:

@@ -239,6 +239,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     schedules.resume: _nothing,
     schedules.remove: _nothing,
     schedules.fire: lambda row, target, *_: _addressees((target,), None),
+    schedules.fire_now: lambda name, target, *_: _addressees((target,), None),
     schedules.fire_heartbeat: lambda pulse, *_: Locks(ids=(pulse.id,)),
     # turns
     turns.begin: _begin,

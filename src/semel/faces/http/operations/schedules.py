@@ -1,4 +1,4 @@
-"""Operations: list, add, remove, pause and resume schedules."""
+"""Operations: list, add, remove, pause, resume and run schedules."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from semel.faces.http.routing import (
     complete_response,
     json_response,
 )
+from semel.ledger.inbound.schedules import default_session_key
 
 router = Router("schedules")
 
@@ -98,7 +99,8 @@ async def add_schedule(call: ApiCall, body: NewSchedule) -> Response:
         body.name, body.text, session=body.session, cron=body.cron, at=body.at, every=body.every, tz=body.tz,
         downtime=body.downtime, replace=body.replace,
     )  # fmt: skip
-    note = await call.gateway.explain_default_agent(body.session) if body.session else None
+    is_own = body.session in (None, default_session_key(body.name))
+    note = None if is_own else await call.gateway.explain_default_agent(schedule["session"])
     return json_response(schedule | ({"note": note} if note else {}))
 
 
@@ -130,3 +132,9 @@ async def pause_schedule(call: ApiCall, name: Name) -> Response:
 async def resume_schedule(call: ApiCall, name: Name) -> Response:
     """Resume a schedule. It fires next at its next due time."""
     return json_response(await call.gateway.schedules.resume(name))
+
+
+@router.route("POST", "/v1/schedules/{name}/run", THE_SCHEDULE, errors=("not-found",))
+async def run_schedule(call: ApiCall, name: Name) -> Response:
+    """Fire a schedule now, once, even if it is paused or over. Its next due time stays."""
+    return json_response(await call.gateway.schedules.run_now(name))
