@@ -63,6 +63,39 @@ def test_the_command_line_adds_shows_pauses_resumes_and_removes(house: House) ->
     assert "there is no schedule 'plants'" in output
 
 
+def test_what_is_given_changes_and_the_rest_stays(house: House) -> None:
+    zone = ("--tz", "Asia/Tokyo")
+    made = house.told("schedules", "add", "bins", "Put them out.", "--cron", "0 7 * * 1", *zone, "--session", "s")
+    later = house.told("schedules", "change", "bins", "--cron", "0 8 * * 1")
+    assert later == {**made, "cron": "0 8 * * 1", "next": later["next"]} and later["next"] != made["next"]
+    house.told("schedules", "pause", "bins")
+    said = house.told("schedules", "change", "bins", "Put them out, please.", "--downtime", "skip")
+    assert said == {**later, "text": "Put them out, please.", "downtime": "skip", "enabled": False, "next": None}
+    once = house.told("schedules", "change", "bins", "--at", "18:00")
+    assert "cron" not in once and once["at"].endswith(" 18:00") and once["tz"] == "Asia/Tokyo"
+    for wrong, words in (
+        (("bins",), "give what to change"),
+        (("bins", "--at", "18:00", "--in", "1h"), "--at or --in"),
+        (("bins", "--cron", "0 8 * * 1", "--every", "1h"), "exactly one of cron, at and every"),
+    ):
+        code, output = house.semel("schedules", "change", *wrong)
+        assert (code, words in output) == (2, True), output
+    for name, words in (("fixed", "change it in semel.toml"), ("none", "there is no schedule 'none'")):
+        code, output = house.semel("schedules", "change", name, "Now this.")
+        assert (code, words in output) == (1, True), output
+    assert house.semel("schedules", "remove", "bins")[0] == 0
+
+
+def test_a_schedule_can_be_run_now(house: House) -> None:
+    made = house.told("schedules", "add", "probe", "Is all well?", "--every", "3h")
+    fired = house.told("schedules", "run", "probe")
+    assert fired["next"] == made["next"] and time.time() - 60 < fired["last"]["due"] / 1000 <= time.time()
+    assert "accepted schedule at schedule:probe" in house.semel("why", "probe")[1]
+    code, output = house.semel("schedules", "run", "none")
+    assert (code, "there is no schedule 'none'" in output) == (1, True), output
+    assert house.semel("schedules", "remove", "probe")[0] == 0
+
+
 def test_a_one_shot_may_be_a_time_of_day_or_a_delay(house: House) -> None:
     before = time.time()
     soon = house.told("schedules", "add", "tea", "The tea is ready.", "--in", "20m")

@@ -1,4 +1,4 @@
-"""`semel schedules`: list, add, remove, pause and resume schedules."""
+"""`semel schedules`: list, add, change, remove, pause, resume and run schedules."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ TIMING_KEYS = ("cron", "at", "every")
 OVERDUE_S = 5
 """A firing that has not happened so many seconds after its time is shown as overdue: no gateway runs."""
 
-schedules = typer.Typer(help="List, add, remove, pause and resume schedules.", no_args_is_help=True)
+schedules = typer.Typer(help="List, add, change, remove, pause, resume and run schedules.", no_args_is_help=True)
 app.add_typer(schedules, name="schedules")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A schedule's name.")]
+Cron = Annotated[str | None, typer.Option(metavar="CRON", help='Five fields, like "30 7 * * MON-FRI", or @daily.')]
+At = Annotated[str | None, typer.Option(metavar="TIME", help='Once, like "2030-03-29 07:30", or at the next "18:00".')]
+In = Annotated[str | None, typer.Option("--in", metavar="DURATION", help='Once, after "20m" or "2h".')]
+Every = Annotated[str | None, typer.Option(metavar="INTERVAL", help='An interval, like "90s", "10m", "2h" or "1d".')]
+TZ_HELP = 'Time zone, like "Europe/Berlin".'
+DOWNTIME_HELP = "What to do with firings missed while the gateway was down: skip, once (one for all) or all."
 
 
 @schedules.command("list")
@@ -88,30 +94,22 @@ async def _read_schedule(name: str, reader: Reader) -> dict[str, Any]:
 def add(
     name: Name,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is asked at each firing.")],
-    cron: Annotated[
-        str | None, typer.Option(metavar="CRON", help='Five fields, like "30 7 * * MON-FRI", or @daily.')
-    ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help='Once, like "2030-03-29 07:30", or at the next "18:00".'),
-    ] = None,
-    in_: Annotated[str | None, typer.Option("--in", metavar="DURATION", help='Once, after "20m" or "2h".')] = None,
-    every: Annotated[
-        str | None, typer.Option(metavar="INTERVAL", help='An interval, like "90s", "10m", "2h" or "1d".')
-    ] = None,
-    tz: Annotated[str, typer.Option(metavar="ZONE", help='Time zone, like "Europe/Berlin".')] = "UTC",
+    cron: Cron = None,
+    at: At = None,
+    in_: In = None,
+    every: Every = None,
+    tz: Annotated[str, typer.Option(metavar="ZONE", help=TZ_HELP)] = "UTC",
     session: Annotated[
         str | None,
         typer.Option(metavar="KEY", help="The session that it asks. Default: a session of its own, schedule:NAME."),
     ] = None,
-    downtime: Annotated[
-        str,
+    downtime: Annotated[str, typer.Option(metavar="POLICY", help=DOWNTIME_HELP)] = "once",
+    replace: Annotated[
+        bool,
         typer.Option(
-            metavar="POLICY",
-            help="What to do with firings missed while the gateway was down: skip, once (one for all) or all.",
+            "--replace", help="Replace the existing schedule of this name; what is not given gets its default."
         ),
-    ] = "once",
-    replace: Annotated[bool, typer.Option("--replace", help="Change the existing schedule of this name.")] = False,
+    ] = False,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
@@ -120,20 +118,68 @@ def add(
 
     With --in, the time counts anew each time.
     """
-    if at is not None and in_ is not None:
-        raise typer.BadParameter("give --at or --in, not both")
     at = _compute_moment(at, in_, tz)
     body = {"name": name, "text": text, "tz": tz, "downtime": downtime, "replace": replace}
     optional = {"cron": cron, "at": at, "every": every, "session": session}
     body.update({key: value for key, value in optional.items() if value is not None})
-    schedule, channels = ask_gateway(config, data_dir, partial(_add_schedule, body))
+    _print_made(*ask_gateway(config, data_dir, partial(_add_schedule, body)), json)
+
+
+async def _add_schedule(body: dict[str, Any], client: AsyncClient) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    return await client.post("/v1/schedules", body), (await client.get("/v1/channels"))["channels"]
+
+
+def _print_made(schedule: dict[str, Any], channels: list[dict[str, Any]], json: bool) -> None:
+    """Print a schedule that was made or changed, and what its maker may have mistyped."""
     _print_schedule(schedule, json)
     if remark := _describe_missing_chat(schedule, channels) or schedule.get("note"):
         print_remark(remark)
 
 
-async def _add_schedule(body: dict[str, Any], client: AsyncClient) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    return await client.post("/v1/schedules", body), (await client.get("/v1/channels"))["channels"]
+@schedules.command()
+def change(
+    name: Name,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="What the agent is asked at each firing.")
+    ] = None,
+    cron: Cron = None,
+    at: At = None,
+    in_: In = None,
+    every: Every = None,
+    tz: Annotated[str | None, typer.Option(metavar="ZONE", help=TZ_HELP)] = None,
+    session: Annotated[str | None, typer.Option(metavar="KEY", help="The session that it asks.")] = None,
+    downtime: Annotated[str | None, typer.Option(metavar="POLICY", help=DOWNTIME_HELP)] = None,
+    json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Change a schedule: what is given changes, the rest stays. One from the configuration is changed there.
+
+    An interval counts anew from the change. A paused schedule stays paused.
+    """
+    timing = {"cron": cron, "at": at, "in": in_, "every": every}
+    rest = {"text": text, "tz": tz, "session": session, "downtime": downtime}
+    changes = {key: value for key, value in (timing | rest).items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("give what to change: TEXT, or at least one option")
+    _print_made(*ask_gateway(config, data_dir, partial(_change_schedule, name, changes)), json)
+
+
+async def _change_schedule(
+    name: str, changes: dict[str, str], client: AsyncClient
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    old = await client.get(_schedule_path(name))
+    tz = changes.get("tz", old["tz"])
+    at = _compute_moment(changes.pop("at", None), changes.pop("in", None), tz)
+    changes |= {"at": at} if at is not None else {}
+    kept = ["name", "text", "tz", "session", "downtime"]
+    if not changes.keys() & set(TIMING_KEYS):
+        kept += TIMING_KEYS
+    body = {key: old[key] for key in kept if key in old} | changes | {"replace": True}
+    changed, channels = await _add_schedule(body, client)
+    if not old["enabled"]:
+        changed |= await client.post(f"{_schedule_path(name)}/pause")
+    return changed, channels
 
 
 def _describe_missing_chat(schedule: dict[str, Any], channels: list[dict[str, Any]]) -> str:
@@ -162,6 +208,8 @@ def _compute_moment(at: str | None, delay: str | None, tz: str) -> str | None:
     from semel.timing.schedule import read_every
     from semel.timing.walltime import BadSchedule, format_instant
 
+    if at is not None and delay is not None:
+        raise typer.BadParameter("give --at or --in, not both")
     now = int(time.time())
     try:
         if delay is not None:
@@ -201,6 +249,12 @@ def pause(name: Name, json: Json = False, config: Config = None, data_dir: DataD
 def resume(name: Name, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
     """Resume a schedule, from its next due time on."""
     _print_schedule(ask_gateway(config, data_dir, lambda client: client.post(f"{_schedule_path(name)}/resume")), json)
+
+
+@schedules.command()
+def run(name: Name, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Fire a schedule now, once, even if it is paused or over. Its next due time stays."""
+    _print_schedule(ask_gateway(config, data_dir, lambda client: client.post(f"{_schedule_path(name)}/run")), json)
 
 
 def _schedule_path(name: str) -> str:
