@@ -169,7 +169,7 @@ async def _change_schedule(
     name: str, changes: dict[str, str], client: AsyncClient
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     old = await client.get(_schedule_path(name))
-    tz = changes.get("tz", old["tz"])
+    tz = changes.get("tz") or old["tz"]
     at = _compute_moment(changes.pop("at", None), changes.pop("in", None), tz)
     changes |= {"at": at} if at is not None else {}
     kept = ["name", "text", "tz", "session", "downtime"]
