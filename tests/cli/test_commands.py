@@ -12,7 +12,10 @@ import pytest
 from cli_house import PATIENCE, PERMISSION, Cli, heard, until
 from terminal import semel
 
+from semel.faces import busy_texts
+from semel.faces.client import wait_for_answer
 from semel.faces.terminal.link import SessionLink
+from semel.faces.view import SessionView
 from semel.testing.scripted_agent import prompt
 
 ERROR = '[[script [{"error": {"code": -32603, "message": "Internal error"}}]]]'
@@ -70,6 +73,19 @@ def test_a_wait_tells_that_the_agent_is_silent_and_records_nothing_of_it(
     assert done.stdout == "At last.\n"
     assert "no answer yet: nothing new for" in done.stderr
     assert [entry["text"] for entry in house.json("show", "silent") if entry["role"] != "user"] == ["At last."]
+
+
+async def test_who_waits_for_a_turn_that_has_not_begun_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (busy_texts, wait_for_answer):
+        monkeypatch.setattr(module, "SILENCE_S", 0.01)
+    view, told = SessionView(), asyncio.Queue[str]()
+    view.session = {"state": "idle", "waiting": 1}  # an automatic message starts no turn
+    report = asyncio.create_task(wait_for_answer._report_silence(view, told.put_nowait))
+    assert (await told.get()).endswith(" from the agent; the message waits for the next turn")
+    view.session = {"state": "running"}
+    while not (await told.get()).endswith(" from the agent; the turn still runs"):
+        pass
+    report.cancel()
 
 
 def test_a_message_said_again_with_its_id_is_heard_once(house: Cli) -> None:

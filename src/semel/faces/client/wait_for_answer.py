@@ -81,7 +81,7 @@ async def wait_for_answer(client: Connection, session: str, event: int, on_news:
 
 
 async def _report_silence(view: SessionView, on_news: Callable[[str], None]) -> None:
-    """Report after SILENCE_S, and then each time when twice as long has passed, that a running turn shows nothing new.
+    """Report after SILENCE_S, and then each time when twice as long has passed, that nothing new is shown.
 
     A turn that waits for a person, or for its retry, was reported already.
     """
@@ -93,7 +93,9 @@ async def _report_silence(view: SessionView, on_news: Callable[[str], None]) -> 
         if view.rev != rev or not view.is_busy or view.open_questions() or "retry_at" in view.session:
             rev, since, due = view.rev, loop.time(), SILENCE_S
         elif seconds >= due:
-            on_news(f"no answer yet: {describe_silence(seconds)} from the agent; the turn still runs")
+            runs = view.session.get("state") == "running"
+            standing = "the turn still runs" if runs else "the message waits for the next turn"
+            on_news(f"no answer yet: {describe_silence(seconds)} from the agent; {standing}")
             due *= 2
 
 
