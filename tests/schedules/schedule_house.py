@@ -70,9 +70,9 @@ class House:
             self.process.send_signal(how)
             self.process.wait(60)
 
-    def semel(self, *arguments: str) -> tuple[int, str]:
-        """(exit code, output) of a command; its errors are part of the output."""
-        env = {**os.environ, "COLUMNS": "200", "TZ": "UTC"}
+    def semel(self, *arguments: str, zone: str = "UTC") -> tuple[int, str]:
+        """(exit code, output) of a command; its errors are part of the output. `zone`: that of its machine."""
+        env = {**os.environ, "COLUMNS": "200", "TZ": zone}
         done = run_python("-m", "semel", *arguments, "--config", self.config, env=env, timeout=60)
         return done.returncode, done.stdout + done.stderr
 

@@ -111,6 +111,21 @@ def test_a_one_shot_may_be_a_time_of_day_or_a_delay(house: House) -> None:
         assert house.semel("schedules", "remove", name)[0] == 0
 
 
+def test_who_names_no_zone_is_told_what_utc_is_on_this_machine(house: House) -> None:
+    add, remark = ("schedules", "add", "zone", "t", "--replace"), "Without --tz, times are in UTC: 2031-01-07 07:00:00"
+    for timing, zone, hint in (
+        (("--at", "2031-01-07 07:00"), "Asia/Tokyo", f"{remark} UTC is 2031-01-07 16:00:00 here."),
+        (("--cron", "0 7 7 1 *"), "Asia/Tokyo", "-01-07 16:00:00 here."),
+        (("--at", "2031-01-07 07:00"), "UTC", ""),
+        (("--at", "2031-01-07 07:00", "--tz", "Europe/Berlin"), "Asia/Tokyo", ""),
+        (("--at", "2031-01-07T07:00:00Z"), "Asia/Tokyo", ""),
+        (("--every", "1h"), "Asia/Tokyo", ""),
+    ):
+        code, output = house.semel(*add, *timing, zone=zone)
+        assert (code, hint in output if hint else "Without --tz" not in output) == (0, True), output
+    assert house.semel("schedules", "remove", "zone")[0] == 0
+
+
 def test_who_adds_a_schedule_sees_where_the_answers_go(house: House) -> None:
     homes = {
         "main:phone:7": ("phone:7", ""),

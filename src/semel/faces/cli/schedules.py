@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import tzinfo
 from functools import partial
@@ -98,7 +99,7 @@ def add(
     at: At = None,
     in_: In = None,
     every: Every = None,
-    tz: Annotated[str, typer.Option(metavar="ZONE", help=TZ_HELP)] = "UTC",
+    tz: Annotated[str | None, typer.Option(metavar="ZONE", help=f"{TZ_HELP} Default: UTC.")] = None,
     session: Annotated[
         str | None,
         typer.Option(metavar="KEY", help="The session that it asks. Default: a session of its own, schedule:NAME."),
@@ -118,15 +119,29 @@ def add(
 
     With --in, the time counts anew each time.
     """
-    at = _compute_moment(at, in_, tz)
-    body = {"name": name, "text": text, "tz": tz, "downtime": downtime, "replace": replace}
-    optional = {"cron": cron, "at": at, "every": every, "session": session}
+    moment = _compute_moment(at, in_, tz or "UTC")
+    body = {"name": name, "text": text, "downtime": downtime, "replace": replace}
+    optional = {"cron": cron, "at": moment, "every": every, "tz": tz, "session": session}
     body.update({key: value for key, value in optional.items() if value is not None})
-    _print_made(*ask_gateway(config, data_dir, partial(_add_schedule, body)), json)
+    schedule, channels = ask_gateway(config, data_dir, partial(_add_schedule, body))
+    _print_made(schedule, channels, json)
+    has_offset = at is not None and re.search(r"(Z|[+-]\d\d:?\d\d)\s*$", at, re.IGNORECASE)
+    if tz is None and (cron or at) and not has_offset and (remark := _describe_zone(schedule)):
+        print_remark(remark)
 
 
 async def _add_schedule(body: dict[str, Any], client: AsyncClient) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return await client.post("/v1/schedules", body), (await client.get("/v1/channels"))["channels"]
+
+
+def _describe_zone(schedule: dict[str, Any]) -> str:
+    """Return a remark if the next firing, read in UTC, is at another time of day on this machine's clock; else ""."""
+    if schedule["next"] is None or not time.localtime(schedule["next"] / 1000).tm_gmtoff:
+        return ""
+    return (
+        f"Without --tz, times are in UTC: {_format_moment(schedule, schedule['next'])} is "
+        f"{format_time(schedule['next'])} here."
+    )
 
 
 def _print_made(schedule: dict[str, Any], channels: list[dict[str, Any]], json: bool) -> None:
