@@ -111,6 +111,28 @@ def test_it_is_told_everywhere_why_messages_wait_and_until_when(cli: Cli) -> Non
     assert "p2: queued, behind p1, which leaves first\n" in cli("why", "p2").stdout
 
 
+def test_messages_for_a_channel_that_is_not_configured_any_more_are_told_as_such(cli: Cli) -> None:
+    file = cli.home / "semel.toml"
+    file.write_text('[channels.hook]\nkind = "webhook"\nallow_private = true\nurl = "http://127.0.0.1:1/in"\n')
+    process = cli.up()
+    cli("say", "demo:hook:team", "say: it is done", "--wait")
+    until(lambda: cli.json("outbox", "list")[0].get("error"), "the first attempt")
+    end(process)
+    file.write_text("")
+    step = "add [channels.hook] to the configuration again, and restart the gateway"
+    told = "1 part waits for channel 'hook', which is not configured"
+    silent = cli("status").stdout
+    process = cli.up()
+    for status in (silent, cli("status").stdout):
+        assert f"\n          {told}; {step}\n" in status and "next try at" not in status, status
+    assert cli.json("status")["missing_channels"] == [{"channel": "hook", "parts": 1, "text": told}]
+    examined = cli("doctor").stdout
+    end(process)
+    assert f"warning  outbox         {told}\n" in examined and f"to do: {step}\n" in examined, examined
+    assert "did not leave" not in examined, "it would be tried again by itself"
+    assert f"warning semel.outbox: {told}: configure it again" in cli("logs").stdout
+
+
 def test_messages_that_were_rejected_or_may_have_arrived_are_told_as_what_they_are(
     cli: Cli, receiver: Receiver
 ) -> None:

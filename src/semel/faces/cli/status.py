@@ -54,7 +54,7 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     yield from _label_lines("sessions", _list_attention(overview["attention"]) + moves)
     if overview["running"]:
         yield from _label_lines("channels", _list_channels(overview["channels"]))
-    remarks = [*_list_delayed(overview), *_describe_rejected(overview)]
+    remarks = [*_list_delayed(overview), *_list_missing_channels(overview), *_describe_rejected(overview)]
     yield from _label_lines("outbox", [_describe_outbox(overview["parts"]), *remarks])
     yield from _list_storage(overview)
 
@@ -177,6 +177,12 @@ def _list_delayed(overview: dict[str, Any]) -> Iterator[Text]:
         error = shorten_to_line(part["error"], 160).rstrip(".")
         waits = f"  {part['to']}  p{part['part']} waits since {format_time(part['at'])}: {error}{retry}"
         yield Text(visible(waits), "yellow")
+
+
+def _list_missing_channels(overview: dict[str, Any]) -> Iterator[Text]:
+    for missing in overview.get("missing_channels", ()):
+        step = f"add [channels.{missing['channel']}] to the configuration again, and restart the gateway"
+        yield Text(visible(f"{missing['text']}; {step}"), "yellow")
 
 
 def _describe_rejected(overview: dict[str, Any]) -> Iterator[Text]:

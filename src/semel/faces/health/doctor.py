@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,8 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings.append(installation.examine_disk(storage["disk"]))
     findings += await asyncio.to_thread(installation.examine_reports, data)
     findings += await _examine_gateway(checked, gateway)
-    await asyncio.to_thread(_examine_ledger, result, checked, data, ledger, storage["backup"])
+    channels = _name_channels(checked, gateway)
+    await asyncio.to_thread(_examine_ledger, result, checked, channels, data, ledger, storage["backup"])
     return result
 
 
@@ -142,6 +143,13 @@ def _examine_channels(configured: Mapping[str, ChannelSettings], gateway: _Gatew
     return findings
 
 
+def _name_channels(checked: CheckedConfig, gateway: _Gateway | None) -> Collection[str] | None:
+    """Return the names of the channels that the running gateway has, else of the configured ones; None if unknown."""
+    if gateway is not None:
+        return {str(channel["name"]) for channel in gateway.channels}
+    return None if checked.config is None else checked.config.gateway.channels
+
+
 async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None) -> list[Finding]:
     findings = [installation.examine_versions(None if gateway is None else gateway.version)]
     if gateway is not None:
@@ -161,16 +169,24 @@ def _explain_not_ready(problem: str) -> Finding:
     return Finding("gateway", "broken", f"it is not ready: {reason}", step[:1].lower() + step[1:])
 
 
-def _examine_outbox(tx: Tx) -> list[Finding]:
-    """Return findings about messages that wait for a person or a platform, and about those that were rejected."""
-    findings = []
+def _examine_outbox(tx: Tx, channels: Collection[str] | None) -> list[Finding]:
+    """Return findings about messages that wait for a person or a platform, and about those that were rejected.
+
+    `channels`: the names of the configured ones; None if they are unknown.
+    """
+    findings = [_explain_missing_channel(missing) for missing in parts.list_missing_channels(tx, channels)]
     if held := parts.count_backlog(tx)["held"]:
         text = f"{held} held: nobody knows whether they arrived"
         findings.append(Finding("outbox", "warning", text, "decide: semel outbox list --state held"))
     if rejected := parts.count_rejected(tx):
         text = f"{rejected} rejected in the last day: {'it was' if rejected == 1 else 'they were'} not delivered"
         findings.append(Finding("outbox", "warning", text, "see why: semel outbox list --state rejected"))
-    return findings + [_explain_delay(part) for part in parts.list_delayed(tx)]
+    return findings + [_explain_delay(part) for part in parts.list_delayed(tx, channels)]
+
+
+def _explain_missing_channel(missing: parts.MissingChannel) -> Finding:
+    remedy = f"add [channels.{missing.channel}] to the configuration again, and restart the gateway"
+    return Finding("outbox", "warning", missing.describe(), remedy)
 
 
 def _explain_delay(part: Json) -> Finding:
@@ -187,9 +203,17 @@ def _explain_delay(part: Json) -> Finding:
 
 
 def _examine_ledger(
-    result: Examination, checked: CheckedConfig, data_dir: Path, ledger: LedgerLocation, backup: Json | None
+    result: Examination,
+    checked: CheckedConfig,
+    channels: Collection[str] | None,
+    data_dir: Path,
+    ledger: LedgerLocation,
+    backup: Json | None,
 ) -> None:
-    """Add the findings about clock, backup and books, for which the ledger is read. `backup`: of `read_storage`."""
+    """Add the findings about outbox, clock, backup and books, for which the ledger is read.
+
+    `channels`: as in `_examine_outbox`. `backup`: of `read_storage`.
+    """
     try:
         store = open_readonly(ledger)
     except LedgerMissing as missing:
@@ -203,7 +227,7 @@ def _examine_ledger(
         return
     try:
         newest, began = store.read_sync(_read_times)
-        outbox = store.read_sync(_examine_outbox)
+        outbox = store.read_sync(_examine_outbox, channels)
         report = store.read_sync(audit_report)
         copy = find_copy(ledger)
     except LedgerError as error:

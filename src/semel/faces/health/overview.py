@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
     agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
     name = "" if checked.config is None else checked.config.cluster.name
     state = {"running": False, "killed": was_killed(data), "problem": mistakes or _find_problem(ledger)}
-    return {**state, "name": name, **_read_files(data, ledger, agents)}
+    channels = None if checked.config is None else checked.config.gateway.channels
+    return {**state, "name": name, **_read_files(data, ledger, agents, channels)}
 
 
 def _find_problem(ledger: LedgerLocation) -> str | None:
@@ -58,7 +60,7 @@ def _find_problem(ledger: LedgerLocation) -> str | None:
     return None if copy is None else f"the ledger was copied to {copy}, which takes its place"
 
 
-def _read_files(data: Path, ledger: LedgerLocation, agents: ConfiguredAgents) -> Json:
+def _read_files(data: Path, ledger: LedgerLocation, agents: ConfiguredAgents, channels: Collection[str] | None) -> Json:
     from semel.gateway.api.reads import list_cluster, read_storage
     from semel.gateway.disk_use import measure_store
     from semel.ledger.admin.overview import read_overview
@@ -67,7 +69,7 @@ def _read_files(data: Path, ledger: LedgerLocation, agents: ConfiguredAgents) ->
 
     store = open_readonly(ledger)
     try:
-        overview = store.read_sync(read_overview, agents)
+        overview = store.read_sync(read_overview, agents, channels)
         disk = measure_store(store, data)
     finally:
         store.close()

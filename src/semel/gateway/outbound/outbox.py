@@ -145,14 +145,8 @@ class Outbox:
             self._run_ended.set()
 
     async def _run(self) -> None:
-        orphans = await self._write_with_retries(send_queue.recover, self._rules)
-        for channel, parts in (orphans or {}).items():
-            _log.warning(
-                "%d %s for channel %r, which is not configured: configure it again, or see 'semel outbox list'",
-                parts,
-                "part waits" if parts == 1 else "parts wait",
-                channel,
-            )
+        for missing in await self._write_with_retries(send_queue.recover, self._rules) or ():
+            _log.warning("%s: configure it again, or see 'semel outbox list'", missing.describe())
         while not self._stopping:
             self._kicked.clear()
             try:

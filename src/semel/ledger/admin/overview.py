@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 from semel.law.limits import Measure, Scope
@@ -67,17 +68,19 @@ class LimitedSession(Row):
     at: int
 
 
-def read_overview(tx: Tx, agents: ConfiguredAgents) -> Json:
+def read_overview(tx: Tx, agents: ConfiguredAgents, channels: Collection[str] | None) -> Json:
     """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}.
 
-    Also "delayed" (`parts.list_delayed`), "rejected" (`parts.count_rejected`) and "missing_agents"
-    (`list_missing_agents`).
+    Also "delayed" (`parts.list_delayed`), "rejected" (`parts.count_rejected`), "missing_agents"
+    (`list_missing_agents`) and "missing_channels" (`list_missing_channels`). `channels`: the configured ones, or None
+    if they are unknown.
     """
     return {
         "attention": list_attention(tx),
         "missing_agents": list_missing_agents(tx, agents),
+        "missing_channels": list_missing_channels(tx, channels),
         "parts": parts.count_backlog(tx),
-        "delayed": parts.list_delayed(tx),
+        "delayed": parts.list_delayed(tx, channels),
         "rejected": parts.count_rejected(tx),
     }
 
@@ -102,6 +105,11 @@ def _find_turn_problem(tx: Tx, turn: TurnRow) -> str | None:
         return f"failed: {turn.error}" if turn.error else "failed"
     notice = find_empty_turn_notice(tx, turn)
     return None if notice is None else notice.replace(EMPTY_TURN_NOTICE, "ended without a word.", 1)
+
+
+def list_missing_channels(tx: Tx, channels: Collection[str] | None) -> list[Json]:
+    """Return the channels that are not configured any more though parts wait: {"channel", "parts", "text"}."""
+    return [asdict(missing) | {"text": missing.describe()} for missing in parts.list_missing_channels(tx, channels)]
 
 
 def list_attention(tx: Tx) -> list[Json]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from semel.law.delivery import State
@@ -15,6 +16,8 @@ PARKED = 2**53 - 1
 
 
 MAX_DELAYED_LISTED = 5
+OLDEST_DELAYED = 100
+"""How many of the parts that delay a destination are looked at, so that the cost is bounded (Law 11)."""
 REJECTED_COUNTED_MS = 24 * 3600 * 1000
 NEWEST_REJECTED = 1_000
 """How many of the newest rejected parts are looked at, so that the cost is bounded (Law 11)."""
@@ -33,6 +36,18 @@ class PartOrigin(Row):
 
     turn: int
     event: int
+
+
+@dataclass(frozen=True)
+class MissingChannel:
+    """A channel that is not configured any more, though `parts` wait to be sent there."""
+
+    channel: str
+    parts: int
+
+    def describe(self) -> str:
+        wait = "1 part waits" if self.parts == 1 else f"{self.parts} parts wait"
+        return f"{wait} for channel {self.channel!r}, which is not configured"
 
 
 class NoSuchPart(LookupError):
@@ -109,13 +124,24 @@ def count_rejected(tx: Tx) -> int:
     return tx.number("parts_rejected", since=tx.now - REJECTED_COUNTED_MS, newest=NEWEST_REJECTED)
 
 
-def list_delayed(tx: Tx) -> list[dict[str, Any]]:
+def list_missing_channels(tx: Tx, channels: Collection[str] | None) -> list[MissingChannel]:
+    """Return the channels for which parts wait and that are not among `channels`; none if `channels` is None."""
+    if channels is None:
+        return []
+    waiting = tx.pairs(str, int, "channels_in_line")
+    return [MissingChannel(channel, number) for channel, number in waiting if channel not in channels]
+
+
+def list_delayed(tx: Tx, channels: Collection[str] | None) -> list[dict[str, Any]]:
     """Return the parts that delay a destination because their last attempt failed, the oldest first; a few.
 
     Each is {"part", "to", "state", "behind", "at", "error"}, and "due" as in `part_json`. `behind`: how many later
-    parts wait for it.
+    parts wait for it. `channels`: the configured ones, or None if they are unknown. Parts for other channels are left
+    out, since nothing tries them again (`list_missing_channels`).
     """
-    delayed = [part_json(row) for row in tx.all(OutgoingPart, "parts_delayed", parked=PARKED, limit=MAX_DELAYED_LISTED)]
+    rows = tx.all(OutgoingPart, "parts_delayed", parked=PARKED, limit=OLDEST_DELAYED)
+    tried = [row for row in rows if channels is None or row.channel in channels]
+    delayed = [part_json(row) for row in tried[:MAX_DELAYED_LISTED]]
     return [
         {"part": part["id"], "to": part["dest"], "behind": tx.number("line_length", dest=part["dest"]) - 1}
         | {name: part[name] for name in ("state", "at", "error", "due") if name in part}

@@ -346,12 +346,12 @@ def _apply_lookup(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Ru
 # ---------------------------------------------------------------- start-up
 
 
-def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
+def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> list[parts.MissingChannel]:
     """Recover the parts of earlier gateway runs at start-up.
 
-    Return the number of waiting parts by channel, for channels that are no longer configured. Parts that were `sending`
-    become `unknown`, and interrupted look-ups become due again. An attempt may have ended just now, so a look-up first
-    waits for the channel's `absence_proven_after`.
+    Return the channels that are no longer configured, with the number of parts that wait for each. Parts that were
+    `sending` become `unknown`, and interrupted look-ups become due again. An attempt may have ended just now, so a
+    look-up first waits for the channel's `absence_proven_after`.
     """
     for part in tx.values(int, "parts_left_sending"):
         move = PartMove.of(parts.get(tx, part))
@@ -362,7 +362,7 @@ def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
         channel_rules = rules.get(channel)
         tx.run("part_wait", id=part, due=tx.now + (channel_rules.absence_proven_after if channel_rules else 0))
     tx.run("parts_unpark", now=tx.now, parked=PARKED)
-    return {channel: n for channel, n in tx.pairs(str, int, "channels_in_line") if channel not in rules}
+    return parts.list_missing_channels(tx, rules)
 
 
 # ---------------------------------------------------------------- a person's decisions
