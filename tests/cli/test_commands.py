@@ -127,6 +127,12 @@ def test_sessions_are_rows_in_a_pipe_and_json_where_asked(house: Cli) -> None:
     assert any(session["key"] == "listed" for session in house.json("sessions"))
 
 
+def test_the_session_with_the_newest_entry_is_listed_first(house: Cli) -> None:
+    for key in ("made-first", "made-later", "made-first"):
+        house("say", key, "hello", "--wait")
+    assert [session["key"] for session in house.json("sessions")][:2] == ["made-first", "made-later"]
+
+
 def test_show_prints_the_transcript_in_order(house: Cli) -> None:
     house("say", "shown", "one\n\ntwo", "--wait", "--sender", "ann")
     lines = house("show", "shown").stdout.splitlines()

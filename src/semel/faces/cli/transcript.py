@@ -27,8 +27,9 @@ def sessions(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List the sessions that are not archived, newest first. Works without a gateway, too."""
-    session_list = ask_or_read(config, data_dir, lambda reader: reader.list_sessions(archived))
+    """List the sessions that are not archived, those with the newest entry first. Works without a gateway, too."""
+    listed = ask_or_read(config, data_dir, lambda reader: reader.list_sessions(archived))
+    session_list = sorted(listed, key=lambda session: int(session["at"]), reverse=True)
     if json:
         print_json(session_list)
         return
