@@ -64,6 +64,8 @@ def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
     assert {"ready", "turn began", "turn ended", "attempt ended"} <= {line["event"] for line in lines}
     of_main = [json.loads(line) for line in spoken("logs", "--session", "main", "--json").stdout.splitlines()]
     assert {line["session"] for line in of_main} == {"main"} and len(of_main) >= 3
+    of_chats = [json.loads(line) for line in spoken("logs", "-s", "demo:*:team", "--json").stdout.splitlines()]
+    assert {line["session"] for line in of_chats} == {"demo:hook:team", "demo:refused:team"}
     turn = of_main[0]["turn"]
     of_turn = spoken("logs", "--turn", f"t{turn}").stdout.splitlines()
     assert len(of_turn) == 2 and "turn began  session=main" in of_turn[0] and "outcome=done" in of_turn[1]
@@ -75,13 +77,15 @@ def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
     assert all(" info " not in line for line in warnings)
     assert any("part rejected" in line and "part=p2" in line and "why=" in line for line in warnings), warnings
     assert "is not an id like t5" in spoken("logs", "--turn", "x5", rc=2).stderr
-    assert "'soon' is not a duration" in spoken("logs", "--since", "soon", rc=2).stderr
+    assert "--since is 'soon': say 2h, 7d, 2026-11-22 or " in spoken("logs", "--since", "soon", rc=2).stderr
+    assert "no line of the log is like that" in spoken("logs", "--since", "2100-01-01").stderr
 
 
 def test_a_filter_that_no_line_passes_is_explained(spoken: Cli) -> None:
     unknown = spoken("logs", "--session", "nosuch", rc=1)
     assert unknown.stdout == ""
     assert unknown.stderr == "semel: there is no session 'nosuch'; known: demo:hook:team, demo:refused:team, main\n"
+    assert "there is no session 'nosuch:*'" in spoken("logs", "--session", "nosuch:*", rc=1).stderr
     assert "there is no session 'mian'; did you mean \"main\"?" in spoken("logs", "--session", "mian", rc=1).stderr
     assert spoken("logs", "--turn", "t999", rc=1).stderr == "semel: there is no turn t999\n"
     assert spoken("logs", "--session", "main", "--part", "p999", rc=1).stderr == "semel: there is no part p999\n"

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
@@ -24,6 +25,7 @@ LEVELS = ("info", "warning", "error", "critical")
 class LogFilter:
     """Chooses the lines that have all the given values.
 
+    `session`: a session's key, or a pattern with * and ? that keys fit.
     `level`: the lowest level that is chosen. `since`: the oldest time that is chosen, in seconds since the epoch.
     """
 
@@ -34,7 +36,9 @@ class LogFilter:
     since: float | None = None
 
     def accepts(self, line: Json) -> bool:
-        required = {"session": self.session, "turn": self.turn, "part": self.part}
+        if self.session is not None and not fnmatchcase(str(line.get("session", "")), self.session):
+            return False
+        required = {"turn": self.turn, "part": self.part}
         if any(line.get(name) != value for name, value in required.items() if value is not None):
             return False
         if self.since is not None and _read_time(line.get("timestamp")) < self.since:

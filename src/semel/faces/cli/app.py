@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -11,6 +13,7 @@ import typer
 
 from semel import __version__
 from semel.faces.config import locate
+from semel.timing.durations import parse_duration
 
 if TYPE_CHECKING:
     from semel.faces.client import AsyncClient
@@ -51,6 +54,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Session = Annotated[str, typer.Argument(metavar="SESSION", help="A session's key, such as main:web:me.")]
 
 DEFAULT_SESSION = "main"
+
+
+def parse_time(option: str, text: str | None) -> int | None:
+    """Parse an age like `2h`, or a local date and time, to ms since the epoch. Raises typer.BadParameter."""
+    if text is None:
+        return None
+    age = parse_duration(text) if text[-1:].isalpha() else None
+    try:
+        seconds = datetime.fromisoformat(text).timestamp() if age is None else time.time() - age
+        return max(0, round(seconds * 1000))
+    except (ValueError, OverflowError, OSError):
+        raise typer.BadParameter(f"{option} is {text!r}: say 2h, 7d, 2026-11-22 or '2026-11-22 07:30'") from None
 
 
 def print_version(wanted: bool) -> None:

@@ -8,24 +8,20 @@ import io
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, cast
 
 import typer
 from rich.text import Text
 
-from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
+from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway, parse_time
 from semel.faces.cli.offline import Reader, ask_or_read
 from semel.faces.cli.printing import escape_text, format_time, print_error, print_json, print_remark, stdout_console
 from semel.faces.cli.transcript import ROLE_STYLES
 from semel.faces.client import NoGateway
 from semel.faces.transcript import speaker
 from semel.text.visible import visible
-
-AGE_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @app.command()
@@ -65,8 +61,8 @@ def search(
     If no gateway runs, the ledger itself is read.
     """
     filters: dict[str, Any] = {
-        "session": session, "role": role, "since": _parse_time("--since", since),
-        "until": _parse_time("--until", until), "order": "best" if best else "newest", "limit": limit, "after": after,
+        "session": session, "role": role, "since": parse_time("--since", since),
+        "until": parse_time("--until", until), "order": "best" if best else "newest", "limit": limit, "after": after,
     }  # fmt: skip
     text = " ".join(_quote_phrase(word) for word in words)
     result = ask_or_read(config, data_dir, lambda reader: reader.search_page(text, **filters))
@@ -103,18 +99,6 @@ def _print_hit(hit: dict[str, Any]) -> None:
     stdout = stdout_console()
     stdout.print(head)
     stdout.print(line)
-
-
-def _parse_time(option: str, value: str | None) -> int | None:
-    """Parse an age like `2h`, or a local date and time, to ms since the epoch. Raises typer.BadParameter."""
-    if value is None:
-        return None
-    if ago := re.fullmatch(r"(\d{1,6})([smhdw])", value):
-        return max(0, round((time.time() - int(ago[1]) * AGE_UNITS_S[ago[2]]) * 1000))
-    try:
-        return max(0, round(datetime.fromisoformat(value).timestamp() * 1000))
-    except (ValueError, OverflowError, OSError):
-        raise typer.BadParameter(f"{option} is {value!r}: say 2h, 7d, 2026-11-22 or '2026-11-22 07:30'") from None
 
 
 @app.command()

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import json as json_format
 import re
-import time
 from collections.abc import Iterator
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.text import Text
 
-from semel.faces.cli.app import Config, DataDir, Json, app
+from semel.faces.cli.app import Config, DataDir, Json, app, parse_time
 from semel.faces.cli.printing import print_error, print_remark, stdout_console
 from semel.faces.config import locate
 from semel.text.visible import escape_json, visible
-from semel.timing.durations import parse_duration
 
 if TYPE_CHECKING:
     from semel.faces.log_reader import LogFilter
@@ -39,7 +38,13 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep running, and print each new line.")] = False,
     number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many of the newest lines to print.")] = 100,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="SESSION", help="Only lines about this session.")
+        str | None,
+        typer.Option(
+            "--session",
+            "-s",
+            metavar="KEY",
+            help="Only lines about this session, or about those that fit a pattern with * and ?.",
+        ),
     ] = None,
     turn: Annotated[str | None, typer.Option("--turn", metavar="ID", help="Only lines about this turn (t5).")] = None,
     part: Annotated[str | None, typer.Option("--part", metavar="ID", help="Only lines about this part (p12).")] = None,
@@ -47,7 +52,7 @@ def logs(
         Literal["info", "warning", "error"] | None, typer.Option("--level", help="Only lines of this level or above.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="AGE", help='Only lines of the last "90s", "10m", "2h" or "1d".')
+        str | None, typer.Option("--since", metavar="TIME", help="Not older: 2h, 7d, 2026-11-22, '2026-11-22 07:30'.")
     ] = None,
     json: Json = False,
     config: Config = None,
@@ -61,8 +66,13 @@ def logs(
     from semel.faces import log_reader
 
     data, ledger = locate(config, data_dir)
+    since_ms = parse_time("--since", since)
     log_filter = log_reader.LogFilter(
-        session, _parse_id(turn, "t", "--turn"), _parse_id(part, "p", "--part"), level, _parse_age(since)
+        session,
+        _parse_id(turn, "t", "--turn"),
+        _parse_id(part, "p", "--part"),
+        level,
+        None if since_ms is None else since_ms / 1000,
     )
     if follow and session is not None and (unknown := _describe_unknown_session(ledger, data, session)):
         print_remark(f"{unknown}; waiting for its first line")
@@ -109,7 +119,10 @@ def _describe_unknown_id(ledger: LedgerLocation, data: Path, ids: dict[str, int 
 
 
 def _describe_unknown_session(ledger: LedgerLocation, data: Path, key: str) -> str | None:
-    """Return a sentence which says that the session is not known, and which ones are; None if it is."""
+    """Return a sentence which says that the session is not known, and which ones are; None if it is.
+
+    `key`: a session's key, or a pattern that keys may fit.
+    """
     from semel.faces.cli.offline import OfflineLedger, read_ledger
     from semel.faces.config.problems import suggest_nearest
     from semel.ledger.storage.errors import LedgerError
@@ -121,7 +134,7 @@ def _describe_unknown_session(ledger: LedgerLocation, data: Path, key: str) -> s
         keys = asyncio.run(read_ledger(ledger, data, list_keys))
     except LedgerError:
         return None  # `semel doctor` says what is wrong with it
-    if key in keys:
+    if any(fnmatchcase(known, key) for known in keys):
         return None
     known = suggest_nearest(key, keys[:MAX_KNOWN_SESSIONS]) or "; there are none yet"
     return f"there is no session {key!r}{known}{'' if len(keys) <= MAX_KNOWN_SESSIONS else ' (all: semel sessions)'}"
@@ -136,6 +149,9 @@ def _read_lines(data: Path, number: int, log_filter: LogFilter, *, is_followed: 
             print_error(f"there is no log in {data} yet; `semel up` writes it")
             raise typer.Exit(1)
         yield from log_reader.read_log(data, number, log_filter, is_followed=is_followed)
+    except PermissionError:
+        print_error(f"the log in {data} cannot be read by this user. Run this as the user who runs the gateway")
+        raise typer.Exit(1) from None
     except OSError as error:
         print_error(f"{error.filename or 'the log'} cannot be read: {error.strerror}")
         raise typer.Exit(1) from None
@@ -147,15 +163,6 @@ def _parse_id(text: str | None, letter: str, option: str) -> int | None:
     if not (match := re.fullmatch(rf"{letter}?(\d{{1,18}})", text)):
         raise typer.BadParameter(f"{option}: {text!r} is not an id like {letter}5")
     return int(match[1])
-
-
-def _parse_age(text: str | None) -> float | None:
-    """Return the time that lies so long ago, in seconds since the epoch; None without an age."""
-    if text is None:
-        return None
-    if (age := parse_duration(text)) is None:
-        raise typer.BadParameter(f'--since: {text!r} is not a duration: write it like "90s", "10m", "2h" or "1d"')
-    return time.time() - age
 
 
 def _print_line(line: dict[str, Any], json: bool) -> None:
