@@ -123,6 +123,28 @@ def test_followed_lines_come_as_they_are_written_until_ctrl_c(cli: Cli) -> None:
     end(gateway)
 
 
+def test_what_was_asked_and_decided_and_what_waits_for_a_limit_is_logged(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text("[limits.session]\nturns = 1\n")
+    gateway = cli.up()
+    cli("say", "main", "permission")
+    until(lambda: cli.json("status")["attention"], "the request")
+    cli("say", "main", "/approve 1", "--sender", "ann", "--wait")
+    cli("say", "asked", "ask", "--wait")
+    cli("say", "main", SECRET_TEXT)
+    until(lambda: "turn waits" in cli("logs").stdout, "the message that waits")
+    end(gateway)
+    lines = [line.partition("semel.activity: ")[2] for line in cli("logs").stdout.splitlines()]
+    for line in (
+        "permission asked  session=main  turn=t1  agent=demo",
+        "permission answered  session=main  outcome=allow  by=ann",
+        'turn waits  session=main  why="today\'s limit of 1 turn for the session main is used up"',
+    ):
+        assert line in lines, lines
+    log = cli("logs").stdout
+    assert "semel.up: stopping  turns=0\n" in log and log.endswith("semel.up: stopped\n"), log
+    assert SECRET_TEXT not in log
+
+
 def test_without_a_log_it_is_said_who_writes_it(cli: Cli) -> None:
     assert "`semel up` writes it" in cli("logs", rc=1).stderr
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "gateway")]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / folder) for folder in ("gateway", "cli"))]
 
 from upgrade_desk import OldData  # noqa: E402
 

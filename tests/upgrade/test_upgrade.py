@@ -12,6 +12,7 @@ from typing import Any
 
 import apsw
 import pytest
+from cli_house import Cli, end
 from gateway_world import until
 from make_old_data import read_exports, start
 from upgrade_desk import NEXT, WAY, OldData, read_rows, read_schema, read_schema_of, without_new_columns
@@ -112,6 +113,16 @@ async def is_sent(world: Any, text: str) -> bool:
 
 async def is_erased(world: Any) -> bool:
     return not await world.gateway.record.read(erase.list_unfinished)
+
+
+def test_semel_logs_tells_of_the_upgrade(old: OldData) -> None:
+    cli = Cli(old.data.parent, old.data)
+    try:
+        end(cli.up())
+    finally:
+        cli.leave()
+    told = f"semel.activity: the ledger was upgraded from version 1 to {len(list_migrations())}; a copy of it is kept\n"
+    assert told in cli("logs").stdout
 
 
 def test_the_copy_of_an_upgraded_ledger_is_what_the_old_version_wrote(old: OldData) -> None:

@@ -2,8 +2,9 @@
 
 On stderr, lines are readable on a terminal and JSON elsewhere. The file has one JSON object per line. It is rotated, so
 that it stays below MAX_LOG_BYTES * (KEPT_LOGS + 1), and only its owner can read it. It has the lines of level info and
-above, and those of ACTIVITY_LOGGER, which would be too many for a terminal: when each turn began and ended, and how
-each attempt to send ended. It never has what agents write to stderr (docs/decisions/log-file.md).
+above, and those of ACTIVITY_LOGGER, which would be too many for a terminal: when each turn began and ended, what was
+asked and decided, which turn waits for a limit, and how each attempt to send ended. It never has what agents write to
+stderr (docs/decisions/log-file.md).
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from typing import Literal
 
 import structlog
 
+from semel.gateway.activity import ACTIVITY_LOGGER
 from semel.text.visible import visible
 
 LOG_FOLDER, LOG_NAME = "logs", "gateway.jsonl"
 MAX_LOG_BYTES = 10_000_000
 KEPT_LOGS = 4
 """How many full files are kept, as gateway.jsonl.1 (the newest) to gateway.jsonl.4."""
-ACTIVITY_LOGGER = "semel.activity"
 
 _log = logging.getLogger("semel.log")
 
@@ -67,7 +68,7 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
-_EXTRA_FIELDS = ("session", "turn", "agent", "attempt", "channel", "outcome", "why")
+_EXTRA_FIELDS = ("session", "turn", "agent", "attempt", "part", "channel", "outcome", "by", "why")
 """The fields that the gateway passes as `extra`: those of lines of ACTIVITY_LOGGER, and of the outbox."""
 
 

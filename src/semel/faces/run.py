@@ -41,6 +41,7 @@ from semel.faces.http.server import UnixServer, bind
 from semel.faces.http.settings import NodeSettings, is_loopback
 from semel.faces.log import keep_log_file
 from semel.gateway import Gateway
+from semel.gateway.activity import log_activity
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import RecordSpan
@@ -143,16 +144,20 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
     except (ChannelError, TokenNeeded) as error:
         raise ConfigError(str(error)) from None
     async with contextlib.AsyncExitStack() as stack:
-        sockets = await bind(config.host, config.port)  # before anything starts: the port may be taken
-        for sock in sockets:
-            stack.callback(sock.close)
-        member = await _take_over(config, caller or ClusterCaller(), sockets, stack)
-        store = await asyncio.to_thread(open_ledger, settings.ledger, _announce_upgrade, member)
+        caller = caller or ClusterCaller()
+        sockets = await _listen(config, stack) if config.cluster.name else []
+        member = await _take_over(config, caller, sockets, stack) if config.cluster.name else None
+        upgrades: list[Upgrade] = []
+        store = await asyncio.to_thread(open_ledger, settings.ledger, partial(_announce_upgrade, upgrades), member)
         stack.push_async_callback(asyncio.to_thread, store.close)
         if member is not None:
-            member.guard(partial(start_again, config, caller or ClusterCaller()))
+            member.guard(partial(start_again, config, caller))
         stack.enter_context(keep_log_file(settings.data_dir))  # this process holds the ledger's lock now
+        for upgrade in upgrades:
+            versions = f"from version {upgrade.found} to {upgrade.wanted}"
+            log_activity(f"the ledger was upgraded {versions}; {_name_way_back(upgrade)}")
         http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
+        sockets = sockets or await _listen(config, stack)  # before anything starts: the port may be taken
         agents = await asyncio.to_thread(_build_agents, config)
         listener = _listen_locally(settings.data_dir)  # agents connect while the gateway starts
         stack.callback(listener.close)
@@ -184,12 +189,17 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             yield running
 
 
+async def _listen(config: GatewayConfig, stack: contextlib.AsyncExitStack) -> list[socket.socket]:
+    sockets = await bind(config.host, config.port)
+    for sock in sockets:
+        stack.callback(sock.close)
+    return sockets
+
+
 async def _take_over(
     config: GatewayConfig, caller: ClusterCaller, sockets: Sequence[socket.socket], stack: contextlib.AsyncExitStack
-) -> ClusterMember | None:
-    """Wait until this gateway of a cluster may be the active one. None: it is the only one of its ledger."""
-    if not config.cluster.name:
-        return None
+) -> ClusterMember:
+    """Wait until this gateway of a cluster may be the active one."""
     try:
         member = await take_over(config, caller, sockets)
     except SocketRefused as error:
@@ -198,12 +208,17 @@ async def _take_over(
     return member
 
 
-def _announce_upgrade(upgrade: Upgrade) -> None:
-    way_back = "a copy of it is kept" if upgrade.copy is not None else "the database's last backup is what you have"
+def _announce_upgrade(upgrades: list[Upgrade], upgrade: Upgrade) -> None:
+    """Log on stderr that the ledger is upgraded now, which may take long. The log file is opened after it."""
+    upgrades.append(upgrade)
     log.warning(
-        f"the ledger was written by an older Semel and is upgraded now; {way_back}, to go back",
+        f"the ledger was written by an older Semel and is upgraded now; {_name_way_back(upgrade)}, to go back",
         found=upgrade.found, wanted=upgrade.wanted, copy=str(upgrade.copy),
     )  # fmt: skip
+
+
+def _name_way_back(upgrade: Upgrade) -> str:
+    return "a copy of it is kept" if upgrade.copy is not None else "the database's last backup is what you have"
 
 
 async def _open_traces(store: LedgerStore, stack: contextlib.AsyncExitStack) -> RecordSpan | None:

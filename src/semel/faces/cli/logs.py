@@ -58,7 +58,7 @@ def logs(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Print the gateway's log: what `semel up` logs, and when each turn and each attempt to send ended.
+    """Print the gateway's log: what `semel up` logs, and what happened to turns, requests and messages to platforms.
 
     The log is kept in the data directory, 50 MB at most, and can be read without a running gateway. `--json` prints the
     lines as they are in the file.

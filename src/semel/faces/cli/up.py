@@ -81,6 +81,7 @@ async def _serve(config: Settings) -> None:
     from semel.faces.process_memory import keep_started_objects
     from semel.faces.run import open_gateway
     from semel.faces.service.notify import ServiceManager
+    from semel.gateway.activity import ACTIVITY_LOGGER
 
     manager = ServiceManager.from_environment()
     stop, at_once = asyncio.Event(), asyncio.Event()
@@ -92,13 +93,12 @@ async def _serve(config: Settings) -> None:
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signal_number, on_signal)
     caller = ClusterCaller(stop, manager.report_waiting, manager.environment)
+    is_watched = sys.stdout.isatty() and config.log != "json"
+    log = structlog.get_logger(ACTIVITY_LOGGER if is_watched else "semel.up")
     async with open_gateway(config, caller) as running:
-        if sys.stdout.isatty() and config.log != "json":
+        if is_watched:
             print_greeting(running)
-        else:
-            structlog.get_logger("semel.up").info(
-                "ready", url=running.url, pages=running.page_urls, agents=list(config.gateway.agents)
-            )
+        log.info("ready", url=running.url, pages=running.page_urls, agents=list(config.gateway.agents))
         keep_started_objects()
         _log_warnings(config)
         check = asyncio.create_task(_check_agents(running)) if config.check_agents else None
@@ -111,7 +111,9 @@ async def _serve(config: Settings) -> None:
             word = "turn has" if running.turns == 1 else "turns have"
             grace = f"{config.gateway.grace_s:g} s"
             print_remark(f"\nstopping: {running.turns} running {word} {grace} to finish; Ctrl-C again ends it at once")
+        log.info("stopping", turns=running.turns)
         await running.stop(at_once)
+        log.info("stopped")
     await end_remaining_tasks()
 
 

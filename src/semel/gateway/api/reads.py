@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from semel import __version__
+from semel.gateway.activity import log_activity
 from semel.gateway.api.book_checks import read_last_check
 from semel.gateway.api.composition import Components
 from semel.gateway.disk_use import DiskUse, measure_store
@@ -132,6 +133,7 @@ class ReadApi(Components):
             raise NotFound(str(error)) from None
         except PartStepNotAllowed as error:
             raise Conflict(str(error)) from None
+        log_activity("part decided", session=part["session"], part=id, channel=part["channel"], outcome=decision)
         self.outbox.kick()
         return part
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 
 import structlog
 
+from semel.gateway.activity import log_activity
 from semel.gateway.clock import Clock
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import GatewaySettings
@@ -66,8 +67,11 @@ class Retention:
         """Erase old content. Return the number of transactions after which more was left to erase."""
         steps = 0
         async for session, retain_ms in self._list_sessions():
+            before = steps
             while await self.record.write(age_out.age_step, session.id, retain_ms):
                 steps += 1
+            if steps > before:
+                log_activity("old content was removed", session=session.key)
         for name, channel in self.settings.channels.items():
             while channel.retain_s is not None and await self.record.write(
                 age_out.age_unreadable, name, round(channel.retain_s * 1000)

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar
 
 import structlog
 
+from semel.gateway.activity import log_activity
 from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.outbound.attempt import look_up, make_op, send
 from semel.gateway.outbound.previews import DestinationPace, Previews
@@ -47,7 +48,6 @@ UNRECORDED = "its outcome could not be recorded"
 _SEND_RESULTS = frozenset({"receipt", "not sent", "refused", "silence"})  # the others are of look-ups
 
 _log = logging.getLogger("semel.outbox")
-_activity = logging.getLogger("semel.activity")  # goes only to the log file: `semel.faces.log`
 
 
 def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:
@@ -279,8 +279,7 @@ class Outbox:
         A part that stayed "sending" would block its destination.
         """
         self.outcomes[departure.channel, outcome.result] += 1
-        why = {"why": outcome.reason} if outcome.reason else {}
-        _activity.info("attempt ended", extra={"channel": departure.channel, "outcome": outcome.result, **why})
+        log_activity("attempt ended", channel=departure.channel, outcome=outcome.result, why=outcome.reason or None)
         if outcome.result in ("receipt", "found") and outcome.receipt is None:
             _log.warning(
                 "%r accepted part %d but gave no message id that can be stored", departure.channel, departure.part

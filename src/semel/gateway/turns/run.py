@@ -15,6 +15,7 @@ from typing import Literal
 
 import structlog
 
+from semel.gateway.activity import log_activity
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.ports import Answered, Asked, Died, Update
@@ -192,7 +193,14 @@ class Run:
         home = self.begun.home
         return self.places.legs(home, self.begun.key, text) if home is not None else ()
 
+    def _ask_permission(self, request: Asked) -> None:
+        open_before = len(self.permissions.open)
+        self.view.pending += self.permissions.ask(request, self.view.announced_call(request.tool_call))
+        if len(self.permissions.open) > open_before:  # neither the policy nor the tool's own checks answered it
+            log_activity("permission asked", session=self.begun.key, turn=self.begun.turn, agent=self.begun.agent)
+
     def _on_expired(self, op: turn_ops.Op) -> None:
+        log_activity("permission expired", session=self.begun.key, turn=self.begun.turn, agent=self.begun.agent)
         self.view.pending.append(op)
         self.live.put_barrier()
 
@@ -330,8 +338,7 @@ class Run:
                 self.announcements.notify()
             case Asked():
                 self.view.take(self.fold.permission(signal.tool_call))
-                announced = self.view.announced_call(signal.tool_call)
-                self.view.pending += self.permissions.ask(signal, announced)
+                self._ask_permission(signal)
                 self.last_shown_at = 0.0
             case Died(why=reason):
                 self.agent_died = True

@@ -8,7 +8,6 @@ await in between.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from semel.gateway.activity import log_activity
 from semel.gateway.errors import SessionBusy
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
@@ -43,7 +43,6 @@ from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnFence
 
 log = structlog.get_logger("semel.turns")
-activity = logging.getLogger("semel.activity")  # goes only to the log file: `semel.faces.log`
 
 T = TypeVar("T")
 
@@ -286,6 +285,8 @@ class TurnScheduler:
         if begun is None:
             return False
         if isinstance(begun, NotYetDue):
+            if begun.hold is not None:
+                log_activity("turn waits", session=begun.hold.key, why=f"{begun.hold.limit} is used up")
             self.kick()  # a notice may say why
             self.wake_in(session, begun.wait_ms / 1000)
             return False
@@ -293,8 +294,7 @@ class TurnScheduler:
             self._note_end(begun, "cancelled" if begun.error is None else "given up", begun.error)
             self.kick()
             return True
-        about = {"session": begun.key, "turn": begun.turn, "agent": begun.agent}
-        activity.info("turn began", extra={**about, "attempt": begun.attempt})
+        log_activity("turn began", session=begun.key, turn=begun.turn, agent=begun.agent, attempt=begun.attempt)
         fence = TurnFence(begun.session, begun.turn, begun.epoch)
         self.typing.begin(begun, lambda: self._waits_for_person(session))
         self.traces[session] = TurnTrace(self.record_span, begun)
@@ -462,8 +462,7 @@ class TurnScheduler:
         if outcome == "failed":
             log.warning("turn failed", session=begun.key, turn=begun.turn, agent=begun.agent, why=error)
         else:
-            about = {"session": begun.key, "turn": begun.turn, "agent": begun.agent}
-            activity.info("turn ended", extra={**about, "outcome": outcome})
+            log_activity("turn ended", session=begun.key, turn=begun.turn, agent=begun.agent, outcome=outcome)
 
     def _note_error(self, begun: BegunTurn, error: str) -> None:
         self.agent_errors[begun.agent, error] += 1

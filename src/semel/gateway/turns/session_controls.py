@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from semel.acp_stream.choices import check_option, explain_no_choice, find_choice, read_choices, set_current
+from semel.gateway.activity import log_activity
 from semel.gateway.errors import BadRequest, Conflict, NotFound, SessionBusy
 from semel.gateway.ports import AgentError
 from semel.gateway.record import LedgerAccess
@@ -213,6 +214,9 @@ class SessionControls:
             raise BadRequest(
                 "option: a question is answered with words; give one of its options, or a text of your own"
             )
+        if result.status == "answered":
+            choice = option if result.kind == "permission" else None  # the answer to a question is a text
+            log_activity(f"{result.kind} answered", session=session, by=by, outcome=choice)
         if result.kind == "permission" and result.status in ("answered", "repeat", "already"):
             return await self._hand_to_agent(number, item, result)
         if result.outcome is not None:

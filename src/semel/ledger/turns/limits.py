@@ -139,11 +139,22 @@ class UsageReport:
 # ---------------------------------------------------------------- holding turns back
 
 
-def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
-    """Put off the session's wake if a limit of its next turn is used up.
+@dataclass(frozen=True)
+class Hold:
+    """A wake of the session `key` that is put off for `wait_ms` milliseconds, until the day of the used up limit ends.
 
-    Return the milliseconds until the limit's day ends, or None if the turn may begin. People are told once for each
-    day and limit, however many messages wait.
+    `limit`: in words, as "today's limit of 50 turns for bob".
+    """
+
+    key: str
+    wait_ms: int
+    limit: str
+
+
+def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> Hold | None:
+    """Put off the session's wake if a limit of its next turn is used up. Return None if the turn may begin.
+
+    People are told once for each day and limit, however many messages wait.
     """
     if not policy.is_limited:
         return None
@@ -154,12 +165,12 @@ def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
         return None
     scope, subject, measure = used_up
     _, until = policy.day(tx.now)
+    limit = _describe_limit(row.key, scope, subject, measure, getattr(policy.of(scope), measure))
     before = tx.one(LimitedRow, "limited_get", session=row.id)
     if before is not None and (before.scope, before.subject, before.measure, before.until) == (*used_up, until):
         event = before.event  # people were told then
     else:
         event = max((asker.newest for asker in askers), default=0)
-        limit = _describe_limit(row.key, scope, subject, measure, getattr(policy.of(scope), measure))
         text = (
             f"The message waits, and so do further ones: {limit} is used up. They are answered after "
             f"{policy.describe_end(until)}, or when the owner raises the limit."
@@ -170,7 +181,7 @@ def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
         at=tx.now,
     )  # fmt: skip
     tx.run("session_wake", id=row.id, due=until, since=row.wake_since)
-    return until - tx.now
+    return Hold(row.key, until - tx.now, limit)
 
 
 def may_begin(tx: Tx, row: SessionRow, newcomer: Asker, policy: LimitPolicy) -> bool:

@@ -120,9 +120,10 @@ class GivenUp:
 
 @dataclass(frozen=True)
 class NotYetDue:
-    """No turn may begin yet. The caller should try again in `wait_ms` milliseconds."""
+    """No turn may begin yet. The caller should try again in `wait_ms` milliseconds. `hold`: if a limit is used up."""
 
     wait_ms: int
+    hold: limits.Hold | None = None
 
 
 @dataclass(frozen=True)
@@ -186,8 +187,8 @@ def begin(
         return None
     if wait_ms := wake.time_until_due(tx.now, pending):
         return NotYetDue(wait_ms)
-    if policy is not None and (held_ms := limits.hold_back(tx, row, policy)) is not None:
-        return NotYetDue(held_ms)
+    if policy is not None and (hold := limits.hold_back(tx, row, policy)) is not None:
+        return NotYetDue(hold.wait_ms, hold)
     row, turn = open_turn(tx, row, lease, spawn, agents, policy)
     return complete_begin(tx, row, turn, policy)
 
