@@ -306,6 +306,10 @@ def test_the_configuration_of_the_running_gateway_is_examined_if_none_is_named(c
     assert f"the running gateway has read {own}" in other["text"] and f"--config {own}" in other["remedy"]
     end(process)
     assert cli.json("config", "check")["file"] == str(here), "no gateway says otherwise"
+    here.unlink()
+    assert cli.json("config", "check")["file"] == str(own), "the last gateway read it"
+    own.unlink()
+    assert cli.json("config", "check")["file"] is None
 
 
 def test_a_file_that_the_running_gateway_did_not_read_is_told(cli: Cli) -> None:

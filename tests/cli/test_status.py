@@ -105,6 +105,25 @@ def test_a_wrong_configuration_is_told_before_a_missing_ledger(cli: Cli) -> None
     assert shown.startswith(f"gateway   not running; {file} has 1 mistake; see: ") and shown.endswith("config check")
 
 
+def test_a_file_that_was_changed_beside_a_running_gateway_is_told(cli: Cli) -> None:
+    file = cli.home / "semel.toml"
+    file.write_text(SCRIPTED)
+    process = cli.up()
+    assert cli.json("status")["configuration"] is None
+    file.write_text(SCRIPTED + "# a remark\n")
+    changed = f"          {file} was changed since the gateway started: restart it to use the change"
+    assert cli("status").stdout.splitlines()[1] == changed
+    file.write_text(SCRIPTED + "[gateway]\nliste = 1\n")
+    shown = cli("status").stdout.splitlines()[1]
+    assert shown.startswith(f"          {file} has 1 mistake; see: ") and shown.endswith("config check")
+    file.write_text("this is not TOML")
+    assert "has 1 mistake; see: " in cli("status").stdout.splitlines()[1]
+    assert cli("say", "main", "hello", "--wait").stdout, "the file is not needed to find the gateway"
+    file.unlink()
+    assert cli.json("status")["configuration"] == f"{file} is gone: the gateway would not start again"
+    end(process)
+
+
 def test_a_variable_that_this_shell_lacks_hides_no_kill_and_is_no_mistake_of_the_file(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

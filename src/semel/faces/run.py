@@ -58,7 +58,7 @@ from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 from semel.text.write_errors import advise_on_write_error
 from semel.tools import trusted_files
-from semel.tools.address import GATEWAY_FILE, list_as_running
+from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, list_as_running
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
 from semel.tools.http_tools import MCP_PATH
 from semel.tools.in_process_tools import InProcessTools
@@ -334,10 +334,13 @@ def _write_private(path: Path, text: str) -> None:
 @contextlib.contextmanager
 def _publish_address(config: GatewayConfig, url: str, socket: Path) -> Iterator[None]:
     """Publish the gateway's address in `gateway.json` until the block ends; replaces the file of a killed gateway."""
-    path = config.gateway.data_dir / GATEWAY_FILE
+    path, last = (config.gateway.data_dir / name for name in (GATEWAY_FILE, LAST_CONFIG_FILE))
     path.unlink(missing_ok=True)
+    last.unlink(missing_ok=True)
     address = {"url": url, "socket": str(socket), "pid": os.getpid(), "inode": path.parent.stat().st_ino}
-    _write_private(path, json.dumps({**address, "config": str(config.path or "")}) + "\n")
+    read = {"config": str(config.path or "")}
+    _write_private(last, json.dumps(read) + "\n")
+    _write_private(path, json.dumps({**address, **read}) + "\n")
     try:
         yield
     finally:

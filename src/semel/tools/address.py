@@ -24,6 +24,8 @@ GATEWAY_FILE = "gateway.json"
 "inode" is the directory's own: a copy of the directory that was made meanwhile does not lead to the gateway.
 "config" is the path of the configuration file that the gateway read; "" if it read none.
 """
+LAST_CONFIG_FILE = "last-config.json"
+"""Written into the data directory when the gateway starts, and kept: {"config"}, as in GATEWAY_FILE."""
 LOCAL_URL = "http://gateway"
 """The base URL of requests on the unix socket; its host name is ignored."""
 
@@ -88,6 +90,19 @@ def find_running_config(data_dir: Path) -> Path | None:
         raise NoGateway(data_dir)
     path = _read_address(data_dir, "config")
     return Path(path) if path else None
+
+
+def find_last_config(data_dir: Path) -> Path | None:
+    """Return the configuration file that the last gateway of a data directory read.
+
+    `None` if it read none, if the file is gone, or if nothing is known.
+    """
+    try:
+        trusted_files.check_directory(data_dir, link=True)
+        path = Path(json.loads(trusted_files.read_file(data_dir / LAST_CONFIG_FILE))["config"])
+        return path if path.is_file() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def was_killed(data_dir: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from semel import __version__
-from semel.faces.config import locate
+from semel.faces.config import locate_running
 from semel.timing.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def ask_gateway(config: Path | None, data_dir: Path | None, call: Callable[[Asyn
     from semel.faces.client import AsyncClient
 
     async def go() -> T:
-        async with AsyncClient(locate(config, data_dir)[0]) as client:
+        async with AsyncClient(locate_running(config, data_dir)) as client:
             return await call(client)
 
     return asyncio.run(go())

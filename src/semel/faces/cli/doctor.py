@@ -41,7 +41,8 @@ def doctor(
 
     Each configured agent is started and opens a session; nothing is sent to a model. If no gateway runs, the command
     reads the ledger itself and changes nothing. With --data-dir and without --config, the configuration is the one that
-    the running gateway has read. The exit code is 1 if something is broken; warnings do not count.
+    the running gateway has read; if none runs, a file in the usual places, or else the one that the last gateway read.
+    The exit code is 1 if something is broken; warnings do not count.
     """
     if laws:
         _check_laws(json, config, data_dir)
@@ -62,7 +63,8 @@ def check_configuration(json: Json = False, config: Config = None, data_dir: Dat
     """Check the configuration as `semel up` does, and list all mistakes with their lines.
 
     Nothing is started. With --data-dir and without --config, the file is the one that the running gateway there has
-    read. The exit code is 2 if there is a mistake; warnings do not count.
+    read; if none runs, a file in the usual places, or else the one that the last gateway read. The exit code is 2 if
+    there is a mistake; warnings do not count.
     """
     from semel.faces.health.configuration import advise_on_variables, check_config, count_parts, follow_gateway
     from semel.faces.health.session_agents import describe_missing_agents

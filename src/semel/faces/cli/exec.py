@@ -15,7 +15,7 @@ import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.printing import format_time, print_error, print_json, print_remark, print_table
-from semel.faces.config import locate
+from semel.faces.config import locate_running
 from semel.text.wellformed import shorten_to_line
 from semel.timing.durations import parse_duration
 
@@ -106,7 +106,7 @@ def exec_(
         raise typer.BadParameter("give a command after --, or one of --flush, --list and --drop")
     if (drop and not run) or (run and not (drop or flush)):
         raise typer.BadParameter("--drop needs --run RUN, as --list names it, and --run needs --drop or --flush")
-    data = locate(config, data_dir)[0]
+    data = locate_running(config, data_dir)
     if list_:
         raise typer.Exit(_list_runs(data, name, json))
     if drop:

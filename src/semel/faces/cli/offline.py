@@ -179,12 +179,12 @@ def ask_or_read(config: Path | None, data_dir: Path | None, call: Callable[[Read
 
     Raises NoGateway if there is no ledger, either.
     """
-    data, ledger = locate(config, data_dir)
     try:
         return ask_gateway(config, data_dir, call)
     except GatewayNotTrusted:
         raise
     except NoGateway:
+        data, ledger = locate(config, data_dir)
         if not may_exist(ledger):
             raise
         killed = ": the last one was killed, and the next one goes on with what ran" if was_killed(data) else ""

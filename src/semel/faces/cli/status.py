@@ -12,7 +12,7 @@ from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.printing import format_time, name_command, print_json, stdout_console, style_state
-from semel.faces.config import locate
+from semel.faces.config import locate_running
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
 from semel.timing.durations import format_duration
@@ -40,7 +40,7 @@ def status(json: Json = False, config: Config = None, data_dir: DataDir = None) 
     out = stdout_console()
     for label, text in _list_lines(overview):
         out.print(Text(f"{label:<10}", "dim"), text if isinstance(text, Text) else Text(visible(text)), sep="")
-    for finding in examine_reports(locate(config, data_dir)[0]):
+    for finding in examine_reports(locate_running(config, data_dir)):
         out.print(Text(f"{finding.subject:<10}", "dim"), _style_finding(finding), sep="")
 
 
@@ -70,6 +70,8 @@ def _describe_gateway(overview: dict[str, Any]) -> list[str | Text]:
     lines: list[str | Text] = [f"Semel {overview['version']} at {overview['url']}, up {up}"]
     if overview.get("problem"):
         lines.append(Text(visible(f"not ready: {overview['problem']}"), "bold red"))
+    if overview["configuration"]:
+        lines.append(Text(visible(name_command(overview["configuration"])), "yellow"))
     return lines
 
 

@@ -16,7 +16,7 @@ from semel.faces.busy_texts import describe_waiting
 from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import escape_text, print_error, print_json, print_remark
 from semel.faces.client import Answer, AsyncClient, RequestRefused
-from semel.faces.config import locate
+from semel.faces.config import locate_running
 from semel.faces.view import SessionView
 from semel.law.access import APPROVALS
 from semel.law.commands import CommandCall, read_command
@@ -58,7 +58,7 @@ def chat(
     With --plain, or if input or output is a pipe, each line of input is a message and answers are printed when they
     are final; /7, /8 ... answer a permission request by the printed number.
     """
-    data = locate(config, data_dir)[0]
+    data = locate_running(config, data_dir)
     if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
         from semel.faces.terminal.lines import run_lines
 

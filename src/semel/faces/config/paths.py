@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tomllib
@@ -26,6 +27,24 @@ def locate(
     url = ledger.get("url") if isinstance(ledger, dict) else None
     data = find_data_dir(data_dir, data_dir_in_file, config_file.parent if config_file else Path.cwd(), env)
     return data, find_ledger(url, data)
+
+
+def locate_running(path: Path | None, data_dir: Path | None, env: Mapping[str, str] = os.environ) -> Path:
+    """Return the data directory of the gateway to ask.
+
+    If the file cannot be read, it is that of the running gateway which has read it before. Raises ConfigError.
+    """
+    try:
+        return locate(path, data_dir, env)[0]
+    except ConfigError:
+        file = find_config_file(path, env)
+        from semel.tools.address import NoGateway, find_running_config, list_running  # only now: seldom needed
+
+        for place in list_running():
+            with contextlib.suppress(NoGateway):
+                if file is not None and find_running_config(place) == file:
+                    return place
+        raise
 
 
 def expand_path(path: str | Path) -> Path:

@@ -22,7 +22,7 @@ from semel.faces.run import describe_model_keys, find_build_problems, find_progr
 from semel.gateway.settings import ChannelSettings
 from semel.law.access import ROLES
 from semel.law.identity import CUSTOMARY_NAME
-from semel.tools.address import NoGateway, find_running_config
+from semel.tools.address import NoGateway, find_last_config, find_running_config
 
 _MISSING_VARIABLE = re.compile(r"the environment variable (\S+) is not set$")
 
@@ -49,18 +49,24 @@ class CheckedConfig:
     def name(self) -> str:
         return str(self.path or "the default configuration")
 
+    @property
+    def mistakes(self) -> str:
+        """How many mistakes are in the file, and what to run to see them; "" if there is none."""
+        number = sum(_MISSING_VARIABLE.search(problem) is None for problem in self.problems)
+        return (
+            f"{self.name} has {number} mistake{'' if number == 1 else 's'}; see: semel config check" if number else ""
+        )
+
     def count_mistakes(self) -> str:
         """Return, as the end of a sentence, what `semel up` would refuse here and what to run; "" if nothing.
 
         A variable that this shell lacks is no mistake of the file: the gateway's own shell or service may have it.
         """
         missing = list_missing_variables(self.problems)
-        number = sum(_MISSING_VARIABLE.search(problem) is None for problem in self.problems)
-        mistakes = f"{self.name} has {number} mistake{'' if number == 1 else 's'}; see: semel config check"
         if not missing:
-            return mistakes if number else ""
+            return self.mistakes
         lacks = f"this shell lacks {', '.join(missing)}, which {self.name} names"
-        return f"{lacks}; besides, {mistakes}" if number else f"{lacks}; set it as the gateway has it"
+        return f"{lacks}; besides, {self.mistakes}" if self.mistakes else f"{lacks}; set it as the gateway has it"
 
 
 def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[str, str] = os.environ) -> CheckedConfig:
@@ -87,18 +93,22 @@ def follow_gateway(
     """Return the configuration file and the data directory to check, of which either may be `None`, as in `locate`.
 
     They are those of the running gateway, if no file is named, and either the data directory is named or there is no
-    file in the usual places. A service may read a file that is elsewhere, such as /etc/semel/semel.toml.
+    file in the usual places. A service may read a file that is elsewhere, such as /etc/semel/semel.toml. If no gateway
+    runs, and there is no file in the usual places, the file is the one that the last gateway read.
     """
     is_file_named = path is not None or bool(env.get("SEMEL_CONFIG"))
     is_data_named = data_dir is not None or bool(env.get("SEMEL_DATA"))
-    if is_file_named or not (is_data_named or find_config_file(path, env) is None):
+    is_file_found = is_file_named or find_config_file(path, env) is not None
+    if is_file_named or (is_file_found and not is_data_named):
         return path, data_dir
     try:
         data = find_data_dir(data_dir, None, Path.cwd(), env)
-        file = find_running_config(data)
-    except (ConfigError, NoGateway):
+    except ConfigError:
         return path, data_dir
-    return file, data
+    try:
+        return find_running_config(data), data
+    except NoGateway:
+        return (path, data_dir) if is_file_found else (find_last_config(data), data)
 
 
 def examine_running_config(checked: CheckedConfig, data_dir: Path) -> list[Finding]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
-from semel.faces.config import ConfigError, locate
+from semel.faces.config import ConfigError, locate, locate_running
 from semel.faces.config.paths import find_data_dir, find_ledger
 from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
@@ -107,12 +107,20 @@ def _locate_data(
     try:
         return *locate(config_path, data_dir), []
     except ConfigError:
-        data = find_data_dir(data_dir, None, Path.cwd(), os.environ)
+        data = _find_data_anyway(config_path, data_dir)
         text = f"{checked.name} may name another data directory: {data} was examined"
         finding = Finding(
             "data", "warning", text, "correct the file, or name the directory: semel doctor --data-dir DIR"
         )
         return data, find_ledger(None, data), [finding]
+
+
+def _find_data_anyway(config_path: Path | None, data_dir: Path | None) -> Path:
+    """Return the data directory of the running gateway that read the file, else the usual one."""
+    try:
+        return locate_running(config_path, data_dir)
+    except ConfigError:
+        return find_data_dir(data_dir, None, Path.cwd(), os.environ)
 
 
 async def _ask_gateway(data_dir: Path) -> _Gateway | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
-from semel.faces.config import ConfigError, locate
+from semel.faces.config import ConfigError, locate, locate_running
 from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
-from semel.tools.address import advise_others, find_url, was_killed
+from semel.tools.address import advise_others, find_running_config, find_url, was_killed
 
 if TYPE_CHECKING:
     from semel.ledger.turns.session_agent import ConfiguredAgents
@@ -19,26 +21,45 @@ if TYPE_CHECKING:
 async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
 
-    Without a gateway, "problem" is why it would not start, if its configuration is wrong, else None, and "killed"
+    "configuration": what a person should know of a file that was changed since the gateway read it; else None. Without
+    a gateway, "problem" is why it would not start, if its configuration is wrong, else None, and "killed"
     whether the last one ended without a clean stop. Raises
     ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
     """
-    data, ledger = locate(config_path, data_dir)
+    data = locate_running(config_path, data_dir)
     try:
         async with AsyncClient(data) as client:
-            return {"running": True, "url": find_url(data), **await client.get("/v1/status")}
+            status = await client.get("/v1/status")
+            change = await asyncio.to_thread(_examine_changed_config, data, status["uptime"])
+            return {"running": True, "url": find_url(data), "configuration": change, **status}
     except GatewayNotTrusted:
         raise
     except NoGateway:
-        return _look_over_files(config_path, data_dir, data, ledger)
+        return _look_over_files(config_path, data_dir, *locate(config_path, data_dir))
+
+
+def _examine_changed_config(data: Path, uptime_s: float) -> str | None:
+    """Return what became of the file that the running gateway read; None if it is as it was at the start."""
+    try:
+        file = find_running_config(data)
+        if file is None or file.stat().st_mtime <= time.time() - uptime_s:
+            return None
+    except FileNotFoundError:
+        return f"{file} is gone: the gateway would not start again"
+    except (NoGateway, OSError):
+        return None
+    from semel.faces.health.configuration import check_config  # only now: see below
+
+    mistakes = check_config(file, data).mistakes
+    return mistakes or f"{file} was changed since the gateway started: restart it to use the change"
 
 
 def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path, ledger: LedgerLocation) -> Json:
     # Only now: what a gateway consists of takes longer to load than a gateway to answer.
-    from semel.faces.health.configuration import check_config, list_missing_variables
+    from semel.faces.health.configuration import check_config, follow_gateway, list_missing_variables
     from semel.ledger.turns.session_agent import ANY_AGENT
 
-    checked = check_config(config_path, data_dir)
+    checked = check_config(*follow_gateway(config_path, data_dir))
     mistakes = checked.count_mistakes()
     if mistakes and not may_exist(ledger):  # perhaps because of the mistakes, so report these
         is_wrong = not list_missing_variables(checked.problems)
