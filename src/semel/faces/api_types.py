@@ -281,8 +281,9 @@ class PermissionItem(RequestBase, tag="permission", kw_only=True):
     """A request for permission. `input`: the arguments of the tool call; `call`: the agent's id of it; `tool_kind`,
     `diffs`, `locations`: as of a tool call. `first`: the number of its first option, for `/approve N`. `approvers`: who
     may answer it, as a phrase; `place`: where: by a command in its chat, by a reply in a group, or elsewhere, because
-    nobody in its chat may. `announced`: the seq of the message that announced it in a chat; `hint`: the seq
-    of the notice that told somebody who wrote a message how to answer.
+    nobody in its chat may. `expires`: when it is cancelled if nobody has answered it, in milliseconds since 1970.
+    `announced`: the seq of the message that announced it in a chat; `hint`: the seq of the notice that told somebody
+    who wrote a message how to answer.
     """
 
     title: str
@@ -294,6 +295,7 @@ class PermissionItem(RequestBase, tag="permission", kw_only=True):
     first: int | None = None
     approvers: str | None = None
     place: Literal["chat", "group", "elsewhere"] | None = None
+    expires: int | None = None
     announced: int | None = None
     hint: int | None = None
 

@@ -161,7 +161,12 @@ class Permissions:
         legs = self.make_legs(question)
         announce = turn_ops.Announcement(question, legs) if legs else None
         open_body = {**body, "state": "open", "first": first, "approvers": approvers, "place": self.readers.place}
-        return [turn_ops.ItemOpen(slot, "permission", request.id, body=open_body, announcement=announce)]
+        lifetime_ms = round(self.deadline * 1000)
+        return [
+            turn_ops.ItemOpen(
+                slot, "permission", request.id, body=open_body, announcement=announce, lifetime_ms=lifetime_ms
+            )
+        ]
 
     def _answer_at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[turn_ops.Op]:
         """Answer a request without asking a person. Return the operations that show the answer."""

@@ -152,9 +152,10 @@ class OpBatch:
     def on_ItemOpen(self, op: ItemOpen) -> None:
         entries.hold_item_files(self.tx, self.session, op.body.get("files") or ())
         self.tools += op.started
+        expires = None if op.lifetime_ms is None else self.tx.now + op.lifetime_ms
         self.items[op.slot] = entries.add_item(
             self.tx, self.session, turn=self.caller.turn, kind=op.kind, name=op.name, text=op.text,
-            body=op.body, live=op.live,
+            body={**op.body, "expires": expires}, live=op.live,
         )  # fmt: skip
         if "first" in op.body:
             last = numbers_from(int(op.body["first"]), op.body["options"])[-1]

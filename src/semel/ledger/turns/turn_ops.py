@@ -71,6 +71,7 @@ class ItemOpen(Struct, frozen=True):
     live: bool = True
     started: bool = False  # it is a tool call that has started, which counts for Law 9
     announcement: Announcement | None = None  # the notice about a request that is also announced at home
+    lifetime_ms: int | None = None  # of a request that expires: how long it stays open
 
 
 class ItemGrow(Struct, frozen=True):
