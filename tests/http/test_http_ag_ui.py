@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import httpx2
 import pytest
 from ag_ui_front import OPTIONS, SESSION, Front, Json, events, front, types, user
@@ -97,7 +99,9 @@ async def test_a_permission_interrupts_the_run_and_the_answer_continues_the_turn
     agent.ask("rm -rf build", OPTIONS)
     shown = await events(running)
     (interrupt,) = shown[-1]["outcome"]["interrupts"]
-    assert interrupt["message"].startswith("rm -rf build") and interrupt["responseSchema"]["enum"] == ["y", "n"]
+    call = next(event["toolCallId"] for event in shown if event["type"] == "TOOL_CALL_START")
+    assert (interrupt["reason"], interrupt["toolCallId"]) == ("tool_call", call)
+    assert interrupt["message"].startswith("rm -rf build") and interrupt["metadata"] == {"options": OPTIONS}
     assert "TOOL_CALL_RESULT" not in types(shown)
 
     resumed = front.run(user("clean up"), run="r2", resume=[{"interruptId": interrupt["id"], **answer}])
@@ -116,6 +120,54 @@ async def test_a_permission_interrupts_the_run_and_the_answer_continues_the_turn
     ]  # fmt: skip
     assert rest[-1]["outcome"] == {"type": "success"}
     assert [each["text"] for each in await front.world.entries(SESSION) if each["role"] == "user"] == ["clean up"]
+
+
+async def test_an_interrupt_says_which_answers_it_takes(front: Front) -> None:
+    running = front.run(user("clean up"))
+    (await front.agent()).ask("rm", OPTIONS)
+    (interrupt,) = (await events(running))[-1]["outcome"]["interrupts"]
+    assert interrupt["responseSchema"] == {
+        "type": "object",
+        "properties": {"approved": {"type": "boolean"}, "option": {"type": "string", "enum": ["y", "n"]}},
+    }
+
+
+@pytest.mark.parametrize("version", ["1.0", None])
+async def test_an_interrupt_says_when_it_expires_to_clients_that_can_go_on_then(
+    front: Front, gateway: Gateway, version: str | None
+) -> None:
+    running = front.run(user("clean up"), protocolVersion=version)
+    (await front.agent()).ask("rm", OPTIONS)
+    (interrupt,) = (await events(running))[-1]["outcome"]["interrupts"]
+    items = (await gateway.history(SESSION, 1 << 62))["items"]
+    (request,) = [item for item in items if item["kind"] == "permission"]
+    expiry = datetime.fromtimestamp(request["expires"] // 1000, UTC)
+    shown = interrupt.get("expiresAt")
+    assert (shown and datetime.fromisoformat(shown)) == (expiry if version else None)
+    (message,) = await front.world.entries(SESSION)
+    assert request["expires"] - message["at"] >= gateway.settings.permission_deadline_s * 1000
+
+
+async def test_a_result_that_the_client_made_gives_way_to_that_of_the_agent(front: Front) -> None:
+    running = front.run(user("clean up"))
+    agent = await front.agent()
+    agent.update("tool_call", toolCallId="t1", title="rm", status="pending")
+    agent.ask("rm", OPTIONS)
+    (interrupt,) = (await events(running))[-1]["outcome"]["interrupts"]
+    made = {"id": "m1", "role": "tool", "toolCallId": interrupt["toolCallId"], "content": '{"approved":true}'}
+    answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
+    resumed = front.run(user("clean up"), made, run="r2", resume=[answer])
+
+    async def answered() -> bool:
+        return agent.answers == {"1": "y"}
+
+    await until(answered)
+    output = [{"type": "content", "content": {"type": "text", "text": "removed"}}]
+    agent.update("tool_call_update", toolCallId="t1", status="completed", content=output)
+    agent.end()
+    shown = await events(resumed)
+    assert [event["messages"] for event in shown if event["type"] == "MESSAGES_SNAPSHOT"] == [[user("clean up")]]
+    assert [event["content"] for event in shown if event["type"] == "TOOL_CALL_RESULT"] == ["removed"]
 
 
 @pytest.mark.parametrize(("answer", "result"), [("n", "rejected"), ("y", "failed"), (None, "withdrawn")])

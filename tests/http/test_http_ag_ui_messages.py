@@ -9,7 +9,7 @@ import pytest
 from ag_ui_front import OPTIONS, PIXEL, SESSION, Front, Json, events, front, types, user
 from gateway_house import until
 
-from semel.faces.http.ag_ui_messages import write_transcript
+from semel.faces.http.ag_ui_messages import describe_request, write_transcript
 from semel.gateway import Gateway
 
 __all__ = ["front"]
@@ -232,3 +232,9 @@ async def test_a_message_of_which_nothing_can_be_taken_is_refused_and_the_thread
     (await front.agent()).end()
     assert types(await events(running))[-1] == "RUN_FINISHED"
     assert [each["text"] for each in await front.world.entries(SESSION) if each["role"] == "user"] == ["hello"]
+
+
+def test_a_request_without_a_tool_call_is_a_confirmation() -> None:
+    interrupt = describe_request({"id": 3, "title": "Go on?", "options": OPTIONS}, None, with_expiry=True)
+    assert interrupt["reason"] == "confirmation"
+    assert interrupt.keys().isdisjoint({"toolCallId", "expiresAt"})

@@ -7,6 +7,7 @@ content blocks: an image or a sound as such, a video or a document as a resource
 from __future__ import annotations
 
 import mimetypes
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -16,10 +17,12 @@ from semel.faces.http.problems import Problem
 from semel.faces.reply_stream import add_file_links
 from semel.text.content_blocks import describe_blocks
 from semel.text.json_types import Json, object_at, objects_in, text_at
+from semel.timing.walltime import format_instant
 
 ROLES = {"user": "user", "agent": "assistant", "notice": "assistant"}  # of entries, in a thread
 INSTRUCTION_ROLES = ("system", "developer")
 FILE_KINDS = ("image", "audio", "video", "document")
+CALL_ID = re.compile(r"tool-(\d{1,18})", re.A)  # the id of a tool call, with its item
 
 # ---------------------------------------------------------------- reading
 
@@ -142,6 +145,12 @@ def name_tool(item: Json) -> str:
     return str(name if name and name != item.get("call") else item.get("title") or "tool")
 
 
+def is_made_result(message: Json) -> bool:
+    """Return whether a message is a result of one of Semel's tool calls, and not from Semel."""
+    match = CALL_ID.fullmatch(str(message.get("toolCallId")))
+    return match is not None and message.get("id") != f"result-{match[1]}"
+
+
 def is_without_output(item: Json) -> bool:
     """Return whether a row is a tool call that ended without success and without output."""
     return item["kind"] == "tool" and not (item.get("live") or item["text"] or item.get("status") == "done")
@@ -169,3 +178,21 @@ def _describe_refusal(request: Json) -> str | None:
     options = request.get("options", ())
     kinds = [str(option.get("kind")) for option in options if option.get("optionId") == request.get("answer")]
     return "rejected" if not kinds or kinds[0].startswith("reject") else None
+
+
+def describe_request(item: Json, call: str | None, with_expiry: bool) -> Json:
+    """Return a permission request as an interrupt. `call`: the id of its tool call, if one was shown."""
+    options = objects_in(item.get("options"))
+    ids = [option.get("optionId") for option in options]
+    names = "; ".join(f"{option.get('optionId')}: {option.get('name')}" for option in options)
+    answer = {"approved": {"type": "boolean"}, "option": {"type": "string", "enum": ids}}
+    interrupt = {
+        "id": f"request-{item['id']}",
+        "reason": "confirmation" if call is None else "tool_call",
+        "message": f"{item.get('title') or 'May the agent go on?'} ({names})",
+        "toolCallId": call,
+        "responseSchema": {"type": "object", "properties": answer},
+        "expiresAt": format_instant(item["expires"] // 1000) if with_expiry and item.get("expires") else None,
+        "metadata": {"options": options},
+    }
+    return {name: value for name, value in interrupt.items() if value is not None}

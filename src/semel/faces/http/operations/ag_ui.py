@@ -18,7 +18,9 @@ from starlette.responses import Response
 
 from semel.faces.http import conversations
 from semel.faces.http.ag_ui_messages import (
+    describe_request,
     describe_tool_result,
+    is_made_result,
     is_without_output,
     name_tool,
     read_conversation,
@@ -298,33 +300,25 @@ class _Run:
     async def _list_earlier(self, messages: list[Json]) -> list[Json]:
         """Return the messages without those that this run will show.
 
-        If the client repeats a run that broke off, its input contains what that run had shown.
+        If the client repeats a run that broke off, its input contains what that run had shown. A client that answered a
+        request may have made a result of the tool call itself, which the agent's replaces.
         """
         shown: set[str] = set()
         for reply in [await read() for read in self._reads]:
             for row in reply.rows:
                 shown |= {f"entry-{row['seq']}"} if "seq" in row else {f"item-{row['id']}", f"result-{row['id']}"}
                 shown |= {f"tool-{row['id']}"} if "id" in row and row["born"] > reply.born else set()
-        return [message for message in messages if message.get("id") not in shown]
+        return [each for each in messages if each.get("id") not in shown and not is_made_result(each)]
 
     async def _describe_requests(self) -> list[Json]:
         """Return the open permission requests as interrupts."""
         calls = {
-            (item.get("turn"), item.get("call")): {"toolCallId": f"tool-{item['id']}"}
+            (item.get("turn"), item.get("call")): f"tool-{item['id']}"
             for item in (await self._read_history())["items"]
             if item["kind"] == "tool"
         }
+        is_current = self._input.protocol_version is not None  # older clients cannot go on after an interrupt expired
         return [
-            _describe_request(item) | calls.get((item.get("turn"), item.get("call")), {}) for item in self._requests
+            describe_request(item, calls.get((item.get("turn"), item.get("call"))), is_current)
+            for item in self._requests
         ]
-
-
-def _describe_request(item: Json) -> Json:
-    options = [option for option in item.get("options") or () if isinstance(option, dict)]
-    names = "; ".join(f"{option.get('optionId')}: {option.get('name')}" for option in options)
-    return {
-        "id": f"request-{item['id']}",
-        "reason": "permission",
-        "message": f"{item.get('title') or 'May the agent go on?'} ({names})",
-        "responseSchema": {"type": "string", "enum": [option.get("optionId") for option in options]},
-    }
