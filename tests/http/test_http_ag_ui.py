@@ -323,6 +323,29 @@ async def test_a_thread_may_be_a_session_of_the_agent(front: Front) -> None:
     assert types(await events(running))[-1] == "RUN_FINISHED"
 
 
+@pytest.mark.parametrize("key", ["kitchen", "home:telegram:5"])
+async def test_a_header_names_a_session_that_a_thread_cannot(front: Front, gateway: Gateway, key: str) -> None:
+    """Such a session belongs to the default agent, although its key does not begin with that agent's name."""
+    await gateway.report(key, "note", "It began elsewhere.", wakes=False)
+    front.client.headers["X-Semel-Session"] = key
+    running = front.run(user("hello"), thread="t9")
+    agent = await front.agent(session=key)
+    agent.say("Hi!")
+    agent.end()
+    answer = await running
+    assert answer.headers["X-Semel-Session"] == key
+    assert (await events(running))[0]["threadId"] == "t9"
+    shown = (await events(front.run(thread="t9", run="r2")))[1]["messages"]
+    assert [each["content"] for each in shown] == ["hello", "Hi!"]
+
+
+async def test_a_header_with_the_session_of_another_agent_is_refused(front: Front, gateway: Gateway) -> None:
+    front.client.headers["X-Semel-Session"] = "codex:web:x"
+    refused = await front.run(user("hello"))
+    assert (refused.status_code, refused.json()["field"]) == (400, "X-Semel-Session")
+    assert await gateway.sessions() == []
+
+
 async def test_what_is_no_run_is_refused(client: httpx2.AsyncClient, gateway: Gateway) -> None:
     run = {"threadId": "t1", "runId": "r1", "messages": []}
     assert (await client.post("/ag-ui/nobody", json=run)).status_code == 404

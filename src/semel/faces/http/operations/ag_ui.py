@@ -83,18 +83,29 @@ RUN_ERRORS = ("conflict", "bad-request", "not-found", "wrong-state", "unavailabl
 RUN_EVENTS = Returns("The events of the run.", AgUiEvent, "text/event-stream", only_data=True)
 
 
-@router.route("POST", "/ag-ui/{agent}", RUN_EVENTS, errors=RUN_ERRORS, max_body=MAX_MESSAGE_BYTES)
+SESSION_HEADER = Param("Key of the session, if the thread's id does not name it.", name="X-Semel-Session")
+
+
+@router.route(
+    "POST", "/ag-ui/{agent}", RUN_EVENTS, headers=(SESSION_HEADER,), errors=RUN_ERRORS, max_body=MAX_MESSAGE_BYTES
+)
 async def run_agent(call: ApiCall, agent: Annotated[str, Param("Name of the agent.")], body: RunAgentInput) -> Response:
     """Run an agent in the AG-UI protocol, and stream what it does. A repeated run id shows the same run again."""
     conversations.check_name(call.gateway, agent, "agent")
-    thread, is_key = body.thread_id, body.thread_id.startswith(f"{agent}:")
-    session = thread if is_key else conversations.name_session(agent, CLIENT, thread)
-    await conversations.check_agent(call.gateway, session, agent, "threadId")
+    session, field = _find_session(call, agent, body.thread_id)
+    await conversations.check_agent(call.gateway, session, agent, field)
     run = _Run(call, session, body)
     context = [f"{entry.description}: {entry.value}" for entry in body.context]
     await run.begin(read_conversation(agent, body.messages, context))
     stopping = run.event("RUN_ERROR", message="The gateway stops. Run again with the same id.", code="unavailable")
-    return Stream(run.stream(), call, stopping)
+    return Stream(run.stream(), call, stopping, {"X-Semel-Session": session})
+
+
+def _find_session(call: ApiCall, agent: str, thread: str) -> tuple[str, str]:
+    """Return the key of a thread's session, and the field that names it."""
+    if key := call.request.headers.get("x-semel-session"):
+        return key, "X-Semel-Session"
+    return thread if thread.startswith(f"{agent}:") else conversations.name_session(agent, CLIENT, thread), "threadId"
 
 
 class _Run:
