@@ -191,7 +191,7 @@ async def test_a_summary_that_fails_leaves_the_turn_as_it_was_without(
             n = await until_summary(w, talk)
             assert (await w.texts("s", "agent"))[-1] == f"a{n}"
             assert await w.texts("s", "notice") == []
-            assert "older messages of this conversation are left out" in talk.turns[-1].talk[0][1]
+            assert "older messages of this conversation are left out" in talk.turns[-1].talk[1][1]
             assert len(talk.summaries) == 1, "one request in a turn, and no more"
             await w.ask("and now")
             assert len(talk.summaries) == 2, "the next turn may try it again"
@@ -204,7 +204,7 @@ async def test_it_can_be_switched_off(tmp_path: Path) -> None:
         for n in range(7):
             await w.ask(f"u{n} {LONG}")
         assert talk.summaries == []
-        assert "older messages of this conversation are left out" in talk.turns[-1].talk[0][1]
+        assert "older messages of this conversation are left out" in talk.turns[-1].talk[1][1]
 
 
 async def test_a_cancel_during_the_request_ends_the_turn_and_the_next_one_asks_again(tmp_path: Path) -> None:
@@ -377,3 +377,30 @@ async def test_an_export_holds_the_summary_and_an_import_uses_none(tmp_path: Pat
         await w.gateway.import_session(io.BytesIO(b"".join([*lines, writer.end()])), "copy")
         [one], [other] = summaries(await w.entries()), summaries(await w.entries("copy"))
         assert (one["text"], one["covers"]) == (other["text"], other["covers"])
+
+
+async def test_instructions_of_a_program_stay_when_their_turn_is_summarised(tmp_path: Path) -> None:
+    talk = Talk()
+    async with talk.server() as api, ModelWorld(tmp_path, api, model=SMALL) as w:
+        await w.gateway.report("s", "instructions", "Answer in French.", wakes=False)
+        await until_summary(w, talk)
+        told = first_words(talk.turns[-1])
+        assert told[0].startswith("[semel: instructions of the program") and "Answer in French." in told[0]
+        assert told[1].startswith("[semel: a summary, made by a model")
+        await w.gateway.report("s", "instructions", "Answer in Danish.", wakes=False)
+        await w.ask("short")
+        prompt = "".join(text for _, text in talk.turns[-1].talk)
+        assert "Answer in Danish." in prompt and "Answer in French." not in prompt
+
+
+async def test_instructions_of_a_program_stay_when_their_turn_is_left_out(tmp_path: Path) -> None:
+    talk = Talk()
+    async with talk.server() as api, ModelWorld(tmp_path, api, model={**SMALL, "compaction": False}) as w:
+        await w.gateway.report("s", "instructions", "Answer in French.", wakes=False)
+        for n in range(6):
+            await w.ask(f"u{n} {LONG}")
+            assert "".join(text for _, text in talk.turns[-1].talk).count("Answer in French.") == 1
+        assert "older messages of this conversation are left out" in talk.turns[-1].talk[1][1]
+        await w.gateway.new_chapter("s", "Ann")
+        await w.ask("short")
+        assert "Answer in French." not in "".join(text for _, text in talk.turns[-1].talk)

@@ -63,6 +63,8 @@ def build_messages(past: Past, system: str) -> list[ModelMessage]:
         sides.insert(0, ("user", _render_summary(past.summary)))
     elif not past.cut and sides and sides[0][0] == "agent":
         sides.insert(0, ("user", mark_as_semel("nobody typed this", "this conversation begins with what you said")))
+    if past.instructions is not None:
+        sides[:0] = _render_entry(past.instructions)
     if past.begun:
         sides.append(("user", _render_interrupted_calls(past)))
     for side, text in sides:

@@ -25,8 +25,8 @@ import msgspec
 from semel.faces.http.operations.messages import check_accepted
 from semel.faces.http.problems import Problem
 from semel.gateway.errors import BadRequest, NoSuchSession
-from semel.gateway.turns.prompt_events import INSTRUCTIONS
 from semel.law.identity import CUSTOMARY_NAME, BadKey, check_session_key, escape_address
+from semel.ledger.turns.history import INSTRUCTIONS
 from semel.text.json_types import Json
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from semel.gateway.turns.prompt_files import WorkspaceFiles, workspace_path
+from semel.ledger.turns.history import INSTRUCTIONS
 from semel.text import prompt_marks
 from semel.text.json_types import Json
 
 MARK = "[semel: "
-INSTRUCTIONS = "instructions"  # the kind of events with a chat client's system messages; only the owner's are followed
 
 
 def make_inert(text: str) -> str:
@@ -32,7 +32,10 @@ def mark_as_semel(title: str, body: str) -> str:
 
 
 def format_instructions(kind: str | None, source: str | None, text: str) -> str | None:
-    """Return the text of an event for a prompt if it is a chat client's instructions; None if it is anything else."""
+    """Return the text of an event for a prompt if it is a chat client's instructions; None if it is anything else.
+
+    Only the owner's are followed.
+    """
     if kind != INSTRUCTIONS or source is None or not source.startswith("api:"):
         return None
     title = "instructions of the program in which the person writes; follow them"

@@ -52,6 +52,14 @@ WHERE n.session = :session AND n.seq >= :since AND n.seq >= s.since AND n.role =
   AND (h.turn IS NULL OR t.chapter = s.chapter)
 ORDER BY n.seq DESC LIMIT 1
 
+-- name: report_taken
+-- the newest report of this source and kind that a turn of the session's chapter took, among its entries since one
+SELECT n.seq, n.text, e.source, t.root FROM entry n JOIN session s ON s.id = n.session JOIN event e ON e.id = n.event
+JOIN hearing h ON h.event = n.event AND h.session = n.session JOIN turn t ON t.id = h.turn
+WHERE n.session = :session AND n.seq >= :since AND n.seq >= s.since AND n.role = 'event' AND e.kind = :kind AND e.source = :source
+  AND t.chapter = s.chapter
+ORDER BY n.seq DESC LIMIT 1
+
 -- name: cursor_get
 -- the cursor of a source
 SELECT value FROM cursor WHERE source = :source

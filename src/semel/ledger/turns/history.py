@@ -25,6 +25,8 @@ PAGE_ENTRIES = 200  # entries read at a time for an agent whose memory is the le
 START_STEP_TURNS = 8  # a shortened history begins at a multiple of this many turns
 MAX_HISTORY_ENTRIES = 4_000  # entries read for one prompt at most, so that its cost is bounded (Law 11)
 MAX_COMPARED_ENTRIES = 400  # entries compared with the agent's own history; older ones are not
+MAX_SEARCHED_ENTRIES = 1_000  # entries among which a session's last report is looked for (Law 11)
+INSTRUCTIONS = "instructions"  # the kind of events with a chat client's system messages
 REWORDED_KINDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose entry differs from the agent's words
 
 
@@ -46,6 +48,15 @@ class PastEntry(Row):
     bound: int | None
     root: int | None
     source: str | None
+
+
+class TakenReport(Row):
+    """A report that a turn took. `root`: the root of that turn. `source`: of its event."""
+
+    seq: int
+    text: str
+    source: str
+    root: int
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,8 @@ class Past:
 
     `turn`, `root`: the running turn and its root. `spoken` leaves out what attempts of this root said, because the
     prompt states that separately. `begun`: the tool calls that lost attempts of this root had started. `summary`:
-    replaces the turns before those in `spoken`. `cut`: older turns were left out.
+    replaces the turns before those in `spoken`. `cut`: older turns were left out. `instructions`: those of a chat
+    client, if their turn is not in `spoken`.
     """
 
     turn: int
@@ -88,6 +100,7 @@ class Past:
     begun: tuple[Deed, ...] = ()
     summary: Summary | None = None
     root: int = 0
+    instructions: Spoken | None = None
 
 
 @dataclass(frozen=True)
@@ -115,14 +128,18 @@ def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
     """Return the history before the running turn: the newest whole turns that fit into `max_bytes` of UTF-8 (Law 4).
 
     Each turn's bound events come first, then what it said. An entry that belongs to no turn follows the turn before it.
-    If there is a summary and it fits, it replaces the turns that it covers, and these are not read.
+    If there is a summary and it fits, it replaces the turns that it covers, and these are not read. The instructions of
+    a chat client stay, although their turn is left out.
     """
     row, running = _session_and_turn(tx, session)
+    root = running.root if running is not None else 0
     attempts = {t.id for t in tx.all(TurnRow, "turns_of_root", root=running.root)} if running is not None else set()
     newest_summary = summary.get_newest(tx, row)
     summary_bytes = _byte_count(newest_summary.text) if newest_summary is not None else 0
     fits = summary_bytes <= max_bytes
     max_bytes -= summary_bytes if fits else 0
+    instructions = _find_instructions(tx, row, root, max_bytes)
+    max_bytes -= _byte_count(instructions.text) if instructions is not None else 0
     rows, cut = _read_newest(tx, row, max_bytes, newest_summary)
     groups = _group_by_root(
         rows,
@@ -131,8 +148,21 @@ def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
     )
     spoken, left_out = _fit_turns(groups, max_bytes, cut or not fits)
     started_calls = tuple(call for turn in sorted(attempts - {row.turn}) for call in _calls_of_turn(tx, turn))
-    root = running.root if running is not None else 0
-    return Past(int(row.turn or 0), spoken, left_out, started_calls, newest_summary if fits else None, root)
+    if instructions is not None and any(entry.seq == instructions.seq for entry in spoken):
+        instructions = None
+    kept_summary = newest_summary if fits else None
+    return Past(int(row.turn or 0), spoken, left_out, started_calls, kept_summary, root, instructions)
+
+
+def _find_instructions(tx: Tx, session: SessionRow, running_root: int, max_bytes: int) -> Spoken | None:
+    """Return a chat client's newest instructions; None if the running turn has them, or they exceed `max_bytes`."""
+    since = max(session.erased, session.seq - MAX_SEARCHED_ENTRIES) + 1
+    row = tx.one(
+        TakenReport, "report_taken", session=session.id, since=since, source=f"api:{session.key}", kind=INSTRUCTIONS
+    )
+    if row is None or row.root == running_root or _byte_count(row.text) > max_bytes:
+        return None
+    return Spoken(row.seq, row.root, "event", row.text, more={"kind": INSTRUCTIONS}, source=row.source)
 
 
 def find_turns_to_summarise(tx: Tx, session: int, kept_bytes: int, max_bytes: int) -> Stretch | None:

@@ -16,10 +16,10 @@ from semel.ledger.storage.rows import CommandRow, EntryRow, ItemRow, Row, Sessio
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import permission_requests
+from semel.ledger.turns.history import MAX_SEARCHED_ENTRIES
 from semel.text.json_types import Json
 
 COMMAND = "command"  # the kind of notices that answer a command
-MAX_SEARCHED_ENTRIES = 1_000  # entries among which a session's last report is looked for (Law 11)
 ENDED: tuple[TurnState, ...] = ("done", "failed", "cancelled")
 
 
