@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import random
+import re
 import secrets
 import signal
 import tempfile
@@ -25,6 +26,9 @@ TAKEOVER_S = {"kill": 10.0, "stop": 20.0, "hang": 22.0, "cut": 10.0, "server": 4
 """What happens to the active gateway, and seconds after which somebody has to be active again; generous on a machine
 that does much else. `cut`: the server ends all of its connections. `server`: the server is killed and started."""
 HANG_S = 14.0
+WITHOUT_MEMORY = "You said: "
+"""How the scripted agent answers if it was killed before it kept the script, and is told of the interrupted message."""
+ASKED = re.compile(r"(s\d+\.\d+) \[\[script")
 END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'semel%'"
 
 
@@ -200,6 +204,8 @@ class ClusterRun:
                     said.append(entry["text"].partition(" ")[0])
                 elif entry["role"] == "agent" and entry["text"].startswith("Done: "):
                     answered.append(entry["text"].removeprefix("Done: ").rstrip("."))
+                elif entry["role"] == "agent" and entry["text"].startswith(WITHOUT_MEMORY):
+                    answered += ASKED.findall(entry["text"])
                 elif entry["role"] == "agent":
                     self.sent.append(entry["text"])
             if not page.get("more"):

@@ -8,7 +8,7 @@ from semel.ledger.sqlite.store import Store
 
 pytestmark = needs_postgres
 TYPES = {"INTEGER": "bigint", "TEXT": "text", "BLOB": "bytea", "REAL": "double precision"}
-OWN = {"mark", "schema_version", "worker"}
+OWN = {"mark", "schema_version", "worker", "member", "active_member"}
 """Tables that only PostgreSQL has: SQLite has one writer, which knows what became of its COMMITs."""
 
 

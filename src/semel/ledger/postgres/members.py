@@ -36,8 +36,9 @@ _OPTIONS = {"connect_timeout": 2, "tcp_user_timeout": 4000, "application_name": 
 """A member's connection fails within 4 s if the server's machine is gone."""
 
 _TABLES = (
-    "CREATE TABLE IF NOT EXISTS member(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, "
-    "address text, host text NOT NULL, version text NOT NULL, joined timestamptz NOT NULL, until timestamptz NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS member(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+    'name text COLLATE "C" NOT NULL, address text COLLATE "C", host text COLLATE "C" NOT NULL, '
+    'version text COLLATE "C" NOT NULL, joined timestamptz NOT NULL, until timestamptz NOT NULL)',
     f"CREATE TABLE IF NOT EXISTS {ACTIVE_TABLE}(only_row boolean PRIMARY KEY DEFAULT true CHECK(only_row), "
     "member bigint REFERENCES member(id))",
     f"INSERT INTO {ACTIVE_TABLE}(member) VALUES(NULL) ON CONFLICT DO NOTHING",
