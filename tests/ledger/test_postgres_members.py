@@ -86,6 +86,35 @@ def test_one_is_active_and_the_other_one_waits_until_it_leaves(url: str, members
         assert names(url) == [("other", True)]
 
 
+def test_gateways_that_start_at_once_on_an_empty_database_agree(url: str, members: Callable[[str], Member]) -> None:
+    all_members, errors = [members(f"m{n}") for n in range(4)], list[Exception]()
+    barrier, done = threading.Barrier(len(all_members)), threading.Event()
+    opened: list[PostgresStore] = []
+
+    def start(member: Member) -> None:
+        barrier.wait()
+        try:
+            while not done.is_set():
+                if member.holder is None and member.try_to_take_over():
+                    opened.append(open_store(url, member))
+                time.sleep(0.02)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=start, args=(member,)) for member in all_members]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: bool(errors) or (bool(opened) and len(names(url)) == len(all_members)), 30.0)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+        for store in opened:
+            store.close()
+    assert not errors and len(opened) == 1
+
+
 def test_the_other_one_takes_over_from_a_killed_one_within_two_seconds(
     url: str, members: Callable[[str], Member]
 ) -> None:

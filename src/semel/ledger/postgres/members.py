@@ -111,6 +111,7 @@ class Member:
     def _try_to_take_over(self) -> bool:
         connection = self._connect()
         is_new = read_version(connection, self._path) == 0
+        connection.end("COMMIT")
         if not is_new and _now() - self._renewed_at > RENEWAL_S:
             self._show_life(connection)
         ((holders,),) = connection.execute(_IS_HELD)
@@ -212,9 +213,10 @@ class Member:
     def _show_life(self, connection: Connection) -> bool:
         """Join, or renew the member's row. Return whether this gateway is the active one."""
         if not self._id:
-            if ACTIVE_TABLE not in list_table_names(connection):
-                for table in _TABLES:
-                    connection.execute(table)
+            has_tables = ACTIVE_TABLE in list_table_names(connection)
+            connection.end("COMMIT")
+            if not has_tables:
+                _make_tables(connection)
             ((self._id,),) = connection.read(_JOIN, vars(self._identity))
         rows = connection.read(_RENEW, {"id": self._id})
         connection.end("COMMIT")
@@ -222,6 +224,14 @@ class Member:
         if not rows:  # it was away for so long that it was removed
             self._id = 0
         return rows == [[1]]
+
+
+def _make_tables(connection: Connection) -> None:
+    connection.queue("BEGIN")
+    connection.execute("LOCK TABLE schema_version")  # gateways that start at once make the tables one after the other
+    for statement in _TABLES:
+        connection.execute(statement)
+    connection.end("COMMIT")
 
 
 def list_gateways(url: str) -> list[ClusterGateway]:
