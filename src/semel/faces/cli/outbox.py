@@ -53,6 +53,10 @@ def list_(
         str | None,
         typer.Option(help="Only parts in this state: queued, sending, sent, unknown, held, rejected or dropped."),
     ] = None,
+    number: Annotated[
+        int | None,
+        typer.Option("--last", "-n", min=0, metavar="N", help="Only the newest N parts, after the held ones."),
+    ] = None,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
@@ -65,10 +69,10 @@ def list_(
     """
     parts, held = ask_or_read(config, data_dir, partial(_read_parts, state))
     if json:
-        print_json(parts)
+        print_json(parts[:number])
         return
-    if state is None:
-        parts = held + [part for part in parts if part["state"] != "held"]
+    others = [part for part in parts if state is not None or part["state"] != "held"]
+    parts = (held if state is None else []) + others[:number]
     print_table(
         ("PART", "STATE", "DESTINATION", "TRIES", "AT", "TEXT", "NEXT TRY", "REASON"),
         (
