@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -206,6 +207,8 @@ def test_a_schedules_name_tells_of_its_last_firing(desk: Desk) -> None:
     desk.do(schedules.add, row)
     assert desk.look(explain.tell_story, "tea") is None
     assert desk.look(explain.describe_unknown, "tea").startswith("schedule 'tea' has not fired; when it is due: ")
+    desk.do(schedules.add, replace(row, name="late", due=None))
+    assert desk.look(explain.describe_unknown, "schedule:late").startswith("schedule 'late' is over and never fired: ")
     for due in (3_600, 7_200):
         [listed], _ = desk.look(schedules.list_due, due * 1000)
         desk.do(schedules.fire, listed, hear.Addressee("s", "main", None), Firings((due,)), due + 3_600)

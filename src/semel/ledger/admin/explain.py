@@ -82,9 +82,8 @@ def describe_unknown(tx: Tx, ref: str) -> str:
     """Return a text for people which says that `ref` names nothing, and what they can ask for instead."""
     key, _, number = ref.strip().rpartition("#") if _ENTRY.fullmatch(ref.strip()) else (ref.strip(), "", "")
     key = key.encode("utf-8", "replace").decode()
-    if not number and _find_schedule(tx, key) is not None:
-        name = key.removeprefix("schedule:")
-        return f"schedule {name!r} has not fired; when it is due: semel schedules show {name}"
+    if not number and (schedule := _find_schedule(tx, key)) is not None:
+        return _describe_unfired(schedule)
     session = tx.one(SessionRow, "session_by_key", key=key)
     if session is not None and session.deleted is None:
         if int(number or 0) > session.seq:
@@ -98,6 +97,15 @@ def describe_unknown(tx: Tx, ref: str) -> str:
     return (
         f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), "
         "an event's key, a platform's message id, a schedule's name, or the id of a job or run"
+    )
+
+
+def _describe_unfired(schedule: ScheduleRow) -> str:
+    if schedule.due is not None:
+        return f"schedule {schedule.name!r} has not fired; when it is due: semel schedules show {schedule.name}"
+    return (
+        f"schedule {schedule.name!r} is over and never fired: its time was past when the gateway first read it, or was "
+        f"missed and skipped (then a notice says so: semel show {schedule.session})"
     )
 
 
