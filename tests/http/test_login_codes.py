@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from semel.faces.http import page_urls
 from semel.faces.http.login_codes import CODE_LIFETIME_S, MAX_OPEN_CODES, LoginCodes
 from semel.faces.http.page_urls import list_own_addresses, list_page_urls
 
@@ -34,3 +39,14 @@ def test_the_page_is_named_by_its_proxy_first_and_by_the_address_that_it_listens
     assert list_page_urls("::1", 80) == ["http://[::1]:80"]
     assert list_page_urls("0.0.0.0", 80)[0] not in ("http://0.0.0.0:80", "http://[::]:80")
     assert all(":" not in address for address in list_own_addresses("0.0.0.0"))
+
+
+def test_in_a_container_the_published_port_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = tmp_path / ".containerenv"
+    monkeypatch.setattr(page_urls, "CONTAINER_MARKS", (mark,))
+    outside = list_page_urls("0.0.0.0", 8420)
+    mark.touch()
+    inside = list_page_urls("0.0.0.0", 8420)
+    assert inside[0] == "http://127.0.0.1:8420" and set(outside) <= set(inside)
+    assert list_page_urls("10.0.0.7", 8420) == ["http://10.0.0.7:8420"]
+    assert list_page_urls("0.0.0.0", 8420, ["semel.example.org"])[0] == "https://semel.example.org"

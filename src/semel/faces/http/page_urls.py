@@ -6,19 +6,26 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})
 _DOCUMENTATION_ADDRESSES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 """Addresses that nobody has (RFC 5737, RFC 3849). The route to them shows which of our addresses others see."""
+
+CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+"""Files that Docker and Podman put into each container."""
 
 
 def list_page_urls(host: str, port: int, hosts: Sequence[str] = ()) -> list[str]:
     """Return the page's URLs, the most useful first.
 
     `host`, `port`: where the gateway listens. `hosts`: the names of a proxy, which serves the page over https, each
-    with its port if that is unusual.
+    with its port if that is unusual. A container's own addresses are seldom reached from elsewhere: browsers use a port
+    that its host publishes, in the usual case the same one on loopback.
     """
     addresses = list_own_addresses(host) if host in ALL_ADDRESSES else [host]
+    if host in ALL_ADDRESSES and any(mark.exists() for mark in CONTAINER_MARKS):
+        addresses = list(dict.fromkeys(("127.0.0.1", *addresses)))
     return [
         *(f"https://{name}" for name in hosts),
         *(f"http://{_bracket_host(address)}:{port}" for address in addresses),
