@@ -37,7 +37,9 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     }  # fmt: skip
     shown = cli("status").stdout
     assert "sessions  3 need someone" in shown
-    assert "permits  asks for a permission (t" in shown and "answer it: semel chat permits" in shown
+    assert re.search(r"permits  asks for a permission \(t.*\): rm -r \./build; answer it: semel chat permits", shown), (
+        shown
+    )
     assert "asks  asked something (t" in shown and "answer it: semel chat asks" in shown
     assert "no credit left" in shown and "; try again: semel say fails /retry" in shown
     assert "gone: command not found" in shown

@@ -133,8 +133,10 @@ def _describe_need(session: dict[str, Any]) -> str:
     if session["why"] == "failed":
         error = shorten_to_line(session.get("error", "no reason is known"), 120)
         return f"its last turn failed ({turn}, {since}): {error}; try again: semel say {key} /retry"
-    asks = "asks for a permission" if session["why"] == "approval" else "asked something"
-    return f"{asks} ({turn}, {since}); answer it: semel chat {key}"
+    if session["why"] == "question":
+        return f"asked something ({turn}, {since}); answer it: semel chat {key}"
+    request = f": {shorten_to_line(session['asks'], 120)}" if session.get("asks") else ""
+    return f"asks for a permission ({turn}, {since}){request}; answer it: semel chat {key}"
 
 
 def _list_channels(channels: list[dict[str, Any]]) -> list[str | Text]:

@@ -10,6 +10,7 @@ from semel.law.turn import State
 from semel.ledger.delivery import parts
 from semel.ledger.storage.rows import Row, TurnRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 from semel.ledger.turns import session_agent
 from semel.ledger.turns.finish_turn import EMPTY_TURN_NOTICE, find_empty_turn_notice
 from semel.ledger.turns.session_agent import ConfiguredAgents
@@ -20,12 +21,16 @@ NEWEST_TURNS = 2_000
 
 
 class AskingSession(Row):
-    """A session whose turn waits for an answer to a permission request. `at`: when the turn began, in ms."""
+    """A session whose turn waits for an answer to a permission request. `at`: when the turn began, in ms.
+
+    `body`: the request, as in its item.
+    """
 
     key: str
     title: str | None
     turn: int
     at: int
+    body: str
 
 
 class LeftSession(Row):
@@ -113,12 +118,16 @@ def list_missing_channels(tx: Tx, channels: Collection[str] | None) -> list[Json
 
 
 def list_attention(tx: Tx) -> list[Json]:
-    """Return the sessions that need someone: {"session", "title"?, "why", "turn"?, "at", "error"?, "until"?, "limit"?}.
+    """Return the sessions that need someone, as `GET /v1/status` shows them.
 
-    `why`: "approval" (a permission request is open), "question" (the agent asked something), "failed" (the last turn
-    failed, `error` says why) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
+    `why`: "approval" (a permission request is open, `asks` is its title), "question" (the agent asked something),
+    "failed" (the last turn failed, `error` says why) or "limit" (a message waits `until` the day of the used up `limit`
+    ends). Times are in ms.
     """
-    asking_sessions = [_describe_session(row, "approval") for row in tx.all(AskingSession, "sessions_asking")]
+    asking_sessions = [
+        _describe_session(row, "approval") | {"asks": str(entries.load(row.body).get("title", ""))}
+        for row in tx.all(AskingSession, "sessions_asking")
+    ]
     left_sessions = [
         _describe_session(
             row, "failed" if row.state == "failed" else "question", row.error if row.state == "failed" else None

@@ -1,9 +1,10 @@
 -- name: sessions_asking
--- sessions whose running turn waits for an answer to a permission request
+-- sessions whose running turn waits for an answer to a permission request, with the oldest request that is open
 -- scans: the sessions with a turn, which are few
-SELECT s.key, s.title, t.id AS turn, t.started AS at FROM session s INDEXED BY session_busy
+SELECT s.key, s.title, t.id AS turn, t.started AS at, r.body FROM session s INDEXED BY session_busy
 JOIN turn t ON t.id = s.turn
-WHERE s.turn IS NOT NULL AND EXISTS(SELECT 1 FROM item i WHERE i.session = s.id AND i.live = 1 AND i.kind = 'permission')
+JOIN item r ON r.id = (SELECT min(i.id) FROM item i WHERE i.session = s.id AND i.live = 1 AND i.kind = 'permission')
+WHERE s.turn IS NOT NULL
 
 -- name: sessions_left
 -- idle sessions whose last turn, if it is one of the newest :newest, failed or asked a question; newest first.
