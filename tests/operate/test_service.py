@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_house import Cli
+from cli_house import Cli, end
 from system_house import DEMO, PATIENCE, until
 
 from semel.faces.service import installation
@@ -189,6 +189,22 @@ def test_a_system_service_never_takes_the_configuration_of_the_person_who_instal
     home.write("etc/semel.toml", DEMO)
     unit = cli("service", "print", "--system", "--run-as", "daemon").stdout
     assert f"--config {installation.SYSTEM_CONFIG} " in unit
+
+
+def test_an_open_file_of_secrets_and_a_gateway_that_runs_already_are_told(home: Home, cli: Cli) -> None:
+    secrets = home.write(".config/semel/environment", "KEY=1234\n")
+    secrets.chmod(0o644)
+    gateway = cli.up()
+    try:
+        told = cli("service", "install", rc=1).stderr
+        assert f"a gateway that is not the service runs on {cli.data}: stop it first" in told
+        assert not (home.path / ".config/systemd/user/semel.service").exists()
+        assert "a gateway that is not the service" in cli("service", "install", "--no-start").stderr
+    finally:
+        end(gateway)
+    assert f"chmod 600 {secrets}" in cli("service", "print").stderr
+    secrets.chmod(0o600)
+    assert cli("service", "print").stderr == ""
 
 
 @pytest.mark.skipif(shutil.which("systemctl") is None, reason="systemctl is not installed")

@@ -62,7 +62,7 @@ def install_service(
     print_remark(f"it keeps its data in {planned.data_dir}" + (", and runs now" if start else ""))
     if system:
         print_remark(f"commands reach it as {account}: sudo -H -u {account} semel status --data-dir {planned.data_dir}")
-    for remark in remarks:
+    for remark in (*planned.remarks, *remarks):
         print_remark(remark)
 
 
@@ -101,3 +101,5 @@ def print_service(
     for obstacle in planned.obstacles:
         for line in str(obstacle).splitlines():
             print_remark(line)
+    for remark in planned.remarks:
+        print_remark(remark)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from semel.faces.config.load import examine_config_file
 from semel.faces.config.paths import find_config_file, find_data_dir, may_exist, read_config_file
 from semel.faces.service.account import list_account_problems, name_group
 from semel.faces.service.files import LAUNCHD_LABEL, Service, build_plist, build_unit
+from semel.tools.address import list_running
 
 UNIT = "semel.service"
 SYSTEM_CONFIG = Path("/etc/semel/semel.toml")
@@ -40,6 +42,7 @@ class Installation:
 
     is_system   it belongs to the system and not to one user
     obstacles   why it would not start; `install` raises them
+    remarks     what should be corrected, although it starts
     """
 
     service: Service
@@ -47,6 +50,7 @@ class Installation:
     is_system: bool
     data_dir: Path
     obstacles: tuple[Obstacle, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def render(self) -> bytes:
         """Return the content of the file."""
@@ -85,10 +89,17 @@ def plan_installation(config: Path | None, data_dir: Path | None, *, system: boo
     command += ["--data-dir", str(data), "--log", "json"]
     state = data.name if system and data.parent == SYSTEM_DATA.parent else ""
     service = Service(command, env["PATH"], variables, account if system else "", state)
-    return Installation(service, service_file(system), system, data, tuple(obstacles))
+    remarks = tuple(_list_open_files(variables))
+    return Installation(service, service_file(system), system, data, tuple(obstacles), remarks)
 
 
-@contextmanager
+def _list_open_files(variables: Path) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        if stat.S_IMODE(variables.stat().st_mode) & 0o077:
+            yield f"{variables} can be read by other users, and secrets may be in it: chmod 600 {variables}"
+
+
+@contextlib.contextmanager
 def _collect(obstacles: list[Obstacle]) -> Iterator[None]:
     """Add the error that the block raises to the obstacles. Then the block ends, and the caller goes on."""
     try:
@@ -206,6 +217,8 @@ def install(planned: Installation, *, start: bool) -> list[str]:
     missing = [str(obstacle) for obstacle in planned.obstacles if isinstance(obstacle, ServiceError)]
     if planned.is_system and os.geteuid() != 0:
         missing.insert(0, "--system needs root: run this command with sudo")
+    others = list(_list_other_gateways(planned))
+    missing += others if start else []
     if missing:
         raise ServiceError("\n".join(missing))
     for mistakes in planned.obstacles:
@@ -213,7 +226,7 @@ def install(planned: Installation, *, start: bool) -> list[str]:
     before = planned.file.read_bytes() if planned.file.is_file() else None
     _write_file(planned.file, planned.render())
     if not start:
-        return [_advise_start(planned)]
+        return [*others, _advise_start(planned)]
     try:
         _enable_service(planned)
     except ServiceError as error:
@@ -233,6 +246,12 @@ def install(planned: Installation, *, start: bool) -> list[str]:
     return [] if planned.is_system or _user_lingers() else [
         f"it ends when you log out. To keep it running: loginctl enable-linger {pwd.getpwuid(os.getuid()).pw_name}"
     ]  # fmt: skip
+
+
+def _list_other_gateways(planned: Installation) -> Iterator[str]:
+    """Yield a sentence if a gateway that cannot be the service, because that is not installed yet, has the data."""
+    if not planned.file.exists() and planned.data_dir in list_running():
+        yield f"a gateway that is not the service runs on {planned.data_dir}: stop it first (one ledger has one gateway)"
 
 
 def _advise_start(planned: Installation) -> str:
