@@ -13,7 +13,7 @@ from typing import Any
 from semel.gateway.outbound.attachment_text import describe_file
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings, DestinationSettings
-from semel.ledger.delivery.cutting import Leg
+from semel.ledger.delivery.cutting import Leg, is_local
 from semel.text.message_markup import HOME, match_name
 from semel.text.split import render_parts
 
@@ -90,6 +90,10 @@ class Destinations:
     def is_on_channel(self, dest: str) -> bool:
         """Return whether the destination is on a channel, so that parts must be sent to it."""
         return dest.partition(":")[0] in self.channels
+
+    def is_read(self, home: str | None) -> bool:
+        """Return whether people read, now or later, what is recorded or sent for this home of a session."""
+        return home is not None and (is_local(home) or self.is_on_channel(home))
 
     def narrates_all(self, dest: str) -> bool:
         """Return whether every block is sent to this destination, and not only the closing text."""
@@ -178,15 +182,15 @@ class Destinations:
             for leg, part in zip(legs, parts, strict=True)
         )
 
-    def legs(self, dest: str, session: str, text: str, op: Mapping[str, Any] | None = None) -> tuple[Leg, ...]:
-        """Split a text into the legs for a destination. Return () if the destination is not on a channel.
+    def legs(self, dest: str | None, session: str, text: str, op: Mapping[str, Any] | None = None) -> tuple[Leg, ...]:
+        """Split a text into the legs for a destination. Return () if there is none, or if it is not on a channel.
 
         `op`: fields that replace those of the first leg's operation, for example to send a file with the text as its
         caption. The rest of a long text is sent in posts after it.
         """
-        name, _, address = dest.partition(":")
+        name, _, address = (dest or "").partition(":")
         channel = self.channels.get(name)
-        if channel is None:
+        if channel is None or dest is None:
             return ()
         first = {"kind": "post", "session": session, "address": address, **(op or {})}
         caps = channel.caps

@@ -12,13 +12,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from semel.gateway.ports import Asked, Conversation
+from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.call_details import read_requested_change
 from semel.law import permission_questions
 from semel.law.access import ROLES, approves, format_approvers
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.people import PersonAccount
 from semel.ledger.transcript.entries import read_object
-from semel.ledger.turns import turn_ops
+from semel.ledger.turns import permission_requests, turn_ops
 from semel.ledger.turns.turn_events import TurnEvent
 from semel.text.json_types import Json
 
@@ -184,12 +185,12 @@ class Permissions:
                 self._close(slot)
                 self._answer(entry.request, None)
 
-    def take_untold(self) -> list[int]:
-        """Return the items of the recorded open requests of which the owners are to be told, each of them once."""
+    async def tell_owners(self, record: LedgerAccess) -> None:
+        """Tell the owners of the recorded open requests that only they can answer, of each once."""
         untold = [entry for entry in self.open.values() if entry.tells_owners and entry.item is not None]
         for entry in untold:
             entry.tells_owners = False
-        return [entry.item for entry in untold if entry.item is not None]
+            await record.write(permission_requests.tell_owners, entry.item, self.readers.name, self.deadline / 60)
 
     def pass_answer(self, item: int, option: str | None) -> bool:
         """Pass a recorded answer to the agent.

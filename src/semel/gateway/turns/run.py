@@ -39,8 +39,7 @@ from semel.gateway.turns.turn_end import (
 from semel.gateway.turns.usage import UsageCollector
 from semel.law import turn as law
 from semel.ledger.delivery.claims import Caller
-from semel.ledger.delivery.cutting import Leg, is_local
-from semel.ledger.turns import finish_turn, permission_requests, show, turn_events, turn_ops, turns, utterances
+from semel.ledger.turns import finish_turn, show, turn_events, turn_ops, turns, utterances
 from semel.ledger.turns.turns import BegunTurn, EntryToTell, StopRequest, TurnFence
 from semel.ledger.turns.utterances import Utterance
 from semel.text.json_types import Json
@@ -99,7 +98,8 @@ class Run:
         self.slots = turn_ops.Slots(items={s: i for s, i in self.live.slots.items.items() if s in self.view.kinds})
         self.permissions = Permissions(
             self.live.conversation, self.agent.permissions, self.permission_deadline, self._on_expired, self._is_seen,
-            self._legs_home, self.agent.approvals, self.begun.last_number, lambda: self.may_wait(self),
+            lambda text: self.places.legs(self.begun.home, self.begun.key, text), self.agent.approvals,
+            self.begun.last_number, lambda: self.may_wait(self),
             find_readers(self.begun.events, self.begun.people, self.agent.approvals),
         )  # fmt: skip
         self.guests = find_guests(self.begun.events)
@@ -185,13 +185,7 @@ class Run:
 
     def _is_seen(self) -> bool:
         """Return whether anyone can see a request: somebody watches, or the home is a place where people read later."""
-        home = self.begun.home
-        reaches = home is not None and (is_local(home) or self.places.is_on_channel(home))
-        return reaches or self.record.hub.count_watchers(self.begun.session) > 0
-
-    def _legs_home(self, text: str) -> tuple[Leg, ...]:
-        home = self.begun.home
-        return self.places.legs(home, self.begun.key, text) if home is not None else ()
+        return self.places.is_read(self.begun.home) or self.record.hub.count_watchers(self.begun.session) > 0
 
     def _ask_permission(self, request: Asked) -> None:
         open_before = len(self.permissions.open)
@@ -357,11 +351,9 @@ class Run:
             self.kick()
         self.preview.show(self.slots.reserved, text)
 
-    async def _note_requests(self) -> None:  # and tell the owners of those that only they can answer
+    async def _note_requests(self) -> None:
         self.permissions.note_recorded(self.slots.items, self.slots.expired)
-        for item in self.permissions.take_untold():
-            whose = self.permissions.readers.name
-            await self.record.write(permission_requests.tell_owners, item, whose, self.permission_deadline / 60)
+        await self.permissions.tell_owners(self.record)
 
     def caller(self) -> Caller:
         """Return the identity under which this run makes claims."""
