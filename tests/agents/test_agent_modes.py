@@ -94,4 +94,7 @@ def test_a_model_that_is_offered_in_variants_only_is_refused_with_its_own_varian
     offered = {id: id for id in ("gpt-6[low]", "gpt-5.5[low]", "gpt-5.5[high]", "gpt-5.5-mini[low]")}
     told = explain_no_choice("model", "GPT-5.5", offered)
     assert told == "the model 'GPT-5.5' has variants, so name one: gpt-5.5[low], gpt-5.5[high]"
-    assert "did you mean gpt-5.5[low]?" in explain_no_choice("model", "gpt-5.5[lo]", offered)
+    told = explain_no_choice("model", "gpt-5.5[lo]", offered)
+    assert told.endswith(
+        "did you mean gpt-5.5[low]? There are: gpt-6[low], gpt-5.5, gpt-5.5-mini[low]; with variants such as [high]"
+    )

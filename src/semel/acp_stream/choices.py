@@ -101,4 +101,12 @@ def explain_no_choice(kind: str, choice: str, offered: Mapping[str, str]) -> str
     }
     nearest = difflib.get_close_matches(choice.casefold(), names, n=1, cutoff=0.6)
     hint = f"; did you mean {names[nearest[0]]}?" if nearest else "."
-    return f"there is no {kind} {choice!r}{hint} There are: {', '.join(offered)}"
+    return f"there is no {kind} {choice!r}{hint} There are: {_name_offers(offered)}"
+
+
+def _name_offers(ids: Iterable[str]) -> str:
+    """Name what is offered. Models that are offered in variants are named without these, and one variant at the end."""
+    groups = group_variants(ids)
+    names = [base if len(variants) > 1 else base + variants[0] for base, variants in groups.items()]
+    variant = next((name for group in groups.values() if len(group) > 1 for name in reversed(group) if name), "")
+    return ", ".join(names) + (f"; with variants such as {variant}" if variant else "")
