@@ -21,7 +21,7 @@ KIND = sys.argv[1]
 LOGINS: dict[str, list[dict[str, Any]]] = {
     "key": [
         {"id": "api-key", "name": "API Key", "_meta": {"api-key": {"provider": "openai"}}},
-        {"id": "chat-gpt", "name": "ChatGPT", "description": "Use ChatGPT to authenticate"},
+        {"id": "chat-gpt", "name": "ChatGPT", "description": "Use ChatGPT to authenticate "},
     ],
     "words": [{"id": "openai-api-key", "name": "Use OPENAI_API_KEY", "description": "Requires OPENAI_API_KEY."}],
     "wrong": [{"id": "k", "name": "Key", "type": "env_var", "vars": [{"name": "OPENAI_API_KEY"}]}],

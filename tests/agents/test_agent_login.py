@@ -38,6 +38,7 @@ async def test_without_a_key_a_person_is_told_which_variable_to_set_and_where(ho
     said = await why(house, "key")
     assert "is not logged in (Authentication required)" in said
     assert "set OPENAI_API_KEY or CODEX_API_KEY where `semel up` runs" in said
+    assert said.endswith("It offers: API Key; ChatGPT: Use ChatGPT to authenticate"), "without the agent's blanks"
     assert 'env = { OPENAI_API_KEY = "env:OPENAI_API_KEY" }' in said and "[agents.test]" in said
     assert "run `semel agents login test` in a terminal" in said
     assert "ChatGPT: Use ChatGPT to authenticate" in said

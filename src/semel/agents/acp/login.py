@@ -51,7 +51,7 @@ class LoginMethod:
         `agent_command`: the agent's own argv, to which a terminal login adds arguments.
         """
         id = str(method.get("id") or "")
-        name, description = str(method.get("name") or id), str(method.get("description") or "")
+        name, description = str(method.get("name") or id).strip(), str(method.get("description") or "").strip()
         command: tuple[str, ...] = ()
         terminal = object_at(method, "_meta", "terminal-auth")
         if method.get("type") == "terminal":
