@@ -197,7 +197,7 @@ def test_an_open_file_of_secrets_and_a_gateway_that_runs_already_are_told(home: 
     gateway = cli.up()
     try:
         told = cli("service", "install", rc=1).stderr
-        assert f"a gateway that is not the service runs on {cli.data}: stop it first" in told
+        assert f"a gateway that is not the service runs on {cli.data}: stop it before" in told
         assert not (home.path / ".config/systemd/user/semel.service").exists()
         assert "a gateway that is not the service" in cli("service", "install", "--no-start").stderr
     finally:

@@ -251,8 +251,7 @@ def install(planned: Installation, *, start: bool) -> list[str]:
 def _list_other_gateways(planned: Installation) -> Iterator[str]:
     """Yield a sentence if a gateway that cannot be the service, because that is not installed yet, has the data."""
     if not planned.file.exists() and planned.data_dir in list_running():
-        runs = f"a gateway that is not the service runs on {planned.data_dir}"
-        yield f"{runs}: stop it first (one ledger has one gateway)"
+        yield f"a gateway that is not the service runs on {planned.data_dir}: stop it before the service starts"
 
 
 def _advise_start(planned: Installation) -> str:
