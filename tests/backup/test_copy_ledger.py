@@ -235,6 +235,7 @@ def test_the_command_prints_every_table_and_what_to_do_next(place: Place, tmp_pa
     assert rows["part"][0] == "2" and len(rows["part"][1]) == 32 and set(rows) >= {"ledger", "event", "entry", "blob"}
     assert f"set data_dir in [gateway] to {tmp_path / 'new'} and remove url" in done.stderr
     assert f"{place.ledger} is marked as moved" in done.stderr and "rows are equal in both" in done.stderr
+    assert f"owner.token, the log and agents' workspaces stay in {place.data}: copy by hand" in done.stderr
     assert "1 file of messages were missing or damaged" in done.stderr
     told = cli.json("ledger", "copy", str(tmp_path / "new" / "ledger.db"), str(tmp_path / "third.db"))
     assert told["target"] == str(tmp_path / "third.db") and told["rows"] == sum(t["rows"] for t in told["tables"])

@@ -62,7 +62,10 @@ def copy_ledger(
         seconds = round(time.monotonic() - began, 3)
         print_json({**asdict(done), "rows": done.rows, "seconds": seconds})
     else:
-        _print_copy(done, new, time.monotonic() - began, new_data)
+        _print_copy(done, time.monotonic() - began, new_data)
+        if old_data != new_data:
+            print_remark(f"owner.token, the log and agents' workspaces stay in {old_data}: copy by hand what you need")
+        print_remark(_describe_next_step(new))
     if done.files.missing:
         print_error(
             f"{count_of(len(done.files.missing), 'file', 'files')} of messages were missing or damaged in "
@@ -99,7 +102,7 @@ def _describe_next_step(target: LedgerLocation) -> str:
     return f"set data_dir in [gateway] to {target.parent} and {url}, then start the gateway"
 
 
-def _print_copy(done: LedgerCopy, target: LedgerLocation, seconds: float, data: Path) -> None:
+def _print_copy(done: LedgerCopy, seconds: float, data: Path) -> None:
     print_table(("TABLE", "ROWS", "DIGEST"), ((t.table, t.rows, t.digest) for t in done.tables), "there are no tables")
     print_remark(f"{done.rows:,} rows are equal in both, and {done.books} books hold in both ({seconds:.1f} s)")
     if done.replaced:
@@ -107,7 +110,6 @@ def _print_copy(done: LedgerCopy, target: LedgerLocation, seconds: float, data: 
     files = f"{count_of(done.files.needed, 'file', 'files')} of messages, {done.files.copied} of them copied"
     print_remark(f"{files}, in {data / 'blobs'}")
     print_remark(f"{done.source} is marked as moved: no gateway starts on it")
-    print_remark(_describe_next_step(target))
 
 
 class _Progress:
