@@ -111,6 +111,7 @@ async def test_a_key_is_asked_once_and_refuses_another_text(asker: Asker) -> Non
 
     assert content(first) == content(again) == "Hi!"
     assert (other.status_code, error(other)["code"]) == (409, "conflict")
+    assert other.headers["x-should-retry"] == "false"
     assert await asker.texts(SESSION) == [("user", "hello"), ("agent", "Hi!")]
 
 
@@ -396,7 +397,20 @@ async def test_a_stop_of_the_gateway_is_an_error_in_the_stream_and_nothing_is_as
 
     assert pieces((await streaming).text.splitlines())[-1]["error"]["code"] == "unavailable"
     assert (await plain).status_code == 503 and error(await plain)["code"] == "unavailable"
+    assert "x-should-retry" not in (await plain).headers  # OpenAI's libraries repeat it with the same key
     assert agent.prompts == 1
+
+
+async def test_a_stop_of_the_gateway_forbids_a_repeat_that_would_not_be_recognised(
+    world: GatewayHouse, house: House
+) -> None:
+    asker = Asker(world, house.client)
+    waiting = asker.post(user("hello"), X_Semel_Session=SESSION)
+    await asker.conversation()
+    house.server._app.state.stopping.set()
+    answer = await waiting
+    assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "false")
+    assert error(answer)["message"].startswith("The gateway is stopping. The message was accepted")
 
 
 # ---------------------------------------------------------------- who may ask

@@ -153,9 +153,14 @@ class AgentModels(Struct):
     object: Literal["list"] = "list"
 
 
+FINAL_CODES = ("conflict", "wrong-state")  # a repeat gets the same error
+NO_RETRY = {"X-Should-Retry": "false"}  # OpenAI's libraries then do not repeat the request by themselves
+
+
 def render_error(problem: Problem) -> Response:
     """Return a problem as an error of OpenAI's API."""
-    return json_response(_make_error(problem), CODES[problem.code][0], problem.headers)
+    final = NO_RETRY if problem.code in FINAL_CODES else {}
+    return json_response(_make_error(problem), CODES[problem.code][0], {**(problem.headers or {}), **final})
 
 
 def _make_error(problem: Problem) -> OpenAIError:
@@ -224,7 +229,8 @@ async def create_chat_completion(call: ApiCall, body: ChatRequest) -> Response:
     answer = _Answer(call, body, message, reply.at // 1000)
     headers = _answer_headers(body, message)
     if not body.stream:
-        return json_response(await _run_until_stopped(call, answer.wait()), headers=headers)
+        is_known = session is None or key is not None  # whether a repeat is recognised
+        return json_response(await _run_until_stopped(call, answer.wait(), is_known), headers=headers)
     stopping = Problem("unavailable", "The gateway is stopping. Ask again with the same key: nothing is asked twice.")
     return Stream(answer.stream(), call, encode_data(_make_error(stopping)), headers)
 
@@ -411,18 +417,26 @@ def _make_failure(reason: str, partial: str = "") -> Problem:
     Its header keeps OpenAI's clients from repeating the request.
     """
     remark = f" Before, it said: {partial}" if partial else ""
-    return Problem("turn-failed", reason + remark, headers={"X-Should-Retry": "false"})
+    return Problem("turn-failed", reason + remark, headers=NO_RETRY)
 
 
-async def _run_until_stopped(call: ApiCall, answer: Coroutine[Any, Any, ChatCompletion]) -> ChatCompletion:
-    """Return what `answer` returns. If the client goes away or the gateway stops, it is cancelled; the turn goes on."""
+async def _run_until_stopped(
+    call: ApiCall, answer: Coroutine[Any, Any, ChatCompletion], is_known: bool
+) -> ChatCompletion:
+    """Return what `answer` returns. If the client goes away or the gateway stops, it is cancelled; the turn goes on.
+
+    `is_known`: whether a repeat of the request is recognised. If not, the library is told not to repeat it by itself.
+    """
     waiting = asyncio.ensure_future(answer)
     ended = asyncio.ensure_future(receive_until_stopped(call.request.receive, call.request.app.state.stopping))
     try:
         await asyncio.wait({waiting, ended}, return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():
             return waiting.result()
-        raise GatewayUnavailable("the gateway is stopping, or you went away; ask again with the same key")
+        if is_known:
+            raise GatewayUnavailable("the gateway is stopping, or you went away; ask again with the same key")
+        detail = "The gateway is stopping. The message was accepted, and its answer will be in the session."
+        raise Problem("unavailable", detail, headers=NO_RETRY)
     finally:
         waiting.cancel()
         ended.cancel()
