@@ -46,6 +46,13 @@ async def test_the_history_is_that_of_the_chapter(tmp_path: Path) -> None:
         assert "after" in history and "before" not in history
 
 
+async def test_what_starts_no_turn_does_not_count_as_waiting_for_one(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask("hello")
+        await w.gateway.report("s", "instructions", "Be brief.", wakes=False)
+        assert (await command(w, "/new")).endswith("nothing of what was said before.")
+
+
 async def test_a_command_that_is_delivered_again_is_done_once(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask(script({"error": {"code": 1, "message": "broken"}}))

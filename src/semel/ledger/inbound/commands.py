@@ -122,7 +122,7 @@ def _begin_chapter(tx: Tx, row: SessionRow) -> CommandEffect:
     """
     running = tx.one(TurnRow, "turn_get", id=row.turn) if row.turn is not None else None
     sessions.begin_chapter(tx, row)
-    waiting = tx.number("session_waiting_count", id=row.id)
+    waiting = tx.number("session_line_count", id=row.id)
     if running is None:
         return CommandEffect(str(waiting))
     return CommandEffect(f"{waiting} stopped", root=running.root)
@@ -229,7 +229,7 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
 
 
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
-    """Return the root of the turn that a `/stop` is meant for, and the number of events that wait behind that turn.
+    """Return the root of the turn that a `/stop` is meant for, and the number of events that wait for the next one.
 
     The root is None if there is nothing to stop, and 0 if a turn is about to begin. `seq`: the entry of the `/stop`
     command. A turn counts only if an event that was accepted before the command asked for it.
@@ -237,7 +237,7 @@ def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
     turn = turns.find_running_turn(tx, session)
     if turn is None:
         return (0 if tx.exists("hearing_waits_before", session=session, seq=seq) else None), 0
-    waiting = tx.number("session_waiting_count", id=session)
+    waiting = tx.number("session_line_count", id=session)
     return (turn.root if turns.was_asked_for_before(tx, turn.id, seq) else None), waiting
 
 
