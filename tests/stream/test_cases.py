@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_a_second_load_of_the_same_history_shows_nothing_new() -> None:
     assert [o for o in twice if o.get("text") != "go" and o["item"] != "turn"] == once
 
 
-@pytest.mark.parametrize("text", ["trace.jsonl", b"{}"])
+@pytest.mark.parametrize("text", ["trace.jsonl", b"{}", Path("trace.jsonl")])
 def test_a_text_in_place_of_lines_is_refused(text: Any) -> None:
     with pytest.raises(TypeError, match=r"give it open\(path\)"):
         fold(text)
