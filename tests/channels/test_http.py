@@ -195,6 +195,8 @@ async def test_a_name_that_leads_inside_is_not_connected_to() -> None:
     async with serve(answers(200)) as server:
         with pytest.raises(NotSent, match="set allow_private = true for this channel if that is meant"):
             await try_post(server.url.replace("127.0.0.1", "localhost"), allow_private=False)
+        with pytest.raises(NotSent, match=r"^127\.0\.0\.1 is inside this machine"):
+            await try_post(server.url, allow_private=False)
         assert server.connections == 0
 
 

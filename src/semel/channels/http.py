@@ -50,8 +50,9 @@ async def look_up(host: str, port: int, *, allow_private: bool) -> list[str]:
     addresses = list(dict.fromkeys(str(each[4][0]) for each in infos))
     allowed = [each for each in addresses if allow_private or is_public(each)]
     if not allowed:
+        place = f"{', '.join(addresses)}, " if addresses != [host] else ""
         raise NotSent(
-            f"{host} is {', '.join(addresses)}, inside this machine or its own network; "
+            f"{host} is {place}inside this machine or its own network; "
             "set allow_private = true for this channel if that is meant"
         )
     return allowed
