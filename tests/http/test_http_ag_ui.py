@@ -351,6 +351,9 @@ async def test_what_is_no_run_is_refused(client: httpx2.AsyncClient, gateway: Ga
     assert (await client.post("/ag-ui/nobody", json=run)).status_code == 404
     assert (await client.post("/ag-ui/main", json={**run, "messages": 7})).status_code == 400
     assert (await client.post("/ag-ui/main", json={"runId": "r1", "messages": []})).status_code == 400
+    for field in ("threadId", "runId"):
+        empty = await client.post("/ag-ui/main", json={**run, field: ""})
+        assert (empty.status_code, empty.json()["field"]) == (400, field)
     assert (await client.post("/ag-ui/main", content=b"x" * (MAX_MESSAGE_BYTES + 1))).status_code == 413
     assert (await client.post("/ag-ui/main", content=b"{}", headers={"Content-Type": "text/plain"})).status_code == 415
     for header in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):

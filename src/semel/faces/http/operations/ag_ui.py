@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from semel.faces.http import conversations
@@ -65,8 +65,8 @@ class RunAgentInput(Struct, rename="camel"):
     effect.
     """
 
-    thread_id: str
-    run_id: str
+    thread_id: Annotated[str, Meta(min_length=1)]
+    run_id: Annotated[str, Meta(min_length=1)]
     messages: list[dict[str, Any]]
     context: list[ContextEntry] = []
     resume: list[ResumeEntry] = []
