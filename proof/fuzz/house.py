@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from semel.gateway.file_store import FileStore, ReceivedFiles
+from semel.gateway.files import FolderFiles
 from semel.gateway.inbound.admission import Verdict
 from semel.gateway.inbound.channel_inbox import ChannelInbox
 from semel.gateway.inbound.inbox import EventInbox
@@ -123,7 +124,7 @@ class House:
             channels={channel: ChannelSettings(name=channel, kind="fake")},
         )  # fmt: skip
         quiet: Any = _Quiet()
-        receiving = ReceivedFiles(self.record, FileStore(Path("/nowhere")))
+        receiving = ReceivedFiles(self.record, FileStore(FolderFiles(Path("/nowhere"))))
         inbox = EventInbox(self.record, settings, quiet, quiet)
         kept = _Kept(inbox, channel, _Everyone(), receiving, _Seen(), lambda: None, (channel,))
         kept.puts = []

@@ -61,7 +61,7 @@ async def test_a_file_that_was_about_to_be_removed_stays_if_an_imported_entry_na
     store, wanted, unwanted = world.gateway.file_store, "a" * 64, "b" * 64
     with store:  # nothing is removed yet
         for blob in (wanted, unwanted):
-            path = blob_path(store.path, blob)
+            path = blob_path(store.content.folder, blob)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("content")
             await world.gateway.record.write(channel_batch.record_file, blob, 7, "a.txt", "text/plain")
@@ -71,11 +71,11 @@ async def test_a_file_that_was_about_to_be_removed_stays_if_an_imported_entry_na
         assert (await world.gateway.import_session(file(records)))["status"] == "imported"
 
     async def removed() -> bool:
-        return not blob_path(store.path, unwanted).exists()
+        return not blob_path(store.content.folder, unwanted).exists()
 
     store.unused.set()
     await until(removed)
-    assert blob_path(store.path, wanted).read_text() == "content"
+    assert blob_path(store.content.folder, wanted).read_text() == "content"
     await world.balanced()
 
 

@@ -17,7 +17,15 @@ from pathlib import Path
 import pytest
 
 from semel.gateway import files
-from semel.gateway.files import FileRefused, StoreFailed, blob_path, clear_drafts, copy_from_workspace, open_blob
+from semel.gateway.files import (
+    FileRefused,
+    FolderFiles,
+    StoreFailed,
+    blob_path,
+    clear_drafts,
+    copy_from_workspace,
+    open_blob,
+)
 
 LIMIT = 10 << 20
 
@@ -35,7 +43,7 @@ class Place:
         (self.workspace / "out" / "report.pdf").write_bytes(b"%PDF report")
 
     def copy(self, wanted: str, limit: int = LIMIT) -> files.Blob:
-        return copy_from_workspace(self.workspace, wanted, self.store, limit)
+        return copy_from_workspace(self.workspace, wanted, FolderFiles(self.store), limit)
 
     def stored(self) -> list[str]:
         return sorted(path.name for path in self.store.iterdir()) if self.store.exists() else []
@@ -66,7 +74,7 @@ def test_a_workspace_may_itself_be_reached_through_a_link(place: Place, tmp_path
     link = tmp_path / "link"
     link.symlink_to(place.workspace)
     for wanted in ("out/report.pdf", f"{link}/out/report.pdf", f"{place.workspace}/out/report.pdf"):
-        assert copy_from_workspace(link, wanted, place.store, LIMIT).size == 11
+        assert copy_from_workspace(link, wanted, FolderFiles(place.store), LIMIT).size == 11
 
 
 def test_names_may_hold_anything_a_file_name_may(place: Place) -> None:
@@ -141,19 +149,19 @@ def test_what_may_not_be_sent_is_refused_with_a_sentence(place: Place, make: Cal
 
 def test_devices_and_files_without_an_end_are_refused(place: Place) -> None:
     with pytest.raises(FileRefused, match="not a regular file"):
-        copy_from_workspace(Path("/dev"), "zero", place.store, LIMIT)
+        copy_from_workspace(Path("/dev"), "zero", FolderFiles(place.store), LIMIT)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a file that is longer than it says")
 def test_the_limit_holds_for_what_is_read_and_not_for_what_the_file_says_its_size_is(place: Place) -> None:
     with pytest.raises(FileRefused, match="larger than 100 bytes"):
-        copy_from_workspace(Path(f"/proc/{os.getpid()}"), "maps", place.store, 100)
+        copy_from_workspace(Path(f"/proc/{os.getpid()}"), "maps", FolderFiles(place.store), 100)
     assert place.stored() == []
 
 
 def test_a_workspace_that_is_gone_is_said_to_be(place: Place, tmp_path: Path) -> None:
     with pytest.raises(FileRefused, match=r"workspace .* cannot be opened"):
-        copy_from_workspace(tmp_path / "gone", "x", place.store, LIMIT)
+        copy_from_workspace(tmp_path / "gone", "x", FolderFiles(place.store), LIMIT)
 
 
 def test_equal_content_shares_one_blob_and_other_content_does_not(place: Place) -> None:
@@ -231,8 +239,8 @@ def test_a_copy_cut_short_by_kill_9_leaves_no_blob_and_its_draft_is_cleared(plac
     with (place.workspace / "endless").open("wb") as file:
         file.truncate(1 << 34)
     code = (
-        "import sys; from pathlib import Path; from semel.gateway.files import copy_from_workspace\n"
-        "copy_from_workspace(Path(sys.argv[1]), 'endless', Path(sys.argv[2]), 1 << 40)"
+        "import sys; from pathlib import Path; from semel.gateway.files import FolderFiles, copy_from_workspace\n"
+        "copy_from_workspace(Path(sys.argv[1]), 'endless', FolderFiles(Path(sys.argv[2])), 1 << 40)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, place.workspace, place.store])
     end = time.monotonic() + 20

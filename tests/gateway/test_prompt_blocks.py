@@ -75,7 +75,7 @@ async def test_people_read_a_text_with_links_and_see_the_files(world: GatewayHou
         ("a.py", "text/x-python"), ("plan.png", "image/png"), ("sound.wav", "audio/wav"),
         ("b.bin", "application/octet-stream"),
     ]  # fmt: skip
-    stored = world.gateway.file_store.path / entry["files"][1]["id"]
+    stored = world.gateway.file_store.content.folder / entry["files"][1]["id"]
     assert stored.read_bytes() == PNG
     assert "blocks" not in entry, "watchers need no second copy"
     session = await world.gateway.session("s")
@@ -101,7 +101,7 @@ async def test_a_repeat_is_a_duplicate_and_other_blocks_under_its_key_are_a_conf
     assert (first.status, again.status, other.status) == ("accepted", "duplicate", "conflict")
     kept = await world.gateway.record.read(lambda tx: tx.all(KeptBlob, "blobs_kept"))
     assert kept == [], "no file waits for a message that was decided"
-    blobs = {path.name for path in world.gateway.file_store.path.iterdir()}
+    blobs = {path.name for path in world.gateway.file_store.content.folder.iterdir()}
     assert (await world.entries())[0]["files"][0]["id"] in blobs
 
 
@@ -186,7 +186,7 @@ async def test_an_empty_file_may_be_mentioned(world: GatewayHouse) -> None:
 @pytest.mark.usefixtures("takes_all")
 async def test_a_lost_file_becomes_words_and_the_rest_arrives(world: GatewayHouse) -> None:
     await world.gateway.say("s", blocks=[IMAGE, LINK], wakes=False)
-    for path in world.gateway.file_store.path.iterdir():
+    for path in world.gateway.file_store.content.folder.iterdir():
         path.unlink()
     words, link, go = await prompt_of(world, [typed("go")])
     assert words["type"] == "text" and "could not be read" in words["text"]

@@ -207,8 +207,9 @@ async def test_a_file_inside_the_workspace_is_copied_before_the_send(tmp_path: P
         entry = next(e for e in await w.entries() if e["role"] == "agent")
         assert entry["files"][0]["name"] == "report.txt"
         (w.work / "report.txt").write_text("changed")
-        path, name, _ = await w.gateway.blob(entry["files"][0]["id"])
-        assert (path.read_text(), name) == ("figures", "report.txt")
+        content, name, _ = await w.gateway.open_blob(entry["files"][0]["id"])
+        with content:
+            assert (content.read(), name) == (b"figures", "report.txt")
         assert await w.texts("s", "agent") == ["The report."]
 
 

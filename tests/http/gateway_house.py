@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pytest
 
 from semel.gateway import Gateway
+from semel.gateway.files import blob_id
 from semel.gateway.ports import Answered, Asked, Channel, Died, Inbox, Launch, Safety, Signal, Update
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
 from semel.ledger.sqlite.store import Store
@@ -214,10 +215,10 @@ class GatewayHouse:
         await until(held)
         return sorted(part["id"] for part in parts)
 
-    async def add_file(self, content: bytes, name: str, mime: str, id: str) -> Json:
+    async def add_file(self, content: bytes, name: str, mime: str) -> Json:
         """Store a file; return it as an entry holds it."""
-        self.gateway.file_store.path.mkdir(exist_ok=True)
-        await asyncio.to_thread((self.gateway.file_store.path / id).write_bytes, content)
+        id = blob_id(content)
+        await asyncio.to_thread(self.gateway.file_store.content.store_bytes, content, name, mime)
         await self.gateway.record.write(_add_blob, id, len(content), name, mime)
         return {"id": id, "name": name, "mime": mime, "size": len(content)}
 

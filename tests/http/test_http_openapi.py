@@ -63,7 +63,7 @@ async def values(world: GatewayHouse) -> dict[str, str]:
     agent.ask("Run?", [{"optionId": "y", "name": "Yes", "kind": "allow_once"}])
     BODIES["answer"]["item"] = await world.open_request("s")
     script = await world.script("s")
-    file = await world.add_file(b"x", "x.txt", "text/plain", "b")
+    file = await world.add_file(b"x", "x.txt", "text/plain")
     await script.entry("agent", "*hello*", files=[file])
     await gateway.record.write(add_job, "job-1")
     await gateway.schedules.add("nightly", "count", cron="@daily")
@@ -71,7 +71,7 @@ async def values(world: GatewayHouse) -> dict[str, str]:
     (tool,) = [item for item in (await gateway.history("s", 1 << 60))["items"] if item["kind"] == "tool"]
     return {
         "item": str(tool["id"]), "key": "s", "ref": "e1", "channel": "ci", "name": "nightly", "account": "chat:ada",
-        "part": str(part), "file": "b", "job": "job-1", "agent": "main", "model": "main",
+        "part": str(part), "file": file["id"], "job": "job-1", "agent": "main", "model": "main",
     }  # fmt: skip
 
 

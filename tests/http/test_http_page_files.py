@@ -41,8 +41,8 @@ def sound() -> bytes:
     return out.getvalue()
 
 
-def put(live: LiveHouse, id: str, content: bytes, name: str, mime: str) -> Json:
-    return dict(live.do(lambda: live.world.add_file(content, name, mime, id)))
+def put(live: LiveHouse, content: bytes, name: str, mime: str) -> Json:
+    return dict(live.do(lambda: live.world.add_file(content, name, mime)))
 
 
 LINK = {"name": "plan.pdf", "mime": "application/pdf", "size": 2048, "uri": "https://example.org/plan.pdf"}
@@ -51,9 +51,9 @@ ODD_LINK = {"name": "x.js", "mime": "text/plain", "uri": "javascript:alert(1)"}
 
 def test_a_picture_and_a_sound_are_there_and_all_else_is_named(page: Browser, live: LiveHouse, tmp_path: Path) -> None:
     files = [
-        put(live, "img", picture(640, 320), "chart.png", "image/png"),
-        put(live, "snd", sound(), "voice.wav", "audio/wav"),
-        put(live, "svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", "drawing.svg", "image/svg+xml"),
+        put(live, picture(640, 320), "chart.png", "image/png"),
+        put(live, sound(), "voice.wav", "audio/wav"),
+        put(live, b"<svg xmlns='http://www.w3.org/2000/svg'/>", "drawing.svg", "image/svg+xml"),
         LINK, ODD_LINK,
     ]  # fmt: skip
     script = live.script()
@@ -69,13 +69,13 @@ def test_a_picture_and_a_sound_are_there_and_all_else_is_named(page: Browser, li
         "voice.wav 8 KB", "drawing.svg 41 B", "plan.pdf 2 KB https://example.org/plan.pdf", "x.js javascript:alert(1)"
     ]  # fmt: skip
     links = page.run("[...document.querySelectorAll('#rows .file')].map((one) => one.getAttribute('href'))")
-    assert links == ["/v1/blobs/img", "/v1/blobs/snd", "/v1/blobs/svg", LINK["uri"], None]
+    assert links == [*(f"/v1/blobs/{file['id']}" for file in files[:3]), LINK["uri"], None]
     assert page.run("document.querySelectorAll('#rows img, #rows svg, #rows object, #rows iframe').length") == 1
     page.shot(tmp_path / "files.png")
 
 
 def test_a_tool_call_shows_the_files_of_its_result(page: Browser, live: LiveHouse, tmp_path: Path) -> None:
-    file = put(live, "img", picture(64, 32), "shot.png", "image/png")
+    file = put(live, picture(64, 32), "shot.png", "image/png")
     script = live.script()
     item = live.do(lambda: script.item("tool", title="Take a screenshot", status="done", files=[file]))
     shows(page, "#rows .tool .label", "Take a screenshot")

@@ -151,20 +151,24 @@ async def test_health_follows_the_ledger(client: httpx2.AsyncClient, gateway: Ga
 
 async def test_an_image_is_shown_and_everything_else_is_saved(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
     content = b"<script>alert(1)</script>"
-    await world.add_file(content, "cat.png", "image/png", "img")
-    await world.add_file(content, "cat.svg", "image/svg+xml", "svg")
-    await world.add_file(content, 'a"b\r\nc/ü.html', "text/html", "page")
-    await world.add_file(content, "x", "text/plain", "lost")
-    await asyncio.to_thread((world.gateway.file_store.path / "lost").unlink)
-    image = await client.get("/v1/blobs/img")
+    named = (
+        ("cat.png", "image/png"),
+        ("cat.svg", "image/svg+xml"),
+        ('a"b\r\nc/ü.html', "text/html"),
+        ("x", "text/plain"),
+    )
+    added = [await world.add_file(content + bytes(n), *names) for n, names in enumerate(named)]
+    image_id, drawing_id, page_id, lost_id = (file["id"] for file in added)
+    await asyncio.to_thread(world.gateway.file_store.content.remove, [lost_id])
+    image = await client.get(f"/v1/blobs/{image_id}")
     assert image.headers["content-disposition"] == 'inline; filename="cat.png"'
     assert image.headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in image.headers["content-security-policy"]
-    assert (await client.get("/v1/blobs/svg")).headers["content-disposition"].startswith("attachment")
-    page = await client.get("/v1/blobs/page")
+    assert (await client.get(f"/v1/blobs/{drawing_id}")).headers["content-disposition"].startswith("attachment")
+    page = await client.get(f"/v1/blobs/{page_id}")
     assert page.headers["content-disposition"] == "attachment; filename*=utf-8''a_b__c_%C3%BC.html"
-    assert page.content == content
-    for name in ("lost", "none"):
+    assert page.content == content + bytes(2)
+    for name in (lost_id, "none"):
         assert (await client.get(f"/v1/blobs/{name}")).status_code == 404
 
 

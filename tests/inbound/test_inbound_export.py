@@ -32,7 +32,9 @@ async def test_an_export_holds_what_was_done_to_messages_and_an_import_brings_it
     names = ("text", "kind", "of", "quote", "whose", "emoji", "edited", "deleted", "files", "sender", "data")
     assert [[e.get(n) for n in names] for e in after] == [[e.get(n) for n in names] for e in before]
     await chat.gateway.delete(KEY)
-    assert (await chat.gateway.blob(kept.id))[0].read_bytes() == b"%PDF"  # the copy holds it, too
+    content, *_ = await chat.gateway.open_blob(kept.id)
+    with content:
+        assert content.read() == b"%PDF"  # the copy holds it, too
     assert [e["text"] for e in await chat.heard("copy")] == ["five?", "six?", "👍", "", "fine"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from inbound_world import ANN, EVE, KEY, Chat, message, until
 
-from semel.gateway.files import plain_mime, plain_name
+from semel.gateway.files import FolderFiles, plain_mime, plain_name
 from semel.gateway.ports import Kept, Offline, TooLarge
 from semel.gateway.turns import prompt_files
 
@@ -43,8 +43,9 @@ async def test_a_file_is_an_entrys_and_the_agent_finds_it_in_its_workspace(chat:
         "type": "resource_link", "uri": copy.absolute().as_uri(), "name": "notes.txt", "mimeType": "text/plain",
         "size": 5,
     }  # fmt: skip
-    path, name, mime = await chat.gateway.blob(kept.id)
-    assert (path.read_bytes(), name, mime) == (b"hello", "notes.txt", "text/plain")
+    content, name, mime = await chat.gateway.open_blob(kept.id)
+    with content:
+        assert (content.read(), name, mime) == (b"hello", "notes.txt", "text/plain")
     assert (chat.work / ".semel/.gitignore").read_text() == "*\n"
 
 
@@ -173,12 +174,12 @@ def test_the_copy_follows_no_symlink(tmp_path: Path) -> None:
     file = kept_in(store, "a.txt", b"hello")
     (work / ".semel").symlink_to(outside)
     with pytest.raises(OSError):
-        prompt_files.copy_file(store, work, file)
+        prompt_files.copy_file(FolderFiles(store), work, file)
     (work / ".semel").unlink()
     (work / ".semel/received").mkdir(parents=True)
     target = work / prompt_files.workspace_path(file)
     target.symlink_to(outside / "victim")
-    prompt_files.copy_file(store, work, file)
+    prompt_files.copy_file(FolderFiles(store), work, file)
     assert not target.is_symlink()
     assert target.read_bytes() == b"hello"
     assert list(outside.iterdir()) == []
@@ -188,13 +189,13 @@ def test_the_copy_is_made_once_and_made_anew_where_it_is_damaged(tmp_path: Path)
     work = tmp_path / "work"
     work.mkdir()
     file = kept_in(tmp_path / "blobs", "a.txt", b"hello")
-    prompt_files.copy_file(tmp_path / "blobs", work, file)
+    prompt_files.copy_file(FolderFiles(tmp_path / "blobs"), work, file)
     target = work / prompt_files.workspace_path(file)
     before = target.stat().st_ino
-    prompt_files.copy_file(tmp_path / "blobs", work, file)
+    prompt_files.copy_file(FolderFiles(tmp_path / "blobs"), work, file)
     assert target.stat().st_ino == before
     target.write_bytes(b"hell")
-    prompt_files.copy_file(tmp_path / "blobs", work, file)
+    prompt_files.copy_file(FolderFiles(tmp_path / "blobs"), work, file)
     assert target.read_bytes() == b"hello"
     assert list(target.parent.iterdir()) == [target]
 
@@ -240,10 +241,10 @@ async def test_images_are_shown_where_the_agent_takes_them_by_what_they_are(tmp_
         entry_fields = {"files": [image, fake, large]}  # noqa: RUF012
         blocks = ()
 
-    given = await prompt_files.copy_received_files(store, work, [Event()], images=True)  # type: ignore[list-item]
+    given = await prompt_files.copy_received_files(FolderFiles(store), work, [Event()], images=True)  # type: ignore[list-item]
     assert set(given.paths) == {image["id"], fake["id"], large["id"]}
     assert {id: mime for id, (mime, _) in given.images.items()} == {image["id"]: "image/png"}
-    assert not (await prompt_files.copy_received_files(store, work, [Event()], images=False)).images  # type: ignore[list-item]
+    assert not (await prompt_files.copy_received_files(FolderFiles(store), work, [Event()], images=False)).images  # type: ignore[list-item]
 
 
 async def test_a_workspace_that_takes_nothing_is_told_and_the_message_goes_on(chat: Chat) -> None:

@@ -103,4 +103,4 @@ def test_without_psycopg_a_ledger_in_a_database_says_what_to_install(monkeypatch
         engines.open_ledger(place)
     with pytest.raises(EngineMissing, match="pip install"):
         engines.open_readonly(place)
-    assert engines.measure_ledger(place) == 0
+    assert engines.measure_ledger(place).ledger == 0

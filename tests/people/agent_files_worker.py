@@ -11,8 +11,8 @@ from typing import Any
 
 from people_world import Chat
 
+from semel.gateway.files import FolderFiles
 from semel.gateway.record import LedgerAccess
-from semel.gateway.turns import agent_files
 from semel.ledger.inbound import channel_batch
 from semel.ledger.turns import show, turn_ops
 
@@ -29,7 +29,7 @@ def has_file(args: tuple[Any, ...]) -> bool:
     return any(request.kind == "file" for block in blocks for request in block.requests)
 
 
-write, store_bytes = LedgerAccess.write, agent_files.files.store_bytes
+write, store_bytes = LedgerAccess.write, FolderFiles.store_bytes
 
 
 async def dying_write(self: LedgerAccess, body: Any, /, *args: Any, **more: Any) -> Any:
@@ -50,7 +50,7 @@ def dying_store(*args: Any) -> None:
 
 
 LedgerAccess.write = dying_write  # type: ignore[method-assign]
-agent_files.files.store_bytes = dying_store  # type: ignore[assignment]
+FolderFiles.store_bytes = dying_store  # type: ignore[method-assign]
 
 
 async def main() -> None:

@@ -67,7 +67,7 @@ def test_backups_are_those_of_the_database(cli: Cli) -> None:
     end(cli.up())
     for command in (("backup",), ("restore", str(cli.home))):
         told = cli(*command, rc=1).stderr
-        assert "pg_dump" in told and "blobs" in told and "restore --here" in told
+        assert "pg_dump" in told and "files of its messages" in told and "restore --here" in told
     assert cli("restore", "--here").stdout.startswith("postgresql://")
     end(cli.up())
     assert "the ledger was restored from a copy" in cli("logs").stdout

@@ -113,7 +113,7 @@ def test_a_received_files_name_leads_nowhere(tmp_path: Path, name: str) -> None:
     assert "/" not in recorded and "\\" not in recorded and recorded.strip(".") and len(recorded) <= 200
     assert recorded.isprintable() or recorded == name
     for told in (recorded, name):
-        prompt_files.copy_file(store, work, {"id": id, "name": told})
+        prompt_files.copy_file(files.FolderFiles(store), work, {"id": id, "name": told})
     made = [path for path in tmp_path.rglob("*") if path.is_file() and store not in path.parents]
     folder = work / ".semel/received"
     assert {path.parent for path in made if path.name != ".gitignore"} == {folder}
@@ -143,7 +143,7 @@ def test_a_link_planted_where_received_files_go_is_not_followed(tmp_path: Path, 
         (work / planted).rmdir()
         (work / planted).symlink_to(outside)
     try:
-        prompt_files.copy_file(store, work, file)
+        prompt_files.copy_file(files.FolderFiles(store), work, file)
     except OSError:
         assert planted in (".semel", ".semel/received")
     assert secret.read_text() == "untouched" and list(outside.iterdir()) == [secret]

@@ -18,6 +18,7 @@ from semel.faces.documents import FORMATS
 from semel.gateway.api.archive import ArchiveApi
 from semel.gateway.errors import BadRequest, Conflict
 from semel.gateway.file_store import FileStore
+from semel.gateway.files import FolderFiles
 from semel.law.identity import digest_fields
 from semel.ledger.admin.books import audit
 from semel.ledger.admin.export import ExportWriter
@@ -64,7 +65,7 @@ class _Shelf(ArchiveApi):
     def __init__(self) -> None:
         self.inbox = _house.inbox._inbox
         self.record, self.settings = _house.record, self.inbox.settings
-        self.file_store = FileStore(Path("/nowhere"))
+        self.file_store = FileStore(FolderFiles(Path("/nowhere")))
         self._importing = asyncio.Lock()
 
 

@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from semel.ledger.storage.store import LedgerStore
+from semel.ledger.storage.store import LedgerSize, LedgerStore
 from semel.text.json_types import Json
 from semel.text.write_errors import advise_on_write_error
 
@@ -38,19 +38,19 @@ class DiskUse:
         return {"free": self.free, "ledger": self.ledger, "files": self.files}
 
 
-def measure_disk(ledger: Path | None, ledger_bytes: int, data_dir: Path) -> DiskUse:
+def measure_disk(ledger: Path | None, size: LedgerSize, data_dir: Path) -> DiskUse:
     """Measure the stored files, and the free space of the ledger's file system; of `data_dir` if it is in a database.
 
-    `ledger`: its file. A missing file counts as 0.
+    `ledger`: its file. `size`: of the ledger. A missing file counts as 0.
     """
     place = data_dir if ledger is None else ledger.parent
     folder = next(path for path in (place, *place.parents) if path.exists())
-    return DiskUse(shutil.disk_usage(folder).free, ledger_bytes, _folder_size(data_dir / "blobs"))
+    return DiskUse(shutil.disk_usage(folder).free, size.ledger, size.files + _folder_size(data_dir / "blobs"))
 
 
 def measure_store(store: LedgerStore, data_dir: Path) -> DiskUse:
     """Do the same for an open ledger."""
-    return measure_disk(store.file, store.measure_bytes(), data_dir)
+    return measure_disk(store.file, store.measure(), data_dir)
 
 
 def find_growth_problem(ledger: Path) -> str | None:

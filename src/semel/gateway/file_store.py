@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable
-from pathlib import Path
+from functools import partial
 
 import structlog
 
-from semel.gateway.files import BlobDraft, plain_mime, plain_name
+from semel.gateway.files import BlobDraft, StoredFiles, plain_mime, plain_name
 from semel.gateway.ports import Kept, TooLarge
 from semel.gateway.record import LedgerAccess
 from semel.ledger.inbound import channel_batch as rows
@@ -26,15 +26,15 @@ WRITE_BYTES = 1 << 20  # bytes per write of a file that is received
 
 
 class FileStore:
-    """The directory of stored files.
+    """The stored files, and who is using them.
 
     Use `with store:` around each copy into it and the transaction that records the copy. While such a block is open, no
-    file is removed. `begun`: how many blocks have begun. `open`: how many blocks have not ended. `held`: how often each
-    blob is held, by id. `unused`: set when a file may have become unused.
+    file is removed. `content`: where the content is. `begun`: how many blocks have begun. `open`: how many blocks have
+    not ended. `held`: how often each blob is held, by id. `unused`: set when a file may have become unused.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, content: StoredFiles) -> None:
+        self.content = content
         self.begun = 0
         self.open = 0
         self.held: Counter[str] = Counter()
@@ -46,6 +46,29 @@ class FileStore:
 
     def __exit__(self, *_: object) -> None:
         self.open -= 1
+
+    async def take_in_folder(self) -> None:
+        """Move the blobs of a ledger in a database that only this machine's folder has into the database.
+
+        An earlier Semel has put them there. After a kill or a LedgerError, the next start goes on.
+        """
+        taken, lacking, after = 0, 0, ""
+        try:
+            while ids := await asyncio.to_thread(self.content.list_lacking, after):
+                for id in ids:
+                    is_taken = await asyncio.to_thread(self.content.take_in, id)
+                    taken, lacking = taken + is_taken, lacking + (not is_taken)
+                after = ids[-1]
+        except LedgerError as error:
+            log.warning("files of messages stay in the folder until the next start", why=str(error))
+        if taken:
+            log.info("files of messages were moved into the database", files=taken)
+        if lacking:
+            log.warning(
+                "files of messages are neither in the database nor here: start the gateway once on the machine and "
+                "with the data directory that have them",
+                files=lacking, folder=str(self.content.folder),
+            )  # fmt: skip
 
 
 class HeldFiles:
@@ -105,12 +128,13 @@ class ReceivedFiles(HeldFiles):
 
         If this raises StoreFailed or LedgerError, nothing was stored.
         """
-        draft = await asyncio.to_thread(BlobDraft, self.store.path)
+        draft = await asyncio.to_thread(self.store.content.start_draft)
         try:
             await _receive(draft, name, content, limit)
             id = await asyncio.to_thread(draft.finish)
             kept = Kept(id, draft.size, plain_name(name), plain_mime(mime))
-            await self.hold(id, kept.size, kept.name, kept.mime, draft.publish)  # only now: `hold` delays removals
+            publish = partial(self.store.content.publish, draft, kept.name, kept.mime)
+            await self.hold(id, kept.size, kept.name, kept.mime, publish)  # only now: `hold` delays removals
         finally:
             draft.discard()
         return kept

@@ -1,8 +1,10 @@
 """The content-addressed store of files that agents send and people attach.
 
-A stored file is a *blob*. Its id is the BLAKE2b-256 hash of its content, in hex; its path is `<store>/<id>`. A file
-that an agent sends is copied into the store before its claim is recorded, so that exactly the claimed content is sent
-(Law 6). A received file is stored through a `BlobDraft` before its message is put into the inbox.
+A stored file is a *blob*. Its id is the BLAKE2b-256 hash of its content, in hex. A file that an agent sends is copied
+into the store before its claim is recorded, so that exactly the claimed content is sent (Law 6). A received file is
+stored through a `BlobDraft` before its message is put into the inbox. `StoredFiles` is where the content is: a folder
+beside a ledger that is a file (`FolderFiles`), or the database of one that is in a database
+(`semel.gateway.database_files`).
 
 An agent may send only files inside its workspace. The path is opened one name at a time, starting from a descriptor of
 the workspace, and no step follows a symlink. So the file that was checked is the file that is read, even if the agent
@@ -20,8 +22,8 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -59,21 +61,107 @@ class StoreFailed(Exception):
     """The store cannot write or read the file; the caller is not at fault. The message says what to do."""
 
 
-def copy_from_workspace(workspace: Path, path: str, store: Path, limit: int) -> Blob:
-    """Copy a file from the workspace into the store and sync it. Return its blob.
+class StoredFiles:
+    """The content of stored files, by blob id.
 
-    `path`: inside `workspace`, relative to it or absolute. `limit`: the maximum size in bytes. Raises FileRefused or
-    StoreFailed, and then leaves nothing in the store.
+    `folder`: where drafts are written and copies are lent, on this machine. `rows_per_step`: how many rows of blobs one
+    transaction may remove.
+    """
+
+    rows_per_step = 100
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def start_draft(self) -> BlobDraft:
+        """Return an empty draft. Raises StoreFailed."""
+        raise NotImplementedError
+
+    def publish(self, draft: BlobDraft, name: str, mime: str) -> None:
+        """Store the content of a finished draft durably under its id, unless it is stored already.
+
+        Raises StoreFailed, LedgerError.
+        """
+        raise NotImplementedError
+
+    def store_bytes(self, content: bytes, name: str, mime: str) -> None:
+        """Store content durably under its blob id, unless it is stored already.
+
+        If this raises StoreFailed or LedgerError, no message may refer to the content.
+        """
+        raise NotImplementedError
+
+    def open(self, id: str) -> BinaryIO:
+        """Open a blob for reading, as a file with a descriptor. Raises StoreFailed if it is missing, LedgerError."""
+        raise NotImplementedError
+
+    def lend(self, id: str) -> AbstractContextManager[Path]:
+        """Return a context with the path of a file that has a blob's content until the context ends.
+
+        Raises StoreFailed, LedgerError.
+        """
+        raise NotImplementedError
+
+    def list_lacking(self, after: str = "") -> list[str]:
+        """Return a page of the ids above `after` of blobs that a message needs and that only a folder may have."""
+        return []
+
+    def take_in(self, id: str) -> bool:
+        """Move a blob from the folder to where it belongs; it can be read all the time. Raises LedgerError.
+
+        Return False if the folder does not have it, or not as its id says.
+        """
+        raise NotImplementedError
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove these blobs from the disk of this machine. Their rows are removed afterwards. Raises OSError."""
+        for id in ids:
+            with suppress(FileNotFoundError):
+                blob_path(self.folder, id).unlink()
+
+
+class FolderFiles(StoredFiles):
+    """A folder that holds each blob as a file, `<folder>/<id>`."""
+
+    def start_draft(self) -> BlobDraft:
+        return BlobDraft(self.folder)
+
+    def publish(self, draft: BlobDraft, name: str, mime: str) -> None:
+        draft.publish()
+
+    def store_bytes(self, content: bytes, name: str, mime: str) -> None:
+        if _is_there(blob_path(self.folder, blob_id(content)), len(content)):
+            return
+        draft = self.start_draft()
+        try:
+            draft.write(content)
+            draft.finish()
+            draft.publish()
+        finally:
+            draft.discard()
+
+    def open(self, id: str) -> BinaryIO:
+        return open_blob(self.folder, id)
+
+    @contextmanager
+    def lend(self, id: str) -> Iterator[Path]:
+        yield self.folder / id
+
+
+def copy_from_workspace(workspace: Path, path: str, store: StoredFiles, limit: int) -> Blob:
+    """Copy a file from the workspace into the store, durably. Return its blob.
+
+    `path`: inside `workspace`, relative to it or absolute. `limit`: the maximum size in bytes. If this raises
+    FileRefused, StoreFailed or LedgerError, no message may refer to the file.
     """
     names = _split_path(workspace, path)
     source = _open_inside(workspace, names, path)
     try:
         _check_sendable(os.fstat(source), path, limit)
-        id, size = _store(source, path, store, limit)
+        mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
+        return _store(source, path, store, limit, remove_unseen(scrub(names[-1]), JOINERS) or "file", mime)
     finally:
         os.close(source)
-    mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
-    return Blob(id, size, remove_unseen(scrub(names[-1]), JOINERS) or "file", mime)
 
 
 def plain_name(name: str) -> str:
@@ -94,26 +182,18 @@ def plain_mime(mime: str) -> str:
     return bare if _MIME.fullmatch(bare) else "application/octet-stream"
 
 
-def store_bytes(store: Path, content: bytes) -> None:
-    """Store content durably under its blob id. If this raises StoreFailed, nothing is left in the store."""
-    if _is_there(blob_path(store, blob_id(content)), len(content)):
-        return
-    draft = BlobDraft(store)
-    try:
-        draft.write(content)
-        draft.finish()
-        draft.publish()
-    finally:
-        draft.discard()
-
-
 def blob_id(content: bytes) -> str:
     """Return the blob id of this content: its BLAKE2b-256 hash in hex."""
-    return hashlib.blake2b(content, digest_size=32).hexdigest()
+    return make_digest(content).hexdigest()
+
+
+def make_digest(content: bytes = b"") -> hashlib.blake2b:
+    """Return the hash whose hex digest is the blob id of `content` and what is added to it."""
+    return hashlib.blake2b(content, digest_size=32)
 
 
 def open_blob(store: Path, id: str) -> BinaryIO:
-    """Open a blob for reading. Raises StoreFailed if it is missing."""
+    """Open a blob in a folder for reading. Raises StoreFailed if it is missing."""
     return open_stored(blob_path(store, id))
 
 
@@ -229,12 +309,9 @@ def _too_large(path: str, limit: int) -> str:
 # ---------------------------------------------------------------- keeping
 
 
-def _store(source: int, path: str, store: Path, limit: int) -> tuple[str, int]:
-    """Copy the open file `source` into a draft, sync the draft, and rename it to its blob id.
-
-    Return (id, size in bytes).
-    """
-    draft = BlobDraft(store)
+def _store(source: int, path: str, store: StoredFiles, limit: int, name: str, mime: str) -> Blob:
+    """Copy the open file `source` into a draft, and publish the draft."""
+    draft = store.start_draft()
     try:
         while True:
             try:
@@ -246,32 +323,34 @@ def _store(source: int, path: str, store: Path, limit: int) -> tuple[str, int]:
             if draft.size + len(data) > limit:  # checked again while reading: the file may have grown
                 raise FileRefused(_too_large(path, limit))
             draft.write(data)
-        id = draft.finish()
-        draft.publish()
+        blob = Blob(draft.finish(), draft.size, name, mime)
+        store.publish(draft, name, mime)
     finally:
         draft.discard()
-    return id, draft.size
+    return blob
 
 
 class BlobDraft:
-    """A temporary file in the store.
+    """A temporary file in the store's folder.
 
     Call `write`, `finish` and `publish` in this order, and `discard` in a `finally`. `write`, `finish` and `publish`
     raise StoreFailed. If the gateway is killed before `publish`, the next start removes the draft (`clear_drafts`).
+    `synced`: `finish` syncs the content to the disk; otherwise the draft is only to be read.
     """
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, *, synced: bool = True) -> None:
         self.size = 0
         self._store = store
-        self._digest = hashlib.blake2b(digest_size=32)
-        with _store_errors(store):
+        self._synced = synced
+        self._digest = make_digest()
+        with store_errors(store):
             store.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path = store / f"{DRAFT_PREFIX}{secrets.token_hex(8)}"
             self._sink = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def write(self, data: bytes) -> None:
         """Append these bytes to the draft."""
-        with _store_errors(self._store):
+        with store_errors(self._store):
             unwritten = memoryview(data)
             while unwritten:
                 unwritten = unwritten[os.write(self._sink, unwritten) :]
@@ -280,17 +359,27 @@ class BlobDraft:
 
     def finish(self) -> str:
         """Sync the content to disk. Return its blob id."""
-        with _store_errors(self._store):
-            os.fsync(self._sink)
+        if self._synced:
+            with store_errors(self._store):
+                os.fsync(self._sink)
+        return self.id
+
+    @property
+    def id(self) -> str:
+        """The blob id of what was written so far."""
         return self._digest.hexdigest()
+
+    @property
+    def path(self) -> Path:
+        return self._path
 
     def publish(self) -> None:
         """Rename the draft to its blob id, durably, unless that blob exists already.
 
         An existing blob of another size is damaged, and is replaced.
         """
-        final = self._store / self._digest.hexdigest()
-        with _store_errors(self._store):
+        final = self._store / self.id
+        with store_errors(self._store):
             if not _is_there(final, self.size):
                 self._path.rename(final)
             _sync_dir(self._store)
@@ -319,7 +408,8 @@ def _sync_dir(directory: Path) -> None:
 
 
 @contextmanager
-def _store_errors(store: Path) -> Iterator[None]:
+def store_errors(store: Path) -> Iterator[None]:
+    """Raise StoreFailed in place of an OSError."""
     try:
         yield
     except OSError as error:

@@ -78,7 +78,7 @@ def measure_storage(store: LedgerStore, data_dir: Path) -> dict[str, float]:
     statistics, disk = store.statistics(), shutil.disk_usage(data_dir)
     return {
         f'semel_build_info{{version="{__version__}"}}': 1.0,
-        "semel_ledger_bytes": float(store.measure_bytes()),
+        "semel_ledger_bytes": float(store.measure().ledger),
         "semel_ledger_commits_total": float(statistics["commits"]),
         "semel_ledger_failures_total": float(statistics["failures"]),
         "semel_disk_free_bytes": float(disk.free),

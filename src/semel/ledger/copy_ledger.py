@@ -15,7 +15,7 @@ source's digest is of the rows as the target's engine stores them (`CopyTarget.a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,8 @@ from pathlib import Path
 import msgspec
 
 from semel.ledger.admin import books
-from semel.ledger.backup.backups import PAGE, copy_blob, is_stored
+from semel.ledger.copy_files import ContentDiffers, FileCopy, copy_files
 from semel.ledger.engines import require_engine
-from semel.ledger.sqlite.connect import sync_folder
 from semel.ledger.sqlite.tables import list_tables
 from semel.ledger.storage.errors import CopyFailed, CopySourceBroken, CopyTargetInUse, LedgerMoved
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
@@ -50,15 +49,6 @@ class TableCopy:
 
 
 @dataclass(frozen=True)
-class FileCopy:
-    """What became of the files of messages. `needed`: by the ledger. `missing`: the ids that the source lacks."""
-
-    needed: int
-    copied: int
-    missing: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class LedgerCopy:
     """A finished copy.
 
@@ -76,10 +66,6 @@ class LedgerCopy:
     @property
     def rows(self) -> int:
         return sum(table.rows for table in self.tables)
-
-
-class _Different(Exception):
-    """The target is not what the source is. The message says where."""
 
 
 def copy_ledger(
@@ -109,7 +95,8 @@ def copy_ledger(
                 _compare_table(new, table, copied, report)
             report("books", 0)
             _compare_books(before, new.run(_read_books))
-            files = _copy_files(old, data_dirs[0] / BLOBS, data_dirs[1] / BLOBS)
+            report("files", 0)
+            files = copy_files(old, new, data_dirs[0] / BLOBS, data_dirs[1] / BLOBS)
             old.mark_moved(str(target))
             new.finish()
         name = old.run(lambda tx: tx.get(LedgerRow, "ledger_get")).name
@@ -160,7 +147,7 @@ def _open_target(location: LedgerLocation, clock: Callable[[], int]) -> CopyTarg
 def _failing_as_ledger_error(
     source: LedgerLocation, target: LedgerLocation, old: CopySource, new: CopyTarget
 ) -> Iterator[None]:
-    failures: tuple[type[Exception], ...] = (*old.failures, *new.failures, _Different, OSError)
+    failures: tuple[type[Exception], ...] = (*old.failures, *new.failures, ContentDiffers, OSError)
     try:
         yield
     except failures as error:
@@ -206,7 +193,7 @@ def _compare_table(new: CopyTarget, table: Table, copied: TableCopy, report: Rep
         pass
     found = digest.finish(table)
     if found != copied:
-        raise _Different(f"the table {table.name} differs: {copied.rows} rows became {found.rows}, or other ones")
+        raise ContentDiffers(f"the table {table.name} differs: {copied.rows} rows became {found.rows}, or other ones")
 
 
 # ---------------------------------------------------------------- books
@@ -234,36 +221,6 @@ def _check_books(old: LedgerReader, source: LedgerLocation) -> _Books:
 def _compare_books(before: _Books, after: _Books) -> None:
     broken = [check.name for check in after.checks if not check.ok]
     if broken:
-        raise _Different(f"these books do not hold in the copy: {', '.join(broken)}")
+        raise ContentDiffers(f"these books do not hold in the copy: {', '.join(broken)}")
     if after != before:
-        raise _Different(f"the books differ: {before.counts} became {after.counts}")
-
-
-# ---------------------------------------------------------------- files
-
-
-def _copy_files(old: LedgerReader, source: Path, target: Path) -> FileCopy:
-    """Copy the files that the ledger needs, unless both ledgers have them in the same folder."""
-    needed, copied, missing = 0, 0, list[str]()
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
-    is_elsewhere = source.is_dir() and not source.samefile(target)
-    for id, size in _list_files(old):
-        needed += 1
-        if is_stored(target, id, size):
-            continue
-        if is_elsewhere and copy_blob(source / id, target, id, ".draft-"):
-            copied += 1
-        else:
-            missing.append(id)
-    sync_folder(target)
-    return FileCopy(needed, copied, tuple(missing))
-
-
-def _list_files(old: LedgerReader) -> Sequence[tuple[str, int]]:
-    def read(tx: Tx) -> list[tuple[str, int]]:
-        found: list[tuple[str, int]] = []
-        while rows := tx.pairs(str, int, "blobs_in_use", after=found[-1][0] if found else "", limit=PAGE):
-            found += rows
-        return found
-
-    return old.run(read)
+        raise ContentDiffers(f"the books differ: {before.counts} became {after.counts}")

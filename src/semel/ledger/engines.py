@@ -13,7 +13,7 @@ from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayI
 from semel.ledger.storage.errors import EngineMissing, LedgerOlder
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.migrations import Upgrade
-from semel.ledger.storage.store import LedgerStore, note_restored
+from semel.ledger.storage.store import LedgerSize, LedgerStore, note_restored
 
 
 def lacks_engine(location: LedgerLocation) -> bool:
@@ -107,17 +107,17 @@ def treat_database_as_restored(location: DatabaseUrl) -> None:
             forget_move(connection)
 
 
-def measure_ledger(location: LedgerLocation) -> int:
-    """Return the size of a ledger in bytes; 0 if there is none, or if its database does not answer. This blocks."""
+def measure_ledger(location: LedgerLocation) -> LedgerSize:
+    """Return the size of a ledger; 0 if there is none, or if its database does not answer. This blocks."""
     if isinstance(location, DatabaseUrl):
         if lacks_engine(location):
-            return 0
+            return LedgerSize()
         from semel.ledger.postgres.server import measure_database
 
         return measure_database(location.uri)
     from semel.ledger.sqlite.connect import measure_files
 
-    return measure_files(location)
+    return LedgerSize(measure_files(location))
 
 
 def require_engine(location: DatabaseUrl) -> None:

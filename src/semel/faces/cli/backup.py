@@ -84,8 +84,8 @@ def _locate_file(config: Path | None, data_dir: Path | None) -> tuple[Path, Path
     data, ledger = locate(config, data_dir)
     if isinstance(ledger, DatabaseUrl):
         print_error(
-            f"the ledger is in the database {ledger}: back it up and restore it with PostgreSQL's tools (pg_dump, or a "
-            f"base backup with its log), together with {data / 'blobs'}. After a restore, run before the first start: "
+            f"the ledger is in the database {ledger}, with the files of its messages: back it up and restore it with "
+            "PostgreSQL's tools (pg_dump, or a base backup with its log). After a restore, run before the first start: "
             "semel restore --here"
         )
         raise typer.Exit(1)

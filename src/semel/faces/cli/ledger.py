@@ -40,10 +40,9 @@ def copy_ledger(
 ) -> None:
     """Copy the ledger to another place, compare every row, and mark the old one as moved. The gateway must not run.
 
-    It goes from SQLite to PostgreSQL, back, or to another place of the same kind. The files of messages lie in the data
-    directory; those of a database in the one that --data-dir or the configuration names. If this command is
-    interrupted, run it again: it begins anew, and until then no gateway starts on the copy. Afterwards none starts on
-    the old ledger.
+    It goes from SQLite to PostgreSQL, back, or to another place of the same kind. The files of messages go along: from
+    the data directory into the database, or back. If this command is interrupted, run it again: it begins anew, and
+    until then no gateway starts on the copy. Afterwards none starts on the old ledger.
     """
     from semel.ledger.copy_ledger import copy_ledger as copy
     from semel.ledger.storage.store import now_ms
@@ -69,7 +68,7 @@ def copy_ledger(
     if done.files.missing:
         print_error(
             f"{count_of(len(done.files.missing), 'file', 'files')} of messages were missing or damaged in "
-            f"{old_data / 'blobs'}, and are not in {new_data / 'blobs'}"
+            f"{_describe_place(old, old_data)}, and are not in {_describe_place(new, new_data)}"
         )
 
 
@@ -91,6 +90,11 @@ def _find_place(text: str, data: Path, configured: LedgerLocation) -> tuple[Path
     return (data.resolve() if path == file else path.parent), path
 
 
+def _describe_place(ledger: LedgerLocation, data: Path) -> str:
+    """Return where the files of a ledger's messages are, in words."""
+    return "the database" if isinstance(ledger, DatabaseUrl) else str(data / "blobs")
+
+
 def _describe_next_step(target: LedgerLocation) -> str:
     if isinstance(target, DatabaseUrl):
         return "write its URL into semel.toml (url in [ledger]), then start the gateway"
@@ -108,7 +112,7 @@ def _print_copy(done: LedgerCopy, seconds: float, data: Path) -> None:
     if done.replaced:
         print_remark(f"PostgreSQL cannot store U+0000: it became U+2400 in {count_of(done.replaced, 'text', 'texts')}")
     files = f"{count_of(done.files.needed, 'file', 'files')} of messages, {done.files.copied} of them copied"
-    print_remark(f"{files}, in {data / 'blobs'}")
+    print_remark(f"{files}, in {_describe_place(target, data)}")
     print_remark(f"{done.source} is marked as moved: no gateway starts on it")
 
 

@@ -17,6 +17,7 @@ from semel.gateway.api.erasures import Erasures
 from semel.gateway.api.retention import Retention
 from semel.gateway.api.search import Search, index_path
 from semel.gateway.clock import Clock, SystemClock
+from semel.gateway.database_files import make_stored_files
 from semel.gateway.errors import BadRequest, GatewayUnavailable
 from semel.gateway.file_store import FileStore
 from semel.gateway.inbound.admission import AccountDirectory
@@ -99,7 +100,7 @@ class Components:
         self.record = LedgerAccess(store, self.hub, self.places.cut_into_legs)
         self.readiness = Readiness(store)
         self.socket = socket_path(settings.data_dir)
-        self.file_store = FileStore(settings.data_dir / "blobs")
+        self.file_store = FileStore(make_stored_files(store, settings.data_dir / "blobs"))
         self.mcp_servers = McpServerStore(settings.data_dir / "mcp-servers")
         self.people = AccountDirectory(self.record, settings, self.clock)
         resend_unknown = frozenset(name for name, channel in settings.channels.items() if channel.resend_unknown)
@@ -108,7 +109,7 @@ class Components:
             self.channels,
             self.clock,
             resend_unknown=resend_unknown,
-            files=self.file_store.path,
+            files=self.file_store.content,
             record_span=record_span,
         )
         kick = self.outbox.kick
@@ -122,7 +123,7 @@ class Components:
         self.typing = Typing(self.channels, self.clock)
         self.turns = TurnScheduler(
             self.record, self.places, settings.agents, self.spawns, lease=self.name, previews=self.outbox.previews,
-            typing=self.typing, kick=kick, blobs=self.file_store.path,
+            typing=self.typing, kick=kick, files=self.file_store.content,
             permission_deadline=settings.permission_deadline_s,
             limits=settings.limits.policy,
             configured=settings.configured_agents,

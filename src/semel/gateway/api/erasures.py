@@ -12,7 +12,6 @@ import contextlib
 
 import structlog
 
-from semel.gateway import files
 from semel.gateway.file_store import FileStore
 from semel.gateway.record import LedgerAccess
 from semel.ledger.admin import erase
@@ -86,8 +85,8 @@ class Erasures:
         if self.store.open or self.store.begun != before:
             return False  # a running copy may have the same content; try again when it is recorded
         unheld, unheld_ids = len(unheld_ids), [id for id in unheld_ids if not self.store.held.get(id)]
-        for id in unheld_ids:  # no await since the check above, so no copy can have begun
-            with contextlib.suppress(FileNotFoundError):
-                files.blob_path(self.store.path, id).unlink()
-        await self.record.write(erase.forget_files, unheld_ids)
+        content = self.store.content
+        content.remove(unheld_ids)  # no await since the check above, so no copy can have begun
+        for start in range(0, len(unheld_ids), content.rows_per_step):
+            await self.record.write(erase.forget_files, unheld_ids[start : start + content.rows_per_step])
         return unheld < erase.FILES_PER_STEP

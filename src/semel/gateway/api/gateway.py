@@ -53,7 +53,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
     async def start(self) -> None:
         """Recover what an earlier gateway left unfinished, then start sending, receiving and running turns."""
         await self._settle_copy()
-        await asyncio.to_thread(clear_drafts, self.file_store.path)
+        await asyncio.to_thread(clear_drafts, self.file_store.content.folder)
         await self._end_orphaned_agents()
         await self.people.start()
         await self.channel_manager.clean()
@@ -63,6 +63,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         self._start_task("outbox", self.outbox.run())
         for name, supervisor in self.channel_manager.supervisors().items():
             self._start_task(f"channel {name}", supervisor.run())
+        self._start_task("files", self.file_store.take_in_folder())
         self._start_task("erasures", self.erasures.run())
         self._start_task("retention", self.retention.run())
         for session in unfinished:

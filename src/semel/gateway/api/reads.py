@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from semel import __version__
 from semel.gateway.activity import log_activity
@@ -16,17 +16,19 @@ from semel.gateway.api.book_checks import read_last_check
 from semel.gateway.api.composition import Components
 from semel.gateway.disk_use import DiskUse, measure_store
 from semel.gateway.errors import BadRequest, Conflict, NotFound
+from semel.gateway.files import StoreFailed
 from semel.gateway.metrics import measure_storage
 from semel.gateway.record import LedgerAccess
 from semel.law import limits as law_limits
 from semel.law.delivery import STATES, PartStepNotAllowed
+from semel.ledger import file_pieces
 from semel.ledger.admin import books, explain, overview
 from semel.ledger.backup.last_backup import read_last_backup
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.engines import list_gateways
 from semel.ledger.inbound import channel_batch
 from semel.ledger.storage.location import LedgerLocation, name_database
-from semel.ledger.storage.rows import ItemRow, Row
+from semel.ledger.storage.rows import ItemRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import views
 from semel.ledger.turns import jobs as job_rows
@@ -34,16 +36,6 @@ from semel.ledger.turns import limits
 from semel.text.json_types import Json
 
 FRAME_INTERVAL_S = 0.033  # seconds between two frames that only extend a text; other changes are sent at once
-
-
-class BlobRow(Row):
-    """A stored file."""
-
-    id: str
-    size: int
-    name: str
-    mime: str
-    at: int
 
 
 class ReadApi(Components):
@@ -175,12 +167,15 @@ class ReadApi(Components):
         """Check all books of the ledger. Return {"ok", "books", "ledger"} as `audit_report` does."""
         return await self.record.read(audit_report)
 
-    async def blob(self, id: str) -> tuple[Path, str, str]:
-        """Return (path, name, media type) of a stored file. Raises NotFound."""
-        row = await self.record.read(lambda tx: tx.one(BlobRow, "blob_get", id=id))
+    async def open_blob(self, id: str) -> tuple[BinaryIO, str, str]:
+        """Return (content, name, media type) of a stored file; the caller closes the content. Raises NotFound."""
+        row = await self.record.read(file_pieces.find_file, id)
         if row is None:
             raise NotFound(f"there is no file {id!r}")
-        return self.file_store.path / id, row.name, row.mime
+        try:
+            return await asyncio.to_thread(self.file_store.content.open, id), row.name, row.mime
+        except StoreFailed:
+            raise NotFound("The file is not in the store any more.") from None
 
     async def output(self, session: str, item: int) -> str:
         """Return the whole output of the tool call `item`, of which the view has only head and tail.

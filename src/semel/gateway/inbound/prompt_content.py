@@ -149,7 +149,7 @@ async def hold_files(held: HeldFiles, content: PromptContent) -> None:
     try:
         for file, data in content.files:
             assert file.id is not None
-            write = partial(files.store_bytes, held.store.path, data)
+            write = partial(held.store.content.store_bytes, data, file.name, file.mime)
             await held.hold(file.id, len(data), file.name, file.mime, write)
     except files.StoreFailed as error:
         raise GatewayUnavailable(str(error)) from None

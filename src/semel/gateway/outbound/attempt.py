@@ -30,12 +30,9 @@ class _NoAnswer(Exception):
     pass
 
 
-def make_op(departure: Departure, files: Path | None = None) -> Op:
-    """Return the `Op` for a departure, that is, for a part to be sent. `files`: the directory of stored files."""
+def make_op(departure: Departure, file: Path | None = None) -> Op:
+    """Return the `Op` for a departure, that is, for a part to be sent. `file`: the content of its file."""
     op = departure.op
-    file = Path(op["file"]) if op.get("file") else None
-    if file is not None and files is not None:
-        file = files / file  # an absolute path stays as it is
     return Op(
         key=departure.key,
         kind=op.get("kind", "post"),

@@ -22,9 +22,10 @@ import structlog
 
 from semel.gateway.activity import log_activity
 from semel.gateway.clock import Clock, SystemClock
+from semel.gateway.files import StoredFiles, StoreFailed
 from semel.gateway.outbound.attempt import look_up, make_op, send
 from semel.gateway.outbound.previews import DestinationPace, Previews
-from semel.gateway.ports import Caps, Channel
+from semel.gateway.ports import Caps, Channel, Op
 from semel.gateway.record import LedgerAccess
 from semel.gateway.tracing import Attributes, RecordSpan, Span
 from semel.law.delivery import Rules
@@ -74,16 +75,16 @@ class Outbox:
         clock: Clock | None = None,
         *,
         resend_unknown: Collection[str] = (),
-        files: Path | None = None,
+        files: StoredFiles | None = None,
         max_concurrent: int = MAX_CONCURRENT_PER_CHANNEL,
         jitter: Callable[[], float] = random.random,
         record_span: RecordSpan | None = None,
     ) -> None:
         """Prepare the outbox without sending anything.
 
-        `resend_unknown`: the channels with this setting. `files`: the directory of stored files. `max_concurrent`: how
-        many attempts and look-ups of one channel may run at the same time. `jitter`: returns random numbers in [0, 1),
-        which vary the backoff. `record_span`: gets a span for each attempt.
+        `resend_unknown`: the channels with this setting. `files`: the stored files. `max_concurrent`: how many attempts
+        and look-ups of one channel may run at the same time. `jitter`: returns random numbers in [0, 1), which vary the
+        backoff. `record_span`: gets a span for each attempt.
         """
         self.outcomes: Counter[tuple[str, str]] = Counter()  # outcomes by (channel, outcome) since the start
         self.rejected: Counter[str] = Counter()  # rejected parts by channel since the start
@@ -234,19 +235,35 @@ class Outbox:
         if self._stopping:  # provably not sent
             await self._record(departure, AttemptOutcome("not sent", reason="the gateway stopped"))
             return
-        try:
-            op = make_op(departure, self._files)
-        except Exception as error:  # a bug in Semel that a retry would not fix
-            _log.exception("part %d cannot be sent", departure.part)
-            await self._record(
-                departure, AttemptOutcome("refused", reason=f"it cannot be sent as it is recorded: {error!r}")
-            )
-        else:
-            started = time.time_ns()
-            outcome = await send(channel, op, self._clock, self._stop_waiting)
-            await self._record(departure, outcome)
-            if self._record_span is not None:
-                await self._trace(self._record_span, departure, outcome, started)
+        async with contextlib.AsyncExitStack() as until_sent:
+            try:
+                op = await self._make_op(departure, until_sent)
+            except (StoreFailed, LedgerError) as error:  # provably not sent
+                await self._record(departure, AttemptOutcome("not sent", reason=str(error)))
+            except Exception as error:  # a bug in Semel that a retry would not fix
+                _log.exception("part %d cannot be sent", departure.part)
+                await self._record(
+                    departure, AttemptOutcome("refused", reason=f"it cannot be sent as it is recorded: {error!r}")
+                )
+            else:
+                started = time.time_ns()
+                outcome = await send(channel, op, self._clock, self._stop_waiting)
+                await self._record(departure, outcome)
+                if self._record_span is not None:
+                    await self._trace(self._record_span, departure, outcome, started)
+
+    async def _make_op(self, departure: Departure, until_sent: contextlib.AsyncExitStack) -> Op:
+        """Return the `Op` for a departure. Its file stays where it is until `until_sent` is closed.
+
+        Raises StoreFailed, LedgerError.
+        """
+        file = departure.op.get("file")
+        if not file or self._files is None:
+            return make_op(departure, Path(file) if file else None)
+        lent = self._files.lend(file)
+        path = await asyncio.to_thread(lent.__enter__)
+        until_sent.push(lent)
+        return make_op(departure, path)
 
     async def _trace(self, record: RecordSpan, departure: Departure, outcome: AttemptOutcome, started: int) -> None:
         """Record the span of one attempt, from the call of the channel until the outcome is recorded."""
@@ -263,15 +280,19 @@ class Outbox:
                 record(Span("part", origin.event, started, ended, "", f"t{origin.turn}", attributes, failed))
 
     async def _look_up(self, channel: Channel, departure: Departure) -> None:
-        try:
-            op = make_op(departure, self._files)
-        except Exception as error:  # a bug in Semel: only a person can settle it
-            _log.exception("part %d cannot be looked for", departure.part)
-            await self._record(
-                departure, AttemptOutcome("hold", reason=f"it cannot be looked for as it is recorded: {error!r}")
-            )
-        else:
-            await self._record(departure, await look_up(channel, op, departure.first, self._clock, self._stop_waiting))
+        async with contextlib.AsyncExitStack() as until_found:
+            try:
+                op = await self._make_op(departure, until_found)
+            except (StoreFailed, LedgerError) as error:
+                await self._record(departure, AttemptOutcome("cannot tell", reason=str(error)))
+            except Exception as error:  # a bug in Semel: only a person can settle it
+                _log.exception("part %d cannot be looked for", departure.part)
+                await self._record(
+                    departure, AttemptOutcome("hold", reason=f"it cannot be looked for as it is recorded: {error!r}")
+                )
+            else:
+                outcome = await look_up(channel, op, departure.first, self._clock, self._stop_waiting)
+                await self._record(departure, outcome)
 
     async def _record(self, departure: Departure, outcome: AttemptOutcome) -> None:
         """Record the outcome of an attempt. If that fails because of a bug, record the outcome as unknown.

@@ -28,6 +28,7 @@ from semel.gateway.turns.agent_pool import AgentPool, token_digest
 from semel.gateway.turns.run import Run
 from semel.law import echo
 from semel.ledger.delivery.claims import ClaimRequest, ClaimResult
+from semel.ledger.inbound import channel_batch
 from semel.ledger.transcript import lookup
 from semel.ledger.turns import tool_calls
 from semel.text.json_types import Json
@@ -191,6 +192,9 @@ class ToolCallHandler:
                 if running is not None and say.is_home and say.kind in ("text", "file", "edit"):
                     running.hold_back_text(say.text)  # before the commit, because the same text may stream meanwhile
                 outcome = await self.record.write(tool_calls.record_call, call.row, say, blob)
+                if blob is not None and outcome.outcome != "said":  # perhaps nothing refers to the copy
+                    await self.record.write(channel_batch.release_copied_file, **blob)
+                    self.store.unused.set()
         except tool_calls.CallIdReused as error:
             raise BadRequest(str(error)) from None
         return outcome
@@ -222,7 +226,8 @@ class ToolCallHandler:
             return ClaimRequest("tool", caption, None, kind="file", problem=problem, more=named), None
         limit = min(MAX_FILE_BYTES, self.places.file_limit(place.dest) or MAX_FILE_BYTES)
         try:
-            blob = await asyncio.to_thread(files.copy_from_workspace, call.workspace, path, self.store.path, limit)
+            copy = files.copy_from_workspace
+            blob = await asyncio.to_thread(copy, call.workspace, path, self.store.content, limit)
         except (files.FileRefused, files.StoreFailed) as error:
             return ClaimRequest("tool", caption, None, kind="file", problem=str(error), more=named), None
         row = {"id": blob.id, "size": blob.size, "name": blob.name, "mime": blob.mime}

@@ -105,7 +105,7 @@ class AgentFiles(HeldFiles):
             file, data = content
             assert file.id is not None
             if not self._held[file.id]:  # else it is stored: agents repeat a call's content with each update
-                write = partial(files.store_bytes, self.store.path, data)
+                write = partial(self.store.content.store_bytes, data, file.name, file.mime)
                 await self.hold(file.id, len(data), file.name, file.mime, write)
             return {**fields, "size": file.size, "file": file}
         except Unreadable as error:

@@ -16,7 +16,9 @@ from pathlib import Path
 import structlog
 
 from semel.gateway import files
+from semel.gateway.files import StoredFiles
 from semel.gateway.turns.prompt_files import copy_file, workspace_path
+from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns.turn_events import TurnEvent
 from semel.text.json_types import Json, object_at, objects_in, text_at
 
@@ -40,11 +42,11 @@ class TakenKinds:
 
 
 async def restore_blocks(
-    store: Path, workspace: Path, events: Sequence[TurnEvent], taken: TakenKinds
+    store: StoredFiles, workspace: Path, events: Sequence[TurnEvent], taken: TakenKinds
 ) -> Mapping[int, list[Json]]:
     """Return the blocks for the agent of each of these events that came as blocks, by event id. Never raises.
 
-    `store`: the directory of stored files. `workspace`: where the agent's own tools can read a file.
+    `workspace`: where the agent's own tools can read a file.
     """
     came_as_blocks = [event for event in events if event.blocks]
     if not came_as_blocks:
@@ -55,7 +57,7 @@ async def restore_blocks(
 
 
 class _Restorer:
-    def __init__(self, store: Path, workspace: Path, event: TurnEvent, taken: TakenKinds) -> None:
+    def __init__(self, store: StoredFiles, workspace: Path, event: TurnEvent, taken: TakenKinds) -> None:
         self.store, self.workspace, self.event, self.taken = store, workspace, event, taken
 
     def restore(self) -> list[Json]:
@@ -69,7 +71,7 @@ class _Restorer:
             return block if self.taken.include(kind) else _quote_resource(holder, "")
         try:
             return self._fill_in(block, kind, holder, name)
-        except (files.StoreFailed, OSError, ValueError) as error:
+        except (files.StoreFailed, LedgerError, OSError, ValueError) as error:
             log.warning("a file of a prompt is not given to the agent", event_id=self.event.event, why=str(error))
             return {"type": "text", "text": f"[a file ({kind}) that came here could not be read]"}
 
@@ -78,7 +80,7 @@ class _Restorer:
         id = text_at(holder, name, "blob") or ""
         if not self.taken.include(kind) and name != "text":
             return self._link_to_copy(id)
-        with files.open_blob(self.store, id) as source:
+        with self.store.open(id) as source:
             data = source.read()
         content = data.decode() if name == "text" else base64.b64encode(data).decode("ascii")
         if not self.taken.include(kind):

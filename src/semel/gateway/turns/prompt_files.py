@@ -21,6 +21,8 @@ from typing import Any
 import structlog
 
 from semel.gateway import files
+from semel.gateway.files import StoredFiles
+from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns.turn_events import TurnEvent
 from semel.text.json_types import Json
 
@@ -66,11 +68,11 @@ def received_files(events: Sequence[TurnEvent]) -> list[Json]:
 
 
 async def copy_received_files(
-    store: Path | None, workspace: Path, events: Sequence[TurnEvent], *, images: bool
+    store: StoredFiles | None, workspace: Path, events: Sequence[TurnEvent], *, images: bool
 ) -> WorkspaceFiles:
     """Copy the files of these events into the workspace. Never raises: the prompt reports each failed copy.
 
-    `store`: the directory of stored files. `images`: the agent accepts images in prompts.
+    `images`: the agent accepts images in prompts.
     """
     received = received_files(events)
     if store is None or not received:
@@ -78,7 +80,7 @@ async def copy_received_files(
     return await asyncio.to_thread(_copy_files, store, workspace, received, images)
 
 
-def _copy_files(store: Path, workspace: Path, received: Sequence[Json], images: bool) -> WorkspaceFiles:
+def _copy_files(store: StoredFiles, workspace: Path, received: Sequence[Json], images: bool) -> WorkspaceFiles:
     paths: dict[str, Path] = {}
     failed: dict[str, str] = {}
     shown: dict[str, tuple[str, str]] = {}
@@ -87,7 +89,7 @@ def _copy_files(store: Path, workspace: Path, received: Sequence[Json], images: 
         id = str(file["id"])
         try:
             copy_file(store, workspace, file)
-        except (files.StoreFailed, OSError, ValueError) as error:
+        except (files.StoreFailed, LedgerError, OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             log.warning("a received file is not given to the agent", file=id, why=reason)
             failed[id] = "it could not be put into your workspace; its copy here is safe"
@@ -100,10 +102,10 @@ def _copy_files(store: Path, workspace: Path, received: Sequence[Json], images: 
     return WorkspaceFiles(paths, failed, shown)
 
 
-def copy_file(store: Path, workspace: Path, file: Mapping[str, Any]) -> None:
+def copy_file(store: StoredFiles, workspace: Path, file: Mapping[str, Any]) -> None:
     """Copy one file into the workspace, unless it is already there. Raises StoreFailed, OSError, ValueError."""
     name = _file_name(file)
-    with files.open_blob(store, str(file["id"])) as source:
+    with store.open(str(file["id"])) as source:
         folder = _open_folder(workspace)
         try:
             size = os.fstat(source.fileno()).st_size
@@ -175,9 +177,9 @@ def _file_name(file: Mapping[str, Any]) -> str:
     return f"{str(file['id'])[:8]}-{bare}"
 
 
-def _read_image(store: Path, id: str) -> tuple[str, str] | None:
+def _read_image(store: StoredFiles, id: str) -> tuple[str, str] | None:
     """Return (media type, base64) of an image, recognised by its first bytes; None if its type is not recognised."""
-    with files.open_blob(store, id) as source:
+    with store.open(id) as source:
         data = source.read(MAX_IMAGE_BYTES)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         mime = "image/webp"

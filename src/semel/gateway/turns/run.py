@@ -16,6 +16,7 @@ from typing import Literal
 import structlog
 
 from semel.gateway.activity import log_activity
+from semel.gateway.files import StoredFiles
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.ports import Answered, Asked, Died, Update
@@ -63,7 +64,7 @@ class Run:
     _: KW_ONLY
     previews: Previews
     kick: Callable[[], None]  # wakes the outbox
-    blobs: Path  # the directory of stored files
+    files: StoredFiles
     permission_deadline: float  # in seconds
     may_wait: Callable[[Run], bool]  # whether it may hold its agent while it waits for a permission
     note_end: Callable[[law.Event, str | None], None]  # called with how the turn ended, and the error
@@ -159,8 +160,8 @@ class Run:
         agent = self.live.conversation
         workspace = self.agent.cwd if self.begun.folder is None else Path(self.begun.folder)
         taken = prompt_blocks.TakenKinds(agent.images, agent.audio, agent.resources)
-        blocks = await prompt_blocks.restore_blocks(self.blobs, workspace, events, taken)
-        copies = await prompt_files.copy_received_files(self.blobs, workspace, events, images=agent.images)
+        blocks = await prompt_blocks.restore_blocks(self.files, workspace, events, taken)
+        copies = await prompt_files.copy_received_files(self.files, workspace, events, images=agent.images)
         return replace(copies, blocks=blocks)
 
     @property

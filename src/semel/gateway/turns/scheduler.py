@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
 
 from semel.gateway.activity import log_activity
 from semel.gateway.errors import SessionBusy
+from semel.gateway.files import StoredFiles
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.outbound.typing import Typing
@@ -65,7 +65,7 @@ class TurnScheduler:
     previews: Previews
     typing: Typing
     kick: Callable[[], None]  # wakes the outbox
-    blobs: Path  # the directory of stored files
+    files: StoredFiles
     permission_deadline: float  # in seconds
     quiet: tuple[str, ...]  # the replies by which an agent stays quiet
     limits: LimitPolicy
@@ -360,7 +360,7 @@ class TurnScheduler:
     async def _run_with(self, live: LiveAgent, begun: BegunTurn, fence: TurnFence) -> bool:
         run = self.runs[begun.session] = Run(
             begun, live, self.record, self.places, self.agents[begun.agent], previews=self.previews, kick=self.kick,
-            blobs=self.blobs, permission_deadline=self.permission_deadline, may_wait=self._may_wait,
+            files=self.files, permission_deadline=self.permission_deadline, may_wait=self._may_wait,
             note_end=partial(self._note_end, begun), usage=UsageCollector(self.limits),
             note_error=lambda: self._note_error(begun, "answer"),
         )  # fmt: skip

@@ -187,6 +187,12 @@ def release_files(tx: Tx, blobs: Sequence[str]) -> None:
     entries.let_go_of_files(tx, blobs)
 
 
+def release_copied_file(tx: Tx, id: str, size: int, name: str, mime: str) -> None:
+    """Release a file that was copied into the store for a claim that was not said."""
+    record_file(tx, id, size, name, mime)
+    release_files(tx, (id,))
+
+
 def release_unclaimed_files(tx: Tx) -> int:
     """Release files whose message was never accepted; return their number. Call this at start-up."""
     blobs = tx.values(str, "blobs_kept")

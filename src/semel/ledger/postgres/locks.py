@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from semel.ledger import people
+from semel.ledger import file_pieces, people
 from semel.ledger.admin import age_out, erase, import_session
 from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import owner_notice, send_queue
@@ -228,7 +228,10 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     channel_batch.record_batch: _record_batch,
     channel_batch.record_file: _nothing,
     channel_batch.release_files: _nothing,
+    channel_batch.release_copied_file: _nothing,
     channel_batch.release_unclaimed_files: _nothing,
+    file_pieces.keep_file: _nothing,
+    file_pieces.add_pieces: _nothing,
     commands.answer: lambda event, session, *_: Locks(ids=(session,)),
     answers.record_answer: _session,
     answers.cancel_undelivered: _found("find_session_of_item", "item"),

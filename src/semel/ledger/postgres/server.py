@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from semel.ledger.postgres.errors import DatabaseIsStandby, DatabaseNotDurable, ServerTooOld
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
+from semel.ledger.storage.store import LedgerSize
 
 OLDEST_VERSION = 16
 DURABLE_SETTINGS = {"fsync": ("on",), "full_page_writes": ("on",), "synchronous_commit": ("on", "remote_apply")}
@@ -59,8 +60,8 @@ def read_facts(connection: Connection, path: str) -> ServerFacts:
     return ServerFacts(*facts)
 
 
-def measure_database(url: str) -> int:
-    """Return the size of the database in bytes; 0 if it does not answer."""
+def measure_database(url: str) -> LedgerSize:
+    """Return the sizes of the database; 0 if it does not answer."""
     try:
         connection = Connection(url)
         try:
@@ -68,10 +69,12 @@ def measure_database(url: str) -> int:
         finally:
             connection.close()
     except (ConnectionLost, ServerError):
-        return 0
+        return LedgerSize()
 
 
-def read_size(connection: Connection) -> int:
-    """Return the size of the connection's database in bytes."""
-    ((size,),) = connection.execute("SELECT pg_database_size(current_database())")
-    return int(size)
+def read_size(connection: Connection) -> LedgerSize:
+    """Return the sizes of the connection's database."""
+    ((size, files),) = connection.execute(
+        "SELECT pg_database_size(current_database()), coalesce(pg_total_relation_size(to_regclass('blob_piece')), 0)"
+    )
+    return LedgerSize(int(size) - int(files), int(files))

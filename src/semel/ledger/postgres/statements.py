@@ -20,14 +20,18 @@ _JSON_FIELD = re.compile(r"((?:\w+\.)?\w+|coalesce\([^()]*\)) ->> '(?:\$\.)?([\w
 _WRITES = re.compile(r"\b(?:INSERT INTO|UPDATE \w+ SET|DELETE FROM)\b")
 _PARAMETER_OR_TEXT = re.compile(r"--[^\n]*|('(?:[^']|'')*')|(?<![:\w]):([A-Za-z_]\w*)")
 
+CONTENT = "content"
+"""The parameter that holds a piece of a file: as text, in hex, it would be twice as long."""
+
 
 class Statement:
     """A statement with numbered parameters, under the name by which each connection prepares it once.
 
-    `parameters`: the names of the parameters, in the order of their numbers. `writes`: it may change something.
+    `parameters`: the names of the parameters, in the order of their numbers. `formats`: of each, 0 for text and 1 for
+    bytes that travel as they are; None if all are text. `writes`: it may change something.
     """
 
-    __slots__ = ("columns", "key", "loaders", "name", "parameters", "sql", "writes")
+    __slots__ = ("columns", "formats", "key", "loaders", "name", "parameters", "sql", "writes")
 
     def __init__(self, name: str, sql: str) -> None:
         numbers: dict[str, int] = {}
@@ -41,6 +45,7 @@ class Statement:
         self.key = name.encode()
         self.sql = _PARAMETER_OR_TEXT.sub(number, sql).encode()
         self.parameters = tuple(numbers)
+        self.formats = [int(name == CONTENT) for name in numbers] if CONTENT in numbers else None
         self.writes = _WRITES.search(sql) is not None
         # Of its columns, once the server has described them.
         self.columns: list[str] = []

@@ -29,7 +29,7 @@ from semel.ledger.postgres.worker import Worker
 from semel.ledger.storage.errors import LedgerClosed, LedgerNewer, LedgerReadOnly
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
-from semel.ledger.storage.store import LedgerStore, do_nothing, now_ms
+from semel.ledger.storage.store import LedgerSize, LedgerStore, do_nothing, now_ms
 from semel.ledger.storage.work import WorkItem
 
 WRITERS = 4
@@ -149,8 +149,12 @@ class PostgresStore(LedgerStore):
     def file(self) -> None:
         return None
 
-    def measure_bytes(self) -> int:
+    def measure(self) -> LedgerSize:
         return measure_database(self._url)
+
+    @property
+    def holds_files(self) -> bool:
+        return True
 
     @property
     def has_threads(self) -> bool:

@@ -7,11 +7,13 @@ Rows go in and out by COPY, in PostgreSQL's binary format. From the beginning to
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import psycopg
 
+from semel.ledger.file_pieces import count_pieces
 from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseHasLedger, DatabaseOfAnother, DatabaseOlder
 from semel.ledger.postgres.holder import Holder
 from semel.ledger.postgres.migrate import UNFINISHED_TABLE, create_tables, list_table_names, read_version
@@ -32,7 +34,7 @@ T = TypeVar("T")
 _TYPES = {"INTEGER": "int8", "TEXT": "text", "BLOB": "bytea", "REAL": "float8"}
 _NO_TIMEOUTS = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c jit=off"
 _TABLE_LIST = ", ".join(f'"{table.name}"' for table in list_tables())
-_OWN_TABLES = "schema_version, mark, worker"
+_OTHER_TABLES = "blob_piece, schema_version, mark, worker"
 _INDEXES = """SELECT format('DROP INDEX %s', i.indexrelid::regclass), pg_get_indexdef(i.indexrelid)
 FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
@@ -80,6 +82,19 @@ class _DatabaseReader(LedgerReader):
             copy.set_types([_TYPES[kind] for kind in table.types])
             yield from copy.rows()
 
+    def has_file(self, id: str, size: int) -> bool:
+        last = count_pieces(size) - 1
+        found = self._db.execute("SELECT 1 FROM blob_piece WHERE blob = %s AND n = %s", (id, last))
+        return found.fetchone() is not None
+
+    def read_file(self, id: str) -> Iterator[bytes]:
+        query = "SELECT data FROM blob_piece WHERE blob = %s AND n = %s"
+        for n in itertools.count():
+            row = self._db.execute(query, (id, n), binary=True).fetchone()
+            if row is None:
+                return
+            yield row[0]
+
     def run(self, fn: Callable[[Tx], T]) -> T:
         connection = Connection(self._url)
         try:
@@ -120,6 +135,8 @@ class PostgresSource(_DatabaseReader, CopySource):
 class PostgresTarget(_DatabaseReader, CopyTarget):
     """A database that becomes a ledger. Raises DatabaseHasLedger or DatabaseOfAnother if it is not empty."""
 
+    holds_files = True
+
     def __init__(self, url: str, clock: Callable[[], int]) -> None:
         self.replaced = 0
         name = str(DatabaseUrl(url))
@@ -141,7 +158,7 @@ class PostgresTarget(_DatabaseReader, CopyTarget):
         with connecting(self._url) as connection:
             connection.queue("BEGIN")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {UNFINISHED_TABLE}(source text)")
-            connection.execute(f"DROP TABLE IF EXISTS {_TABLE_LIST}, {_OWN_TABLES} CASCADE")
+            connection.execute(f"DROP TABLE IF EXISTS {_TABLE_LIST}, {_OTHER_TABLES} CASCADE")
             connection.end("COMMIT")
             create_tables(connection, self._name, self._clock())
         self._references = self._execute(_REFERENCES)
@@ -183,6 +200,12 @@ class PostgresTarget(_DatabaseReader, CopyTarget):
         for _, continue_ids in self._execute(_SEQUENCES):
             self._db.execute(continue_ids)
         self._db.execute(f"ANALYZE {_TABLE_LIST}".encode())
+        self._db.commit()
+
+    def write_file(self, id: str, pieces: Iterable[bytes]) -> None:
+        with self._db.transaction():
+            for n, piece in enumerate(pieces):
+                self._db.execute("INSERT INTO blob_piece(blob, n, data) VALUES(%s, %s, %b)", (id, n, piece))
         self._db.commit()
 
     def finish(self) -> None:

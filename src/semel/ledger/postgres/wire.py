@@ -5,7 +5,7 @@ sends every statement at once. Here a statement whose result nobody looks at wai
 the next one that is read, or with COMMIT (docs/decisions/postgres-engine.md). An error of a waiting statement is raised
 by the one that it travels with; it undoes the transaction, as any error does.
 
-Parameters and results are text. A connection belongs to one thread.
+Parameters and results are text, except for the content of files on its way in. A connection belongs to one thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from semel.ledger.postgres.statements import Statement
+from semel.ledger.postgres.statements import CONTENT, Statement
 from semel.text.wellformed import NUL_SYMBOL
 
 CONNECT_TIMEOUT_S = 10
@@ -81,13 +81,16 @@ class Connection:
 
     def send(self, statement: Statement, params: Mapping[str, Any]) -> None:
         """Let a statement wait in the pipeline. It travels with the next one that is read."""
-        values = [encode(params[name], is_json=name in JSON_COLUMNS) for name in statement.parameters]
+        values = [
+            params[name] if name == CONTENT else encode(params[name], is_json=name in JSON_COLUMNS)
+            for name in statement.parameters
+        ]
         try:
             if statement.key not in self._prepared:
                 self._pg.send_prepare(statement.key, statement.sql)
                 self._sent.append(statement.key)
                 self._prepared.add(statement.key)
-            self._pg.send_query_prepared(statement.key, values)
+            self._pg.send_query_prepared(statement.key, values, statement.formats)
         except psycopg.Error as error:
             raise ConnectionLost(str(error)) from error
         self._sent.append(None)

@@ -21,7 +21,7 @@ from semel.ledger.sqlite.threads import Readers, Writer
 from semel.ledger.storage.errors import LedgerClosed, LedgerReadOnly
 from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
 from semel.ledger.storage.sql import Tx, queries
-from semel.ledger.storage.store import LedgerStore, now_ms
+from semel.ledger.storage.store import LedgerSize, LedgerStore, now_ms
 from semel.ledger.storage.work import WorkItem
 
 READERS = 2
@@ -169,8 +169,8 @@ class Store(LedgerStore):
             return log, file_mark.base
         return "", (0, 0)
 
-    def measure_bytes(self) -> int:
-        return measure_files(self.path)
+    def measure(self) -> LedgerSize:
+        return LedgerSize(measure_files(self.path))
 
     def statistics(self) -> dict[str, Any]:
         return {

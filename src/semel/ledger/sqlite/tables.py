@@ -9,16 +9,21 @@ import apsw
 from semel.ledger.storage.migrations import list_migrations
 from semel.ledger.storage.transfer import Table
 
+FILE_CONTENT = "blob_piece"
+
 
 @cache
 def list_tables() -> tuple[Table, ...]:
-    """Return the tables of the newest schema version, which both engines have, ordered by name."""
+    """Return the tables of the newest schema version whose rows a copy of the ledger takes over, ordered by name.
+
+    Both engines have them. The content of files is copied as files (`semel.ledger.copy_files`).
+    """
     db = apsw.Connection(":memory:")
     try:
         for migration in list_migrations():
             db.execute(migration.sql)
         names = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").fetchall()
-        return tuple(_describe_table(db, str(name)) for (name,) in names)
+        return tuple(_describe_table(db, str(name)) for (name,) in names if name != FILE_CONTENT)
     finally:
         db.close()
 

@@ -275,6 +275,16 @@ class ItemRow(Row):
     body: str
 
 
+class BlobRow(Row):
+    """A stored file. `id`: the digest of its content. `size`: in bytes."""
+
+    id: str
+    size: int
+    name: str
+    mime: str
+    at: int
+
+
 # ---------------------------------------------------------------- delivery
 
 

@@ -13,6 +13,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -41,6 +42,14 @@ def note_restored(tx: Tx) -> None:
 
 def do_nothing(tx: Tx) -> None:
     """Change nothing. Such a transaction costs no sync of the disk."""
+
+
+@dataclass(frozen=True)
+class LedgerSize:
+    """Sizes in bytes. `files`: what the content of files takes up in the ledger. `ledger`: all else in it."""
+
+    ledger: int = 0
+    files: int = 0
 
 
 class LedgerStore:
@@ -111,9 +120,14 @@ class LedgerStore:
         """The ledger's file, beside which its search index lies; None if it is in a database."""
         raise NotImplementedError
 
-    def measure_bytes(self) -> int:
-        """Return the size of the ledger in bytes. This blocks."""
+    def measure(self) -> LedgerSize:
+        """Return the size of the ledger. This blocks."""
         raise NotImplementedError
+
+    @property
+    def holds_files(self) -> bool:
+        """Whether the content of files belongs into the ledger (`semel.ledger.file_pieces`), not beside it."""
+        return False
 
     @property
     def has_threads(self) -> bool:

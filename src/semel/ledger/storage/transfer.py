@@ -56,6 +56,14 @@ class LedgerReader:
         """Yield the rows of a table in the order of its key."""
         raise NotImplementedError
 
+    def has_file(self, id: str, size: int) -> bool:
+        """Whether the ledger itself holds the content of a file of `size` bytes. One that is a file never does."""
+        return False
+
+    def read_file(self, id: str) -> Iterator[bytes]:
+        """Yield the content of a file that the ledger holds, piece by piece."""
+        raise NotImplementedError
+
     def run(self, fn: Callable[[Tx], T]) -> T:
         """Return the result of a function that reads in a transaction."""
         raise NotImplementedError
@@ -87,6 +95,8 @@ class CopyTarget(LedgerReader):
 
     is_unfinished: bool
     replaced: int
+    holds_files: ClassVar[bool] = False
+    """Whether the content of files belongs into the ledger, not beside it."""
 
     def begin(self, source: str) -> None:
         """Mark the place as unfinished, remove what an interrupted copy left, and make empty tables."""
@@ -102,6 +112,13 @@ class CopyTarget(LedgerReader):
 
     def complete(self) -> None:
         """Build the indexes, check the references, let ids continue, and make all rows durable."""
+        raise NotImplementedError
+
+    def write_file(self, id: str, pieces: Iterable[bytes]) -> None:
+        """Store the pieces of a file's content in the ledger (`semel.ledger.file_pieces`). Durable on return.
+
+        Call it after `complete`. If iterating over `pieces` fails, nothing is stored.
+        """
         raise NotImplementedError
 
     def finish(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from typing import Annotated, Any, BinaryIO
@@ -10,9 +9,7 @@ from typing import Annotated, Any, BinaryIO
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router
-from semel.gateway.files import StoreFailed, open_stored
 from semel.text.visible import JOINERS, remove_unseen
 
 router = Router("read")
@@ -31,11 +28,7 @@ BLOB_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 )
 async def read_blob(call: ApiCall, id: Annotated[str, Param("Id of the file.")]) -> Response:
     """Read a file that was sent or received. Plain images are displayed in place, all other files are downloads."""
-    path, name, mime = await call.gateway.blob(id)
-    try:
-        opened = await asyncio.to_thread(open_stored, path)
-    except StoreFailed:
-        raise Problem("not-found", "The file is not in the store any more.") from None
+    opened, name, mime = await call.gateway.open_blob(id)
     return OpenFileResponse(
         opened,
         media_type=mime,

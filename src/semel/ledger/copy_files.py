@@ -1,0 +1,123 @@
+"""Copy the files of messages along with a ledger (`semel.ledger.copy_ledger`).
+
+A ledger in a database holds the content of its files; one that is a file has them in a folder beside it. What is
+written is read back, and its digest compared with the file's id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from semel.ledger.backup.backups import PAGE, is_stored
+from semel.ledger.file_pieces import split_content
+from semel.ledger.sqlite.connect import sync_folder
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.transfer import CopySource, CopyTarget, LedgerReader
+
+DRAFT_PREFIX = ".draft-"
+
+
+@dataclass(frozen=True)
+class FileCopy:
+    """What became of the files of messages. `needed`: by the ledger. `missing`: the ids that the source lacks."""
+
+    needed: int
+    copied: int
+    missing: tuple[str, ...]
+
+
+class ContentDiffers(Exception):
+    """The target is not what the source is. The message says where."""
+
+
+class _FileMissing(Exception):
+    """The source does not have the file, or not as its id says."""
+
+
+def copy_files(old: CopySource, new: CopyTarget, source: Path, target: Path) -> FileCopy:
+    """Copy the files that the ledger needs, unless the target has them. `source`, `target`: the folders of both.
+
+    Raises ContentDiffers.
+    """
+    needed, copied, missing = 0, 0, list[str]()
+    if not new.holds_files:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for id, size in _list_files(old):
+        needed += 1
+        if not new.holds_files and is_stored(target, id, size):
+            continue
+        try:
+            _copy_file(old, new, source, target, id, size)
+            copied += 1
+        except _FileMissing:
+            missing.append(id)
+    if not new.holds_files:
+        sync_folder(target)
+    return FileCopy(needed, copied, tuple(missing))
+
+
+def _list_files(old: LedgerReader) -> list[tuple[str, int]]:
+    def read(tx: Tx) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        while rows := tx.pairs(str, int, "blobs_in_use", after=found[-1][0] if found else "", limit=PAGE):
+            found += rows
+        return found
+
+    return old.run(read)
+
+
+def _copy_file(old: CopySource, new: CopyTarget, source: Path, target: Path, id: str, size: int) -> None:
+    content = _check_digest(id, _read(old, source, id, size))
+    if new.holds_files:
+        new.write_file(id, content)
+    else:
+        _write_to_folder(target, id, content)
+    try:
+        for _ in _check_digest(id, _read(new, target, id, size)):
+            pass
+    except _FileMissing:
+        raise ContentDiffers(f"the file {id} became another one") from None
+
+
+def _read(end: LedgerReader, folder: Path, id: str, size: int) -> Iterator[bytes]:
+    """Yield the pieces of a file, from the ledger or, if it does not hold the file, from the folder."""
+    if end.has_file(id, size):
+        yield from end.read_file(id)
+        return
+    try:
+        descriptor = os.open(folder / id, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        raise _FileMissing from None
+    with os.fdopen(descriptor, "rb") as file:
+        for pieces in split_content(file, size):
+            yield from pieces
+
+
+def _check_digest(id: str, content: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the content. Raises _FileMissing at its end if its digest is not `id`."""
+    digest = blake2b(digest_size=32)
+    for piece in content:
+        digest.update(piece)
+        yield piece
+    if digest.hexdigest() != id:
+        raise _FileMissing
+
+
+def _write_to_folder(folder: Path, id: str, content: Iterable[bytes]) -> None:
+    """Write a file, completely or not at all. It is durable once the folder is synced."""
+    draft = folder / f"{DRAFT_PREFIX}{id}"
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(folder / id)
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
