@@ -14,6 +14,7 @@ from semel.gateway import Gateway
 from semel.gateway.ports import Incoming, Person, Safety
 from semel.gateway.settings import ChannelSettings, PersonSettings
 from semel.ledger.sqlite.store import Store
+from semel.ledger.storage.store import LedgerStore
 from semel.testing.channels import FakeChannel
 
 ANN = Person("ann@x", "Ann")
@@ -44,7 +45,9 @@ class Chat(World):
 
     async def start(self) -> Chat:
         """As a world starts, with a trace of what its agent is asked."""
-        store = await asyncio.to_thread(Store.open, self.settings.ledger)
+        return await self.start_on(await asyncio.to_thread(Store.open, self.settings.ledger))
+
+    async def start_on(self, store: LedgerStore) -> Chat:
         trace = self.path / "trace"
         agents = {n: AcpAgent(n, a.command, a.cwd, a.env, trace=trace) for n, a in self.settings.agents.items()}
         self.gateway = Gateway(self.settings, store, agents, self.channels, reap=_reap)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from semel.faces.health.finding import Finding
 from semel.installation import find_install_command
+from semel.ledger import file_pieces
 from semel.ledger.engines import lacks_engine, list_gateways
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.location import DatabaseUrl
+from semel.ledger.storage.store import LedgerStore
 
 MAX_TRANSACTION_S = 600
 """An older open transaction keeps the server from removing dead rows, of which every turn leaves some."""
@@ -54,3 +58,24 @@ def _examine_cluster(ledger: DatabaseUrl) -> list[Finding]:
     if not waiting:
         return [Finding("cluster", "warning", f"{text}, and no other one waits", "start semel up on another machine")]
     return [Finding("cluster", "ok" if active else "warning", f"{text}; waiting: {', '.join(waiting)}")]
+
+
+def examine_content(store: LedgerStore, folder: Path) -> list[Finding]:
+    """Return the findings about files of messages whose content is not in the database. Blocks. Raises LedgerError.
+
+    `folder`: of stored files, where an earlier Semel put them.
+    """
+    lacking: list[str] = []
+    while ids := store.read_sync(file_pieces.list_lacking, lacking[-1] if lacking else ""):
+        lacking += ids
+    here = sum((folder / id).is_file() for id in lacking)
+    findings = []
+    if here:
+        text = f"files of messages are in {folder}, not in the database: {here}"
+        remedy = "start the gateway with this data directory: it moves them"
+        findings.append(Finding("database", "warning", text, remedy))
+    if here < len(lacking):
+        text = f"files of messages are neither in the database nor in {folder}: {len(lacking) - here}"
+        remedy = "start the gateway once on the machine and with the data directory that have them"
+        findings.append(Finding("database", "broken", text, remedy))
+    return findings

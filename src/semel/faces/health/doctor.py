@@ -27,7 +27,7 @@ from semel.faces.health.configuration import (
     examine_running_config,
     follow_gateway,
 )
-from semel.faces.health.database import examine_database
+from semel.faces.health.database import examine_content, examine_database
 from semel.faces.health.finding import Finding, is_sound
 from semel.faces.health.session_agents import examine_session_agents
 from semel.gateway.api.reads import audit_report, read_storage
@@ -237,6 +237,7 @@ def _examine_ledger(
         newest, began = store.read_sync(_read_times)
         outbox = store.read_sync(_examine_outbox, channels)
         report = store.read_sync(audit_report)
+        content = examine_content(store, data_dir / "blobs") if store.holds_files else []
         copy = find_copy(ledger)
     except LedgerError as error:
         result.findings.append(Finding("ledger", "broken", str(error), advise_restore(error)))
@@ -244,7 +245,7 @@ def _examine_ledger(
     finally:
         store.close()
     now = now_ms()
-    result.findings += outbox
+    result.findings += [*content, *outbox]
     result.findings.append(installation.examine_clock(newest, now))
     if isinstance(ledger, Path):
         result.findings.append(installation.examine_backup(backup, began, now))
