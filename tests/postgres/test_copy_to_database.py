@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from proof.postgres_server import PostgresServer, shared_server
 from semel.ledger import copy_ledger
 from semel.ledger.backup import settle_restored
 from semel.ledger.engines import open_ledger
+from semel.ledger.file_pieces import PIECE_BYTES
 from semel.ledger.postgres.errors import DatabaseHasLedger, DatabaseInUse, DatabaseOfAnother
 from semel.ledger.postgres.statements import statements
 from semel.ledger.postgres.transfer import JSON_COLUMNS, PostgresSource, PostgresTarget
@@ -161,6 +164,55 @@ def test_a_database_that_was_filled_is_made_like_any_other(
     db_server.drop_database(fresh)
 
 
+def add_files(data: Path, *contents: bytes) -> list[str]:
+    db = apsw.Connection(str(data / "ledger.db"))
+    ids = [hashlib.blake2b(content, digest_size=32).hexdigest() for content in contents]
+    for id, content in zip(ids, contents, strict=True):
+        db.execute("INSERT INTO blob(id, size, name, mime, at) VALUES(?, ?, 'x', 'text/plain', 0)", (id, len(content)))
+        (data / "blobs" / id).write_bytes(content)
+    db.close()
+    return ids
+
+
+def test_files_go_along_between_folders_and_databases(
+    data: Path, url: DatabaseUrl, database: str, db_server: PostgresServer, tmp_path: Path
+) -> None:
+    *whole, damaged = add_files(data, b"", os.urandom(PIECE_BYTES), os.urandom(5 * PIECE_BYTES + 7), b"damaged later")
+    (data / "blobs" / damaged).write_bytes(b"damaged")
+    content = {id: text for id, text in read_folder(data / "blobs").items() if id != damaged}
+    assert len(content) == 4 and set(whole) < set(content)
+    second = db_server.create_database()
+    places: list[tuple[LedgerLocation, Path]] = [
+        (data / "ledger.db", data), (url, tmp_path / "none"), (DatabaseUrl(db_server.url(second)), tmp_path / "none"),
+        (tmp_path / "back" / "ledger.db", tmp_path / "back"),
+    ]  # fmt: skip
+    for (source, old_data), (target, new_data) in pairwise(places):
+        done = copy(source, target, old_data, new_data)
+        assert (done.files.needed, done.files.copied, done.files.missing) == (5, 4, (damaged,))
+    assert read_folder(tmp_path / "back" / "blobs") == content
+    db_server.drop_database(second)
+
+
+def test_files_that_are_not_in_the_database_yet_go_along(
+    data: Path, url: DatabaseUrl, database: str, db_server: PostgresServer, tmp_path: Path
+) -> None:
+    add_files(data, os.urandom(2 * PIECE_BYTES))
+    copy(data / "ledger.db", url, data)
+    db_server.execute("DELETE FROM blob_piece WHERE n = 1", database)
+    back = copy(url, tmp_path / "back" / "ledger.db", data, tmp_path / "back")
+    assert back.files.missing == ()
+    assert read_folder(tmp_path / "back" / "blobs") == read_folder(data / "blobs")
+
+
+def test_a_file_that_became_another_one_fails_the_copy(data: Path, url: DatabaseUrl, database: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        write = PostgresTarget.write_file
+        patch.setattr(PostgresTarget, "write_file", lambda self, id, pieces: write(self, id, [*pieces, b"more"]))
+        with pytest.raises(errors.CopyFailed, match="became another one"):
+            copy(data / "ledger.db", url, data)
+    assert (try_start(data / "ledger.db"), try_start(url)) == ("sends", "DatabaseUnfinished")
+
+
 def test_the_columns_with_json_are_those_that_statements_read_as_json() -> None:
     read = {match for one in statements().values() for match in _find_json(one.sql.decode())}
     assert read and read <= JSON_COLUMNS
@@ -245,7 +297,7 @@ def test_a_copy_killed_anywhere_begins_anew_and_only_one_of_the_two_is_used(
         copy(data / "ledger.db", DatabaseUrl(db_server.url(full)), data)
     ends = (SqliteTarget, PostgresSource) if is_back else (PostgresTarget, SqliteSource)
     unfinished = "LedgerCopying" if is_back else "DatabaseUnfinished"
-    for n, kill in enumerate(KILLS):
+    for n, kill in enumerate(KILLS if is_back else (*KILLS, ("write_file", "amid", 1))):
         name = db_server.create_database(full if is_back else None)
         there = DatabaseUrl(db_server.url(name))
         here = tmp_path / f"{n}" / "ledger.db"
