@@ -213,6 +213,18 @@ async def test_a_file_inside_the_workspace_is_copied_before_the_send(tmp_path: P
         assert await w.texts("s", "agent") == ["The report."]
 
 
+async def test_a_file_of_a_refused_call_does_not_stay(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        (w.work / "report.txt").write_text("figures")
+        await w.ask(script({"call": "send_file", "arguments": {"path": "report.txt", "to": "nobody"}}, "sorry"))
+        assert "Held back" in (await w.texts("s", "notice"))[0]
+
+        async def gone() -> bool:
+            return list(w.gateway.file_store.content.folder.iterdir()) == []
+
+        await until(gone)
+
+
 async def test_a_file_outside_the_workspace_is_refused_and_recorded(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask(script({"call": "send_file", "arguments": {"path": "/etc/hostname"}}, "sorry"))
