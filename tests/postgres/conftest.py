@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "cli"))  # the command lin
 
 from cli_house import SCRIPTED, Cli
 
-from proof.postgres_server import PostgresServer
+from proof.postgres_server import PostgresServer, shared_server
+from semel.ledger.storage.location import DatabaseUrl
 
 collect_ignore_glob = [] if os.environ.get("SEMEL_TEST_LEDGER") == "postgres" else ["test_*.py"]
 
@@ -34,3 +35,20 @@ def cli(tmp_path: Path, server: PostgresServer) -> Iterator[Cli]:
     cli = Cli(tmp_path, tmp_path / "data")
     yield cli
     cli.leave()
+
+
+@pytest.fixture(scope="module")
+def db_server() -> PostgresServer:
+    return shared_server()
+
+
+@pytest.fixture
+def database(db_server: PostgresServer) -> Iterator[str]:
+    name = db_server.create_database()
+    yield name
+    db_server.drop_database(name)
+
+
+@pytest.fixture
+def url(db_server: PostgresServer, database: str) -> DatabaseUrl:
+    return DatabaseUrl(db_server.url(database))

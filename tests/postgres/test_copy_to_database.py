@@ -19,7 +19,7 @@ import apsw
 import pytest
 from cli_house import SCRIPTED, Cli, end, until
 
-from proof.postgres_server import PostgresServer, shared_server
+from proof.postgres_server import PostgresServer
 from semel.ledger import copy_ledger
 from semel.ledger.backup import settle_restored
 from semel.ledger.engines import open_ledger
@@ -102,23 +102,6 @@ def describe_schema(server: PostgresServer, database: str) -> list[Any]:
         " WHERE connamespace = 'public'::regnamespace ORDER BY 1",
         database,
     )
-
-
-@pytest.fixture(scope="module")
-def db_server() -> PostgresServer:
-    return shared_server()
-
-
-@pytest.fixture
-def database(db_server: PostgresServer) -> Iterator[str]:
-    name = db_server.create_database()
-    yield name
-    db_server.drop_database(name)
-
-
-@pytest.fixture
-def url(db_server: PostgresServer, database: str) -> DatabaseUrl:
-    return DatabaseUrl(db_server.url(database))
 
 
 def copy(source: LedgerLocation, target: LedgerLocation, *data_dirs: Path) -> copy_ledger.LedgerCopy:

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "gateway"))
 
 from inbound_world import ANN, EVE, KEY, Chat, message, until
 
-from proof.postgres_server import PostgresServer, shared_server
+from proof.postgres_server import PostgresServer
 from semel.faces.health.database import examine_content
 from semel.gateway.database_files import DatabaseFiles
 from semel.gateway.files import FolderFiles, StoreFailed, blob_id
@@ -36,23 +36,6 @@ from semel.testing.scripted_agent import prompt as script
 STEP = PIECE_BYTES * PIECES_PER_STEP
 LARGE = random.Random(17).randbytes(3 * STEP + PIECE_BYTES + 1)
 SIZES = (0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, STEP, STEP + 1)
-
-
-@pytest.fixture(scope="module")
-def db_server() -> PostgresServer:
-    return shared_server()
-
-
-@pytest.fixture
-def database(db_server: PostgresServer) -> Iterator[str]:
-    name = db_server.create_database()
-    yield name
-    db_server.drop_database(name)
-
-
-@pytest.fixture
-def url(db_server: PostgresServer, database: str) -> DatabaseUrl:
-    return DatabaseUrl(db_server.url(database))
 
 
 @pytest.fixture
@@ -122,7 +105,7 @@ async def test_a_gateway_on_another_machine_has_the_files(tmp_path: Path, url: D
         got = await second.fetch(kept.id)
         assert (got.status_code, got.content) == (200, LARGE)
         assert got.headers["content-disposition"] == 'attachment; filename="large.bin"'
-        some = await second.fetch(kept.id, range=f"bytes={STEP - 2}-{STEP + 1}")
+        some = await second.fetch(kept.id, **{"range": f"bytes={STEP - 2}-{STEP + 1}", "if-range": got.headers["etag"]})
         assert (some.status_code, some.content) == (206, LARGE[STEP - 2 : STEP + 2])
         again = await second.chat.attach("again.bin", LARGE)
         await second.told(message("m2", "and again", files=(again,)))

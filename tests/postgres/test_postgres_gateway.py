@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import signal
 import threading
 import tomllib
@@ -12,6 +14,7 @@ from python_process import Process
 
 from proof.postgres_server import PostgresServer
 from semel.faces.client import Client, RequestRefused
+from semel.ledger.file_pieces import PIECE_BYTES
 
 LONG_TEXT = " ".join(f"word{n}" for n in range(3000))
 
@@ -77,6 +80,10 @@ def test_a_dump_is_restored_without_sending_on_a_guess(cli: Cli, server: Postgre
     process = cli.up()
     cli("say", "main", "before the dump", "--wait")
     config, dump = cli.home / "semel.toml", str(server.folder / "semel.dump")
+    content = os.urandom(PIECE_BYTES + 1)
+    block = {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": base64.b64encode(content).decode()}}
+    with Client(cli.data) as client:
+        client.post("/v1/sessions/files/messages", {"blocks": [block]})
     server.run("pg_dump", "--format=custom", f"--file={dump}", read_url(config))
     end(process)
     restored = server.url(server.create_database())
@@ -87,6 +94,9 @@ def test_a_dump_is_restored_without_sending_on_a_guess(cli: Cli, server: Postgre
     cli("say", "main", "after the restore", "--wait")
     assert texts(cli, "main", "user") == ["before the dump", "after the restore"]
     assert len(texts(cli, "main", "notice")) == 1, "people are told once what may be missing"
+    (file,) = next(entry["files"] for entry in cli.json("show", "files") if entry["role"] == "user")
+    with Client(cli.data) as client:
+        assert client.read_file(file["id"]) == content, "the dump holds the files"
     assert cli.json("doctor", "--laws")["ok"]
     end(process)
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+import structlog
+
 from semel.gateway import files
 from semel.gateway.errors import BadRequest, UnknownSpawn
 from semel.gateway.file_store import FileStore
@@ -29,11 +31,14 @@ from semel.gateway.turns.run import Run
 from semel.law import echo
 from semel.ledger.delivery.claims import ClaimRequest, ClaimResult
 from semel.ledger.inbound import channel_batch
+from semel.ledger.storage.errors import LedgerError
 from semel.ledger.transcript import lookup
 from semel.ledger.turns import tool_calls
 from semel.text.json_types import Json
 from semel.text.sentences import join_sentences
 from semel.text.visible import is_blank
+
+log = structlog.get_logger("semel.files")
 
 
 @dataclass(frozen=True)
@@ -192,12 +197,19 @@ class ToolCallHandler:
                 if running is not None and say.is_home and say.kind in ("text", "file", "edit"):
                     running.hold_back_text(say.text)  # before the commit, because the same text may stream meanwhile
                 outcome = await self.record.write(tool_calls.record_call, call.row, say, blob)
-                if blob is not None and outcome.outcome != "said":  # perhaps nothing refers to the copy
-                    await self.record.write(channel_batch.release_copied_file, **blob)
-                    self.store.unused.set()
+                if blob is not None and outcome.outcome != "said":
+                    await self._release_copy(blob)
         except tool_calls.CallIdReused as error:
             raise BadRequest(str(error)) from None
         return outcome
+
+    async def _release_copy(self, blob: Json) -> None:
+        """Let the copy of a file be removed, unless an entry refers to it: the claim was not said."""
+        try:
+            await self.record.write(channel_batch.release_copied_file, **blob)
+            self.store.unused.set()
+        except LedgerError as error:  # the outcome is recorded: the call has not failed
+            log.warning("a file that was not sent stays in the store", file=blob["id"], why=str(error))
 
     # ------------------------------------------------------------ the tools
 

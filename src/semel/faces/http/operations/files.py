@@ -37,6 +37,7 @@ async def read_blob(call: ApiCall, id: Annotated[str, Param("Id of the file.")])
         headers={
             "content-security-policy": BLOB_POLICY,
             "cache-control": "private, max-age=86400, immutable",
+            "etag": f'"{id}"',  # the same from every gateway, so that an interrupted download can go on
         },
     )
 
