@@ -15,7 +15,7 @@ from pathlib import Path
 
 from semel.ledger.backup.backups import PAGE, is_stored
 from semel.ledger.file_pieces import split_content
-from semel.ledger.sqlite.connect import sync_folder
+from semel.ledger.storage.atomic_files import sync_folder
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.transfer import CopySource, CopyTarget, LedgerReader
 

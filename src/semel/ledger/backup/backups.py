@@ -36,10 +36,10 @@ from semel.ledger.backup.snapshot import (
     format_utc,
     take_snapshot,
 )
-from semel.ledger.sqlite.connect import connect, sync_folder
+from semel.ledger.sqlite.connect import connect
 from semel.ledger.sqlite.open_ledger import Lock, check_readable
 from semel.ledger.sqlite.tx import SqliteTx
-from semel.ledger.storage.atomic_files import name_draft, write_atomically
+from semel.ledger.storage.atomic_files import name_draft, sync_folder, write_atomically
 from semel.ledger.storage.errors import (
     NO_SPACE,
     BackupDamaged,

@@ -34,7 +34,7 @@ from semel.ledger.backup.backups import (
     raise_ledger_errors,
 )
 from semel.ledger.sqlite import mark_file
-from semel.ledger.sqlite.connect import connect, sync_folder
+from semel.ledger.sqlite.connect import connect
 from semel.ledger.sqlite.open_ledger import (
     MOVED_SUFFIX,
     copying_flag_path,
@@ -44,7 +44,7 @@ from semel.ledger.sqlite.open_ledger import (
 )
 from semel.ledger.sqlite.store import Store, mark_as_copy
 from semel.ledger.sqlite.tx import SqliteTx
-from semel.ledger.storage.atomic_files import write_atomically
+from semel.ledger.storage.atomic_files import sync_folder, write_atomically
 from semel.ledger.storage.errors import LedgerCopying, LedgerMissing, LedgerThere, RestoreFailed
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import queries

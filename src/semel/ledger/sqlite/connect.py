@@ -59,15 +59,6 @@ def make_durable(db: apsw.Connection, path: Path) -> None:
     db.wal_autocheckpoint(0)  # `WriteAheadLog` runs the checkpoints
 
 
-def sync_folder(folder: Path) -> None:
-    """Sync a folder to the disk, so that the names of new and renamed files in it survive a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class _BusyHandler:
     """SQLite's busy handler: retry every 0.2 ms until the busy timeout has passed."""
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import apsw
 
-from semel.ledger.sqlite.connect import sync_folder
 from semel.ledger.sqlite.errors import to_ledger_error
 from semel.ledger.sqlite.tx import STORAGE_ERRORS
+from semel.ledger.storage.atomic_files import sync_folder
 from semel.ledger.storage.errors import (
     LedgerError,
     LedgerNewer,

@@ -14,9 +14,10 @@ from urllib.parse import quote
 import apsw
 
 from semel.ledger.sqlite import mark_file, migrate
-from semel.ledger.sqlite.connect import connect, make_durable, sync_folder
+from semel.ledger.sqlite.connect import connect, make_durable
 from semel.ledger.sqlite.errors import to_ledger_error
 from semel.ledger.sqlite.tx import SqliteTx
+from semel.ledger.storage.atomic_files import sync_folder
 from semel.ledger.storage.errors import (
     LedgerCopying,
     LedgerError,

@@ -14,7 +14,7 @@ from typing import TypeVar
 import apsw
 
 from semel.ledger.sqlite import mark_file
-from semel.ledger.sqlite.connect import connect, sync_folder
+from semel.ledger.sqlite.connect import connect
 from semel.ledger.sqlite.migrate import APPLICATION_ID
 from semel.ledger.sqlite.open_ledger import (
     MOVED_SUFFIX,
@@ -30,7 +30,7 @@ from semel.ledger.sqlite.open_ledger import (
 )
 from semel.ledger.sqlite.store import Store
 from semel.ledger.sqlite.tx import SqliteTx
-from semel.ledger.storage.atomic_files import write_atomically
+from semel.ledger.storage.atomic_files import sync_folder, write_atomically
 from semel.ledger.storage.errors import CopyTargetInUse, LedgerRestoring
 from semel.ledger.storage.migrations import list_migrations
 from semel.ledger.storage.sql import Tx, queries

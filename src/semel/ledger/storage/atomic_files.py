@@ -19,3 +19,12 @@ def write_atomically(path: Path, text: str) -> None:
 def name_draft(path: Path) -> Path:
     """Return the name under which a file is written before it gets its own."""
     return path.with_name(f".{path.name}.new")
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync a folder to the disk, so that the names of new and renamed files in it survive a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
