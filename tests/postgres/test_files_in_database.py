@@ -26,6 +26,7 @@ from semel.gateway.database_files import DatabaseFiles
 from semel.gateway.files import FolderFiles, StoreFailed, blob_id
 from semel.gateway.ports import Op, Receipt
 from semel.ledger import file_pieces
+from semel.ledger.admin import erase
 from semel.ledger.engines import open_ledger, open_readonly
 from semel.ledger.file_pieces import PIECE_BYTES, PIECES_PER_STEP
 from semel.ledger.inbound import channel_batch
@@ -135,6 +136,25 @@ async def test_an_erased_session_leaves_nothing(chat: DatabaseChat, db_server: P
     await until(gone)
     assert count(db_server, database, "blob_piece") == 0
     assert (await chat.fetch(kept.id)).status_code == 404
+
+
+async def test_what_is_received_again_is_not_removed_with_its_session(
+    chat: DatabaseChat, db_server: PostgresServer, database: str
+) -> None:
+    """By the row alone, so by no other gateway either."""
+    kept = await chat.chat.attach("a", LARGE)
+    await chat.tell(message("m1", "x", group=True, files=(kept,)))
+    again = await chat.chat.attach("b", LARGE)
+    await chat.gateway.delete(KEY)
+
+    async def erased() -> bool:
+        return await asyncio.to_thread(count, db_server, database, "holding") == 0
+
+    await until(erased)
+    assert await chat.gateway.record.read(erase.list_unheld_files) == []
+    await chat.gateway.record.write(erase.forget_files, [kept.id])
+    await chat.tell(message("m2", "y", group=True, address="b", files=(again,)))
+    assert (await chat.fetch(kept.id)).content == LARGE
 
 
 async def test_files_that_nobody_claims_go(chat: DatabaseChat, db_server: PostgresServer, database: str) -> None:

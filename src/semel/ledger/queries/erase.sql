@@ -122,10 +122,10 @@ SELECT id FROM blob WHERE id = :id
 UPDATE blob SET gone = 1 WHERE id = :id AND NOT EXISTS (SELECT 1 FROM holding h WHERE h.blob = :id)
 
 -- name: blobs_gone
--- files that may be removed
+-- files that may be removed; not those that are being received again, perhaps by another gateway
 -- scans: one row per file that is about to be removed
-SELECT id FROM blob INDEXED BY blob_gone WHERE gone = 1 LIMIT :limit
+SELECT id FROM blob INDEXED BY blob_gone WHERE gone = 1 AND kept = 0 LIMIT :limit
 
 -- name: blob_drop
 -- a file was removed
-DELETE FROM blob WHERE id = :id AND gone = 1
+DELETE FROM blob WHERE id = :id AND gone = 1 AND kept = 0
