@@ -61,7 +61,7 @@ def copy_ledger(
         seconds = round(time.monotonic() - began, 3)
         print_json({**asdict(done), "rows": done.rows, "seconds": seconds})
     else:
-        _print_copy(done, time.monotonic() - began, new_data)
+        _print_copy(done, time.monotonic() - began, new, new_data)
         if old_data != new_data:
             print_remark(f"owner.token, the log and agents' workspaces stay in {old_data}: copy by hand what you need")
         print_remark(_describe_next_step(new))
@@ -106,7 +106,7 @@ def _describe_next_step(target: LedgerLocation) -> str:
     return f"set data_dir in [gateway] to {target.parent} and {url}, then start the gateway"
 
 
-def _print_copy(done: LedgerCopy, seconds: float, data: Path) -> None:
+def _print_copy(done: LedgerCopy, seconds: float, target: LedgerLocation, data: Path) -> None:
     print_table(("TABLE", "ROWS", "DIGEST"), ((t.table, t.rows, t.digest) for t in done.tables), "there are no tables")
     print_remark(f"{done.rows:,} rows are equal in both, and {done.books} books hold in both ({seconds:.1f} s)")
     if done.replaced:
