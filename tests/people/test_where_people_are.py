@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from semel.ledger import people
-from semel.ledger.people import PersonAccount, list_other_places, remember_place
+from semel.ledger.people import PersonAccount, list_other_places, list_role_places, remember_place
 from semel.ledger.sqlite.store import Store
 
 ADA = [PersonAccount(channel, f"ada@{channel}", "ada", "owner", "added") for channel in ("matrix", "telegram", "email")]
@@ -50,6 +50,12 @@ def test_the_newest_comes_first_and_the_same_channel_never(store: Store, now: No
     meet(store, now, BOB[1], "dm-bob")
     assert store.read_sync(list_other_places, "telegram:dm-bob") == []
     assert store.read_sync(list_other_places, "matrix:nobodys") == []
+
+
+def test_who_goes_back_to_a_chat_is_found_there(store: Store, now: Now) -> None:
+    for account in (ADA[0], ADA[1], ADA[0]):
+        meet(store, now, account, f"dm-{account.channel}")
+    assert store.read_sync(list_role_places, ADA[0].role) == ["matrix:dm-matrix"]
 
 
 def test_a_group_and_a_stranger_are_no_place(store: Store, now: Now) -> None:

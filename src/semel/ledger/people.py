@@ -9,7 +9,7 @@ from semel.law.access import Role, make_unique_name
 from semel.ledger.storage.rows import PairingRow, PersonRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 
-DIRECT_PLACE_REFRESH_MS = 3_600_000  # an unchanged direct chat is stored again at most this often
+DIRECT_PLACE_REFRESH_MS = 3_600_000  # an unchanged direct chat is stored again after this time
 PAGE = 1000  # accounts per query
 
 
@@ -194,11 +194,20 @@ def find_agents(tx: Tx, keys: Collection[str]) -> list[str]:
 
 
 def remember_place(tx: Tx, channel: str, address: str, account: str, direct: bool) -> None:
-    """Record the direct chat in which a known person just wrote. Ignore group chats and unknown accounts."""
+    """Record the direct chat in which a known person just wrote. Ignore group chats and unknown accounts.
+
+    A chat that is recorded already is recorded again after DIRECT_PLACE_REFRESH_MS, or if the person wrote in another
+    one since.
+    """
     if not direct or tx.one(PersonRow, "person_get", channel=channel, account=account) is None:
         return
     place = _find_direct(tx, channel, account)
-    if place is None or place[0] != address or tx.now - place[1] > DIRECT_PLACE_REFRESH_MS:
+    if (
+        place is None
+        or place[0] != address
+        or tx.now - place[1] > DIRECT_PLACE_REFRESH_MS
+        or tx.exists("direct_newer", channel=channel, account=account, at=place[1])
+    ):
         tx.run("direct_put", channel=channel, account=account, address=address, at=tx.now)
 
 

@@ -59,6 +59,12 @@ ON CONFLICT(channel, account) DO UPDATE SET address = excluded.address, at = exc
 -- the direct chat in which a known person last wrote
 SELECT address, at FROM direct WHERE channel = :channel AND account = :account
 
+-- name: direct_newer
+-- whether this person wrote in a direct chat of another of their accounts after this time
+SELECT 1 FROM person p JOIN person q ON q.name = p.name
+JOIN direct o ON o.channel = q.channel AND o.account = q.account
+WHERE p.channel = :channel AND p.account = :account AND o.at > :at LIMIT 1
+
 -- name: direct_drop
 -- forget the direct chat of an account that was removed
 DELETE FROM direct WHERE channel = :channel AND account = :account
