@@ -97,12 +97,13 @@ def _list_told(tx: Tx, session: SessionRow) -> list[PosedRequest]:
     """Return the open requests of other sessions that an owner was told of in this session, oldest first."""
     rows = tx.all(EntryRow, "entries_last", session=session.id, before=session.seq + 1, limit=MAX_SEARCHED_ENTRIES)
     told = {int(more["item"]): row for row in rows if (more := entries.load(row.more)).get("kind") == OWNER_KIND}
-    items = {id: item for id in told if (item := tx.one(ItemRow, "item_get", id=id)) is not None and item.live}
+    items = [tx.one(ItemRow, "item_get", id=item) for item in sorted(told)]
     return [
         PosedRequest(
-            _read_request(items[id]), "open", parts=_notice_parts(tx, session.id, told[id].seq), is_elsewhere=True
+            _read_request(item), "open", parts=_notice_parts(tx, session.id, told[item.id].seq), is_elsewhere=True
         )
-        for id in sorted(items)
+        for item in items
+        if item is not None and item.kind == KIND and item.live
     ]
 
 
