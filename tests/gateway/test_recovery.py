@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -361,6 +362,19 @@ async def test_an_idle_agent_is_ended_after_a_while_and_restored_for_the_next_me
         assert len(await w.ask("still there?")) == 2
         live = next(iter(w.gateway.spawns.live.values()))
         assert live.conversation.restored == "loaded"
+
+
+async def test_an_agent_that_lost_its_memory_is_given_a_programs_instructions_again(tmp_path: Path) -> None:
+    log, state = tmp_path / "prompts", tmp_path / "state"
+    async with World(tmp_path, args=("--log", str(log), "--state", str(state)), idle_after_s=0.2) as w:
+        await w.gateway.report("s", "instructions", "Be brief.", wakes=False)
+        await w.ask("remember me")
+        await until(_gone(w))
+        shutil.rmtree(state)
+        await w.ask("still there?")
+        told = json.loads(log.read_text().splitlines()[-1])["text"]
+        assert "follow them]\nBe brief.\n[/semel]" in told and told.count("Be brief.") == 1
+        assert "this conversation so far" in told and "user: remember me" in told
 
 
 async def test_a_command_that_is_not_there_fails_the_turn_with_a_notice_that_says_so(tmp_path: Path) -> None:

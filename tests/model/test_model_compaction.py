@@ -191,7 +191,7 @@ async def test_a_summary_that_fails_leaves_the_turn_as_it_was_without(
             n = await until_summary(w, talk)
             assert (await w.texts("s", "agent"))[-1] == f"a{n}"
             assert await w.texts("s", "notice") == []
-            assert "older messages of this conversation are left out" in talk.turns[-1].talk[1][1]
+            assert "older messages of this conversation are left out" in talk.turns[-1].talk[0][1]
             assert len(talk.summaries) == 1, "one request in a turn, and no more"
             await w.ask("and now")
             assert len(talk.summaries) == 2, "the next turn may try it again"
@@ -204,7 +204,7 @@ async def test_it_can_be_switched_off(tmp_path: Path) -> None:
         for n in range(7):
             await w.ask(f"u{n} {LONG}")
         assert talk.summaries == []
-        assert "older messages of this conversation are left out" in talk.turns[-1].talk[1][1]
+        assert "older messages of this conversation are left out" in talk.turns[-1].talk[0][1]
 
 
 async def test_a_cancel_during_the_request_ends_the_turn_and_the_next_one_asks_again(tmp_path: Path) -> None:

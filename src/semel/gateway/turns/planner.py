@@ -130,8 +130,8 @@ class AttemptPlanner:
             return notes
         if live.conversation.restored == "new":
             spoken = await self.record.read(history.read_conversation, begun.session, begun.chapter, begun.turn)
-            if (text := prompt.format_history(spoken)) is not None:
-                notes.append(text)
+            instructions = await self.record.read(history.find_instructions, begun.session, begun.root)
+            notes += prompt.format_lost_conversation(spoken, instructions)
         elif live.conversation.restored == "loaded":
             differs = await self.difference(live, begun.turn)
             known_seqs = {entry.seq for entry in begun.untold_entries if not entry.left_for_home} | {

@@ -271,6 +271,22 @@ def build_correction_prompt(
     return [text_block(mark_as_semel("part of your text was held back; nobody typed this", "\n".join(lines)))]
 
 
+def format_lost_conversation(entries: Sequence[Spoken], instructions: Spoken | None) -> list[str]:
+    """Return the notes for an agent that could not restore its memory: a chat client's instructions, and the history.
+
+    `instructions`: to be followed still, also if they are too old for the history.
+    """
+    if instructions is None:
+        notes = [format_history(entries)]
+    else:
+        kind = str(instructions.more["kind"])
+        notes = [
+            prompt_events.format_instructions(kind, instructions.source, instructions.text),
+            format_history([entry for entry in entries if entry.seq != instructions.seq]),
+        ]
+    return [note for note in notes if note is not None]
+
+
 def format_history(entries: Sequence[Spoken], limit: int = MAX_HISTORY_CHARS) -> str | None:
     """Return the conversation so far, for an agent that could not restore its memory; None if there is none.
 

@@ -138,7 +138,9 @@ def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
     summary_bytes = _byte_count(newest_summary.text) if newest_summary is not None else 0
     fits = summary_bytes <= max_bytes
     max_bytes -= summary_bytes if fits else 0
-    instructions = _find_instructions(tx, row, root, max_bytes)
+    instructions = find_instructions(tx, session, root)
+    if instructions is not None and _byte_count(instructions.text) > max_bytes:
+        instructions = None
     max_bytes -= _byte_count(instructions.text) if instructions is not None else 0
     rows, cut = _read_newest(tx, row, max_bytes, newest_summary)
     groups = _group_by_root(
@@ -154,15 +156,16 @@ def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
     return Past(int(row.turn or 0), spoken, left_out, started_calls, kept_summary, root, instructions)
 
 
-def _find_instructions(tx: Tx, session: SessionRow, running_root: int, max_bytes: int) -> Spoken | None:
-    """Return a chat client's newest instructions; None if the running turn has them, or they exceed `max_bytes`."""
-    since = max(session.erased, session.seq - MAX_SEARCHED_ENTRIES) + 1
-    row = tx.one(
-        TakenReport, "report_taken", session=session.id, since=since, source=f"api:{session.key}", kind=INSTRUCTIONS
+def find_instructions(tx: Tx, session: int, running_root: int) -> Spoken | None:
+    """Return a chat client's newest instructions in the current chapter; None if the running turn took them."""
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    since = max(row.erased, row.seq - MAX_SEARCHED_ENTRIES) + 1
+    report = tx.one(
+        TakenReport, "report_taken", session=session, since=since, source=f"api:{row.key}", kind=INSTRUCTIONS
     )
-    if row is None or row.root == running_root or _byte_count(row.text) > max_bytes:
+    if report is None or report.root == running_root:
         return None
-    return Spoken(row.seq, row.root, "event", row.text, more={"kind": INSTRUCTIONS}, source=row.source)
+    return Spoken(report.seq, report.root, "event", report.text, more={"kind": INSTRUCTIONS}, source=report.source)
 
 
 def find_turns_to_summarise(tx: Tx, session: int, kept_bytes: int, max_bytes: int) -> Stretch | None:
