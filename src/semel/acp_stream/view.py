@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 from semel.acp_stream.display import render_terminal
@@ -98,7 +97,7 @@ def fold(
     not JSON are ignored. Raises TypeError for one text or the name of a file in place of lines, and ValueError if no
     profile fits the name.
     """
-    if isinstance(lines_or_updates, (str, bytes, PathLike)):
+    if isinstance(lines_or_updates, (str, bytes)) or not isinstance(lines_or_updates, Iterable):
         raise TypeError("fold takes the lines of a stream, not one text: give it open(path), or text.splitlines()")
     wire = ConnectionFolder(find_profile(profile) if isinstance(profile, str) else profile, limits)
     reader = RecordedStreamReader(wire)
