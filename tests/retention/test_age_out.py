@@ -89,6 +89,19 @@ def test_content_older_than_the_policy_goes_and_newer_content_stays(days: Days) 
     assert [record["text"] for record in records] == ["new"]
 
 
+def test_a_session_whose_content_is_gone_is_listed_at_the_time_of_its_last_turn(days: Days) -> None:
+    def create_earlier(tx: Any) -> None:
+        tx._cursor.execute("UPDATE session SET at = at - 60000")
+
+    days.store.write_sync(create_earlier)
+    [before] = days.store.read_sync(views.list_sessions)
+    days.day = 100
+    age(days.store)
+    [after] = days.store.read_sync(views.list_sessions)
+    assert days.texts() == [] and after["last"] == ""
+    assert after["at"] == before["at"]
+
+
 def test_a_message_that_waits_and_a_turn_that_runs_keep_their_content(days: Days) -> None:
     days.say("a question")
     days.day = 100

@@ -12,7 +12,7 @@ import msgspec
 
 from semel.law.delivery import State as PartState
 from semel.law.turn import State as TurnState
-from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow
+from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
 from semel.text.json_types import Json
@@ -310,5 +310,12 @@ def read_session(tx: Tx, session: int) -> Json:
 def _listed_json(tx: Tx, row: SessionRow) -> Json:
     last = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=1)
     out = session_json(tx, row)
-    out.update(seq=row.seq, rev=row.rev, at=last[0].at if last else row.at, last=last[0].text[:200] if last else "")
+    at = last[0].at if last else _read_last_turn_time(tx, row)
+    out.update(seq=row.seq, rev=row.rev, at=at, last=last[0].text[:200] if last else "")
     return out
+
+
+def _read_last_turn_time(tx: Tx, row: SessionRow) -> int:
+    """Return when something last happened in a session without entries (perhaps they were removed), in ms."""
+    turn = tx.one(TurnRow, "turn_last", session=row.id)
+    return row.at if turn is None else turn.ended or turn.started
