@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from cli_house import PERMISSION, SCRIPTED, Cli, end, until
 
 from semel.faces.health.installation import examine_disk
-from semel.ledger.sqlite.open_ledger import check_readable
+from semel.ledger.sqlite.open_ledger import check_readable, lock_ledger
 from semel.ledger.storage.errors import LedgerUnreadable
 from semel.testing.scripted_agent import prompt
 from semel.timing.durations import format_duration
@@ -88,6 +90,16 @@ def test_a_gateway_that_was_killed_is_told_from_one_that_was_stopped(cli: Cli) -
     until(lambda: "t1: lost: the gateway ended before it\n" in cli("why", "e1").stdout, "the turn is settled")
     cli("say", "main", "/stop")
     end(process)
+    assert cli("status").stdout.splitlines()[0] == "gateway   not running; start it with: semel up"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who holds a lock")
+def test_a_gateway_that_starts_or_stops_is_not_said_to_be_away(cli: Cli) -> None:
+    end(cli.up())
+    lock = lock_ledger(cli.data / "ledger.db")  # as a gateway does first, long before it answers
+    line = f"gateway   starting or stopping: process {os.getpid()} holds the ledger; see: "
+    assert cli("status").stdout.splitlines()[0].startswith(line)
+    lock.release()
     assert cli("status").stdout.splitlines()[0] == "gateway   not running; start it with: semel up"
 
 

@@ -78,12 +78,15 @@ def _describe_gateway(overview: dict[str, Any]) -> list[str | Text]:
 def _describe_stopped(overview: dict[str, Any]) -> Text:
     """Say that no gateway runs, whether the last one was killed, and how to start one or why none would start.
 
-    Or say that this gateway of a cluster waits.
+    Or say that one is starting or stopping, or that this gateway of a cluster waits.
     """
     gateways = overview.get("gateways", ())
     active = next((gateway["name"] for gateway in gateways if gateway["is_active"]), "another gateway")
     if any(gateway["name"] == overview.get("name") and not gateway["is_active"] for gateway in gateways):
         return Text(visible(f"{overview['name']} waits to take over from {active}"))
+    if overview["holder"] is not None:
+        text = f"starting or stopping: process {overview['holder']} holds the ledger; see: semel logs"
+        return Text(name_command(text), "yellow")
     killed = ": the last one was killed, and the next one goes on with what ran" if overview["killed"] else ""
     problem = overview["problem"]
     step = name_command(problem) if problem else "start it with: semel up"

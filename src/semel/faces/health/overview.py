@@ -22,9 +22,9 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
 
     "configuration": what a person should know of a file that was changed since the gateway read it; else None. Without
-    a gateway, "problem" is why it would not start, if its configuration is wrong, else None, and "killed"
-    whether the last one ended without a clean stop. Raises
-    ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
+    a gateway, "problem" is why it would not start, if its configuration is wrong, else None; "killed", whether the last
+    one ended without a clean stop; and "holder", the pid of one that starts or stops, else None. Raises ConfigError,
+    GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
     """
     data = locate_running(config_path, data_dir)
     try:
@@ -57,6 +57,7 @@ def _examine_changed_config(data: Path, uptime_s: float) -> str | None:
 def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path, ledger: LedgerLocation) -> Json:
     # Only now: what a gateway consists of takes longer to load than a gateway to answer.
     from semel.faces.health.configuration import check_config, follow_gateway, list_missing_variables
+    from semel.ledger.sqlite.open_ledger import find_holder
     from semel.ledger.turns.session_agent import ANY_AGENT
 
     checked = check_config(*follow_gateway(config_path, data_dir))
@@ -68,7 +69,9 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
         raise NoGateway(data)
     agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
     name = "" if checked.config is None else checked.config.cluster.name
-    state = {"running": False, "killed": was_killed(data), "problem": mistakes or _find_problem(ledger)}
+    holder = find_holder(ledger) if isinstance(ledger, Path) else None
+    problem = mistakes or _find_problem(ledger)
+    state = {"running": False, "killed": was_killed(data), "problem": problem, "holder": holder}
     channels = None if checked.config is None else checked.config.gateway.channels
     return {**state, "name": name, **_read_files(data, ledger, agents, channels)}
 

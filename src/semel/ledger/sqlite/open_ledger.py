@@ -80,6 +80,20 @@ def lock_ledger(ledger: Path) -> Lock:
     return Lock(Path(f"{ledger}.lock"), lambda pid: LedgerInUse(path=ledger, pid=pid))
 
 
+def find_holder(ledger: Path) -> int | None:
+    """Return the pid of the process that holds a ledger's lock. None also where only a try to lock it would tell.
+
+    The lock is not tried: a gateway that starts at that moment would be refused.
+    """
+    lock = Path(f"{ledger}.lock")
+    try:
+        pid = int(lock.read_text())
+        is_open = any(file.exists() and file.samefile(lock) for file in Path(f"/proc/{pid}/fd").iterdir())
+    except (OSError, ValueError):
+        return None
+    return pid if is_open else None
+
+
 @dataclass(frozen=True)
 class OpenedLedger:
     """A ledger that is open for writing and has the newest schema version.
