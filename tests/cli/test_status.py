@@ -97,7 +97,7 @@ def test_a_gateway_that_was_killed_is_told_from_one_that_was_stopped(cli: Cli) -
 def test_a_gateway_that_starts_or_stops_is_not_said_to_be_away(cli: Cli) -> None:
     end(cli.up())
     lock = lock_ledger(cli.data / "ledger.db")  # as a gateway does first, long before it answers
-    line = f"gateway   starting or stopping: process {os.getpid()} holds the ledger; see: "
+    line = f"gateway   process {os.getpid()} holds the ledger: a gateway that starts or stops, "
     assert cli("status").stdout.splitlines()[0].startswith(line)
     lock.release()
     assert cli("status").stdout.splitlines()[0] == "gateway   not running; start it with: semel up"

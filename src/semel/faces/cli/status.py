@@ -85,8 +85,8 @@ def _describe_stopped(overview: dict[str, Any]) -> Text:
     if any(gateway["name"] == overview.get("name") and not gateway["is_active"] for gateway in gateways):
         return Text(visible(f"{overview['name']} waits to take over from {active}"))
     if overview["holder"] is not None:
-        text = f"starting or stopping: process {overview['holder']} holds the ledger; see: semel logs"
-        return Text(name_command(text), "yellow")
+        text = f"process {overview['holder']} holds the ledger: a gateway that starts or stops, or a restore or a copy"
+        return Text(text, "yellow")
     killed = ": the last one was killed, and the next one goes on with what ran" if overview["killed"] else ""
     problem = overview["problem"]
     step = name_command(problem) if problem else "start it with: semel up"

@@ -23,7 +23,7 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
 
     "configuration": what a person should know of a file that was changed since the gateway read it; else None. Without
     a gateway, "problem" is why it would not start, if its configuration is wrong, else None; "killed", whether the last
-    one ended without a clean stop; and "holder", the pid of one that starts or stops, else None. Raises ConfigError,
+    one ended without a clean stop; and "holder", the pid of who has the ledger locked, else None. Raises ConfigError,
     GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
     """
     data = locate_running(config_path, data_dir)
