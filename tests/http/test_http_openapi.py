@@ -79,7 +79,7 @@ def add_job(tx: Tx, id: str) -> None:
     session = tx.one(SessionRow, "session_by_key", key="s")
     assert session is not None
     about = {"session": session.id, "agent": "main", "turn": None}
-    tx.value(int, "job_add", run=id, command="make", name="", seconds=60, at=tx.now, **about)
+    tx.value(int, "job_add", run=id, command="make", name="", seconds=60, at=tx.now, gateway=None, **about)
 
 
 def concrete(operation: Operation, values: Mapping[str, str]) -> str:
