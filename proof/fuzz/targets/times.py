@@ -18,7 +18,7 @@ from semel.channels.email.parse_headers import parse_date
 from semel.channels.http import retry_after
 from semel.channels.matrix.transport import retry_after as matrix_wait
 from semel.channels.xmpp.archive import parse_time
-from semel.faces.cli.archive import _parse_time
+from semel.faces.cli.app import parse_time as parse_option_time
 from semel.gateway.clock import find_zone, format_local
 from semel.gateway.settings.tables import parse_seconds, parse_size
 from semel.timing import schedule
@@ -115,7 +115,7 @@ def _dates(text: str) -> None:
     wait = _wait(text)
     assert wait is None or wait >= 0
     try:
-        told = _parse_time("--since", text)
+        told = parse_option_time("--since", text)
     except typer.BadParameter:
         return
     assert told is None or isinstance(told, int)
