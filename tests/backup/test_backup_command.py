@@ -91,6 +91,15 @@ def test_of_older_backups_as_many_stay_as_were_asked_for(cli: Cli, tmp_path: Pat
     assert cli.json("backup", "--keep", "1", str(tmp_path / "kept"), rc=1)["removed"] == []
 
 
+@pytest.mark.parametrize("tokens", [(), ("--tokens",)], ids=["without tokens", "with tokens"])
+def test_a_restore_in_another_directory_says_if_logins_end(cli: Cli, tmp_path: Path, tokens: tuple[str, ...]) -> None:
+    (cli.data / "owner.token").write_text("the token of the owner\n")
+    kept, new = str(tmp_path / "kept"), str(tmp_path / "new")
+    cli("backup", *tokens, kept)
+    told = cli("restore", kept, "--data-dir", new).stderr
+    assert ("there is no owner.token here" in told) == (not tokens)
+
+
 def test_a_ledger_that_went_back_by_itself_is_treated_as_restored_by_one_command(cli: Cli, tmp_path: Path) -> None:
     ledger = tmp_path / "data/ledger.db"
     with Store.open(ledger, marked=True) as store:

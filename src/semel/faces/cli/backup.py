@@ -164,4 +164,8 @@ def restore(
     if replaced_ledger is not None:
         print_remark(f"the previous ledger is kept in {replaced_ledger}")
     print_remark(AT_NEXT_START)
+    from semel.faces.run import OWNER_TOKEN_FILE
+
+    if not (data / OWNER_TOKEN_FILE).exists():
+        print_remark("there is no owner.token here: the first start makes a new one, which ends logins and old tokens")
     print_remark("people who were removed after the backup may talk again: check `semel people list`")
