@@ -46,8 +46,8 @@ def make_document(operations: Sequence[Operation]) -> Json:
                 "page": {
                     "type": "apiKey",
                     "in": "cookie",
-                    "name": "semel_…",
-                    "description": "Set by POST /v1/login.",
+                    "name": "semel_session",  # generated clients write it into a header
+                    "description": "Set by POST /v1/login. The real name ends in 8 digits that differ by gateway.",
                 },
             },
         },
