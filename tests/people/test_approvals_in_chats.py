@@ -228,6 +228,14 @@ async def test_one_who_is_named_may_anywhere(tmp_path: Path) -> None:
         await w.until_shown("tidy", "room")
 
 
+async def test_in_a_group_the_hint_says_to_reply(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await asked(w, BOB, room="room")
+        await w.tell("yes, do it", ADA, "room", group=True, mentioned=True)
+        told = await w.until_shown("Your message goes to the agent", "room")
+        assert told.endswith("and deny it with /deny 3, in a reply to the request."), told
+
+
 async def test_what_came_of_it_elsewhere_is_told_in_the_chat(tmp_path: Path) -> None:
     async with asking(tmp_path) as w:
         await asked(w)

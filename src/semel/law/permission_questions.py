@@ -125,8 +125,9 @@ def describe_request(title: str, tool_input: Any) -> str:
 def format_hint(request: PermissionRequest, approvers: str, place: AnswerPlace = "chat") -> str:
     """Return a text for a person who wrote a message while this request is open: it says how to answer the request.
 
-    The commands give numbers of the request's options, so they mean this request wherever they are typed.
-    `approvers`: who may answer, as a phrase. `place`: where they can.
+    The commands give numbers of the request's options, so they mean this request wherever they are typed; in a group,
+    only a message to the agent counts, such as a reply. `approvers`: who may answer, as a phrase. `place`: where they
+    can.
     """
     unanswered = (
         f"Your message goes to the agent; it does not answer the request that is still open: {request.title_line}."
@@ -141,7 +142,8 @@ def format_hint(request: PermissionRequest, approvers: str, place: AnswerPlace =
         allow = f"/approve {options[0][0]}"
     rejecting = [n for n, option in zip(request.numbers, request.options, strict=False) if _is(option, "reject")]
     deny = f"/deny {rejecting[0] if len(rejecting) == 1 else request.first_number}"
-    return f"{unanswered} {_capitalize(approvers)} can allow it with {allow}, and deny it with {deny}."
+    where = ", in a reply to the request" if place == "group" else ""
+    return f"{unanswered} {_capitalize(approvers)} can allow it with {allow}, and deny it with {deny}{where}."
 
 
 def format_withdrawal(title: str, expired: bool) -> str:
