@@ -151,7 +151,7 @@ async def test_the_demo_has_its_tools_before_it_calls_one(tmp_path: Path) -> Non
 
 async def test_the_agent_of_the_documentation_speaks_over_http_and_so_does_curl_with_its_token(tmp_path: Path) -> None:
     docs = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", docs, re.DOTALL) if "ClientSession" in block]
     (tmp_path / "agent.py").write_text(code)
     command = (sys.executable, str(tmp_path / "agent.py"))
     async with opened(tmp_path, command=command, mcp_transport="http") as world:

@@ -90,6 +90,18 @@ def find_copy(location: LedgerLocation) -> str | None:
     return read_moved_to(location)
 
 
+def find_holder(location: LedgerLocation) -> int | None:
+    """Return the pid of the process that holds a ledger's file, such as a gateway that starts.
+
+    None if no process does, or if it cannot be told, as for a database.
+    """
+    if isinstance(location, DatabaseUrl):
+        return None
+    from semel.ledger.sqlite.open_ledger import find_holder as find_in_file
+
+    return find_in_file(location)
+
+
 def treat_database_as_restored(location: DatabaseUrl) -> None:
     """Mark a ledger as restored, for an operator who put an older state of its database in its place (Law 14).
 

@@ -57,7 +57,7 @@ def _examine_changed_config(data: Path, uptime_s: float) -> str | None:
 def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path, ledger: LedgerLocation) -> Json:
     # Only now: what a gateway consists of takes longer to load than a gateway to answer.
     from semel.faces.health.configuration import check_config, follow_gateway, list_missing_variables
-    from semel.ledger.sqlite.open_ledger import find_holder
+    from semel.ledger.engines import find_holder
     from semel.ledger.turns.session_agent import ANY_AGENT
 
     checked = check_config(*follow_gateway(config_path, data_dir))
@@ -69,7 +69,7 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
         raise NoGateway(data)
     agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
     name = "" if checked.config is None else checked.config.cluster.name
-    holder = find_holder(ledger) if isinstance(ledger, Path) else None
+    holder = find_holder(ledger)
     problem = mistakes or _find_problem(ledger)
     state = {"running": False, "killed": was_killed(data), "problem": problem, "holder": holder}
     channels = None if checked.config is None else checked.config.gateway.channels
