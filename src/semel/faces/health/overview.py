@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +29,7 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     try:
         async with AsyncClient(data) as client:
             status = await client.get("/v1/status")
-            change = await asyncio.to_thread(_examine_changed_config, data, status["uptime"])
+            change = await asyncio.to_thread(_examine_changed_config, data, status["started"])
             return {"running": True, "url": find_url(data), "configuration": change, **status}
     except GatewayNotTrusted:
         raise
@@ -38,11 +37,14 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
         return _look_over_files(config_path, data_dir, *locate(config_path, data_dir))
 
 
-def _examine_changed_config(data: Path, uptime_s: float) -> str | None:
-    """Return what became of the file that the running gateway read; None if it is as it was at the start."""
+def _examine_changed_config(data: Path, started: int) -> str | None:
+    """Return what became of the file that the running gateway read; None if it is as it was at the start.
+
+    `started`: when the gateway started, in ms since the epoch.
+    """
     try:
         file = find_running_config(data)
-        if file is None or file.stat().st_mtime <= time.time() - uptime_s:
+        if file is None or file.stat().st_mtime * 1000 <= started:
             return None
     except FileNotFoundError:
         return f"{file} is gone: the gateway would not start again"

@@ -193,6 +193,7 @@ class ReadApi(Components):
         return {
             "version": __version__,
             "uptime": round(time.time() - self.started_at, 1),
+            "started": round(self.started_at * 1000),
             "configured": sorted(self.settings.agents, key=lambda name: name != self.settings.default_agent),
             "turns": len(self.turns.runs),
             "agents": self.spawns.status(),
