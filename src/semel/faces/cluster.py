@@ -36,6 +36,7 @@ from semel.tools.address import GATEWAY_FILE
 log = structlog.get_logger("semel.cluster")
 
 ATTEMPT_INTERVAL_S = 0.3  # seconds between two attempts to take over
+ATTEMPTS_TOLD = 10  # one of so many is told to the caller, which shows its service manager that the gateway lives
 
 
 class StoppedWaiting(Exception):
@@ -78,13 +79,14 @@ async def take_over(config: GatewayConfig, caller: ClusterCaller, sockets: Seque
 
 
 async def _wait_to_take_over(member: ClusterMember, caller: ClusterCaller, update: Callable[[], str]) -> None:
-    told = ""
+    told, attempts = "", 0
     gc.enable()  # `semel up` starts without, and this may take days
     while not await asyncio.to_thread(member.try_to_take_over):
         if (text := update()) != told:
             log.info(text)
-            told = text
-        caller.tell(text)
+        if text != told or attempts % ATTEMPTS_TOLD == 0:
+            caller.tell(text)
+        told, attempts = text, attempts + 1
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ATTEMPT_INTERVAL_S):
                 await caller.stop.wait()

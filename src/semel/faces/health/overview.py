@@ -29,7 +29,7 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     try:
         async with AsyncClient(data) as client:
             status = await client.get("/v1/status")
-            change = await asyncio.to_thread(_examine_changed_config, data, status["started"])
+            change = await asyncio.to_thread(_examine_changed_config, data, status.get("started"))
             return {"running": True, "url": find_url(data), "configuration": change, **status}
     except GatewayNotTrusted:
         raise
@@ -37,14 +37,14 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
         return _look_over_files(config_path, data_dir, *locate(config_path, data_dir))
 
 
-def _examine_changed_config(data: Path, started: int) -> str | None:
+def _examine_changed_config(data: Path, started: int | None) -> str | None:
     """Return what became of the file that the running gateway read; None if it is as it was at the start.
 
-    `started`: when the gateway started, in ms since the epoch.
+    `started`: when the gateway started, in ms since the epoch; None if it is an older Semel, which does not tell.
     """
     try:
         file = find_running_config(data)
-        if file is None or file.stat().st_mtime * 1000 <= started:
+        if file is None or started is None or file.stat().st_mtime * 1000 <= started:
             return None
     except FileNotFoundError:
         return f"{file} is gone: the gateway would not start again"

@@ -66,11 +66,8 @@ _LIST = f"""SELECT m.id, m.name, m.address, m.host, m.version, CAST(extract(epoc
 FROM member m LEFT JOIN {ACTIVE_TABLE} a ON a.member = m.id ORDER BY m.id"""
 _IS_HELD = f"""SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 WHERE l.locktype = 'advisory' AND l.objid = {LOCK} AND l.granted AND d.datname = current_database()"""
-_END_CONNECTIONS = Statement(
-    "member_end_connections",
-    f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-    AND application_name LIKE 'semel%' AND application_name <> '{APPLICATION}' AND pid <> :own""",
-)
+_END_CONNECTIONS = f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+AND application_name LIKE 'semel%' AND application_name <> '{APPLICATION}'"""
 
 
 class Member:
@@ -85,7 +82,7 @@ class Member:
         self.holder: Holder | None = None  # while it is the active one
         self.active: ClusterGateway | None = None
         self.problem: str | None = None
-        self._renewed_at = 0.0
+        self._renewed_at = 0.0  # when the last renewal began that succeeded, by `_now`
         self._free_since: float | None = None  # when the database was first seen to be held by nobody
         self._trusted_until = 0.0
         self._left = threading.Event()
@@ -135,17 +132,14 @@ class Member:
     def _take_over(self, active: ClusterGateway | None) -> bool:
         """Take the database from a gateway that is gone, hangs or is cut off."""
         if active is not None:  # whatever its transactions hold would be kept for another minute
-            self._end_connections(own=0)
+            connection = self._connect()
+            connection.execute(_END_CONNECTIONS)
+            connection.end("COMMIT")
         try:
             self.holder = Holder(self._url, self._path)
         except DatabaseInUse:  # another one was faster
             return False
         return True
-
-    def _end_connections(self, own: int) -> None:
-        connection = self._connect()
-        connection.read(_END_CONNECTIONS, {"own": own})
-        connection.end("COMMIT")
 
     # ------------------------------------------------------------ the active gateway
 
@@ -159,18 +153,17 @@ class Member:
 
     def guard(self, when_lost: Callable[[str], Any]) -> None:
         """See `ClusterMember`."""
-        self._trusted_until = _now() + TRUST_S
+        self._trusted_until = self._renewed_at + TRUST_S
         for task in (self._renew, self._watch):
             threading.Thread(target=task, args=(when_lost,), name=f"member {task.__name__}", daemon=True).start()
 
     def _renew(self, when_lost: Callable[[str], Any]) -> None:
         while not self._left.wait(RENEWAL_S):
-            began = _now()
             try:
                 if not self._show_life(self._connect()):
                     self._lose(when_lost, "another gateway has taken over")
                     return
-                self._trusted_until = began + TRUST_S
+                self._trusted_until = self._renewed_at + TRUST_S
             except (ConnectionLost, ServerError):
                 self._disconnect()
                 self._left.wait(CHECK_S)
@@ -218,9 +211,10 @@ class Member:
             if not has_tables:
                 _make_tables(connection)
             ((self._id,),) = connection.read(_JOIN, vars(self._identity))
+        began = _now()
         rows = connection.read(_RENEW, {"id": self._id})
         connection.end("COMMIT")
-        self._renewed_at = _now()
+        self._renewed_at = began
         if not rows:  # it was away for so long that it was removed
             self._id = 0
         return rows == [[1]]
