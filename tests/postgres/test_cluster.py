@@ -44,7 +44,8 @@ class Member:
         """Start it with an interpreter of its own: it may replace its program."""
         with (self.home / "log").open("ab") as log:
             command = [sys.executable, "-m", "semel", "up", "--listen", "127.0.0.1:0", "--log", "json"]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=self.cli.env, cwd=self.home)
+            env = {**self.cli.env, "SEMEL_DUMPABLE": "1"}  # its /proc is looked at, also by tests that are not root's
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self.home)
         until(lambda: self.is_active or self.is_waiting, f"{self.name} is started")
 
     @property
