@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from semel.ledger.storage.atomic_files import sync_folder
 from semel.text.visible import JOINERS, remove_unseen
 from semel.text.wellformed import scrub
 from semel.text.write_errors import advise_on_write_error
@@ -382,7 +383,7 @@ class BlobDraft:
         with store_errors(self._store):
             if not _is_there(final, self.size):
                 self._path.rename(final)
-            _sync_dir(self._store)
+            sync_folder(self._store)
 
     def discard(self) -> None:
         """Close the draft and remove its temporary file. Safe after `publish`: the published blob is kept."""
@@ -397,14 +398,6 @@ def _is_there(final: Path, size: int) -> bool:
         return final.lstat().st_size == size
     except FileNotFoundError:
         return False
-
-
-def _sync_dir(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 @contextmanager
