@@ -79,14 +79,14 @@ async def take_over(config: GatewayConfig, caller: ClusterCaller, sockets: Seque
 
 
 async def _wait_to_take_over(member: ClusterMember, caller: ClusterCaller, update: Callable[[], str]) -> None:
-    told, attempts = "", 0
+    last_text, attempts = "", 0
     gc.enable()  # `semel up` starts without, and this may take days
     while not await asyncio.to_thread(member.try_to_take_over):
-        if (text := update()) != told:
+        if (text := update()) != last_text:
             log.info(text)
-        if text != told or attempts % ATTEMPTS_TOLD == 0:
+        if text != last_text or attempts % ATTEMPTS_TOLD == 0:
             caller.tell(text)
-        told, attempts = text, attempts + 1
+        last_text, attempts = text, attempts + 1
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ATTEMPT_INTERVAL_S):
                 await caller.stop.wait()

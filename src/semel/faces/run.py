@@ -145,7 +145,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
         raise ConfigError(str(error)) from None
     async with contextlib.AsyncExitStack() as stack:
         caller = caller or ClusterCaller()
-        sockets = await _listen(config, stack) if config.cluster.name else []
+        sockets = await _bind_address(config, stack) if config.cluster.name else []
         member = await _take_over(config, caller, sockets, stack) if config.cluster.name else None
         upgrades: list[Upgrade] = []
         store = await asyncio.to_thread(open_ledger, settings.ledger, partial(_announce_upgrade, upgrades), member)
@@ -157,7 +157,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             versions = f"from version {upgrade.found} to {upgrade.wanted}"
             log_activity(f"the ledger was upgraded {versions}; {_name_way_back(upgrade)}")
         http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
-        sockets = sockets or await _listen(config, stack)  # before anything starts: the port may be taken
+        sockets = sockets or await _bind_address(config, stack)  # before anything starts: the port may be taken
         agents = await asyncio.to_thread(_build_agents, config)
         listener = _listen_locally(settings.data_dir)  # agents connect while the gateway starts
         stack.callback(listener.close)
@@ -189,7 +189,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             yield running
 
 
-async def _listen(config: GatewayConfig, stack: contextlib.AsyncExitStack) -> list[socket.socket]:
+async def _bind_address(config: GatewayConfig, stack: contextlib.AsyncExitStack) -> list[socket.socket]:
     sockets = await bind(config.host, config.port)
     for sock in sockets:
         stack.callback(sock.close)

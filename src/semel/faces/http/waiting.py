@@ -24,7 +24,7 @@ RETRY_AFTER_S = 2
 def make_waiting_app() -> Starlette:
     """Build the ASGI application of a gateway that waits. `app.state.active` is the ClusterGateway that is active."""
     app = Starlette(
-        routes=[Route("/healthz", _answer_health), Route("/{path:path}", _refuse, methods=METHODS)],
+        routes=[Route("/healthz", _answer_health), Route("/{path:path}", _refuse_request, methods=METHODS)],
     )
     app.state.stopping = asyncio.Event()
     app.state.active = None
@@ -35,7 +35,7 @@ async def _answer_health(request: Request) -> Response:
     return json_response({"ok": True})
 
 
-async def _refuse(request: Request) -> Response:
+async def _refuse_request(request: Request) -> Response:
     active: ClusterGateway | None = request.app.state.active
     address = None if active is None else active.address
     is_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")

@@ -82,7 +82,7 @@ class Member:
         self.holder: Holder | None = None  # while it is the active one
         self.active: ClusterGateway | None = None
         self.problem: str | None = None
-        self._renewed_at = 0.0  # when the last renewal began that succeeded, by `_now`
+        self._renewed_at = 0.0  # when the last renewal began that succeeded, by `_read_clock`
         self._free_since: float | None = None  # when the database was first seen to be held by nobody
         self._trusted_until = 0.0
         self._left = threading.Event()
@@ -109,7 +109,7 @@ class Member:
         connection = self._connect()
         is_new = read_version(connection, self._path) == 0
         connection.end("COMMIT")
-        if not is_new and _now() - self._renewed_at > RENEWAL_S:
+        if not is_new and _read_clock() - self._renewed_at > RENEWAL_S:
             self._show_life(connection)
         ((holders,),) = connection.execute(_IS_HELD)
         rows = [] if is_new else connection.execute(_LIST)
@@ -154,28 +154,28 @@ class Member:
     def guard(self, when_lost: Callable[[str], Any]) -> None:
         """See `ClusterMember`."""
         self._trusted_until = self._renewed_at + TRUST_S
-        for task in (self._renew, self._watch):
+        for task in (self._renew_lease, self._watch_clock):
             threading.Thread(target=task, args=(when_lost,), name=f"member {task.__name__}", daemon=True).start()
 
-    def _renew(self, when_lost: Callable[[str], Any]) -> None:
+    def _renew_lease(self, when_lost: Callable[[str], Any]) -> None:
         while not self._left.wait(RENEWAL_S):
             try:
                 if not self._show_life(self._connect()):
-                    self._lose(when_lost, "another gateway has taken over")
+                    self._report_loss(when_lost, "another gateway has taken over")
                     return
                 self._trusted_until = self._renewed_at + TRUST_S
             except (ConnectionLost, ServerError):
                 self._disconnect()
                 self._left.wait(CHECK_S)
 
-    def _watch(self, when_lost: Callable[[str], Any]) -> None:
-        """Look at the clock beside `_renew`, which may wait for a server that does not answer."""
+    def _watch_clock(self, when_lost: Callable[[str], Any]) -> None:
+        """Look at the clock beside `_renew_lease`, which may wait for a server that does not answer."""
         while not self._left.wait(CHECK_S):
-            if _now() > self._trusted_until:
-                self._lose(when_lost, f"the database has not answered for {TRUST_S:g} s")
+            if _read_clock() > self._trusted_until:
+                self._report_loss(when_lost, f"the database has not answered for {TRUST_S:g} s")
                 return
 
-    def _lose(self, when_lost: Callable[[str], Any], reason: str) -> None:
+    def _report_loss(self, when_lost: Callable[[str], Any], reason: str) -> None:
         if not self._left.is_set():
             self._left.set()
             when_lost(reason)
@@ -211,7 +211,7 @@ class Member:
             if not has_tables:
                 _make_tables(connection)
             ((self._id,),) = connection.read(_JOIN, vars(self._identity))
-        began = _now()
+        began = _read_clock()
         rows = connection.read(_RENEW, {"id": self._id})
         connection.end("COMMIT")
         self._renewed_at = began
@@ -249,6 +249,6 @@ def _read_gateway(row: list[Any]) -> ClusterGateway:
     return ClusterGateway(name, address, host, version, bool(is_active), joined, seen)
 
 
-def _now() -> float:
+def _read_clock() -> float:
     """Return the time on a clock that also runs while the machine sleeps, if there is one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
