@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,19 +23,34 @@ from semel.faces.client import Client, NoGateway, RequestRefused
 from semel.gateway.unix_socket import socket_path
 from semel.testing import scripted_agent
 from semel.testing.scripted_agent import prompt
+from semel.tools.address import find_waiting
+from semel.tools.http_tools import MCP_PATH
 
 Json = dict[str, Any]
+TOKEN = "a-token-that-all-gateways-share"
+
+
+def find_free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
 
 
 class Member:
     """A gateway of the cluster, with a home and a data directory of its own."""
 
-    def __init__(self, home: Path, name: str, url: str, address: str = "") -> None:
+    def __init__(self, home: Path, name: str, url: str, has_address: bool = True) -> None:
         home.mkdir()
         self.name = name
         self.home = home
         self.cli = Cli(home, home / "data")
-        where = f'address = "{address}"\n' if address else ""
+        self.cli.data.mkdir(mode=0o700)
+        token = self.cli.data / "owner.token"  # the same on all machines
+        token.touch(0o600)
+        token.write_text(f"{TOKEN}\n")
+        self.port = find_free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        where = f'address = "{self.address}"\n' if has_address else ""
         section = f'[cluster]\nname = "{name}"\n{where}' if name else ""
         # The agents' memory is on a file system that all machines share.
         agent = f"[agents.demo]\ncommand = {json.dumps(scripted_agent.command(state=home.parent / 'agent'))}\n"
@@ -43,7 +60,7 @@ class Member:
     def start(self) -> None:
         """Start it with an interpreter of its own: it may replace its program."""
         with (self.home / "log").open("ab") as log:
-            command = [sys.executable, "-m", "semel", "up", "--listen", "127.0.0.1:0", "--log", "json"]
+            command = [sys.executable, "-m", "semel", "up", "--listen", f"127.0.0.1:{self.port}", "--log", "json"]
             env = {**self.cli.env, "SEMEL_DUMPABLE": "1"}  # its /proc is looked at, also by tests that are not root's
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self.home)
         until(lambda: self.is_active or self.is_waiting, f"{self.name} is started")
@@ -55,7 +72,7 @@ class Member:
     @property
     def is_active(self) -> bool:
         assert self.process is not None
-        return self.cli.address(self.process.pid) is not None
+        return self.cli.address(self.process.pid) is not None and find_waiting(self.cli.data) is None
 
     @property
     def is_waiting(self) -> bool:
@@ -76,7 +93,7 @@ class Member:
 @pytest.fixture
 def members(tmp_path: Path, server: PostgresServer) -> Iterator[tuple[Member, Member]]:
     url = server.url(server.create_database())
-    pair = Member(tmp_path / "a", "alpha", url, "https://alpha.example"), Member(tmp_path / "b", "beta", url)
+    pair = Member(tmp_path / "a", "alpha", url), Member(tmp_path / "b", "beta", url)
     yield pair
     for member in pair:
         if member.process is not None and member.process.poll() is None:
@@ -112,25 +129,27 @@ def take_over(member: Member, at_most_s: float) -> float:
     return time.monotonic() - began
 
 
-def test_a_gateway_that_waits_says_so_and_takes_over_when_the_other_one_stops(
+def test_a_gateway_that_waits_lets_the_active_one_answer_and_takes_over_when_that_stops(
     members: tuple[Member, Member],
 ) -> None:
     alpha, beta = members
     alpha.start()
-    alpha.cli("say", "main", "hello", "--wait")
     beta.start()
-    port = find_port(beta)
-    assert httpx2.get(f"http://127.0.0.1:{port}/healthz").json() == {"ok": True}
-    refused = httpx2.post(f"http://127.0.0.1:{port}/v1/sessions/main/messages", json={"text": "lost?"})
-    assert refused.status_code == 503 and refused.headers["retry-after"] == "2"
-    assert "waits to take over from the gateway alpha; nothing was accepted" in refused.json()["detail"]
-    page = httpx2.get(f"http://127.0.0.1:{port}/", headers={"Accept": "text/html"})
-    assert (page.status_code, page.headers["location"]) == (307, "https://alpha.example/")
-    assert re.search(r"gateway +beta waits to take over from alpha", beta.cli("status").stdout)
+    beta.cli("say", "main", "hello", "--wait")
+    assert texts(beta.cli, "main", "user") == ["hello"] == texts(alpha.cli, "main", "user")
+    assert httpx2.get(f"{beta.address}/healthz").json() == {"ok": True}
+    for path in ("/readyz", "/metrics"):
+        refused = httpx2.get(f"{beta.address}{path}")
+        assert refused.status_code == 503 and refused.headers["retry-after"] == "2"
+    assert "waits to take over from the gateway alpha" in refused.json()["detail"]
+    page = httpx2.get(f"{beta.address}/", headers={"Accept": "text/html"})
+    assert page.status_code == 200 and "text/html" in page.headers["content-type"]
+    assert page.headers["content-security-policy"] == httpx2.get(alpha.address).headers["content-security-policy"]
+    assert re.search(r"beta waits to take over from alpha, which answers", beta.cli("status").stdout)
     assert [(one["name"], one["is_active"]) for one in alpha.cli.json("status")["gateways"]] == [
         ("alpha", True), ("beta", False),
     ]  # fmt: skip
-    assert "alpha is active at https://alpha.example" in alpha.cli("status").stdout
+    assert f"alpha is active at {alpha.address}" in alpha.cli("status").stdout
     assert cluster_finding(alpha.cli) == "alpha is active; waiting: beta"
     alpha.signal(signal.SIGTERM)
     assert take_over(beta, 10) < 5
@@ -140,24 +159,68 @@ def test_a_gateway_that_waits_says_so_and_takes_over_when_the_other_one_stops(
     assert beta.cli.json("doctor", "--laws")["ok"]
 
 
+def test_whoever_asks_the_waiting_gateway_needs_what_the_active_one_asks_for(members: tuple[Member, Member]) -> None:
+    alpha, beta = members
+    alpha.start()
+    beta.start()
+    messages = f"{beta.address}/v1/sessions/main/messages"
+    wrong = {
+        "foreign-host": {"Host": "evil.example"},
+        "foreign-origin": {"Origin": "https://evil.example"},
+        "no-token": {"Authorization": "Bearer some-other-token"},
+    }
+    for code, headers in wrong.items():
+        refused = httpx2.post(messages, json={"text": "no"}, headers=headers)
+        assert refused.json()["type"] == f"urn:semel:problem:{code}"
+    assert httpx2.post(f"{beta.address}{MCP_PATH}", json={}).status_code == 503  # agents run beside the active gateway
+    sent = httpx2.post(messages, json={"text": "yes", "id": "once"}, headers={"Authorization": f"Bearer {TOKEN}"})
+    again = httpx2.post(f"{alpha.address}/v1/sessions/main/messages", json={"text": "yes", "id": "once"})
+    assert (sent.status_code, again.json()["status"]) == (202, "duplicate")
+    login = httpx2.post(f"{beta.address}/v1/login", json={"token": TOKEN}, headers={"Origin": beta.address})
+    assert login.status_code == 204 and login.headers["set-cookie"].startswith("semel_")
+    assert texts(alpha.cli, "main", "user") == ["yes"]
+
+
+def test_a_stream_through_the_waiting_gateway_goes_on_at_the_one_that_takes_over(
+    members: tuple[Member, Member],
+) -> None:
+    alpha, beta = members
+    alpha.start()
+    alpha.cli("say", "main", "hello", "--wait")
+    beta.start()
+    with httpx2.stream("GET", f"{beta.address}/v1/sessions/main/stream", timeout=30) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        lines = stream.iter_lines()
+        last = next(line for line in lines if line.startswith("id: ")).removeprefix("id: ")
+        assert "hello" in next(line for line in lines if line.startswith("data: "))
+        alpha.signal(signal.SIGKILL)
+        with contextlib.suppress(httpx2.HTTPError):
+            list(lines)  # it ends
+    take_over(beta, 20)
+    beta.cli("say", "main", "and on", "--wait")
+    resumed = {"Last-Event-ID": last}
+    with httpx2.stream("GET", f"{beta.address}/v1/sessions/main/stream", headers=resumed, timeout=30) as stream:
+        assert "and on" in next(line for line in stream.iter_lines() if line.startswith("data: "))
+
+
+def test_a_gateway_that_waits_refuses_what_it_cannot_forward(tmp_path: Path, server: PostgresServer) -> None:
+    url = server.url(server.create_database())
+    alpha, beta = (Member(tmp_path / name, name, url, has_address=False) for name in ("alpha", "beta"))
+    try:
+        alpha.start()
+        beta.start()
+        refused = httpx2.post(f"{beta.address}/v1/sessions/main/messages", json={"text": "lost?"})
+        assert refused.status_code == 503 and refused.headers["retry-after"] == "2"
+        assert "waits to take over from the gateway alpha; nothing was accepted" in refused.json()["detail"]
+        assert re.search(r"gateway +beta waits to take over from alpha", beta.cli("status").stdout)
+    finally:
+        for member in (alpha, beta):
+            member.signal(signal.SIGKILL)
+
+
 def cluster_finding(cli: Cli) -> str:
     (finding,) = [one for one in cli.json("doctor")["findings"] if one["subject"] == "cluster"]
     return str(finding["text"])
-
-
-def find_port(member: Member) -> int:
-    """The port on which a waiting gateway listens, which it publishes nowhere."""
-    assert member.process is not None
-    inodes = {
-        link.readlink().name
-        for link in Path(f"/proc/{member.process.pid}/fd").iterdir()
-        if str(link.readlink()).startswith("socket:")
-    }
-    for line in Path(f"/proc/{member.process.pid}/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
-            return int(fields[1].rpartition(":")[2], 16)
-    raise AssertionError("it listens nowhere")
 
 
 def test_gateways_that_are_killed_in_turn_lose_and_double_nothing(members: tuple[Member, Member]) -> None:

@@ -23,13 +23,16 @@ from typing import NoReturn
 import structlog
 
 from semel import __version__
+from semel.faces.address_file import publish_address
 from semel.faces.config.load import GatewayConfig
+from semel.faces.http.forwarding import Forwarder
 from semel.faces.http.server import Server, UnixServer
+from semel.faces.http.settings import Settings
 from semel.faces.http.waiting import make_waiting_app
 from semel.gateway.process_identity import SOCKET_VARIABLE, kill_tagged_processes
 from semel.gateway.unix_socket import UnixListener, socket_path
 from semel.ledger.engines import join_cluster
-from semel.ledger.storage.cluster import ClusterMember, GatewayIdentity
+from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayIdentity
 from semel.ledger.storage.location import DatabaseUrl
 from semel.tools.address import GATEWAY_FILE
 
@@ -55,11 +58,13 @@ class ClusterCaller:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-async def take_over(config: GatewayConfig, caller: ClusterCaller, sockets: Sequence[socket]) -> ClusterMember:
+async def take_over(
+    config: GatewayConfig, http: Settings, caller: ClusterCaller, sockets: Sequence[socket]
+) -> ClusterMember:
     """Wait until no other gateway is active, and return this one's place.
 
-    `sockets`: on which the gateway will listen; meanwhile, it says there that it waits. Raises StoppedWaiting,
-    SocketRefused (another gateway uses the data directory) or LedgerError.
+    `http`: who may ask the gateway. `sockets`: on which it will listen; meanwhile, it lets the active one answer there.
+    Raises StoppedWaiting, SocketRefused (another gateway uses the data directory) or LedgerError.
     """
     assert isinstance(config.gateway.ledger, DatabaseUrl)
     path = socket_path(config.gateway.data_dir)
@@ -70,7 +75,7 @@ async def take_over(config: GatewayConfig, caller: ClusterCaller, sockets: Seque
         member = await asyncio.to_thread(join_cluster, config.gateway.ledger, identity)
         try:
             if not await asyncio.to_thread(member.try_to_take_over):
-                async with _answer_others(config, sockets, listener, member) as update:
+                async with _answer_others(config, http, sockets, listener, member) as update:
                     await _wait_to_take_over(member, caller, update)
         except BaseException:
             await asyncio.to_thread(member.leave)
@@ -96,25 +101,39 @@ async def _wait_to_take_over(member: ClusterMember, caller: ClusterCaller, updat
 
 @contextlib.asynccontextmanager
 async def _answer_others(
-    config: GatewayConfig, sockets: Sequence[socket], listener: UnixListener, member: ClusterMember
+    config: GatewayConfig, http: Settings, sockets: Sequence[socket], listener: UnixListener, member: ClusterMember
 ) -> AsyncIterator[Callable[[], str]]:
-    """Serve what a waiting gateway answers, until the block ends.
+    """Let the active gateway answer what this one is asked, until the block ends.
 
     Yield a function that takes note of who is active and returns a line about it.
     """
-    app = make_waiting_app()
-    servers = Server(app, [sock.dup() for sock in sockets], config.host), UnixServer(app, listener)
-    for server in servers:
-        await server.start()
+    forwarder = Forwarder(config.cluster.name, http)
+    app = make_waiting_app(http, forwarder)
+    server, unix_server = Server(app, [sock.dup() for sock in sockets], config.host), UnixServer(app, listener)
+    await server.start()
+    await unix_server.start()
+    published = contextlib.ExitStack()  # while the active one answers here
 
     def update() -> str:
+        had_address = _has_address(app.state.active)
         app.state.active = member.active
+        if _has_address(member.active) and not had_address:
+            data_dir, name = config.gateway.data_dir, config.cluster.name
+            published.enter_context(publish_address(data_dir, config.path, server.url, listener.path, name))
+        elif had_address and not _has_address(member.active):
+            published.close()
         return _describe_wait(member)
 
     try:
         yield update
     finally:
-        await asyncio.gather(*(server.stop(1.0) for server in servers))
+        published.close()
+        await asyncio.gather(server.stop(1.0), unix_server.stop(1.0))
+        await forwarder.close()
+
+
+def _has_address(gateway: ClusterGateway | None) -> bool:
+    return gateway is not None and gateway.address is not None
 
 
 def _describe_wait(member: ClusterMember) -> str:

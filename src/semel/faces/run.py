@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import json
 import os
 import secrets
 import socket
@@ -31,6 +29,7 @@ from semel.agents.acp.environment import build_environment
 from semel.agents.known import find_agents_on_path
 from semel.agents.model import ModelAgent
 from semel.channels import ChannelError
+from semel.faces.address_file import publish_address, write_private
 from semel.faces.cluster import ClusterCaller, start_again, take_over
 from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig
@@ -58,7 +57,7 @@ from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 from semel.text.write_errors import advise_on_write_error
 from semel.tools import trusted_files
-from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, list_as_running
+from semel.tools.address import list_as_running
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
 from semel.tools.http_tools import MCP_PATH
 from semel.tools.in_process_tools import InProcessTools
@@ -146,7 +145,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
     async with contextlib.AsyncExitStack() as stack:
         caller = caller or ClusterCaller()
         sockets = await _bind_address(config, stack) if config.cluster.name else []
-        member = await _take_over(config, caller, sockets, stack) if config.cluster.name else None
+        member = await _take_over(config, http, caller, sockets, stack) if config.cluster.name else None
         upgrades: list[Upgrade] = []
         store = await asyncio.to_thread(open_ledger, settings.ledger, partial(_announce_upgrade, upgrades), member)
         stack.push_async_callback(asyncio.to_thread, store.close)
@@ -185,7 +184,8 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
         await gateway.start()
         for server in servers:
             await server.start()
-        with list_as_running(settings.data_dir), _publish_address(config, running.url, listener.path):
+        published = publish_address(settings.data_dir, config.path, running.url, listener.path)
+        with list_as_running(settings.data_dir), published:
             yield running
 
 
@@ -197,11 +197,15 @@ async def _bind_address(config: GatewayConfig, stack: contextlib.AsyncExitStack)
 
 
 async def _take_over(
-    config: GatewayConfig, caller: ClusterCaller, sockets: Sequence[socket.socket], stack: contextlib.AsyncExitStack
+    config: GatewayConfig,
+    http: Settings,
+    caller: ClusterCaller,
+    sockets: Sequence[socket.socket],
+    stack: contextlib.AsyncExitStack,
 ) -> ClusterMember:
     """Wait until this gateway of a cluster may be the active one."""
     try:
-        member = await take_over(config, caller, sockets)
+        member = await take_over(config, http, caller, sockets)
     except SocketRefused as error:
         raise CannotStart(str(error)) from None
     stack.push_async_callback(asyncio.to_thread, member.leave)
@@ -299,7 +303,7 @@ def read_owner_token(data_dir: Path) -> str:
     path = data_dir / OWNER_TOKEN_FILE
     try:
         with contextlib.suppress(FileExistsError):
-            _write_private(path, secrets.token_urlsafe(32) + "\n")
+            write_private(path, secrets.token_urlsafe(32) + "\n")
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise CannotStart(f"{path} can be read by others. Keep it for yourself: chmod 600 {path}")
         token = trusted_files.read_file(path, link=True).decode("ascii").strip()
@@ -312,39 +316,6 @@ def read_owner_token(data_dir: Path) -> str:
     if len(token) < 16:
         raise CannotStart(f"{path} contains no token. Remove it, and the next start makes one")
     return token
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Create a file of mode 0600 atomically. Raises FileExistsError if it exists."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    try:
-        path.hardlink_to(temporary)
-    except FileExistsError:
-        raise
-    except OSError as error:  # a file system without hard links, such as exFAT
-        if path.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _publish_address(config: GatewayConfig, url: str, socket: Path) -> Iterator[None]:
-    """Publish the gateway's address in `gateway.json` until the block ends; replaces the file of a killed gateway."""
-    path, last = (config.gateway.data_dir / name for name in (GATEWAY_FILE, LAST_CONFIG_FILE))
-    path.unlink(missing_ok=True)
-    last.unlink(missing_ok=True)
-    address = {"url": url, "socket": str(socket), "pid": os.getpid(), "inode": path.parent.stat().st_ino}
-    read = {"config": str(config.path or "")}
-    _write_private(last, json.dumps(read) + "\n")
-    _write_private(path, json.dumps({**address, **read}) + "\n")
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def _build_agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:

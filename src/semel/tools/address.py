@@ -19,10 +19,11 @@ from pathlib import Path
 from semel.tools import trusted_files
 
 GATEWAY_FILE = "gateway.json"
-"""Written into the data directory while the gateway runs: {"url", "socket", "pid", "inode", "config"}.
+"""Written into the data directory while the gateway runs: {"url", "socket", "pid", "inode", "config", "waiting"?}.
 
 "inode" is the directory's own: a copy of the directory that was made meanwhile does not lead to the gateway.
-"config" is the path of the configuration file that the gateway read; "" if it read none.
+"config" is the path of the configuration file that the gateway read; "" if it read none. "waiting" is the name of a
+gateway of a cluster that is not the active one: then the active one answers at this address.
 """
 LAST_CONFIG_FILE = "last-config.json"
 """Written into the data directory when the gateway starts, and kept: {"config"}, as in GATEWAY_FILE."""
@@ -79,6 +80,14 @@ def find_socket(data_dir: Path) -> Path:
 def find_url(data_dir: Path) -> str:
     """Return the URL of a data directory's gateway. Raises NoGateway or GatewayNotTrusted, as `find_socket` does."""
     return _read_address(data_dir, "url")
+
+
+def find_waiting(data_dir: Path) -> str | None:
+    """Return the name of a data directory's gateway if it waits, and the active one answers for it. Otherwise None."""
+    try:
+        return _read_address(data_dir, "waiting")
+    except NoGateway:
+        return None
 
 
 def find_running_config(data_dir: Path) -> Path | None:

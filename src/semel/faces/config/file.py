@@ -139,7 +139,8 @@ class ClusterSection(Table):
     """A name for this gateway, which makes it one of [several on a database](postgres.md#several-gateways). One is
     active; the others wait and take over. Default: none, and a gateway refuses a database that another one uses."""
     address: str | None = Field(default=None, pattern="^https?://[^/]+", examples=["https://alpha.example.org"])
-    """The URL of this gateway for people and other machines. While it is active, the others send browsers there."""
+    """The URL of this gateway for the other machines. While it is active, the others let it answer what they are
+    asked, and send it the owner's token: use https, or a network that you trust."""
 
 
 def _check_token(token: str, info: ValidationInfo) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
+from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, RequestRefused
 from semel.faces.config import ConfigError, locate, locate_running
 from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
-from semel.tools.address import advise_others, find_running_config, find_url, was_killed
+from semel.tools.address import advise_others, find_running_config, find_url, find_waiting, was_killed
 
 if TYPE_CHECKING:
     from semel.ledger.turns.session_agent import ConfiguredAgents
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
 
+    "waiting": the name of this gateway of a cluster if it waits, and the active one answered; else None.
     "configuration": what a person should know of a file that was changed since the gateway read it; else None. Without
     a gateway, "problem" is why it would not start, if its configuration is wrong, else None; "killed", whether the last
     one ended without a clean stop; and "holder", the pid of who has the ledger locked, else None. Raises ConfigError,
@@ -29,10 +30,17 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     try:
         async with AsyncClient(data) as client:
             status = await client.get("/v1/status")
-            change = await asyncio.to_thread(_examine_changed_config, data, status.get("started"))
-            return {"running": True, "url": find_url(data), "configuration": change, **status}
+            waiting = find_waiting(data)
+            change = None
+            if waiting is None:
+                change = await asyncio.to_thread(_examine_changed_config, data, status.get("started"))
+            return {"running": True, "url": find_url(data), "waiting": waiting, "configuration": change, **status}
     except GatewayNotTrusted:
         raise
+    except RequestRefused:
+        if find_waiting(data) is None:
+            raise
+        return _look_over_files(config_path, data_dir, *locate(config_path, data_dir))
     except NoGateway:
         return _look_over_files(config_path, data_dir, *locate(config_path, data_dir))
 

@@ -213,23 +213,30 @@ class Router:
         return declare
 
 
-def make_routes(operations: Sequence[Operation], gateway: Gateway, settings: Settings) -> list[Route]:
-    """Return one route per path, so that a 405 can list all methods of the path. They are in the operations' order."""
+def make_routes(
+    operations: Sequence[Operation], answer: Callable[[Request, Operation], Awaitable[Response]]
+) -> list[Route]:
+    """Return one route per path, so that a 405 can list all methods of the path. They are in the operations' order.
+
+    `answer`: answers a request for an operation.
+    """
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
-    return [_make_route(path, methods, gateway, settings) for path, methods in by_path.items()]
+    return [_make_route(path, methods, answer) for path, methods in by_path.items()]
 
 
-def _make_route(path: str, methods: Mapping[str, Operation], gateway: Gateway, settings: Settings) -> Route:
+def _make_route(
+    path: str, methods: Mapping[str, Operation], answer: Callable[[Request, Operation], Awaitable[Response]]
+) -> Route:
     async def endpoint(request: Request) -> Response:
-        operation = methods["GET" if request.method == "HEAD" else request.method]
-        return await _handle(request, operation, gateway, settings)
+        return await answer(request, methods["GET" if request.method == "HEAD" else request.method])
 
     return Route(path, endpoint, methods=list(methods), name=path)
 
 
-async def _handle(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:
+async def handle(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:
+    """Check a request, read it, and let the operation's handler answer it. Raises a Problem."""
     check_access(request, settings, operation.access)
     arguments = _read_query(request, operation)
     body = await _read_body(request, operation, settings)

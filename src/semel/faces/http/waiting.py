@@ -1,47 +1,45 @@
 """What a gateway answers while it waits to take over from another one (`semel.faces.cluster`).
 
-It is alive, but not ready: a load balancer sends people to the active gateway. Browsers are sent there, too, if its
-address is known.
+It is alive, but not ready: a load balancer asks the active gateway. Whoever asks this one all the same is answered by
+the active one, if its address is known (`forwarding.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 
-from semel.faces.http.problems import Problem
-from semel.faces.http.routing import json_response
+from semel.faces.http.app import assemble_app
+from semel.faces.http.forwarding import Forwarder, make_unavailable
+from semel.faces.http.routing import Operation, json_response
+from semel.faces.http.security import Access, check_access
+from semel.faces.http.settings import Settings
 from semel.ledger.storage.cluster import ClusterGateway
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-RETRY_AFTER_S = 2
+OWN_PATHS = frozenset({"/readyz", "/metrics"})
+"""They ask about this gateway, so no other one answers."""
+OF_AGENTS = frozenset({Access.SPAWN, Access.LOOPBACK_SPAWN})
+"""Access of operations for agents' processes, which run beside the active gateway."""
 
 
-def make_waiting_app() -> Starlette:
+def make_waiting_app(settings: Settings, forwarder: Forwarder) -> Starlette:
     """Build the ASGI application of a gateway that waits. `app.state.active` is the ClusterGateway that is active."""
-    app = Starlette(
-        routes=[Route("/healthz", _answer_health), Route("/{path:path}", _refuse_request, methods=METHODS)],
-    )
-    app.state.stopping = asyncio.Event()
+    app = assemble_app(partial(_answer, settings=settings, forwarder=forwarder), settings)
     app.state.active = None
     return app
 
 
-async def _answer_health(request: Request) -> Response:
-    return json_response({"ok": True})
-
-
-async def _refuse_request(request: Request) -> Response:
+async def _answer(request: Request, operation: Operation, settings: Settings, forwarder: Forwarder) -> Response:
+    if operation.path == "/healthz":
+        return json_response({"ok": True})
+    check_access(request, settings, operation.access)
     active: ClusterGateway | None = request.app.state.active
-    address = None if active is None else active.address
-    is_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-    if address is not None and is_page:
-        return RedirectResponse(f"{address.rstrip('/')}{request.url.path}", 307, headers={"Cache-Control": "no-store"})
+    is_forwarded = operation.path not in OWN_PATHS and operation.access not in OF_AGENTS
+    if is_forwarded and active is not None and active.address is not None:
+        return await forwarder.forward(request, operation, active.address)
     other = "another gateway" if active is None else f"the gateway {active.name}"
-    where = f" at {address}" if address is not None else ""
-    text = f"This gateway waits to take over from {other}; nothing was accepted. Ask that one{where}."
-    return Problem("unavailable", text, headers={"Retry-After": str(RETRY_AFTER_S)}).response()
+    where = f" at {active.address}" if active is not None and active.address else ""
+    raise make_unavailable(f"This gateway waits to take over from {other}; nothing was accepted. Ask that one{where}.")

@@ -1,0 +1,157 @@
+"""Forward requests to another gateway of the cluster, which answers them.
+
+    forwarder = Forwarder(token)
+    response = await forwarder.forward(request, operation, "https://alpha.example.org")
+
+The door has checked the access already, as its own settings say (`security.check_access`); so the request goes on with
+the owner's token, which all gateways of a cluster share. A node's token and a platform's signature go on as they are:
+the other gateway checks them again. A request is sent once. If the answer is lost, the client is told that the outcome
+is unknown, and repeats the request with its key (Law 1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+
+from semel.faces.http.problems import Problem, make_response
+from semel.faces.http.routing import Operation, read_bytes
+from semel.faces.http.security import Access, find_node
+from semel.faces.http.settings import Settings
+
+log = structlog.get_logger("semel.http")
+
+FORWARDED_BY = "x-semel-forwarded-by"
+"""Header with the name of the gateway that forwarded a request. Such a request is not forwarded again."""
+CONNECT_TIMEOUT_S = 4.0
+RETRY_AFTER_S = 2
+HOP_HEADERS = frozenset(
+    {
+        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
+        "upgrade", "host",
+    }
+)  # fmt: skip
+"""Headers about a connection, which are not forwarded (RFC 9110, 7.6.1). The client library writes its own."""
+OWN_HEADERS = frozenset({"date", "server", "vary"})
+"""Headers of an answer that the door writes itself, as well as those of CORS."""
+
+
+class Forwarder:
+    """Sends requests to other gateways. `name`: this gateway's name in the cluster. End it with `close`."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self._name = name
+        self._settings = settings
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=16),
+            verify=ssl.create_default_context(),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def forward(self, request: Request, operation: Operation, address: str) -> Response:
+        """Return the answer of the gateway at `address`. Raises a Problem if it cannot be reached."""
+        if FORWARDED_BY in request.headers:
+            raise make_unavailable(f"{self._settings.listen} is not the active gateway, and the request came from one.")
+        outgoing = self._client.build_request(
+            request.method,
+            address.rstrip("/") + _read_target(request),
+            headers=self._make_headers(request, operation),
+            content=await self._read_body(request, operation),
+        )
+        stopping: asyncio.Event = request.app.state.stopping
+        try:
+            answer = await _until_stopped(self._client.send(outgoing, stream=True), stopping)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise make_unavailable(
+                f"The active gateway at {address} cannot be reached; nothing was accepted."
+            ) from error
+        except httpx2.HTTPError as error:
+            log.warning("a forwarded request broke off", path=request.url.path, why=str(error) or repr(error))
+            answer = None
+        if answer is None:  # no problem document: the outcome is unknown, and whoever asks repeats it with its key
+            text = f"The connection to the active gateway at {address} broke. Ask again with the same key."
+            return make_response(502, text, {"Connection": "close", "Retry-After": str(RETRY_AFTER_S)})
+        return _relay(answer, stopping)
+
+    def _make_headers(self, request: Request, operation: Operation) -> list[tuple[str, str]]:
+        headers = [(name, value) for name, value in request.headers.items() if name not in HOP_HEADERS]
+        headers.append((FORWARDED_BY, self._name))
+        if operation.access is Access.SIGNED or find_node(request, self._settings) is not None:
+            return headers
+        kept = [(name, value) for name, value in headers if name not in ("authorization", "cookie")]
+        return [*kept, ("authorization", f"Bearer {self._settings.token}")]
+
+    async def _read_body(self, request: Request, operation: Operation) -> bytes | AsyncIterator[bytes] | None:
+        if request.method in ("GET", "HEAD"):
+            return None
+        if operation.streamed:
+            return request.stream()
+        return await read_bytes(request, operation.max_body or self._settings.max_body)
+
+
+def make_unavailable(detail: str) -> Problem:
+    return Problem("unavailable", detail, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+def _read_target(request: Request) -> str:
+    """Return the path and the query of a request, exactly as they were sent."""
+    path = request.scope["raw_path"].decode("ascii")
+    query = request.scope["query_string"].decode("ascii", "surrogateescape")
+    return f"{path}?{query}" if query else path
+
+
+def _relay(answer: httpx2.Response, stopping: asyncio.Event) -> Response:
+    response = StreamingResponse(_read_answer(answer, stopping), answer.status_code)
+    response.raw_headers = [
+        (name.lower(), value) for name, value in answer.headers.raw if _is_relayed(name.decode("latin-1").lower())
+    ]
+    return response
+
+
+def _is_relayed(header: str) -> bool:
+    return header not in HOP_HEADERS | OWN_HEADERS and not header.startswith("access-control-")
+
+
+async def _read_answer(answer: httpx2.Response, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+    """Yield the body of an answer until it ends, or until this gateway or the other one stops.
+
+    A stream of events then ends, because its reader resumes it. Of any other answer, the connection is closed, so that
+    nobody takes a part of it for the whole.
+    """
+    chunks, is_whole = answer.aiter_raw(), False
+    try:
+        while (chunk := await _until_stopped(anext(chunks, b""), stopping)) is not None:
+            if not chunk:
+                is_whole = True
+                break
+            yield chunk
+    except httpx2.HTTPError as error:
+        log.info("a forwarded answer broke off", path=answer.url.path, why=str(error) or repr(error))
+    finally:
+        with contextlib.suppress(httpx2.HTTPError):
+            await answer.aclose()
+    if not is_whole and not answer.headers.get("content-type", "").startswith("text/event-stream"):
+        raise ClientDisconnect  # the answer is left incomplete
+
+
+async def _until_stopped(work: Any, stopping: asyncio.Event) -> Any:
+    """Return the result of a coroutine; None if the server stops before it has one."""
+    task, stop = asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for waiter in (task, stop):
+            waiter.cancel()
