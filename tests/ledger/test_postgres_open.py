@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -170,3 +171,16 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
     ) as refused:
         PostgresStore.open("postgresql://semel:secret@/semel?host=/nowhere")
     assert "secret" not in str(refused.value)
+
+
+def test_the_time_in_a_ledger_is_the_servers(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from semel.ledger.postgres import server_clock
+    from semel.ledger.postgres.store import PostgresStore
+
+    monkeypatch.setattr(time, "time_ns", lambda: 0)  # this machine's clock shows 1970
+    with PostgresStore.open(shared_server().url(database)) as store:
+        began = time.time() * 1000
+        assert began - 1000 < store.now() < began + 60_000
+        assert began - 1000 < store.write_sync(lambda tx: tx.now) < began + 60_000
+        monkeypatch.setattr(server_clock, "MAX_AGE_S", -1.0)  # it is asked again before each transaction
+        assert began - 1000 < store.write_sync(lambda tx: tx.now) < began + 60_000

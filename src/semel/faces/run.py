@@ -41,6 +41,7 @@ from semel.faces.http.settings import NodeSettings, is_loopback
 from semel.faces.log import keep_log_file
 from semel.gateway import Gateway
 from semel.gateway.activity import log_activity
+from semel.gateway.clock import LedgerClock
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import RecordSpan
@@ -170,6 +171,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             reap=_kill_orphaned_agent,
             list_installed_agents=lambda: [dict(program) for program in find_agents_on_path()],
             agent_checks=agent_checks,
+            clock=LedgerClock(store.now),
             background=background,
             tools_url=_make_tools_url(sockets),
             record_span=await _open_traces(store, stack),

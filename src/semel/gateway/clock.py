@@ -10,6 +10,7 @@ import asyncio
 import difflib
 import re
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Protocol
@@ -46,6 +47,16 @@ class SystemClock:
     async def sleep_until(self, at: int) -> None:
         while (remaining := (at - self.now()) / 1000) > 0:  # noqa: ASYNC110 - setting the clock raises no event
             await asyncio.sleep(min(remaining, MAX_SLEEP_S))
+
+
+class LedgerClock(SystemClock):
+    """The clock of a ledger, which several machines may use. `read`: returns its time (`LedgerStore.now`)."""
+
+    def __init__(self, read: Callable[[], int]) -> None:
+        self._read = read
+
+    def now(self) -> int:
+        return self._read()
 
 
 def find_zone(name: str) -> tzinfo:

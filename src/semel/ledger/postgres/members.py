@@ -21,6 +21,7 @@ from typing import Any
 from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseInUse, DatabaseNotOpened, to_ledger_error
 from semel.ledger.postgres.holder import ACTIVE_TABLE, LOCK, Holder
 from semel.ledger.postgres.migrate import list_table_names, read_version
+from semel.ledger.postgres.server_clock import read_steady_clock
 from semel.ledger.postgres.statements import Statement
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 from semel.ledger.storage.cluster import ClusterGateway, GatewayIdentity
@@ -82,7 +83,7 @@ class Member:
         self.holder: Holder | None = None  # while it is the active one
         self.active: ClusterGateway | None = None
         self.problem: str | None = None
-        self._renewed_at = 0.0  # when the last renewal began that succeeded, by `_read_clock`
+        self._renewed_at = 0.0  # when the last renewal began that succeeded, by `read_steady_clock`
         self._free_since: float | None = None  # when the database was first seen to be held by nobody
         self._trusted_until = 0.0
         self._left = threading.Event()
@@ -109,7 +110,7 @@ class Member:
         connection = self._connect()
         is_new = read_version(connection, self._path) == 0
         connection.end("COMMIT")
-        if not is_new and _read_clock() - self._renewed_at > RENEWAL_S:
+        if not is_new and read_steady_clock() - self._renewed_at > RENEWAL_S:
             self._show_life(connection)
         ((holders,),) = connection.execute(_IS_HELD)
         rows = [] if is_new else connection.execute(_LIST)
@@ -171,7 +172,7 @@ class Member:
     def _watch_clock(self, when_lost: Callable[[str], Any]) -> None:
         """Look at the clock beside `_renew_lease`, which may wait for a server that does not answer."""
         while not self._left.wait(CHECK_S):
-            if _read_clock() > self._trusted_until:
+            if read_steady_clock() > self._trusted_until:
                 self._report_loss(when_lost, f"the database has not answered for {TRUST_S:g} s")
                 return
 
@@ -211,7 +212,7 @@ class Member:
             if not has_tables:
                 _make_tables(connection)
             ((self._id,),) = connection.read(_JOIN, vars(self._identity))
-        began = _read_clock()
+        began = read_steady_clock()
         rows = connection.read(_RENEW, {"id": self._id})
         connection.end("COMMIT")
         self._renewed_at = began
@@ -247,8 +248,3 @@ def list_gateways(url: str) -> list[ClusterGateway]:
 def _read_gateway(row: list[Any]) -> ClusterGateway:
     _, name, address, host, version, joined, seen, _, is_active = row
     return ClusterGateway(name, address, host, version, bool(is_active), joined, seen)
-
-
-def _read_clock() -> float:
-    """Return the time on a clock that also runs while the machine sleeps, if there is one."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()

@@ -24,6 +24,7 @@ from semel.ledger.postgres.members import Member
 from semel.ledger.postgres.migrate import migrate_to_newest, read_version
 from semel.ledger.postgres.moved import refuse_moved
 from semel.ledger.postgres.server import measure_database, refuse_unfit_server
+from semel.ledger.postgres.server_clock import ServerClock
 from semel.ledger.postgres.wire import Connection, ConnectionLost
 from semel.ledger.postgres.worker import Worker
 from semel.ledger.storage.errors import LedgerClosed, LedgerNewer, LedgerReadOnly
@@ -52,6 +53,7 @@ class PostgresStore(LedgerStore):
         self._url = url
         self._name = str(DatabaseUrl(url))
         self._holder = holder
+        self._clock = clock
         self._worker: Worker | None = None if threads else Worker(url, self._name, clock)
         self._writers: list[_WorkerThread] = []
         self._readers: list[_WorkerThread] = []
@@ -73,7 +75,7 @@ class PostgresStore(LedgerStore):
         url: str,
         *,
         exclusive: bool = True,
-        clock: Callable[[], int] = now_ms,
+        clock: Callable[[], int] | None = None,
         announce: Callable[[Upgrade], object] | None = None,
         take_back: bool = False,
         member: Member | None = None,
@@ -81,7 +83,8 @@ class PostgresStore(LedgerStore):
         """Check the server, create or migrate the ledger, and start the threads. This blocks.
 
         `url`: a connection URI (PostgreSQL documentation, "Connection URIs"). `exclusive`: be the database's only
-        gateway; one that was cut off from the server before cannot write any more. `announce` is called before an older
+        gateway; one that was cut off from the server before cannot write any more. `clock`: None takes the server's.
+        `announce` is called before an older
         ledger is migrated. `take_back`: use a ledger again that was marked as moved; mark it as restored then.
         `member`: what has taken over for this gateway. Raises LedgerMoved and the errors of
         `semel.ledger.postgres.errors`.
@@ -119,7 +122,7 @@ class PostgresStore(LedgerStore):
     def _open(
         cls,
         url: str,
-        clock: Callable[[], int],
+        clock: Callable[[], int] | None,
         migrations: Sequence[Migration],
         announce: Callable[[Upgrade], object] | None,
         *,
@@ -135,6 +138,7 @@ class PostgresStore(LedgerStore):
                 refuse_unfit_server(connection, name)
                 if not take_back:
                     refuse_moved(connection, name)
+                clock = ServerClock(connection) if clock is None else clock
                 migrate_to_newest(connection, migrations, name, clock(), announce)
                 workers = (0,) * WRITERS if holder is None else holder.take_over(WRITERS)
                 if member is not None:
@@ -148,6 +152,9 @@ class PostgresStore(LedgerStore):
     @property
     def file(self) -> None:
         return None
+
+    def now(self) -> int:
+        return self._clock()
 
     def measure(self) -> LedgerSize:
         return measure_database(self._url)

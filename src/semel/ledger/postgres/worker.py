@@ -20,6 +20,7 @@ from semel.ledger.postgres import locks
 from semel.ledger.postgres.delivery_order import DeliveryOrder
 from semel.ledger.postgres.errors import RETRIED_STATES, DatabaseBusy, DatabaseTakenOver, to_ledger_error
 from semel.ledger.postgres.held_sessions import HeldSessions
+from semel.ledger.postgres.server_clock import ServerClock
 from semel.ledger.postgres.statements import own_statements
 from semel.ledger.postgres.tx import PostgresTx
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
@@ -120,6 +121,8 @@ class Worker:
             ((id,),) = connection.read(own_statements()["worker_add"], {})
             connection.end("COMMIT")
             self._id = id
+        if isinstance(self._clock, ServerClock) and self._clock.is_old:
+            self._clock.synchronize(connection)
         now = self._clock()
         connection.queue("BEGIN")
         wanted = locks.find_locks(job.fn, job.args)

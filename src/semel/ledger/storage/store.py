@@ -115,6 +115,13 @@ class LedgerStore:
         result: T = job.finish_in_thread()
         return result
 
+    def now(self) -> int:
+        """Return the time by the clock of all gateways of this ledger, in ms since the Unix epoch.
+
+        It is the machine's, or the database server's. Any thread may call this.
+        """
+        return now_ms()
+
     @property
     def file(self) -> Path | None:
         """The ledger's file, beside which its search index lies; None if it is in a database."""
