@@ -151,6 +151,8 @@ def test_a_gateway_that_waits_lets_the_active_one_answer_and_takes_over_when_tha
     ]  # fmt: skip
     assert f"alpha is active at {alpha.address}" in alpha.cli("status").stdout
     assert cluster_finding(alpha.cli) == "alpha is active; waiting: beta"
+    metrics = httpx2.get(f"{alpha.address}/metrics").text
+    assert 'semel_cluster_gateways{state="waiting"} 1' in metrics and "semel_database_retries_total 0" in metrics
     alpha.signal(signal.SIGTERM)
     assert take_over(beta, 10) < 5
     assert cluster_finding(beta.cli) == "beta is active, and no other one waits"

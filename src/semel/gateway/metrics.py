@@ -7,10 +7,13 @@ A name that ends in `_total` is a counter, which starts at 0 with the gateway; e
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from semel import __version__
+from semel.ledger.storage.cluster import ClusterGateway
 from semel.ledger.storage.store import LedgerStore
 
 
@@ -59,6 +62,11 @@ METRICS = {
     "semel_ledger_bytes": Metric("Size of the ledger, in bytes: its file with the write-ahead log, or its database"),
     "semel_ledger_commits_total": Metric("Durable commits to the ledger"),
     "semel_ledger_failures_total": Metric("Commits that the disk refused; nothing in them was accepted"),
+    "semel_database_retries_total": Metric("Transactions that met another one and ran again; only in a database"),
+    "semel_database_lost_connections_total": Metric(
+        "Commits whose answer was lost, so that the server was asked what became of them; only in a database"
+    ),
+    "semel_cluster_gateways": Metric("Gateways that share the ledger: active, waiting; only in a cluster", ("state",)),
     "semel_disk_free_bytes": Metric("Free bytes on the data directory's disk, for the gateway's user"),
     "semel_disk_bytes": Metric("Size of the data directory's disk, in bytes"),
 }
@@ -81,6 +89,17 @@ def measure_storage(store: LedgerStore, data_dir: Path) -> dict[str, float]:
         "semel_ledger_bytes": float(store.measure().ledger),
         "semel_ledger_commits_total": float(statistics["commits"]),
         "semel_ledger_failures_total": float(statistics["failures"]),
+        **{
+            f"semel_database_{name}_total": float(statistics[name])
+            for name in ("retries", "lost_connections")
+            if store.file is None
+        },
         "semel_disk_free_bytes": float(disk.free),
         "semel_disk_bytes": float(disk.total),
     }
+
+
+def count_gateways(gateways: Iterable[ClusterGateway]) -> dict[str, float]:
+    """Return the metrics of the gateways of a cluster that live."""
+    counts = Counter("active" if gateway.is_active else "waiting" for gateway in gateways)
+    return {f'semel_cluster_gateways{{state="{state}"}}': float(counts[state]) for state in ("active", "waiting")}

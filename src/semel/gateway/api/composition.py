@@ -88,6 +88,7 @@ class Components:
         self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # the name of this run, under which it holds its lease
         self.started_at = time.time()
         self.stopping = False
+        self.cluster_name = cluster_name
         self.settings = settings
         self.store = store
         self.channels = dict(channels or {})

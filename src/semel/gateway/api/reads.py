@@ -17,7 +17,7 @@ from semel.gateway.api.composition import Components
 from semel.gateway.disk_use import DiskUse, measure_store
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.files import StoreFailed
-from semel.gateway.metrics import measure_storage
+from semel.gateway.metrics import count_gateways, measure_storage
 from semel.gateway.record import LedgerAccess
 from semel.law import limits as law_limits
 from semel.law.delivery import STATES, PartStepNotAllowed
@@ -230,8 +230,10 @@ class ReadApi(Components):
     async def metrics(self) -> dict[str, float]:
         """Return the metrics for Prometheus: {name with labels: value}."""
         backlog = await self.record.read(parts.count_backlog)
+        gateways = await asyncio.to_thread(list_gateways, self.settings.ledger) if self.cluster_name else ()
         return {
             **await asyncio.to_thread(measure_storage, self.store, self.settings.data_dir),
+            **(count_gateways(gateways) if self.cluster_name else {}),
             "semel_uptime_seconds": time.time() - self.started_at,
             "semel_ready": float(await self.find_problem() is None),
             "semel_turns_running": float(len(self.turns.runs)),
