@@ -47,7 +47,7 @@ def add_rows(tx: Tx, events: list[int], day: str) -> None:
         about = {"session": session.id, "agent": "main", "turn": None}
         tx.run("quarantine_add", event=events[n], channel="chat", why="unreadable")
         used = {"turns": n, "tokens": 0, "cost": 0.0, "unreported": 0}
-        tx.run("spent_add", day=day, person=f"person-{n}", session=None, everybody=None, **used)
+        tx.run("spent_add", day=day, person=f"person-{n}", session=None, **used)
         tx.value(int, "job_add", run=f"job-{n}", command="make", name="", seconds=60, at=tx.now, gateway=None, **about)
 
 

@@ -262,22 +262,19 @@ WHERE i.kind = 'permission' AND i.body ->> 'first' IS NOT NULL AND (
   OR CAST(o.body ->> 'first' AS BIGINT) + json_array_length(o.body, '$.options') > CAST(i.body ->> 'first' AS BIGINT))
 
 -- name: book_spent
--- what is counted for a day, in a session and in all, is what the turns that began on it used
+-- what is counted for a day in a session is what the turns that began on it used
 -- (a deleted session whose key was imported again is KEY~deleted-ID, with at most 170 characters of its key)
 SELECT coalesce(d.day, t.day) AS day, coalesce(d.subject, t.subject) AS subject, d.turns, d.tokens, d.cost,
   t.turns AS began, t.tokens AS reported, t.cost AS charged
 FROM (
-  SELECT day, scope, substr(subject, 1, 170) AS subject, sum(turns) AS turns, sum(tokens) AS tokens, sum(cost) AS cost
-  FROM spent WHERE scope <> 'person' GROUP BY 1, 2, 3
+  SELECT day, substr(subject, 1, 170) AS subject, sum(turns) AS turns, sum(tokens) AS tokens, sum(cost) AS cost
+  FROM spent WHERE scope = 'session' GROUP BY 1, 2
 ) d FULL JOIN (
-  SELECT r.day, 'all' AS scope, '' AS subject, count(DISTINCT r.id) AS turns, coalesce(sum(a.tokens), 0) AS tokens,
-    coalesce(sum(a.cost), 0) AS cost FROM turn r JOIN turn a ON a.root = r.id WHERE r.day IS NOT NULL GROUP BY 1
-  UNION ALL
-  SELECT r.day, 'session', substr(CASE WHEN s.key LIKE '%~deleted-' || s.id
-      THEN substr(s.key, 1, length(s.key) - length('~deleted-' || s.id)) ELSE s.key END, 1, 170),
-    count(DISTINCT r.id), coalesce(sum(a.tokens), 0), coalesce(sum(a.cost), 0)
-  FROM turn r JOIN turn a ON a.root = r.id JOIN session s ON s.id = r.session WHERE r.day IS NOT NULL GROUP BY 1, 3
-) t ON t.day = d.day AND t.scope = d.scope AND t.subject = d.subject
+  SELECT r.day, substr(CASE WHEN s.key LIKE '%~deleted-' || s.id
+      THEN substr(s.key, 1, length(s.key) - length('~deleted-' || s.id)) ELSE s.key END, 1, 170) AS subject,
+    count(DISTINCT r.id) AS turns, coalesce(sum(a.tokens), 0) AS tokens, coalesce(sum(a.cost), 0) AS cost
+  FROM turn r JOIN turn a ON a.root = r.id JOIN session s ON s.id = r.session WHERE r.day IS NOT NULL GROUP BY 1, 2
+) t ON t.day = d.day AND t.subject = d.subject
 WHERE (d.turns, d.tokens, d.cost) IS DISTINCT FROM (t.turns, t.tokens, t.cost)
 
 -- name: book_limited

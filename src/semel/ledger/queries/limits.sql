@@ -1,22 +1,33 @@
 -- What was used on a day, and sessions that wait because a limit is used up.
 
 -- name: spent_add
--- something was used by a person, in a session and in all. A scope without a subject is left out. It returns nothing,
--- because RETURNING would cost three times as much as the rest
-WITH used(scope, subject) AS (VALUES('person', :person), ('session', :session), ('all', :everybody))
+-- something was used by a person and in a session. A scope without a subject is left out. It returns nothing, because
+-- RETURNING would cost three times as much as the rest
+WITH used(scope, subject) AS (VALUES('person', :person), ('session', :session))
 INSERT INTO spent(day, scope, subject, turns, tokens, cost, unreported)
 SELECT :day, used.scope, used.subject, :turns, :tokens, :cost, :unreported FROM used WHERE used.subject IS NOT NULL
 ON CONFLICT(day, scope, subject) DO UPDATE SET turns = spent.turns + excluded.turns, tokens = spent.tokens + excluded.tokens,
   cost = spent.cost + excluded.cost, unreported = spent.unreported + excluded.unreported
 
 -- name: spent_get
--- what was used on a day by one person, in one session or in all
+-- what was used on a day by one person or in one session
 SELECT turns, tokens, cost FROM spent WHERE day = :day AND scope = :scope AND subject = :subject
 
+-- name: spent_in_all
+-- what was used on a day in all sessions together. It is no row of its own: every turn would have to wait for it
+SELECT coalesce(CAST(sum(turns) AS BIGINT), 0) AS turns, coalesce(CAST(sum(tokens) AS BIGINT), 0) AS tokens,
+  coalesce(CAST(sum(cost) AS BIGINT), 0) AS cost
+FROM spent WHERE day = :day AND scope = 'session'
+
 -- name: spent_on
--- what was used on a day; the list goes on after a scope and a subject
-SELECT turns, tokens, cost, scope, subject, unreported FROM spent
-WHERE day = :day AND (scope, subject) > (:scope, :subject) ORDER BY scope, subject LIMIT :limit
+-- what was used on a day, in all first; the list goes on after a scope and a subject
+SELECT turns, tokens, cost, scope, subject, unreported FROM (
+  SELECT CAST(sum(turns) AS BIGINT) AS turns, CAST(sum(tokens) AS BIGINT) AS tokens, CAST(sum(cost) AS BIGINT) AS cost,
+    'all' AS scope, '' AS subject, CAST(sum(unreported) AS BIGINT) AS unreported
+  FROM spent WHERE day = :day AND scope = 'session' GROUP BY day
+  UNION ALL
+  SELECT turns, tokens, cost, scope, subject, unreported FROM spent WHERE day = :day AND scope <> 'all'
+) AS used WHERE (scope, subject) > (:scope, :subject) ORDER BY scope, subject LIMIT :limit
 
 -- name: turn_usage
 -- what an agent reported for an attempt; it may report more than once

@@ -223,6 +223,8 @@ def find_used_up(
 
 
 def _read_spent(tx: Tx, day: str, scope: law.Scope, subject: str) -> law.Amounts:
+    if scope == "all":
+        return tx.get(SpentRow, "spent_in_all", day=day).amounts
     row = tx.one(SpentRow, "spent_get", day=day, scope=scope, subject=subject)
     return row.amounts if row is not None else law.Amounts()
 
@@ -285,11 +287,10 @@ def _count(
     policy: LimitPolicy,
 ) -> None:  # fmt: skip
     names = [name for name in dict.fromkeys(people) if name is not None]
-    scopes = [(names[0] if names else None, row.key, ""), *((name, None, None) for name in names[1:])]
-    for person, session, everybody in scopes:
+    for person, session in [(names[0] if names else None, row.key), *((name, None) for name in names[1:])]:
         tx.run(
-            "spent_add", day=day, person=person, session=session, everybody=everybody, turns=used.turns,
-            tokens=used.tokens, cost=used.cost, unreported=unreported,
+            "spent_add", day=day, person=person, session=session, turns=used.turns, tokens=used.tokens, cost=used.cost,
+            unreported=unreported,
         )  # fmt: skip
     if policy.is_limited and day == policy.day(tx.now)[0]:
         _tell_crossings(tx, row, day, names, used, policy)
@@ -301,6 +302,10 @@ def _tell_crossings(
     """Tell of each limit that came near or is used up since `used` was added to the day's amounts."""
     subjects: list[tuple[law.Scope, str]] = [*(("person", name) for name in people), ("session", row.key), ("all", "")]
     for scope, subject in subjects:
+        if policy.of(scope) == law.UNLIMITED:
+            continue
+        if scope == "all":
+            tx.lock("ledger_lock")  # turns that begin or end at once are summed up one after the other
         after = _read_spent(tx, day, scope, subject)
         for crossing in law.find_crossings(after - used, after, policy.of(scope)):
             _tell_crossing(tx, row, scope, subject, crossing, policy)
