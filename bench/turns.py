@@ -28,6 +28,7 @@ from semel.ledger.inbound.hear import Addressee, Event, IdleStart, hear
 from semel.ledger.sqlite.group_commit import Committer
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import LedgerStore
 from semel.ledger.turns import finish_turn, limits, turn_ops, turns
 
 SECONDS = 2.0
@@ -48,15 +49,16 @@ def run_turn(tx: Tx, key: str, session: int) -> None:
     hear(tx, event(key), [Addressee(f"s{session}", "demo", f"web:s{session}")])
     begun = turns.begin(tx, session, "bench", policy=LIMITS)
     assert isinstance(begun, turns.BegunTurn)
-    end(tx, begun)
+    finish_turn.finish(tx, *make_end(begun))
 
 
-def end(tx: Tx, begun: turns.BegunTurn) -> None:
+def make_end(begun: turns.BegunTurn) -> tuple[Any, ...]:
+    """What `finish_turn.finish` takes to end a turn with one text."""
     fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
     block = turn_ops.Block(1, (ClaimRequest("block", TEXT, begun.home),))
     ending = finish_turn.End("answered", "end_turn", usage=limits.UsageReport(tokens=1000, policy=LIMITS))
-    finish_turn.finish(tx, fence, caller, [block], turn_ops.Slots(), ending)
+    return fence, caller, [block], turn_ops.Slots(), ending
 
 
 async def turn(record: LedgerAccess, name: str, key: str) -> None:
@@ -64,11 +66,11 @@ async def turn(record: LedgerAccess, name: str, key: str) -> None:
     begun: list[turns.BegunTurn] = []
     start = IdleStart("bench", lambda session: True, lambda session: None, begun.append, LIMITS)
     await record.write(hear, event(key), [Addressee(name, "demo", f"web:{name}")], None, start)
-    await record.write(end, begun[0])
+    await record.write(finish_turn.finish, *make_end(begun[0]))
 
 
 async def clients(
-    store: Store, number: int, tag: str, seconds: float = SECONDS, prefix: str = "s"
+    store: LedgerStore, number: int, tag: str, seconds: float = SECONDS, prefix: str = "s"
 ) -> tuple[float, list[float]]:
     """Turns per second of so many sessions at once (`prefix`1 and on), and the seconds each turn took."""
     record = LedgerAccess(store, Hub())
