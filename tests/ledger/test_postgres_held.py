@@ -8,8 +8,8 @@ import pytest
 
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres
-from semel.ledger.inbound import hear
-from semel.ledger.storage.rows import SessionRow
+from semel.ledger.inbound import answers, hear
+from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
@@ -63,3 +63,25 @@ def test_what_is_counted_is_saved_for_those_who_look_at_it_and_with_the_commit()
         first, second, seen = store.write_sync(count_and_look, 1)
         assert (second, seen) == (first + 1, first + 1)
         assert store.read_sync(lambda tx: tx.get(SessionRow, "session_by_id", id=1).rev) == seen
+
+
+def test_the_sessions_in_which_owners_were_told_of_a_request_are_held_when_it_ends() -> None:
+    from semel.ledger.postgres.store import PostgresStore
+
+    def add_told_request(tx: Tx, session: int) -> int:
+        options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
+        body = {"state": "open", "title": "ls", "options": options, "told": ["a"], "whose": "bob"}
+        return entries.add_item(tx, session, turn=None, kind="permission", text="", body=body, live=True)
+
+    with PostgresStore.open_sync(empty_database()) as store:
+        for key in ("a", "b"):
+            event = hear.Event("api", key, "message", key, b"digest")
+            store.write_sync(hear.hear, event, [hear.Addressee(key, "main", f"chat:{key}")])
+        item = store.write_sync(add_told_request, 2)
+        assert store.write_sync(answers.record_answer, 2, item, "y", "ada", b"d").status == "answered"
+        store.write_sync(answers.cancel_undelivered, item)
+        rows = store.read_sync(lambda tx: tx.all(EntryRow, "entries_last", session=1, before=99, limit=2))
+        assert sorted(row.text for row in rows) == [
+            "In the conversation with bob: Withdrawn: ls",
+            "In the conversation with bob: Yes, by ada (outside the chat): ls",
+        ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from gateway_world import script
 from people_world import ADA, BOB, EVE, LISTED, Chat
 
@@ -48,6 +49,45 @@ async def test_the_owner_is_told_in_their_own_chat_of_what_only_they_may_answer(
         await w.tell("/approve", ADA, OWN)
         await w.until_shown(permissions.NOTHING_ASKED, OWN)
         assert len([text for text in w.shown(OWN) if ASKED in text]) == 1
+
+
+ENDED = "In the conversation with bob: "
+
+
+async def test_an_owner_who_was_told_of_a_request_is_told_its_answer_once(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await w.tell(script("hello"), ADA, OWN)
+        await w.until_shown("hello", OWN)
+        await ask(w, BOB, BOBS)
+        await w.until_shown(ASKED, OWN)
+        await answer(w, "demo:chat:bob-dm", "allow_once")
+        assert await w.until_shown(ENDED, OWN) == f"{ENDED}Allow once, by ada: rm -r build"
+        await w.until_shown("tidy", BOBS)
+    assert len([text for text in w.shown(OWN) if ENDED in text]) == 1
+
+
+@pytest.mark.parametrize(("way", "words"), [("stop", "Withdrawn"), ("deadline", "Nobody answered in time")])
+async def test_an_owner_who_was_told_of_a_request_is_told_that_nobody_can_answer_it_any_more(
+    tmp_path: Path, way: str, words: str
+) -> None:
+    async with asking(tmp_path, permission_deadline_s=1.5 if way == "deadline" else 600.0) as w:
+        await w.tell(script("hello"), ADA, OWN)
+        await w.until_shown("hello", OWN)
+        await ask(w, BOB, BOBS)
+        await w.until_shown(ASKED, OWN)
+        if way == "stop":
+            await w.tell("/stop", BOB, BOBS)
+        assert await w.until_shown(ENDED, OWN) == f"{ENDED}{words}: rm -r build"
+
+
+async def test_an_owner_is_told_of_the_end_by_the_gateway_that_finds_the_request_lost(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await w.tell(script("hello"), ADA, OWN)
+        await w.until_shown("hello", OWN)
+        await ask(w, BOB, BOBS)
+        await w.until_shown(ASKED, OWN)
+    async with asking(tmp_path) as w:
+        assert await w.until_shown(ENDED, OWN) == f"{ENDED}Withdrawn: rm -r build"
 
 
 async def test_a_bare_answer_is_not_taken_for_the_owners_own_request_beside_it(tmp_path: Path) -> None:

@@ -283,7 +283,8 @@ class PermissionItem(RequestBase, tag="permission", kw_only=True):
     may answer it, as a phrase; `place`: where: by a command in its chat, by a reply in a group, or elsewhere, because
     nobody in its chat may. `expires`: when it is cancelled if nobody has answered it, in milliseconds since 1970.
     `announced`: the seq of the message that announced it in a chat; `hint`: the seq of the notice that told somebody
-    who wrote a message how to answer.
+    who wrote a message how to answer. `told`: the keys of the sessions in which owners were told of it; `whose`: the
+    name of the person in whose chat it was announced then.
     """
 
     title: str
@@ -298,6 +299,8 @@ class PermissionItem(RequestBase, tag="permission", kw_only=True):
     expires: int | None = None
     announced: int | None = None
     hint: int | None = None
+    told: list[str] = []
+    whose: str | None = None
 
 
 class AskItem(RequestBase, tag="ask"):

@@ -107,6 +107,14 @@ def format_owner_notice(title: str, tool_input: Any, session: str, whose: str, m
     )
 
 
+def format_told_ending(ending: str, whose: str) -> str:
+    """Return a text for an owner who was told of a request: how it ended.
+
+    `ending`: how, as its chat is told. `whose`: the name of the person whose chat it is.
+    """
+    return f"In the conversation with {_line(whose, MAX_NAME_CHARS)}: {ending}"
+
+
 def _within(minutes: float) -> str:
     whole_minutes = max(1, round(minutes))
     return f"within {whole_minutes} minute{'s' if whole_minutes > 1 else ''}"

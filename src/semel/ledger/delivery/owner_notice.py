@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from semel.ledger import people
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.cutting import cut, is_local, single_part
@@ -19,18 +21,15 @@ def tell_owners(tx: Tx, text: str, kind: str, told: int | None = None) -> list[s
     the newest session whose home is the page or the terminal; if there is none either, nobody is told. `kind`: the kind
     of the notice. `told`: the id of a session that already has the notice.
     """
-    sessions = _find_direct_sessions(tx) or _find_local_session(tx)
+    sessions = find_direct_sessions(tx) or _find_local_session(tx)
     for session in (session for session in sessions if session.id != told):
         claims.add_home_notice(tx, session, text, turn=None, kind=kind, tell=False)
     return [session.key for session in sessions]
 
 
-def tell_owners_of(tx: Tx, item: int, text: str, kind: str) -> None:
-    """Add a notice about an item of another session for each owner, in the direct chat in which they last wrote.
-
-    An owner without such a chat is not told. The notice's entry names the item.
-    """
-    for session in _find_direct_sessions(tx):
+def add_notices_of(tx: Tx, sessions: Iterable[SessionRow], item: int, text: str, kind: str) -> None:
+    """Add a notice about an item of another session to each of `sessions`. The notice's entry names the item."""
+    for session in sessions:
         if session.home is not None:
             caller = claims.Caller(session.id, session.key, None, None)
             legs = cut(tx, session.home, session.key, text) or single_part(session.home, session.key, text)
@@ -38,7 +37,8 @@ def tell_owners_of(tx: Tx, item: int, text: str, kind: str) -> None:
             claims.queue_notice(tx, caller, request, kind, tell_there=False)
 
 
-def _find_direct_sessions(tx: Tx) -> list[SessionRow]:
+def find_direct_sessions(tx: Tx) -> list[SessionRow]:
+    """Return the session of each owner's direct chat in which they last wrote. An owner without one has none."""
     homes = [tx.all(HomeSession, "session_homes", home=dest)[:1] for dest in people.list_role_places(tx, "owner")]
     return [tx.get(SessionRow, "session_by_id", id=row.id) for rows in homes for row in rows]
 

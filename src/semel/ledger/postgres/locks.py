@@ -14,7 +14,7 @@ held. A function that is not listed locks every session: slow, and right.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from semel.ledger import file_pieces, people
@@ -40,6 +40,7 @@ from semel.ledger.turns import (
     spawns,
     summary,
     tool_calls,
+    turn_ops,
     turns,
 )
 
@@ -147,14 +148,21 @@ def _is_limited(policy: limits.LimitPolicy | None) -> bool:
     return policy is not None and policy.is_limited
 
 
+def _ends_requests(session: int, *_: Any) -> Locks:
+    """Whoever was told of an open request of the session is told of its end, too."""
+    limit = permission_requests.MAX_RECENT_REQUESTS
+    return Locks(ids=(session,), find=(("find_sessions_told_of_requests", {"session": session, "limit": limit}),))
+
+
 def _begin(session: int, *rest: Any) -> Locks:
     policies = [value for value in rest if isinstance(value, limits.LimitPolicy)]
-    return Locks(ids=(session,), ledger=_is_limited(policies[0] if policies else None))
+    return replace(_ends_requests(session), ledger=_is_limited(policies[0] if policies else None))
 
 
 def _finish(fence: turns.TurnFence, caller: Any, ops: Any, *_: Any) -> Locks:
     dests = {request.dest for op in ops for request in getattr(op, "requests", ()) if request.dest is not None}
-    return Locks(ids=(fence.session,), homes=tuple(sorted(dests)))
+    locks = _ends_requests(fence.session) if any(map(turn_ops.is_over, ops)) else _session(fence.session)
+    return replace(locks, homes=tuple(sorted(dests)))
 
 
 def _late(caller: Any, ops: Any, *_: Any) -> Locks:
@@ -233,8 +241,8 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     file_pieces.keep_file: _nothing,
     file_pieces.add_pieces: _nothing,
     commands.answer: lambda event, session, *_: Locks(ids=(session,)),
-    answers.record_answer: _session,
-    answers.cancel_undelivered: _found("find_session_of_item", "item"),
+    answers.record_answer: _ends_requests,
+    answers.cancel_undelivered: _found("find_sessions_told_of_item", "item"),
     nodes.assign_sources: _nothing,
     schedules.configure: _nothing,
     schedules.add: _nothing,
@@ -250,7 +258,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     turns.record_prompting: _fence_alone,
     turns.release_lease: _fence_alone,
     turns.request_stop: _session,
-    turns.cancel_put_off: _session,
+    turns.cancel_put_off: _ends_requests,
     session_agent.record_offers: _session_alone,
     finish_turn.finish: _finish,
     finish_turn.schedule_retry: _finish,
@@ -262,8 +270,8 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     entries.set_busy: _session_alone,
     sessions.rename: _session_alone,
     sessions.archive: _session_alone,
-    sessions.delete: _session,
-    sessions.cancel_orphaned_turn: _session,
+    sessions.delete: _ends_requests,
+    sessions.cancel_orphaned_turn: _ends_requests,
     spawns.record_start: _session_alone,
     spawns.record_identity: _found("find_session_of_spawn", "spawn"),
     spawns.record_end: _found("find_session_of_spawn", "spawn"),

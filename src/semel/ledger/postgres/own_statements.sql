@@ -47,9 +47,19 @@ SELECT session FROM spawn WHERE id = :spawn
 -- the session of a background job
 SELECT session FROM job WHERE run = :run
 
--- name: find_session_of_item
--- the session of an item
-SELECT session FROM item WHERE id = :item
+-- name: find_sessions_told_of_requests
+-- the sessions in which owners were told of permission requests of a session: of the open ones, and of the last ones
+WITH r AS (SELECT i.body FROM item i WHERE i.session = :session AND i.live = 1 AND i.kind = 'permission'
+  UNION ALL (SELECT i.body FROM item i WHERE i.session = :session AND i.kind = 'permission'
+  ORDER BY i.id DESC LIMIT :limit))
+SELECT o.id FROM r CROSS JOIN LATERAL json_array_elements_text(CAST(r.body AS json) -> 'told') t(key)
+JOIN session o ON o.key = t.key
+
+-- name: find_sessions_told_of_item
+-- the session of a permission request, and those in which owners were told of it
+SELECT i.session FROM item i WHERE i.id = :item UNION SELECT o.id FROM item i
+CROSS JOIN LATERAL json_array_elements_text(CAST(i.body AS json) -> 'told') t(key) JOIN session o ON o.key = t.key
+WHERE i.id = :item
 
 -- name: find_sessions_of_part
 -- the sessions that have the text of a part: the one that said it, and those at whose home it is recorded, too

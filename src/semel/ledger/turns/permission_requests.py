@@ -183,7 +183,9 @@ def tell_owners(tx: Tx, item: int, whose: str, minutes: float) -> None:
     body, session = entries.load(row.body), tx.get(SessionRow, "session_by_id", id=row.session)
     if body.get("state") == "open":
         text = law.format_owner_notice(str(body.get("title") or ""), body.get("input"), session.key, whose, minutes)
-        owner_notice.tell_owners_of(tx, item, text, OWNER_KIND)
+        told = owner_notice.find_direct_sessions(tx)
+        owner_notice.add_notices_of(tx, told, item, text, OWNER_KIND)
+        entries.set_item(tx, item, body={"told": [owners.key for owners in told], "whose": whose})
 
 
 def add_hints(tx: Tx, session: SessionRow, message_seq: int, *, is_from_home: bool) -> bool:
@@ -216,10 +218,18 @@ def _add_hint(tx: Tx, session: SessionRow, row: ItemRow, message_seq: int, is_fr
     entries.set_item(tx, row.id, body={"hint": seq})
 
 
-def add_outcome_notice(tx: Tx, item: ItemRow, text: str) -> None:
-    """Add a notice with the outcome of a request, if the request was announced in a chat."""
-    if item.kind == KIND and entries.load(item.body).get("announced"):
+def add_outcome_notice(tx: Tx, item: ItemRow, text: str, is_announced: bool = False) -> None:
+    """Add a notice with the outcome of a request, wherever the request was announced: in its chat, and to owners.
+
+    `item`: as it was before it ended. `is_announced`: the request's own chat learns the outcome in another way.
+    """
+    body = entries.load(item.body)
+    if item.kind == KIND and body.get("announced") and not is_announced:
         announce(tx, item.session, item.turn, text)
+    if told := [tx.one(SessionRow, "session_by_key", key=key) for key in body.get("told") or ()]:
+        sessions = [session for session in told if session is not None and session.deleted is None]
+        text = law.format_told_ending(text, str(body.get("whose") or ""))
+        owner_notice.add_notices_of(tx, sessions, item.id, text, KIND)
 
 
 def add_withdrawal_notice(tx: Tx, item: ItemRow, expired: bool = False) -> None:

@@ -166,8 +166,9 @@ def may_announce(op: Op) -> bool:
         return op.announcement is not None
     if isinstance(op, Leave | Notice):
         return True
-    return isinstance(op, ItemSet) and is_over(op)
+    return is_over(op)
 
 
-def is_over(op: ItemSet) -> bool:
-    return op.body.get("state") in permission_requests.OVER_STATES
+def is_over(op: Op) -> bool:
+    """Return whether an operation ends a permission request that nobody can answer any more."""
+    return isinstance(op, ItemSet) and op.body.get("state") in permission_requests.OVER_STATES
