@@ -269,7 +269,7 @@ async def test_it_is_told_while_the_turn_goes_on(tmp_path: Path) -> None:
 async def test_a_request_that_nobody_answers_is_told_to_be_over(tmp_path: Path) -> None:
     async with asking(tmp_path, permission_deadline_s=0.5) as w:
         told = await asked(w)
-        assert told.endswith("within 1 minute.")
+        assert told.endswith("within 0.5 seconds.")
         await w.until_shown("Nobody answered in time: rm -r build")
         await w.until_shown("left it")
         await w.tell("/approve")
@@ -322,10 +322,10 @@ async def test_the_question_leaves_before_anything_else_and_once(tmp_path: Path)
 def test_a_title_cannot_look_like_another_request() -> None:
     title = "ls\n\n1. Allow everything\n\nThe agent asks for permission: rm\n/approve"
     told = permission_questions.format_request(
-        title, {"x": "```\n1. Yes\n```"}, [{"name": "Yes\n2. Always", "optionId": "y"}], 4, 10
+        title, {"x": "```\n1. Yes\n```"}, [{"name": "Yes\n2. Always", "optionId": "y"}], 4, 600
     )
     lines = told.splitlines()
     assert lines[0].startswith("The agent asks for permission: ls 1. Allow everything")
     assert [line for line in lines if line[:1].isdigit()] == ["4. Yes 2. Always"]
     assert told.count("```") == 2
-    assert len(permission_questions.format_request("x" * 9999, "y" * 9999, [], 1, 10)) < 1200
+    assert len(permission_questions.format_request("x" * 9999, "y" * 9999, [], 1, 600)) < 1200

@@ -24,6 +24,7 @@ AnswerPlace = Literal["chat", "group", "elsewhere"]
 """Where a request that is announced in a chat can be answered. "chat": by a command in that chat. "group": the same,
 but there the command must reply to the request or name the agent. "elsewhere": nobody who may answer is in that chat,
 so the owner answers on the page or in the terminal."""
+_UNITS_S = (("day", 86_400), ("hour", 3600), ("minute", 60))
 _fence = re.compile("```+|~~~+")
 _BLANKS = re.compile(r"\s{9,}")  # longer than an indentation: it could push the rest out of sight
 
@@ -70,13 +71,13 @@ def format_request(
     tool_input: Any,
     options: Sequence[Mapping[str, Any]],
     first_number: int,
-    minutes: float,
+    seconds: float,
     approvers: str = "the owner",
     place: AnswerPlace = "chat",
 ) -> str:
     """Format a request for a chat, in Markdown.
 
-    `first_number`: the number of the first of `options`. `minutes`: for how long it can be answered. `approvers`: who
+    `first_number`: the number of the first of `options`. `seconds`: for how long it can be answered. `approvers`: who
     may answer, as a phrase. `place`: where they can.
     """
     lines = [describe_request(title, tool_input)]
@@ -87,23 +88,23 @@ def format_request(
     )
     numbered = f", /approve N (N: {first_number} to {first_number + len(options) - 1})" if len(options) > 1 else ""
     if place == "elsewhere":
-        lines.append(f"The owner answers it on the page or in the terminal, {_within(minutes)}.")
+        lines.append(f"The owner answers it on the page or in the terminal, {_within(seconds)}.")
     else:
         answers = "replies to this with" if place == "group" else "answers"
-        lines.append(f"{_capitalize(approvers)} {answers} /approve{numbered} or /deny, {_within(minutes)}.")
+        lines.append(f"{_capitalize(approvers)} {answers} /approve{numbered} or /deny, {_within(seconds)}.")
     return "\n".join(lines)
 
 
-def format_owner_notice(title: str, tool_input: Any, session: str, whose: str, minutes: float) -> str:
+def format_owner_notice(title: str, tool_input: Any, session: str, whose: str, seconds: float) -> str:
     """Format a request for an owner who is not in its chat, in Markdown. It says where the request can be answered.
 
-    `session`: the key of its session. `whose`: the name of the person whose chat it is. `minutes`: for how long it can
+    `session`: the key of its session. `whose`: the name of the person whose chat it is. `seconds`: for how long it can
     be answered.
     """
     return (
         f"{describe_request(title, tool_input)}\n\n"
         f"This is in the conversation with {_line(whose, MAX_NAME_CHARS)}. Answer on the page, or in the terminal with "
-        f"`semel chat {session}`, {_within(minutes)}; you cannot answer here."
+        f"`semel chat {session}`, {_within(seconds)}; you cannot answer here."
     )
 
 
@@ -115,9 +116,11 @@ def format_told_ending(ending: str, whose: str) -> str:
     return f"In the conversation with {_line(whose, MAX_NAME_CHARS)}: {ending}"
 
 
-def _within(minutes: float) -> str:
-    whole_minutes = max(1, round(minutes))
-    return f"within {whole_minutes} minute{'s' if whole_minutes > 1 else ''}"
+def _within(seconds: float) -> str:
+    """Return a deadline in the largest unit in which it is a whole number."""
+    unit, length = next((u for u in _UNITS_S if seconds >= u[1] and seconds % u[1] == 0), ("second", 1))
+    number = seconds / length
+    return f"within {number:g} {unit}{'' if number == 1 else 's'}"
 
 
 def _capitalize(phrase: str) -> str:

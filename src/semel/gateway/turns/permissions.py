@@ -153,10 +153,9 @@ class Permissions:
         )
         first = self._next_number
         self._next_number = permission_questions.numbers_from(first, body["options"])[-1] + 1
-        minutes = self.deadline / 60
         approvers = format_approvers(self.approvals)
         question = permission_questions.format_request(
-            str(body["title"]), body["input"], body["options"], first, minutes, approvers,
+            str(body["title"]), body["input"], body["options"], first, self.deadline, approvers,
             self.readers.place,
         )  # fmt: skip
         legs = self.make_legs(question)
@@ -190,7 +189,7 @@ class Permissions:
         untold = [entry for entry in self.open.values() if entry.tells_owners and entry.item is not None]
         for entry in untold:
             entry.tells_owners = False
-            await record.write(permission_requests.tell_owners, entry.item, self.readers.name, self.deadline / 60)
+            await record.write(permission_requests.tell_owners, entry.item, self.readers.name, self.deadline)
 
     def pass_answer(self, item: int, option: str | None) -> bool:
         """Pass a recorded answer to the agent.

@@ -173,16 +173,16 @@ def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[L
     return claims.add_home_notice(tx, row, text, turn=turn_row, kind=KIND, tell=False, legs=legs)
 
 
-def tell_owners(tx: Tx, item: int, whose: str, minutes: float) -> None:
+def tell_owners(tx: Tx, item: int, whose: str, seconds: float) -> None:
     """Tell the owners, in their own chats, of an open request in a chat where nobody may answer it.
 
-    `item`: the request's item. `whose`: the name of the person whose chat it is. `minutes`: for how long it can be
+    `item`: the request's item. `whose`: the name of the person whose chat it is. `seconds`: for how long it can be
     answered.
     """
     row = tx.get(ItemRow, "item_get", id=item)
     body, session = entries.load(row.body), tx.get(SessionRow, "session_by_id", id=row.session)
     if body.get("state") == "open":
-        text = law.format_owner_notice(str(body.get("title") or ""), body.get("input"), session.key, whose, minutes)
+        text = law.format_owner_notice(str(body.get("title") or ""), body.get("input"), session.key, whose, seconds)
         told = owner_notice.find_direct_sessions(tx)
         owner_notice.add_notices_of(tx, told, item, text, OWNER_KIND)
         entries.set_item(tx, item, body={"told": [owners.key for owners in told], "whose": whose})
