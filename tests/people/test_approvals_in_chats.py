@@ -242,7 +242,7 @@ async def test_what_came_of_it_elsewhere_is_told_in_the_chat(tmp_path: Path) -> 
         item = await request(w)
         option = next(o for o in item["options"] if o["kind"] == "allow_once")
         assert await w.gateway.controls.answer(KEY, item["id"], option["optionId"], "the page") == "answered"
-        assert await w.until_shown("by the page") == f"{option['name']}, by the page: rm -r build"
+        assert await w.until_shown("by the page") == f"{option['name']}, by the page (outside the chat): rm -r build"
         await w.until_shown("tidy")
         await w.tell("/approve")
         await w.until_shown(permissions.NOTHING_ASKED)
@@ -252,7 +252,7 @@ async def test_the_chat_is_told_whose_command_from_the_terminal_answered(tmp_pat
     async with asking(tmp_path) as w:
         await asked(w)
         await w.gateway.say(KEY, "/deny 1", sender="the terminal")
-        await w.until_shown("Reject, by the terminal: rm -r build")
+        await w.until_shown("Reject, by the terminal (outside the chat): rm -r build")
         await w.until_shown("left it")
 
 

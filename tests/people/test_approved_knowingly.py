@@ -144,7 +144,7 @@ async def test_what_was_answered_on_the_page_is_gone_in_the_chat(tmp_path: Path)
         await until_open(w, "rm -r /")
         for words in ("/approve", "/approve 1"):
             await w.tell(words)
-            assert "Allow once, by the page: ls" in await answer_to_last(w)
+            assert "Allow once, by the page (outside the chat): ls" in await answer_to_last(w)
         assert (await items(w))["rm -r /"]["state"] == "open"
 
 

@@ -61,7 +61,7 @@ async def test_an_owner_who_was_told_of_a_request_is_told_its_answer_once(tmp_pa
         await ask(w, BOB, BOBS)
         await w.until_shown(ASKED, OWN)
         await answer(w, "demo:chat:bob-dm", "allow_once")
-        assert await w.until_shown(ENDED, OWN) == f"{ENDED}Allow once, by ada: rm -r build"
+        assert await w.until_shown(ENDED, OWN) == f"{ENDED}Allow once, by ada (outside the chat): rm -r build"
         await w.until_shown("tidy", BOBS)
     assert len([text for text in w.shown(OWN) if ENDED in text]) == 1
 

@@ -20,6 +20,8 @@ MAX_TITLE_CHARS, MAX_INPUT_CHARS, MAX_OPTION_CHARS = 300, 600, 100  # how many c
 MAX_NAME_CHARS = 100  # of a person's name
 COMMAND_FIELDS = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args"))
 """Fields of a tool input that hold the command or code to run; they are shown first."""
+OUTSIDE = "(outside the chat)"
+"""Where an answer was given that came from the page, a terminal, an editor or a program."""
 AnswerPlace = Literal["chat", "group", "elsewhere"]
 """Where a request that is announced in a chat can be answered. "chat": by a command in that chat. "group": the same,
 but there the command must reply to the request or name the agent. "elsewhere": nobody who may answer is in that chat,
@@ -165,14 +167,18 @@ def format_withdrawal(title: str, expired: bool) -> str:
     return f"{'Nobody answered in time' if expired else 'Withdrawn'}: {_line(title, MAX_TITLE_CHARS)}"
 
 
-def format_outcome(option: str | None, options: Sequence[Mapping[str, Any]], answerer: str, title: str) -> str:
+def format_outcome(
+    option: str | None, options: Sequence[Mapping[str, Any]], answerer: str, title: str, is_outside: bool = False
+) -> str:
     """Return a text that says how a request was answered, and by whom.
 
-    `option`: the id of the chosen one of `options`; None if the request was cancelled.
+    `option`: the id of the chosen one of `options`; None if the request was cancelled. `is_outside`: it was answered
+    outside of chats, so `answerer` may be a name that its chat does not know, such as a login name.
     """
     option_row = next((o for o in options if str(o.get("optionId")) == option), None)
     choice = name_option(option_row) if option_row is not None else "cancelled"
-    return f"{choice}, by {_line(answerer, MAX_OPTION_CHARS)}: {_line(title, MAX_TITLE_CHARS)}"
+    where = f" {OUTSIDE}" if is_outside else ""
+    return f"{choice}, by {_line(answerer, MAX_OPTION_CHARS)}{where}: {_line(title, MAX_TITLE_CHARS)}"
 
 
 def numbers_from(first_number: int, options: Sequence[Mapping[str, Any]]) -> range:
