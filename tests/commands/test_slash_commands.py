@@ -351,3 +351,11 @@ async def test_status_tells_that_the_turn_asks_for_a_permission(tmp_path: Path) 
         await command(w, "/stop")
         await w.idle()
         assert "it asks" not in await command(w, "/status")
+
+
+async def test_status_tells_that_a_question_waits_for_an_answer(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script({"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}))
+        assert "State: its question waits for an answer: Which? 1. red 2. blue" in await command(w, "/status")
+        await w.ask(script("blue, then"))
+        assert "State: idle" in await command(w, "/status")

@@ -12,7 +12,7 @@ from semel.ledger.transcript.entries import load
 from semel.text.wellformed import shorten_to_line
 
 MESSAGE_CHARS = 300  # characters of one message in a history
-TITLE_CHARS = 100  # characters of what a permission is asked for
+TITLE_CHARS = 100  # characters of a question, or of what a permission is asked for
 
 _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "lost": "was lost", "running": "runs"}
 
@@ -24,6 +24,8 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
     """
     row, last = standing.row, standing.last
     state = "a turn runs" if row.turn is not None else "something waits" if row.wake_at is not None else "idle"
+    if standing.question is not None:
+        state = f"its question waits for an answer: {shorten_to_line(standing.question, TITLE_CHARS)}"
     if standing.retry_in_ms is not None:
         state = f"the turn failed, and is tried again {_format_wait(standing.retry_in_ms)}"
     state += "".join(f"; it asks for a permission: {shorten_to_line(title, TITLE_CHARS)}" for title in standing.asked)

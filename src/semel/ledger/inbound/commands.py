@@ -204,7 +204,8 @@ class SessionStatus:
 
     `waiting`: how many events wait. `last`: the last turn. `ended_without_a_word`: whether that turn did. `asked`: what
     the running turn asks a permission for. `retry_in_ms`: how long it is until the turn, which has failed, is tried
-    again; None if it does not wait for that.
+    again; None if it does not wait for that. `question`: the agent's question that waits for an answer; None if there
+    is none.
     """
 
     row: SessionRow
@@ -214,6 +215,7 @@ class SessionStatus:
     ended_without_a_word: bool
     asked: tuple[str, ...]
     retry_in_ms: int | None = None
+    question: str | None = None
 
 
 def read_status(tx: Tx, session: int) -> SessionStatus:
@@ -225,7 +227,18 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     without_a_word = last is not None and find_empty_turn_notice(tx, last) is not None
     retry_at = last.retry_at if last is not None and last.ended is None else None
     retry_in_ms = None if retry_at is None else max(0, retry_at - tx.now)
-    return SessionStatus(row, entries.load(row.about), waiting, last, without_a_word, asked, retry_in_ms)
+    question = find_open_question(tx, row, last)
+    return SessionStatus(row, entries.load(row.about), waiting, last, without_a_word, asked, retry_in_ms, question)
+
+
+def find_open_question(tx: Tx, row: SessionRow, last: TurnRow | None) -> str | None:
+    """Return the question that the session's last turn, `last`, asked and that waits for an answer; None if none does.
+
+    Whatever a person writes next answers it.
+    """
+    if row.turn is not None or row.wake_at is not None or last is None or last.state != "done":
+        return None
+    return tx.value(str, "question_of_root", root=last.root) if last.chapter == row.chapter else None
 
 
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
