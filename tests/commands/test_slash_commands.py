@@ -14,7 +14,7 @@ from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.testing.channels import FakeChannel
+from semel.testing.channels import FakeChannel, Fault, Platform
 
 
 async def test_a_command_is_answered_and_the_agent_never_hears_of_it(tmp_path: Path) -> None:
@@ -359,3 +359,27 @@ async def test_status_tells_that_a_question_waits_for_an_answer(tmp_path: Path) 
         assert "State: its question waits for an answer: Which? 1. red 2. blue" in await command(w, "/status")
         await w.ask(script("blue, then"))
         assert "State: idle" in await command(w, "/status")
+
+
+async def test_status_in_a_chat_tells_what_did_not_arrive_there(tmp_path: Path) -> None:
+    platform = Platform()
+    channel = FakeChannel("chat", Safety.AT_MOST_ONCE, platform)
+    settings = {"chat": ChannelSettings(name="chat", kind="fake")}
+    room = "demo:chat:room"
+    async with World(tmp_path, channels={"chat": channel}, channel_settings=settings) as w:
+        assert "Delivery" not in await command(w, "/status", room)
+        await w.sent()
+        platform.fail_next(Fault.REJECT, Fault.DROP, Fault.REFUSE)
+        for words, ends in (("one", "rejected"), ("two", "held"), ("three", "queued")):
+            await w.ask(script(words), room)
+
+            async def has_ended(words: str = words, ends: str = ends) -> bool:
+                parts = await w.gateway.parts()
+                return any(part["text"] == words and part["state"] == ends and part.get("error") for part in parts)
+
+            await until(has_ended)
+        told = (await command(w, "/status", room)).splitlines()[-1]
+        assert told.startswith(
+            "Delivery here: 1 message of the last day did not arrive, 1 message may not have arrived"
+        )
+        assert told.endswith(". /history shows what was said")

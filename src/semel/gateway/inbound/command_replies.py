@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from semel.acp_stream.choices import group_variants, read_choices
+from semel.ledger.delivery.parts import Undelivered
 from semel.ledger.inbound.commands import SessionStatus
 from semel.ledger.storage.rows import EntryRow
 from semel.ledger.transcript.entries import load
@@ -48,7 +49,25 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
         lines.append(f"Last turn: t{last.id} {end}" + (f" ({last.error})" if last.error else ""))
         if row.turn is None and last.chapter == row.chapter and last.state in ("failed", "cancelled"):
             lines[-1] += "; /retry runs it again"
+    if standing.undelivered is not None and (undelivered := _describe_undelivered(standing.undelivered)):
+        lines.append(undelivered)
     return "\n".join(lines)
+
+
+def _describe_undelivered(undelivered: Undelivered) -> str:
+    """Say what did not reach the session's chat; "" if all did."""
+    described = []
+    if undelivered.rejected:
+        described.append(f"{_count(undelivered.rejected, 'message')} of the last day did not arrive")
+    if undelivered.held:
+        described.append(f"{_count(undelivered.held, 'message')} may not have arrived")
+    if undelivered.waiting:
+        described.append(f"{_count(undelivered.waiting, 'message')} could not be sent yet")
+    return f"Delivery here: {', '.join(described)}. /history shows what was said" if described else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number > 1 else ''}"
 
 
 def format_choices(kind: str, current: str | None, offered: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ OLDEST_DELAYED = 100
 """How many of the parts that delay a destination are looked at, so that the cost is bounded (Law 11)."""
 REJECTED_COUNTED_MS = 24 * 3600 * 1000
 NEWEST_REJECTED = 1_000
-"""How many of the newest rejected parts are looked at, so that the cost is bounded (Law 11)."""
+"""How many of the newest rejected or held parts are looked at, so that the cost is bounded (Law 11)."""
 
 
 class LineHead(Row):
@@ -36,6 +36,18 @@ class PartOrigin(Row):
 
     turn: int
     event: int
+
+
+@dataclass(frozen=True)
+class Undelivered:
+    """How many messages to a destination people there have not, or may not have.
+
+    `rejected`: in the last day. `waiting`: in line, if the last attempt at the first of them failed.
+    """
+
+    held: int = 0
+    rejected: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,17 @@ def count_backlog(tx: Tx) -> dict[str, int]:
 def count_rejected(tx: Tx) -> int:
     """Return how many messages were rejected in the last day, or were given up; NEWEST_REJECTED at most."""
     return tx.number("parts_rejected", since=tx.now - REJECTED_COUNTED_MS, newest=NEWEST_REJECTED)
+
+
+def count_undelivered(tx: Tx, dest: str) -> Undelivered:
+    """Return how many messages to a destination did not arrive, may not have arrived, or are delayed."""
+    head = find_head(tx, dest)
+    is_delayed = head is not None and get(tx, head.id).error is not None
+    return Undelivered(
+        tx.number("messages_held_at", dest=dest, newest=NEWEST_REJECTED),
+        tx.number("messages_rejected_at", dest=dest, since=tx.now - REJECTED_COUNTED_MS, newest=NEWEST_REJECTED),
+        tx.number("messages_in_line", dest=dest) if is_delayed else 0,
+    )
 
 
 def list_missing_channels(tx: Tx, channels: Collection[str] | None) -> list[MissingChannel]:

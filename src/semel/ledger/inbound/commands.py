@@ -14,7 +14,8 @@ from semel.law.access import APPROVALS
 from semel.law.permission_questions import ChosenOption
 from semel.law.permissions import GONE, AnswerOrigin
 from semel.ledger.delivery import claims
-from semel.ledger.delivery.cutting import Leg
+from semel.ledger.delivery.cutting import Leg, is_local
+from semel.ledger.delivery.parts import Undelivered, count_undelivered
 from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -205,7 +206,8 @@ class SessionStatus:
     `waiting`: how many events wait. `last`: the last turn. `ended_without_a_word`: whether that turn did. `asked`: what
     the running turn asks a permission for. `retry_in_ms`: how long it is until the turn, which has failed, is tried
     again; None if it does not wait for that. `question`: the agent's question that waits for an answer; None if there
-    is none.
+    is none. `undelivered`: what has not reached the session's home; None if
+    that is no chat.
     """
 
     row: SessionRow
@@ -216,6 +218,7 @@ class SessionStatus:
     asked: tuple[str, ...]
     retry_in_ms: int | None = None
     question: str | None = None
+    undelivered: Undelivered | None = None
 
 
 def read_status(tx: Tx, session: int) -> SessionStatus:
@@ -228,7 +231,10 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     retry_at = last.retry_at if last is not None and last.ended is None else None
     retry_in_ms = None if retry_at is None else max(0, retry_at - tx.now)
     question = find_open_question(tx, row, last)
-    return SessionStatus(row, entries.load(row.about), waiting, last, without_a_word, asked, retry_in_ms, question)
+    undelivered = None if row.home is None or is_local(row.home) else count_undelivered(tx, row.home)
+    return SessionStatus(
+        row, entries.load(row.about), waiting, last, without_a_word, asked, retry_in_ms, question, undelivered
+    )
 
 
 def find_open_question(tx: Tx, row: SessionRow, last: TurnRow | None) -> str | None:

@@ -146,6 +146,27 @@ JOIN part_attempt a ON a.part = p.id AND a.state = 'rejected' AND a.ended >= :si
 WHERE p.state = 'rejected'
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'rejected' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 
+-- name: messages_held_at
+-- How many messages to a destination are held, among the :newest parts that are.
+-- sorts: those parts
+SELECT count(DISTINCT p.claim) AS n FROM part p JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
+WHERE p.state = 'held' AND p.dest = :dest
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+
+-- name: messages_rejected_at
+-- How many messages to a destination were rejected since a time, among the :newest parts that were.
+-- sorts: those parts
+SELECT count(DISTINCT p.claim) AS n FROM part p
+JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
+JOIN part_attempt a ON a.part = p.id AND a.state = 'rejected' AND a.ended >= :since
+WHERE p.state = 'rejected' AND p.dest = :dest
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'rejected' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+
+-- name: messages_in_line
+-- How many messages are in a destination's line.
+-- sorts: what is in its line
+SELECT count(DISTINCT claim) AS n FROM part WHERE dest = :dest AND state IN ('queued', 'sending', 'unknown')
+
 -- name: line_length
 -- How many parts are in a destination's line.
 SELECT count(*) AS n FROM part WHERE dest = :dest AND state IN ('queued', 'sending', 'unknown')
