@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gateway_world import script
 from people_world import ADA, BOB, EVE, Chat, said
 
 from semel.gateway.ports import Incoming
@@ -89,3 +90,13 @@ async def test_where_nothing_is_heard_nothing_is_recorded(tmp_path: Path) -> Non
         assert await w.rows() == before
         assert w.refused() == {"group": 2}
         assert w.people.refused()["strangers"] == []  # she is none
+
+
+async def test_a_question_in_a_group_says_to_reply_to_it(tmp_path: Path) -> None:
+    ask = {"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}
+    async with Chat(tmp_path) as w:
+        await w.tell(script(ask), BOB, "room", group=True, mentioned=True)
+        question = "Which?\n1. red\n2. blue"
+        assert await w.until_shown("Which?", "room") == f"{question}\n\nIn the group, reply to this message to answer."
+        await w.tell(script(ask), ADA, "ada-dm")
+        assert await w.until_shown("Which?", "ada-dm") == question

@@ -27,6 +27,7 @@ from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import Attributes, TurnTrace
 from semel.gateway.turns.agent_pool import AgentPool, token_digest
+from semel.gateway.turns.permissions import are_from_group
 from semel.gateway.turns.run import Run
 from semel.law import echo
 from semel.ledger.delivery.claims import ClaimRequest, ClaimResult
@@ -75,6 +76,9 @@ class ToolRequest:
         if is_blank(text):
             raise BadRequest(f"{name!r} must be a text that is not empty")
         return text
+
+
+REPLY_IN_GROUP = "In the group, reply to this message to answer."
 
 
 def make_refusal(reason: str) -> Json:
@@ -290,6 +294,9 @@ class ToolCallHandler:
         question = call.visible_text("question")
         options = [str(o) for o in call.arguments.get("options") or []]
         text = question if not options else question + "\n" + "\n".join(f"{n}. {o}" for n, o in enumerate(options, 1))
+        running = self.find_run(call.caller.session)
+        if running is not None and are_from_group(running.begun.events):
+            text = f"{text}\n\n{REPLY_IN_GROUP}"
         more = {"kind": "ask", "options": options}
         return self._say(call, text, self._place(call, None), {}, kind="ask", more=more), None
 

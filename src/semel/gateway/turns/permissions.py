@@ -45,6 +45,11 @@ def find_guests(events: Sequence[TurnEvent]) -> frozenset[str]:
     return frozenset(f"{event.source} {writer.get('id')}" for event, writer in zip(events, writers, strict=True))
 
 
+def are_from_group(events: Sequence[TurnEvent]) -> bool:
+    """Return whether one of a turn's events was written in a group, where a reply is sure to reach the agent."""
+    return any(read_object(event.data, "data").get("group") for event in events)
+
+
 @dataclass(frozen=True)
 class Readers:
     """Who reads a request in the chat to which it is sent.
@@ -62,9 +67,9 @@ def find_readers(events: Sequence[TurnEvent], people: Collection[PersonAccount],
     `events`: what the turn answers. `people`: the known people whose direct chat the home is. `approvals`: who may
     answer there, besides the owner.
     """
-    data = [read_object(event.data, "data") for event in events]
-    if any(fields.get("group") for fields in data):
+    if are_from_group(events):
         return Readers("group")
+    data = [read_object(event.data, "data") for event in events]
     readers = {(person.role, person.name) for person in people}
     if not readers:  # a guest, or somebody's first message
         writers = [(read_object(fields, "from"), event) for fields, event in zip(data, events, strict=True)]
