@@ -219,12 +219,14 @@ async def test_a_file_is_shown_as_what_it_is(
 
 @pytest.mark.parametrize("content", [png(9000, 3000), png(1, 40), b"no picture at all"])
 async def test_a_picture_that_telegram_does_not_take_goes_as_a_document(anna: TelegramHouse, content: bytes) -> None:
-    op = anna.op(kind="file", file=anna.file(content, "a.png"), name="a.png", mime="image/png")
+    op = anna.op("**see**", kind="file", file=anna.file(content, "a.png"), name="a.png", mime="image/png")
     with pytest.raises(NotSent, match="as a document"):
         await anna.channel.send(op)
     await anna.channel.send(op)
     assert [each["method"] for each in anna.double.asked()] == ["sendPhoto", "sendDocument"]
-    assert anna.double.shown(ANNA)[1]["file"]["kind"] == "document"
+    shown = anna.double.shown(ANNA)[1]
+    assert shown["file"]["kind"] == "document"
+    assert (shown["text"], shown["entities"]) == ("see", [{"type": "bold", "offset": 0, "length": 3}])
 
 
 async def test_a_picture_of_more_than_10_mb_is_a_document(anna: TelegramHouse) -> None:

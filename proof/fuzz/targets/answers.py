@@ -11,7 +11,7 @@ from typing import Any
 from proof.fuzz.source import Source, given
 from semel.channels.http import HttpAnswer
 from semel.channels.matrix.transport import MatrixReply, Refusal, check_write, classify_read_error, parse_json
-from semel.channels.telegram.receipts import CaptionNeeded, GroupMigrated, PlainNeeded, receipt_of
+from semel.channels.telegram.receipts import CaptionNeeded, DocumentNeeded, GroupMigrated, PlainNeeded, receipt_of
 from semel.channels.telegram.transport import parse_reply
 from semel.channels.webhook import read_outcome
 from semel.gateway.ports import NotSent, Offline, Op, Receipt, Rejected, Unknown
@@ -44,7 +44,9 @@ def one(data: bytes) -> None:
         headers = {"retry-after": source.take(30).decode("latin-1")}
     body = given(source, BODIES)
     op = Op("k1", kind, "-100", "hello", target="-100/7")
-    _settled(lambda: receipt_of(op, parse_reply(status, body)), (PlainNeeded, GroupMigrated, CaptionNeeded))
+    _settled(
+        lambda: receipt_of(op, parse_reply(status, body)), (PlainNeeded, DocumentNeeded, GroupMigrated, CaptionNeeded)
+    )
     _settled(lambda: read_outcome(HttpAnswer(status, headers, body), op.key, 1_790_000_000.0))
     reply = MatrixReply(status, headers, parse_json(body))
     _settled(lambda: Receipt(str(check_write(reply, "event_id")["event_id"])))

@@ -15,7 +15,14 @@ from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.recent_map import RecentMap
 from semel.channels.telegram.address import current_chat, parse_address
 from semel.channels.telegram.downloads import TelegramFetcher
-from semel.channels.telegram.receipts import TOKEN_RETRY_DELAY_S, CaptionNeeded, GroupMigrated, PlainNeeded, receipt_of
+from semel.channels.telegram.receipts import (
+    TOKEN_RETRY_DELAY_S,
+    CaptionNeeded,
+    DocumentNeeded,
+    GroupMigrated,
+    PlainNeeded,
+    receipt_of,
+)
 from semel.channels.telegram.receive import TelegramReceiver, Topics
 from semel.channels.telegram.send import (
     MAX_CAPTION_UNITS,
@@ -64,6 +71,7 @@ class TelegramChannel:
         self._api = BotApi(settings)
         self._moved: dict[int, int] = {}
         self._plain_keys = RecentMap[str, None](MAX_PLAIN_KEYS)  # keys of parts to send without formatting
+        self._document_keys = RecentMap[str, None](MAX_PLAIN_KEYS)  # keys of parts whose file goes as a document
         self._topics = Topics()
         self._receiver = TelegramReceiver(
             name,
@@ -82,17 +90,24 @@ class TelegramChannel:
         """See `semel.gateway.ports.Channel.send`."""
         if self._receiver.another_bot is not None:
             raise NotSent(self._receiver.another_bot, TOKEN_RETRY_DELAY_S)
-        call = make_call(op, self._moved, plain=op.key in self._plain_keys, previews=self.settings.previews)
+        call = make_call(
+            op, self._moved, plain=op.key in self._plain_keys, previews=self.settings.previews,
+            as_document=op.key in self._document_keys,
+        )  # fmt: skip
         try:
             receipt = await self._attempt(op, call)
             self._topics.learn(receipt.id, op.address)
             return receipt
-        except PlainNeeded as refusal:
-            if op.key in self._plain_keys:
+        except (PlainNeeded, DocumentNeeded) as refusal:
+            keys, how = (
+                (self._plain_keys, "without formatting")
+                if isinstance(refusal, PlainNeeded)
+                else (self._document_keys, "as a document")
+            )
+            if op.key in keys:
                 raise Rejected(f"Telegram: {refusal}") from None
-            self._plain_keys[op.key] = None
-            remedy = "the next attempt goes without formatting, or as a document"
-            raise NotSent(f"Telegram refuses it as it is ({refusal}); {remedy}", 0) from None
+            keys[op.key] = None
+            raise NotSent(f"Telegram refuses it as it is ({refusal}); the next attempt goes {how}", 0) from None
         except GroupMigrated as move:
             if self._moved.get(chat := parse_address(op.address).chat) == move.chat:
                 raise Rejected(f"Telegram says that {move}, and says the same of that group") from None

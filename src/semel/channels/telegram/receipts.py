@@ -37,8 +37,11 @@ _FILE_KIND_ERRORS = (
 
 
 class PlainNeeded(Exception):
-    """Telegram refused the formatting or the kind of file; nothing was sent. The unformatted text, or the file as a
-    document, may be accepted."""
+    """Telegram refused the formatting; nothing was sent. The text without formatting may be accepted."""
+
+
+class DocumentNeeded(Exception):
+    """Telegram refused the kind of file; nothing was sent. The file as a document may be accepted."""
 
 
 class GroupMigrated(Exception):
@@ -54,8 +57,8 @@ class CaptionNeeded(Exception):
 
 
 def receipt_of(op: Op, reply: TelegramReply) -> Receipt:
-    """Return the receipt for an answer to a part. Raises NotSent, Rejected or Unknown; or PlainNeeded, GroupMigrated or
-    CaptionNeeded if a different call may succeed."""
+    """Return the receipt for an answer to a part. Raises NotSent, Rejected or Unknown; or PlainNeeded, DocumentNeeded,
+    GroupMigrated or CaptionNeeded if a different call may succeed."""
     if reply.ok:
         return _sent_receipt(op, reply)
     if reply.status == 429:
@@ -102,7 +105,7 @@ def _refused_receipt(op: Op, reply: TelegramReply) -> Receipt:
     if op.kind in ("post", "edit", "file") and any(word in description for word in _FORMAT_ERRORS):
         raise PlainNeeded(reply.error_text)
     if op.kind == "file" and any(word in description for word in _FILE_KIND_ERRORS):
-        raise PlainNeeded(reply.error_text)
+        raise DocumentNeeded(reply.error_text)
     raise Rejected(f"Telegram: {_describe_refusal(reply)}")
 
 

@@ -46,10 +46,12 @@ class BotApiCall:
     file: str | None = None
 
 
-def make_call(op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool) -> BotApiCall:
+def make_call(
+    op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool, as_document: bool = False
+) -> BotApiCall:
     """Build the call for a part. Raises Rejected.
 
-    `plain`: without formatting and as a document, because Telegram refused the formatting or the kind of file.
+    `plain`: without formatting, because Telegram refused it. `as_document`: because it refused the kind of file.
     `previews`: whether links show a preview. `moved`: the first ids of groups, mapped to their current ids.
     """
     try:
@@ -60,7 +62,7 @@ def make_call(op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool) 
         case "post":
             return _post_call(op, destination, moved, plain, previews)
         case "file":
-            return _file_call(op, destination, moved, plain)
+            return _file_call(op, destination, moved, plain, as_document)
         case "edit":
             return _edit_call(op, destination, moved, plain, previews)
         case "react":
@@ -82,7 +84,7 @@ def _post_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
     return BotApiCall("sendMessage", params)
 
 
-def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool) -> BotApiCall:
+def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool, as_document: bool) -> BotApiCall:
     text, entities = _render_text(op, MAX_CAPTION_UNITS, plain)
     if count_utf16_units(text) > MAX_CAPTION_UNITS:
         raise Rejected(
@@ -94,7 +96,7 @@ def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
         params["caption"] = text
     if entities:
         params["caption_entities"] = entities
-    kind = "document" if plain else file_kind(op)
+    kind = "document" if as_document else file_kind(op)
     return BotApiCall(f"send{kind.capitalize()}", params, kind)
 
 
