@@ -81,6 +81,7 @@ def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
         check = _check_channel(setup, kind, references)
         if not check.problem:
             print_remark(f"{kind} accepts the account.")
+            _name_secret_files(setup, kind)
             break
         print_error(f"{kind}: {check.problem}")
         if not options.asks and check.refused:
@@ -91,14 +92,22 @@ def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
         if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False):
             break
         setup.discard(setup.secrets.keys() - before.keys())
-        if not ask_yes_or_no("Try others?"):
-            return False
         asked = _list_questions(kind)
+        if not ask_yes_or_no(f"Enter the {' and the '.join(asked)} again? (n: choose another chat, or none)"):
+            return False
         options.settings = {key: value for key, value in options.settings.items() if key not in asked}
     setup.add_section(f"channels.{kind}", {"kind": kind, **references})
     if channels.kinds()[kind].people:
         _add_owner(setup, kind, channels.kinds()[kind], options)
     return True
+
+
+def _name_secret_files(setup: Setup, kind: str) -> None:
+    """Say in which files the channel's secrets will be kept."""
+    for name in setup.secrets:
+        if name.startswith(f"{kind}."):
+            setting, file = name.removeprefix(f"{kind}."), setup.folder / name
+            print_remark(f"the {setting} will be kept in {file}, which only you can read; to change it, write it there")
 
 
 def _ask_settings(setup: Setup, kind: str, declared: Kind, options: Options) -> dict[str, str]:
