@@ -99,7 +99,10 @@ def test_it_is_told_everywhere_why_messages_wait_and_until_when(cli: Cli) -> Non
     behind, row = [line.split("\t") for line in cli("outbox", "list").stdout.splitlines()]
     assert row[1] == "queued" and re.search(r"\d\d:\d\d:\d\d$", row[6]) and "127.0.0.1" in row[7], row
     assert behind[1] == "queued" and behind[6:] == ["", "behind p1, which leaves first"], behind
-    assert cli("outbox", "list", "-n", "1").stdout.split("\t") == [*behind[:-1], behind[-1] + "\n"]
+    newest = cli("outbox", "list", "-n", "1")
+    assert newest.stdout.split("\t") == [*behind[:-1], behind[-1] + "\n"]
+    assert "there are more than the newest 1; -n N lists N" in newest.stderr
+    assert "there are more" not in cli("outbox", "list", "-n", "2").stderr
     assert [part["id"] for part in cli.json("outbox", "list", "--state", "queued", "-n", "1")] == [2]
     shown = cli("outbox", "show", "p2").stdout
     assert "behind  p1\n" in shown and "id  p2\n" in shown

@@ -106,14 +106,14 @@ class OfflineLedger:
             raise RequestRefused(404, "not-found", await self._record.read(explain.describe_unknown, ref))
         return story
 
-    async def list_parts(self, state: str | None) -> list[Json]:
-        """Return the newest parts, as `GET /v1/parts` does. `state`: only those in this state."""
+    async def list_parts(self, state: str | None, limit: int, before: int | None) -> list[Json]:
+        """Return the newest parts, as `GET /v1/parts` does, which describes the parameters."""
         from semel.law.delivery import STATES
         from semel.ledger.delivery import parts
 
         if state is not None and state not in STATES:
             raise RequestRefused(400, "bad-request", f"state: {state!r} is not one of {', '.join(STATES)}")
-        return await self._record.read(parts.list_newest, state)
+        return await self._record.read(parts.list_newest, state, limit, before)
 
     async def read_part(self, id: int) -> Json:
         from semel.ledger.delivery import parts

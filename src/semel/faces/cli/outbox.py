@@ -27,6 +27,7 @@ outbox = typer.Typer(
 )
 app.add_typer(outbox, name="outbox")
 
+MAX_PAGE = 1000  # how many parts are read at once
 MAX_LISTED_CHARS = 60  # of a text or a reason in the listing; `semel outbox show` prints all of it
 
 Parts = Annotated[
@@ -54,9 +55,8 @@ def list_(
         typer.Option(help="Only parts in this state: queued, sending, sent, unknown, held, rejected or dropped."),
     ] = None,
     number: Annotated[
-        int | None,
-        typer.Option("--last", "-n", min=0, metavar="N", help="Only the newest N parts, after the held ones."),
-    ] = None,
+        int, typer.Option("--last", "-n", min=0, metavar="N", help="Only the newest N parts, after the held ones.")
+    ] = 100,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
@@ -67,7 +67,7 @@ def list_(
     NEXT TRY is when a part is sent or looked up next. REASON says why it is held, rejected or not sent yet.
     If no gateway runs, the ledger itself is read.
     """
-    parts, held = ask_or_read(config, data_dir, partial(_read_parts, state))
+    parts, held = ask_or_read(config, data_dir, partial(_read_parts, state, number))
     if json:
         print_json(parts[:number])
         return
@@ -91,22 +91,41 @@ def list_(
         "no parts yet: the page and the terminal need none" if state is None else f"no part is {state}",
         wrapped_columns=("PART", "DESTINATION"),
     )
+    if len(others) > number:
+        print_remark(f"there are more than the newest {number}; -n N lists N")
     if held:
         part = f"p{held[-1]['id']}"
         print_remark(f"{len(held)} held: nobody knows whether they arrived. {_HELD_HELP.format(part=part)}")
 
 
-async def _read_parts(state: str | None, reader: Reader) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the newest parts in `state`, or in any, and those of the held ones that are to be shown."""
+async def _read_parts(
+    state: str | None, number: int, reader: Reader
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the newest parts in `state`, or in any, and those of the held ones that are to be shown.
 
-    async def read(wanted: str | None) -> list[dict[str, Any]]:
-        if isinstance(reader, OfflineLedger):
-            return await reader.list_parts(wanted)
-        parts: list[dict[str, Any]] = (await reader.get("/v1/parts", state=wanted))["parts"]
-        return parts
+    These are more than `number`, besides held ones, if there are more.
+    """
+    if state is not None:
+        parts = await _read_newest(state, number + 1, reader)
+        return parts, [part for part in parts[:number] if part["state"] == "held"]
+    held = await _read_newest("held", MAX_PAGE, reader)
+    return await _read_newest(None, number + 1 + len(held), reader), held
 
-    parts = await read(state)
-    return parts, await read("held") if state is None else [part for part in parts if part["state"] == "held"]
+
+async def _read_newest(state: str | None, number: int, reader: Reader) -> list[dict[str, Any]]:
+    """Return the newest `number` parts in `state`, or in any."""
+    parts: list[dict[str, Any]] = []
+    while len(parts) < number:
+        limit, before = min(number - len(parts), MAX_PAGE), parts[-1]["id"] if parts else None
+        page: list[dict[str, Any]] = (
+            await reader.list_parts(state, limit, before)
+            if isinstance(reader, OfflineLedger)
+            else (await reader.get("/v1/parts", state=state, limit=limit, before=before))["parts"]
+        )
+        parts += page
+        if len(page) < limit:
+            break
+    return parts
 
 
 _HELD_HELP = (
