@@ -175,6 +175,7 @@ def test_entities_outside_of_the_text_do_no_harm() -> None:
         ("@other_bot hello", "@other_bot hello", False),
         ("hello @test_semel_bot2", "hello @test_semel_bot2", False),
         ("/new@test_semel_bot", "/new", True),
+        ("/status@test_semel_bot", "/status", True),
         ("/new@test_semel_bot now", "/new now", True),
         ("/new", "/new", False),
         ("@test_semel_bot /new@test_semel_bot x", "/new x", True),
