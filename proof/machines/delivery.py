@@ -102,6 +102,8 @@ class PartMachine(Counted):
                 self.settle(tells)
             case "held":
                 self.decided(decision)
+            case "rejected" if decision == "resend":
+                self.decided(decision)
             case _:
                 self.a_part_is_made(self.channel, self.kind)
 
@@ -161,9 +163,10 @@ class PartMachine(Counted):
                 self.take("departs")
 
     def decided(self, decision: Any) -> None:
+        may_be_there = self.state == "held"
         self.take(decision)
         if decision == "resend":
-            self.allowed += 1
+            self.allowed += may_be_there  # what was rejected is not there
             self.attempts, self.before = 0, self.copies + len(self.coming)
         self.promised = self.promised or decision == "arrived"
 

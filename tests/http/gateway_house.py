@@ -200,8 +200,8 @@ class GatewayHouse:
 
         await until(rests)
 
-    async def hold(self, text: str = "hi", key: str = "main:chat:room") -> list[int]:
-        """The agent says this in a session of `chat`, and all of its parts are held; their ids, in order."""
+    async def hold(self, text: str = "hi", key: str = "main:chat:room", state: str = "held") -> list[int]:
+        """The agent says this in a session of `chat`, and all parts end there in `state`; their ids, in order."""
         conversation = await self.begin(key)
         conversation.say(text)
         conversation.end()
@@ -209,7 +209,7 @@ class GatewayHouse:
 
         async def held() -> bool:
             parts[:] = [part for part in await self.gateway.parts() if part["kind"] == "post"]
-            return bool(parts) and all(part["state"] == "held" for part in parts)
+            return bool(parts) and all(part["state"] == state for part in parts)
 
         parts: list[Json] = []
         await until(held)

@@ -12,6 +12,7 @@ from gateway_house import MODES
 from live_house import OPTIONS, LiveHouse, bodies, shows, visit, wait_live
 
 from semel.gateway.ports import Heard
+from semel.testing.channels import Fault
 
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
 
@@ -229,6 +230,18 @@ def test_an_echo_and_a_held_delivery_are_seen_and_decided(page: Browser, live: L
     visit(page, live, "main:chat:room")
     shows(page, "#rows .decide button", "Resend", "It arrived", "Drop")
     page.click("#rows .decide button:nth-of-type(2)")
+    shows(page, "#rows .fate", "chat:room delivered")
+    assert live.do(lambda: live.gateway.part(part))["state"] == "sent"
+
+
+def test_a_rejected_delivery_is_sent_again_by_a_button(page: Browser, live: LiveHouse) -> None:
+    platform = live.world.channels["chat"].platform
+    platform.fail_always(Fault.REJECT)
+    (part,) = live.do(lambda: live.world.hold("hello", state="rejected"))
+    platform.fail_always(None)
+    visit(page, live, "main:chat:room")
+    shows(page, "#rows .again button", "Send again")
+    page.click("#rows .again button")
     shows(page, "#rows .fate", "chat:room delivered")
     assert live.do(lambda: live.gateway.part(part))["state"] == "sent"
 

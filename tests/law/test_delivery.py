@@ -52,11 +52,12 @@ def test_the_arrows_are_those_of_the_laws() -> None:
         ("held", "queued"),
         ("held", "sent"),
         ("held", "dropped"),
+        ("rejected", "queued"),
     }
 
 
 def test_nothing_leaves_a_final_state() -> None:
-    assert {state for state in STATES if not TABLE[state]} == {"sent", "rejected", "dropped"}
+    assert {state for state in STATES if not TABLE[state]} == {"sent", "dropped"}
 
 
 def test_a_line_moves_on_exactly_when_a_part_leaves_it() -> None:
@@ -84,16 +85,23 @@ def test_what_failed_after_it_was_taken_was_sent(state: State, events: tuple[Eve
     assert events is None or state == "sent"
 
 
-def test_a_resend_joins_the_tail_and_is_marked() -> None:
-    done = step("held", "resend")
+@pytest.mark.parametrize("state", ["held", "rejected"])
+def test_a_resend_joins_the_tail_and_is_marked(state: State) -> None:
+    done = step(state, "resend")
     assert done.state == "queued" and {"join tail", "mark"} <= set(done.effects)
 
 
 @pytest.mark.parametrize("state", [s for s in STATES if s != "held"])
 @pytest.mark.parametrize("decision", ["resend", "arrived", "drop"])
-def test_people_decide_only_about_what_is_held(state: State, decision: Event) -> None:
+def test_people_decide_only_about_what_is_held_and_resend_what_was_rejected(state: State, decision: Event) -> None:
+    if (state, decision) == ("rejected", "resend"):
+        return
     with pytest.raises(PartStepNotAllowed, match=f"this part is {state}; only a part that is held"):
         step(state, decision)
+
+
+def test_only_a_person_sends_again_what_was_rejected() -> None:
+    assert set(TABLE["rejected"]) == {"resend"}
 
 
 def test_only_queued_parts_depart() -> None:

@@ -88,6 +88,43 @@ async def test_a_definite_no_is_rejected_at_once_and_told(ledger: Path) -> None:
         assert notice.text == (f'A message to chat:room was rejected: 403 Forbidden. It began "{"x" * 80}…".')
 
 
+async def test_a_person_has_a_rejected_part_sent_again_behind_what_is_in_line(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(Fault.REJECT)
+    async with Desk(ledger, chat) as desk:
+        [refused] = await desk.say("chat:room", "one")
+        [later] = await desk.say("chat:room", "two")
+        await desk.quiet()
+        assert await desk.states([refused, later]) == ["rejected", "sent"]
+        for decision in ("arrived", "drop"):
+            with pytest.raises(PartStepNotAllowed):
+                await desk.decide(refused, decision)
+        chat.platform.fail_next(Fault.REJECT)
+        await desk.decide(refused, "resend")
+        await desk.quiet()
+        assert await desk.states([refused]) == ["rejected"]
+        await desk.decide(refused, "resend")
+        await desk.quiet()
+        assert await desk.states([refused]) == ["sent"]
+        assert chat.platform.shown("room") == ["two", "one"]
+        assert [post.marked for post in chat.platform.log] == [False, True]
+        assert len(await desk.notices()) == 2
+        with pytest.raises(PartStepNotAllowed, match="this part is sent"):
+            await desk.decide(refused, "resend")
+
+
+async def test_a_rejected_part_whose_content_was_deleted_is_not_sent_again(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(Fault.REJECT)
+    async with Desk(ledger, chat) as desk:
+        [refused] = await desk.say("chat:room", "one")
+        await desk.quiet()
+        await desk.store.write(lambda tx: tx.run("erase_part", id=refused))
+        with pytest.raises(PartStepNotAllowed, match="the content of this part was deleted"):
+            await desk.decide(refused, "resend")
+        assert await desk.states([refused]) == ["rejected"]
+
+
 async def test_one_notice_says_that_an_echo_relied_on_what_was_rejected(ledger: Path) -> None:
     """Law 5: if an original is rejected later, one notice says so."""
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE)

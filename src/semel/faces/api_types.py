@@ -18,7 +18,8 @@ Role = Literal["user", "agent", "event", "notice"]
 
 class Delivery(Struct, omit_defaults=True):
     """Delivery of an entry to one destination: it has `parts` parts, all in `state`; `part` is the id of the first.
-    `failed`: it was sent, and failed later. `held`: the ids of its held parts, if there are several.
+    `failed`: it was sent, and failed later. `held`: the ids of its held parts, if there are several;
+    `rejected`: of its rejected ones.
     """
 
     to: str
@@ -28,6 +29,7 @@ class Delivery(Struct, omit_defaults=True):
     failed: bool = False
     error: str | None = None
     held: list[int] = []
+    rejected: list[int] = []
 
 
 class File(Struct, omit_defaults=True):

@@ -17,6 +17,8 @@ Rules, in prose:
 - A part that only posts or removes a placeholder (a message whose text comes later, by an edit) causes no notice when
   it fails, and does not wait for a person: where another part would be held, it is dropped in the same step.
 - `sent`, `held`, `rejected` and `dropped` parts have left the line, and later parts go on.
+- A `rejected` part did not arrive, and nothing sends it again by itself. A person can, once they removed the cause
+  (`resend`): it joins the tail, marked, because it then arrives later than what was said after it.
 - Three events send a part again that may have arrived. `again`: sending it twice has no further effect (an idempotency
   key, an edit). `repeat`: the operator prefers a possible duplicate to a held part. `resend`: a person decided so about
   a held part, which joins the tail. A part is marked as a possible repeat by `repeat` and by `resend`.
@@ -48,7 +50,7 @@ Event = Literal[
     "found",  # a look-up showed that the platform has it, although no receipt came
     "absent",  # of an unknown part: a look-up showed that the platform does not have it
     "hold",  # of an unknown part: only a person can decide
-    "resend",  # of a held part, by a person: send it again
+    "resend",  # of a held or rejected part, by a person: send it again
     "arrived",  # of a held part, by a person: it arrived
     "drop",  # of a held part, by a person: do not send it
 ]
@@ -57,7 +59,7 @@ Effect = Literal[
     "advance",  # it left the line: the next part of its destination may be sent
     "tell",  # write a notice: people see it, the agent's next prompt carries it, it never wakes the agent (Law 7)
     "clear doubt",  # forget when the first doubtful attempt was made; the number of attempts stays
-    "mark",  # from now on it is sent with a visible note that it may be a repeat
+    "mark",  # from now on it is sent with a visible note that it is a repeat
     "join tail",  # it goes to the end of its line
 ]
 
@@ -97,7 +99,9 @@ TABLE: Mapping[State, Mapping[Event, Step]] = MappingProxyType(
             "drop": Step("dropped"),
         },
         "sent": {},
-        "rejected": {},
+        "rejected": {
+            "resend": Step("queued", ("clear doubt", "mark", "join tail")),
+        },
         "dropped": {},
     }
 )
@@ -119,8 +123,10 @@ def step(state: State, event: Event) -> Step:
 
 
 def _refusal(state: State, event: Event) -> str:
-    if event in ("resend", "arrived", "drop"):
-        return f"this part is {state}; only a part that is held can be resent, marked as arrived or dropped"
+    if event == "resend":
+        return f"this part is {state}; only a part that is held or rejected can be resent"
+    if event in ("arrived", "drop"):
+        return f"this part is {state}; only a part that is held can be marked as arrived or dropped"
     return f"a part that is {state} does not take {event!r}"
 
 

@@ -1,4 +1,4 @@
-"""`semel outbox`: list outgoing parts, show one, and decide about held ones (Law 7)."""
+"""`semel outbox`: list outgoing parts, show one, and decide about held and rejected ones (Law 7)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from semel.faces.client import RequestRefused
 from semel.text.wellformed import shorten_to_line
 
 outbox = typer.Typer(
-    help="List and show the parts that leave for chat platforms, and decide about held ones.",
+    help="List and show the parts that leave for chat platforms, and decide about held and rejected ones.",
     no_args_is_help=True,
 )
 app.add_typer(outbox, name="outbox")
@@ -35,6 +35,13 @@ Parts = Annotated[
     typer.Argument(
         metavar="PART...",
         help="Ids of held parts, like p12 p13. They are decided in this order, until one is not held.",
+    ),
+]
+ResentParts = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PART...",
+        help="Ids of held or rejected parts, like p12 p13. They are resent in this order, until one is neither.",
     ),
 ]
 Part = Annotated[str, typer.Argument(metavar="PART", help="A part's id, as printed: p12.")]
@@ -91,6 +98,8 @@ def list_(
         "no parts yet: the page and the terminal need none" if state is None else f"no part is {state}",
         wrapped_columns=("PART", "DESTINATION"),
     )
+    if rejected := [part for part in parts if part["state"] == "rejected"]:
+        print_remark(f"{len(rejected)} rejected: they did not arrive. {_format_rejected_help(rejected[-1])}")
     if len(others) > number:
         print_remark(f"there are more than the newest {number}; -n N lists N")
     if held:
@@ -136,6 +145,10 @@ _HELD_HELP = (
 )
 
 
+def _format_rejected_help(part: dict[str, Any]) -> str:
+    return f"Once the cause is removed, send it again: semel outbox resend p{part['id']}"
+
+
 @outbox.command()
 def show(part: Part, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
     """Show one part: its text, its state, its attempts and the platform's answer.
@@ -154,8 +167,11 @@ async def _read_part(id: int, reader: Reader) -> dict[str, Any]:
 
 
 @outbox.command()
-def resend(parts: Parts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Send held parts again, visibly marked as a repeat, at the end of their destination's queue."""
+def resend(parts: ResentParts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Send held or rejected parts again, visibly marked as a repeat, at the end of their destination's queue.
+
+    A rejected part did not arrive. First remove the cause, which 'semel outbox show' names.
+    """
     _decide_parts(parts, "resend", json, config, data_dir)
 
 
@@ -224,5 +240,7 @@ def _print_part(part: dict[str, Any]) -> None:
     print(escape_text(str(part.get("text") or "")))
     if part.get("failed"):
         print_remark(f"It was sent, and its platform reported later that it failed: see 'semel why e{part['failed']}'.")
+    if part["state"] == "rejected":
+        print_remark(f"It was rejected: it did not arrive. {_format_rejected_help(part)}")
     if part["state"] == "held":
         print_remark(f"It is held: nobody knows whether it arrived. {_HELD_HELP.format(part='p' + str(part['id']))}")

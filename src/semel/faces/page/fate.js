@@ -1,4 +1,4 @@
-// The delivery state of an entry at each destination, and the buttons to decide about held parts (Law 7).
+// The delivery state of an entry at each destination, and the buttons to decide about held and rejected parts (Law 7).
 
 import { ask } from "/page/api.js";
 import { h, plainly } from "/page/dom.js";
@@ -18,6 +18,7 @@ const VERDICTS = [
   ["arrived", "It arrived", "It is there: mark it as delivered"],
   ["drop", "Drop", "Give it up"],
 ];
+const AGAIN = [["resend", "Send again", "Send it again, behind what waits and marked as a repeat"]];
 const OF_ALL = { resend: (n) => `Resend all ${n}`, arrived: (n) => `All ${n} arrived`, drop: (n) => `Drop all ${n}` };
 
 export function fate(entry, context) {
@@ -31,6 +32,7 @@ export function fate(entry, context) {
       h("b", {}, plainly(one.to ?? one.dest ?? "")),
       ` ${WORDS[what] || what}${count(one.parts || 1, parts(one.to))}`,
     );
+    if (one.state === "rejected") return rejected(one, line, context);
     return one.state === "held" ? held(one, line, context, `${entry.seq} ${one.to}`) : line;
   });
 }
@@ -55,10 +57,16 @@ function held(one, line, context, place) {
   );
 }
 
-/** The three decision buttons. Each decides about all of `ids` one by one, so that parts are resent in order. */
-function buttons(ids, context, called) {
+/** The line of what did not arrive, and the button that sends it again, once its cause (the line's title) is removed. */
+function rejected(one, line, context) {
+  const ids = one.rejected ?? [one.part];
+  return h("span", { class: "again" }, line, ...buttons(ids, context, (_, text) => text, AGAIN));
+}
+
+/** The decision buttons, three for what is held. Each decides about all of `ids` one by one, so that parts are resent in order. */
+function buttons(ids, context, called, verdicts = VERDICTS) {
   let busy = false; // the buttons are not disabled meanwhile, because they would lose the keyboard focus
-  const made = VERDICTS.map(([verdict, text, title]) => {
+  const made = verdicts.map(([verdict, text, title]) => {
     const decide = async () => {
       if (busy) return;
       busy = true;

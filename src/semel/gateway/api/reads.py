@@ -114,10 +114,10 @@ class ReadApi(Components):
             raise NotFound(str(error)) from None
 
     async def decide_part(self, id: int, decision: Literal["resend", "arrived", "drop"]) -> Json:
-        """Record a person's decision about a held part. Return the part.
+        """Record a person's decision about a held or rejected part. Return the part.
 
         "resend": send the part again, marked as a repeat, after all others for its destination. "arrived": count it as
-        sent. "drop": never send it. Raises NotFound, or Conflict if the part is not held.
+        sent. "drop": never send it. Raises NotFound, or Conflict if the part is not held, nor rejected and resent.
         """
         try:
             part: Json = await self.record.write(send_queue.decide, id, decision)

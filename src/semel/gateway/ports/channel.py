@@ -78,7 +78,7 @@ class Op:
     name: str | None = None
     mime: str | None = None
     session: str = ""
-    marked: bool = False  # a deliberate resend of a part that may have arrived; its text begins with REPEAT_PREFIX
+    marked: bool = False  # a deliberate resend of a held or rejected part; its text begins with REPEAT_PREFIX
     at: float = 0.0  # when it was said, seconds since the epoch; the same on every retry
     n: int = 0  # which part of its message this is, from 0
     answers: Answers | None = None

@@ -82,12 +82,12 @@ def _find_resends(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list
     """Return, for each time that a person had the part sent again, the number of recorded attempts before it.
 
     Each of these decisions lets the part count its attempts from 0, so the newest one lies before those that it counts.
-    An earlier one is known only if the attempt before it made the part held.
+    An earlier one is known only if the attempt before it made the part held or rejected.
     """
     if not part_row.marked:  # a part may be marked without a person, by the operator's setting
         return []
     counted = part_row.attempts - (part_row.state == "sending")  # one under way is not recorded yet
-    decisions = {number for number, attempt in enumerate(attempts[:-1], 1) if attempt.state == "held"}
+    decisions = {number for number, attempt in enumerate(attempts[:-1], 1) if attempt.state in ("held", "rejected")}
     if 0 <= counted < len(attempts):
         decisions.add(len(attempts) - counted)
     return sorted(decisions)

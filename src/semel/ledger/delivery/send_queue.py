@@ -372,19 +372,30 @@ Decision = Literal["resend", "arrived", "drop"]
 
 
 def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
-    """Apply a person's decision about a held part. Return the part as a JSON object (`parts.get_json`).
+    """Apply a person's decision about a held or rejected part. Return the part as a JSON object (`parts.get_json`).
 
-    Raises parts.NoSuchPart; raises law.PartStepNotAllowed if the part's state does not allow the decision.
+    Raises parts.NoSuchPart; raises law.PartStepNotAllowed if the part does not allow the decision.
     """
     row = parts.get(tx, part)
     move = PartMove.of(row)
     move.take(decision)
+    if row.state == "rejected" and (problem := _find_resend_problem(move)):
+        raise law.PartStepNotAllowed(problem)
     if decision == "resend":
         move.due, move.attempts, move.error = tx.now, 0, None
     if decision == "drop":
         notices.add_drop_notice(tx, row)
     part_transitions.write_move(tx, move)
     return parts.get_json(tx, part)
+
+
+def _find_resend_problem(move: PartMove) -> str:
+    """Return why a rejected part cannot be sent again, whatever a person decides; "" if it can."""
+    if not move.carries_claim:
+        return "this part held a place for a text, and has no text of its own: nothing is missing"
+    if not entries.load(move.row.op):
+        return "the content of this part was deleted: there is nothing left to send"
+    return ""
 
 
 def settle_reported_part(tx: Tx, channel: str, key: str, platform_id: str) -> bool:

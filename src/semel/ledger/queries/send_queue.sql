@@ -139,8 +139,9 @@ ORDER BY p.at LIMIT :limit
 SELECT count(*) AS n FROM part WHERE state = :state
 
 -- name: parts_rejected
--- How many messages were rejected since a time, among the :newest parts that were.
-SELECT count(*) AS n FROM part p
+-- How many messages were rejected since a time, among the :newest parts that were. One that was resent counts once.
+-- sorts: those parts
+SELECT count(DISTINCT p.id) AS n FROM part p
 JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
 JOIN part_attempt a ON a.part = p.id AND a.state = 'rejected' AND a.ended >= :since
 WHERE p.state = 'rejected'

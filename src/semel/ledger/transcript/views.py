@@ -117,15 +117,15 @@ def _add_event(row: ShownEntry, out: Json) -> None:
 def _delivery_json(row: ClaimDelivery) -> Json:
     """Return the delivery state of an utterance's parts at one destination as a JSON object.
 
-    If several parts wait for a person's decision, "held" lists their ids.
+    If several parts wait for a person's decision, "held" lists their ids; "rejected", those of several rejected parts.
     """
     out: Json = {"to": row.dest, "state": row.state, "parts": row.n, "part": row.part}
     if row.failed:
         out["failed"] = True
     if row.error:
         out["error"] = row.error
-    if row.state == "held" and row.n > 1:
-        out["held"] = sorted(msgspec.json.decode(row.ids, type=list[int]))
+    if row.state in ("held", "rejected") and row.n > 1:
+        out[row.state] = sorted(msgspec.json.decode(row.ids, type=list[int]))
     return out
 
 

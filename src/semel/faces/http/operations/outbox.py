@@ -1,4 +1,4 @@
-"""Operations: list outgoing parts, and decide about held ones (Law 7)."""
+"""Operations: list outgoing parts, and decide about held and rejected ones (Law 7)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def read_part(call: ApiCall, id: PartId) -> Response:
 
 @router.route("POST", "/v1/parts/{id:int}/resend", THE_DECIDED_PART, errors=("not-found", "wrong-state"))
 async def resend_part(call: ApiCall, id: PartId) -> Response:
-    """Send a held part again, marked as a repeat, at the end of its queue."""
+    """Send a held or rejected part again, marked as a repeat, at the end of its queue."""
     return json_response(await call.gateway.decide_part(id, "resend"))
 
 
