@@ -260,3 +260,20 @@ async def test_two_attempts_in_one_millisecond_leave_a_part_in_doubt(ledger: Pat
         await desk.pass_time(5)
         assert await desk.states([part]) == ["sent"]
         assert chat.platform.shown("room") == ["hello"]
+
+
+async def test_what_waits_because_the_account_was_refused_is_tried_at_once_after_a_restart(ledger: Path) -> None:
+    clock = FrozenClock()
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE, account_refusals=("connection refused",))
+    other = FakeChannel("other", Safety.AT_MOST_ONCE)
+    for channel in (chat, other):
+        channel.platform.fail_always(Fault.REFUSE)
+    async with Desk(ledger, chat, other, clock=clock) as desk:
+        ids = [*await desk.say("chat:room", "one", "two"), *await desk.say("other:room", "three")]
+        await desk.pass_time(HOUR)
+        assert await desk.states(ids) == ["queued"] * 3
+    for channel in (chat, other):
+        channel.platform.fail_always(None)
+    async with Desk(ledger, chat, other, clock=clock) as desk:
+        await desk.quiet()
+        assert await desk.states(ids) == ["sent", "sent", "queued"], "other reasons wait as long as they have to"

@@ -307,6 +307,7 @@ async def test_a_wrong_token_waits_for_a_right_one(anna: TelegramHouse) -> None:
     with pytest.raises(NotSent, match="BotFather") as no:
         await anna.channel.send(anna.op("x"))
     assert no.value.retry_after == 60
+    assert str(no.value) in anna.channel.caps.account_refusals, "after a restart, it is tried at once"
 
 
 @pytest.mark.parametrize(

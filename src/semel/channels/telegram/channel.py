@@ -16,6 +16,7 @@ from semel.channels.recent_map import RecentMap
 from semel.channels.telegram.address import current_chat, parse_address
 from semel.channels.telegram.downloads import TelegramFetcher
 from semel.channels.telegram.receipts import (
+    TOKEN_REFUSED,
     TOKEN_RETRY_DELAY_S,
     CaptionNeeded,
     DocumentNeeded,
@@ -67,6 +68,7 @@ class TelegramChannel:
             caption_len=MAX_CAPTION_UNITS - spare,
             dialect="telegram",
             numbered=True,
+            account_refusals=(TOKEN_REFUSED,),
         )
         self._api = BotApi(settings)
         self._moved: dict[int, int] = {}

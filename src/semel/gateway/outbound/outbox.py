@@ -146,7 +146,8 @@ class Outbox:
             self._run_ended.set()
 
     async def _run(self) -> None:
-        for missing in await self._write_with_retries(send_queue.recover, self._rules) or ():
+        refusals = {name: channel.caps.account_refusals for name, channel in self._channels.items()}
+        for missing in await self._write_with_retries(send_queue.recover, self._rules, refusals) or ():
             _log.warning("%s: configure it again, or see 'semel outbox list'", missing.describe())
         while not self._stopping:
             self._kicked.clear()

@@ -50,6 +50,9 @@ class Caps:
     dialect: str = "plain"
     numbered: bool = False
     """Whether message ids have the form PLACE/NUMBER. Numbers increase within a place, also for messages of Semel."""
+    account_refusals: tuple[str, ...] = ()
+    """The reasons of `NotSent` that say that the platform refuses the account. A restart may bring a corrected one, so
+    parts that wait after such a refusal are then tried at once."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from semel.law import delivery as law
@@ -346,12 +347,16 @@ def _apply_lookup(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Ru
 # ---------------------------------------------------------------- start-up
 
 
-def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> list[parts.MissingChannel]:
+def recover(
+    tx: Tx, rules: Mapping[str, law.Rules], account_refusals: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> list[parts.MissingChannel]:
     """Recover the parts of earlier gateway runs at start-up.
 
     Return the channels that are no longer configured, with the number of parts that wait for each. Parts that were
     `sending` become `unknown`, and interrupted look-ups become due again. An attempt may have ended just now, so a
-    look-up first waits for the channel's `absence_proven_after`.
+    look-up first waits for the channel's `absence_proven_after`. `account_refusals`: by channel, the reasons of
+    attempts that failed because the platform refused the account; parts that wait after one of them are due, because
+    the account may have been corrected.
     """
     for part in tx.values(int, "parts_left_sending"):
         move = PartMove.of(parts.get(tx, part))
@@ -362,6 +367,9 @@ def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> list[parts.MissingChannel
         channel_rules = rules.get(channel)
         tx.run("part_wait", id=part, due=tx.now + (channel_rules.absence_proven_after if channel_rules else 0))
     tx.run("parts_unpark", now=tx.now, parked=PARKED)
+    for channel, reasons in account_refusals.items():
+        for reason in reasons:
+            tx.run("parts_hasten", channel=channel, error=reason, now=tx.now, parked=PARKED)
     return parts.list_missing_channels(tx, rules)
 
 

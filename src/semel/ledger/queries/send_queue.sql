@@ -98,6 +98,12 @@ SELECT id, channel FROM part WHERE state = 'unknown' ORDER BY id
 UPDATE part INDEXED BY part_due SET due = :now
 WHERE state IN ('queued', 'sending', 'unknown') AND state = 'queued' AND due = :parked
 
+-- name: parts_hasten
+-- At start-up: parts of a channel whose last attempt failed for a reason that the start may have removed are due.
+UPDATE part INDEXED BY part_due SET due = :now
+WHERE state IN ('queued', 'sending', 'unknown') AND state = 'queued'
+  AND channel = :channel AND due > :now AND due < :parked AND error = :error
+
 -- name: channels_in_line
 -- At start-up: the channels of the parts in line. One pass over what is in line, once per start.
 -- sorts: few channels
