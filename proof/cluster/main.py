@@ -16,24 +16,28 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from proof.arguments import whole
-from proof.cluster.world import KINDS, Json, World, open_world
+from proof.cluster.world import KINDS, TICK, TICK_S, Json, World, open_world
 from proof.postgres_server import find_programs
 from proof.report import Proof
 from semel.testing import scripted_agent
 
 SESSIONS = 8
-TAKEOVER_S = {"kill": 10.0, "stop": 20.0, "hang": 22.0, "cut": 10.0, "server": 40.0}
+TAKEOVER_S = {"kill": 10.0, "stop": 20.0, "hang": 22.0, "cut": 10.0, "server": 40.0, "apart": 22.0, "deaf": 22.0}
 """What happens to the active gateway, and seconds after which somebody has to be active again; generous on a machine
-that does much else. `cut`: the server ends all of its connections. `server`: the server is killed and started."""
-HANG_S = 14.0
+that does much else. `cut`: the server ends all of its connections. `server`: the server is killed and started. `apart`:
+the network between it and the server drops everything for a while. `deaf`: only what the server answers is dropped."""
+HANG_S = 14.0  # seconds for which a gateway hangs, or is apart
 WITHOUT_MEMORY = "You said: "
 """How the scripted agent answers if it was killed before it kept the script, and is told of the interrupted message."""
 ASKED = re.compile(r"(s\d+\.\d+) \[\[script")
+TICKS = f"""SELECT CAST(extract(epoch FROM CAST(key AS timestamptz)) * 1000 AS bigint), at FROM event
+WHERE source = 'schedule:{TICK}' ORDER BY id"""
 END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'semel%'"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="of faults and sessions (another one each time; with --quick 1)")
+    parser.add_argument("--first", action="store_true", help="end with the first violation")
     parser.add_argument("--rounds", type=whole(), help="what happens to the active gateway so many times (40)")
 
 
@@ -46,8 +50,8 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
     print(f"cluster: {again}", flush=True)
     with tempfile.TemporaryDirectory(prefix="semel-cluster-") as root, open_world(Path(root), seed) as world:
         run = ClusterRun(world, random.Random(seed))
-        run.run(rounds)
-    counts = {"rounds": rounds, "messages": len(run.accepted), "texts sent": len(run.sent)}
+        run.run(rounds, args.first)
+    counts = {"rounds": rounds, "messages": len(run.accepted), "texts sent": len(run.sent), "firings": run.ticks}
     slowest = {f"s for the slowest {kind}": round(max(took), 1) for kind, took in run.took.items()}
     return Proof("cluster", {**counts, **slowest}, [f"{line} ({again})" for line in run.broken], work="messages")
 
@@ -63,9 +67,11 @@ class ClusterRun:
         self.sent: list[str] = []  # what agents sent by their tools, according to the transcripts
         self.took: dict[str, list[float]] = defaultdict(list)
         self.broken: list[str] = []
+        self.ticks = 0
         self._stop = threading.Event()
+        self._began_ms = time.time() * 1000
 
-    def run(self, rounds: int) -> None:
+    def run(self, rounds: int, ends_with_first: bool = False) -> None:
         for member in self.world.members:
             member.start()
         self.world.wait_for_active(60.0)
@@ -77,6 +83,8 @@ class ClusterRun:
             for n in range(rounds):
                 time.sleep(self.dice.uniform(0.5, 3.0))
                 self._strike(faults[n] if n < len(faults) else self.dice.choice(faults))
+                if self.broken and ends_with_first:
+                    break
         except TimeoutError as error:
             self.broken.append(str(error))
         finally:
@@ -145,15 +153,21 @@ class ClusterRun:
         elif fault == "hang":
             active.send_signal(signal.SIGSTOP)
             threading.Timer(HANG_S, active.send_signal, (signal.SIGCONT,)).start()
+        elif fault in ("apart", "deaf"):
+            active.link.cut(answers_only=fault == "deaf")
+            threading.Timer(HANG_S, active.link.heal).start()
         elif fault == "cut":
             self.world.server.execute(END_CONNECTIONS)
         else:
             self.world.server.kill()
             self.world.server.start()
-        self.world.wait_for_active(TAKEOVER_S[fault])
+        is_replaced = fault in ("hang", "apart", "deaf")
+        self.world.wait_for_active(TAKEOVER_S[fault], active if is_replaced else None)
         took = time.monotonic() - began
         self.took[fault].append(took)
-        if fault == "hang":
+        if fault in ("apart", "deaf") and (agents := active.list_agents()):
+            self.broken.append(f"{len(agents)} processes of {active.name} live beside the gateway that replaced it")
+        if is_replaced:
             time.sleep(max(0.0, HANG_S + 2.0 - took))
         for member in self.world.members:
             if not member.is_alive:
@@ -168,6 +182,7 @@ class ClusterRun:
             return
         self._judge_transcripts()
         self._judge_posts()
+        self._judge_clocks()
         books = self._ask("/v1/doctor")
         self.broken += [f"the book {book['name']} is broken" for book in books["books"] if not book["ok"]]
 
@@ -219,6 +234,20 @@ class ClusterRun:
             entries |= {entry["seq"]: entry for entry in page["entries"]}
             after, more = str(page["next"]), page["more"]
         return [entries[seq] for seq in sorted(entries)]
+
+    def _judge_clocks(self) -> None:
+        """The clocks of two machines are wrong: all times are the server's, and nothing fires before it is due."""
+        ended_ms = time.time() * 1000
+        for session in [TICK, *sorted({session for session, _ in self.accepted})]:
+            times = [entry["at"] for entry in self._list_entries(session)]
+            wrong = [at for at in times if not self._began_ms - 2000 < at < ended_ms + 2000]
+            self.broken += [f"{session} has an entry of {at}, by a wrong clock" for at in wrong[:1]]
+            if session == TICK:
+                due = self.world.server.execute(TICKS, self.world.database)
+                self.ticks = len(due)
+                self.broken += [f"{TICK} fired {at - own} ms early" for own, at in due if at < own]
+                if len(due) < (ended_ms - self._began_ms) / (TICK_S * 1000) / 4:
+                    self.broken.append(f"{TICK} fired {len(due)} times only")
 
     def _compare(self, what: str, found: list[str], wanted: list[str]) -> None:
         doubtful = [text for text in found if text in self.unknown]

@@ -18,7 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from proof.cluster.link import Link
 from proof.postgres_server import PostgresServer
+from semel.gateway.process_identity import SOCKET_VARIABLE
+from semel.gateway.unix_socket import socket_path
 from semel.testing import scripted_agent
 
 Json = dict[str, Any]
@@ -26,6 +29,16 @@ KINDS = {"folds": 86_400, "once": 0}
 """The platforms, and for how many seconds each folds repeats of a key: a channel is idempotent, or at-most-once."""
 LOST_ANSWERS = 0.05  # share of the posts that a platform takes and does not answer
 TIMEOUT_S = 5.0
+CLOCKS_S = {"alpha": 0.0, "beta": 3600.0, "gamma": -3600.0}
+"""The gateways, and by how many seconds the clock of each machine is fast."""
+TICK, TICK_S = "tick", 5  # a schedule and its session, and seconds between two firings
+WRONG_CLOCK = """import os, time
+fast = float(os.environ["CLOCK_IS_FAST_S"])
+real, real_ns = time.time, time.time_ns
+time.time = lambda: real() + fast
+time.time_ns = lambda: real_ns() + round(fast * 1e9)
+"""
+"""Read by the interpreter at its start, before anything else asks for the time."""
 
 
 class Platforms:
@@ -62,17 +75,23 @@ class Platforms:
 class Member:
     """A gateway, over all of its lives. `freeze` and `thaw` stop and continue it."""
 
-    def __init__(self, root: Path, name: str, database: str, platforms: str) -> None:
+    def __init__(self, root: Path, name: str, server: PostgresServer, database: str, platforms: str) -> None:
         self.root = root / name
         self.root.mkdir()
         self.name = name
+        self.link = Link(server.folder / name, server.folder)  # a socket's path has at most 107 bytes
+        (self.root / "clock").mkdir()
+        (self.root / "clock" / "sitecustomize.py").write_text(WRONG_CLOCK)
+        url = server.url(database).replace(str(server.folder), str(server.folder / name))
         self.frozen = False
         self.process: subprocess.Popen[bytes] | None = None
         command = json.dumps(scripted_agent.command(state=root / "agent"))
+        tick = json.dumps(scripted_agent.prompt("Ticked."))
         lines = [
             f'[gateway]\nlisten = "127.0.0.1:0"\ndata_dir = "{self.root}/data"\nmax_live_agents = 8\n'
-            f'check_agents = false\n[ledger]\nurl = "{database}"\n[cluster]\nname = "{name}"\n'
+            f'check_agents = false\n[ledger]\nurl = "{url}"\n[cluster]\nname = "{name}"\n'
             f'[agents.demo]\ncommand = {command}\ncwd = "{root}/work"\n'
+            f'[schedules.{TICK}]\nevery = "{TICK_S}s"\nsession = "{TICK}"\ntext = {tick}\n'
         ]
         for kind, key_life in KINDS.items():
             lines.append(
@@ -87,8 +106,21 @@ class Member:
         with (self.root / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "semel", "up", "--config", self.root / "semel.toml", "--log", "json"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**kept, "HOME": str(self.root)},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={
+                    **kept, "HOME": str(self.root), "CLOCK_IS_FAST_S": str(CLOCKS_S[self.name]),
+                    "PYTHONPATH": os.pathsep.join(filter(None, (str(self.root / "clock"), kept.get("PYTHONPATH")))),
+                },
             )  # fmt: skip
+
+    def list_agents(self) -> list[int]:
+        """The processes that run for it: agents, and what they have started."""
+        mark, found = f"{SOCKET_VARIABLE}={socket_path(self.root / 'data')}".encode(), []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+        return found
 
     @property
     def is_alive(self) -> bool:
@@ -126,12 +158,12 @@ class World:
         (root / "work").mkdir()
         self.server = PostgresServer()
         self.platforms = Platforms(seed)
-        database = self.server.url(self.server.create_database())
-        self.members = [Member(root, name, database, self.platforms.url) for name in ("alpha", "beta", "gamma")]
+        self.database = self.server.create_database()
+        self.members = [Member(root, name, self.server, self.database, self.platforms.url) for name in CLOCKS_S]
 
-    @property
-    def active(self) -> Member | None:
-        return next((member for member in self.members if member.url is not None and self._answers(member)), None)
+    def find_active(self, other_than: Member | None = None) -> Member | None:
+        members = (member for member in self.members if member is not other_than)
+        return next((member for member in members if member.url is not None and self._answers(member)), None)
 
     def _answers(self, member: Member) -> bool:
         with contextlib.suppress(OSError, ValueError):
@@ -148,10 +180,10 @@ class World:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return dict(json.loads(answer.read()))
 
-    def wait_for_active(self, at_most_s: float) -> tuple[Member, float]:
+    def wait_for_active(self, at_most_s: float, other_than: Member | None = None) -> tuple[Member, float]:
         """Return the active gateway, and how many seconds it took until there was one. Raises TimeoutError."""
         began = time.monotonic()
-        while (member := self.active) is None:
+        while (member := self.find_active(other_than)) is None:
             if time.monotonic() - began > at_most_s:
                 raise TimeoutError(f"no gateway is active after {at_most_s:g} s")
             time.sleep(0.05)
@@ -160,6 +192,7 @@ class World:
     def close(self) -> None:
         for member in self.members:
             member.end()
+            member.link.close()
         self.platforms.close()
         self.server.stop()
 
