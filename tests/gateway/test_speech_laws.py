@@ -276,6 +276,30 @@ async def test_a_question_is_answered_once_and_the_answer_is_an_event(tmp_path: 
         assert (await w.texts("s", "user"))[-1] == "blue"
 
 
+async def test_a_message_answers_the_open_question_that_its_writer_had_seen(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+
+        async def read_question() -> Json:
+            return next(item for item in (await w.gateway.history("s", 1 << 62))["items"] if item["kind"] == "ask")
+
+        ask = {"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}
+        await w.ask(script(ask, "I asked.", resume=["Blue it is."]))
+        question = await read_question()
+        assert (question["state"], question.get("live")) == ("open", True)  # also after its turn
+        await w.gateway.say("s", "Hello?", seen=question["born"] - 1)  # written before the question was shown
+        await w.gateway.say("s", "beep", automatic=True)
+        await w.gateway.report("s", "job.note", "done", wakes=True)
+        await w.idle()
+        assert (await read_question())["state"] == "open"
+        said = await w.gateway.say("s", "Rather green.", sender="Ann", seen=question["rev"])
+        item = await read_question()
+        assert (item["state"], item["answer"], item["by"]) == ("answered", "Rather green.", "Ann")
+        assert (item["event"], item.get("live")) == (said.event, None)
+        assert await w.gateway.controls.answer("s", question["id"], "red", "page") == "already"
+        await w.idle()
+        assert (await w.texts("s", "user"))[-1] == "Rather green."  # it was heard once
+
+
 def _exists(path: Path) -> Any:
     async def there() -> bool:
         return path.exists()

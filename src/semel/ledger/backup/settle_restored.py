@@ -17,7 +17,7 @@ from semel.ledger.backup.snapshot import format_utc
 from semel.ledger.delivery import claims, part_transitions, parts, placeholders
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.delivery.part_transitions import PartMove
-from semel.ledger.storage.rows import EntryRow, HomeSession, ItemRow, LedgerRow, OpenCommand, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import EntryRow, HomeSession, LedgerRow, OpenCommand, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.transcript.views import LIFE_BITS
@@ -172,7 +172,7 @@ def _end_turns(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
     for session_row in tx.all(HomeSession, "session_busy"):
         turn = tx.get(TurnRow, "turn_get", id=session_row.turn)
         close_output.close_entries(tx, session_row.id, turn)
-        for item in tx.all(ItemRow, "items_live", session=session_row.id):
+        for item in entries.list_items_of_turns(tx, session_row.id):
             entries.set_item(tx, item.id, live=False, body=close_output.interruption_body(item))
         doubts.setdefault(session_row.id, _SessionDoubts()).turn = turn
         doubts[session_row.id].unanswered = 1

@@ -23,7 +23,7 @@ from semel.ledger.inbound import commands, references
 from semel.ledger.storage.rows import AddedTurn, BoundEvent, EntryRole, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import jobs, limits, permission_requests, turn_events, turns
+from semel.ledger.turns import jobs, limits, permission_requests, questions, turn_events, turns
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
 from semel.text.content_blocks import name_mentions
 from semel.text.wellformed import shorten_to_line
@@ -305,6 +305,9 @@ def _address(
     addressed, woken = _decide_wake(tx, row, event, addressee)
     entry = _add_entry(tx, row, event_id, event, addressed)
     seq = entry.seq
+    is_told_to_agent = event.kind == "message" and not event.automatic and addressed.act is not None
+    if is_told_to_agent:
+        questions.answer_by_message(tx, row.id, event_id, event.text, event.sender, event.shown_rev)
     opened = None if woken is None or start is None else _open_turn_at_once(tx, row, event_id, event, woken, start)
     row, turn = opened or (row, None)
     if woken is not None and turn is None:
@@ -320,7 +323,7 @@ def _address(
     )
     seq_at_home = seq if turns.is_from_home(event.source, row.home) else None
     if turn is None or start is None:
-        if event.kind == "message" and not event.automatic and addressed.act in ("wake", "steer"):
+        if is_told_to_agent and addressed.act != "interrupt":
             is_hinted = permission_requests.add_hints(tx, row, seq, is_from_home=seq_at_home is not None)
             addressed = replace(addressed, is_hinted=is_hinted)
         entries.touch_session(tx, row.id)

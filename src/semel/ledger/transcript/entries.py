@@ -295,8 +295,13 @@ def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = 
     _mark_dirty(tx, row.session, "item", item, rev)
 
 
+def list_items_of_turns(tx: Tx, session: int) -> list[ItemRow]:
+    """Return the live items that end with their turn. A question is not among them: it stays open until its answer."""
+    return [item for item in tx.all(ItemRow, "items_live", session=session) if item.kind != "ask"]
+
+
 def close_items(tx: Tx, session: int) -> None:
-    """Close all live items, because no turn runs any more. An unfinished tool call gets the status "no result"."""
-    for item in tx.all(ItemRow, "items_live", session=session):
+    """Close the live items of a turn that has ended. An unfinished tool call gets the status "no result"."""
+    for item in list_items_of_turns(tx, session):
         is_open = item.kind == "tool" and load(item.body).get("status") in ("pending", "running")
         set_item(tx, item.id, live=False, body={"status": "no result"} if is_open else None)

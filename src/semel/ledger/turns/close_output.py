@@ -15,7 +15,7 @@ from semel.ledger.turns import permission_requests
 def close_live_output(tx: Tx, session: int, turn: TurnRow) -> None:
     """Close the previews and items that a turn left open. Its previews become entries marked partial (Law 6)."""
     close_entries(tx, session, turn)
-    for item in tx.all(ItemRow, "items_live", session=session):
+    for item in entries.list_items_of_turns(tx, session):
         entries.set_item(tx, item.id, live=False, body=interruption_body(item))
         permission_requests.add_withdrawal_notice(tx, item)
 
@@ -50,6 +50,6 @@ def withdraw_reserved(tx: Tx, session: SessionRow, root: int | None) -> None:
 
 def interruption_body(item: ItemRow) -> dict[str, Any]:
     """Return the fields to change in the body of an item that was open when its turn ended."""
-    if item.kind == "permission":  # a question ('ask') stays open: its answer is an event
+    if item.kind == "permission":
         return {"state": "cancelled"}
     return {"status": "no result", "lost": True} if item.kind == "tool" else {}
