@@ -224,6 +224,9 @@ async def test_a_wrong_option_is_told_the_right_ones_and_why_tells_who_answered(
     wrong = await client.post(f"{SESSION}/answers", json={"item": item, "option": "yes"})
     assert wrong.status_code == 400
     assert f"'yes' is not one of the options of request {item}: y, n" in wrong.text
+    missing = await client.post(f"{SESSION}/answers", json={"item": item, "by": "Ann"})  # null would cancel it
+    assert (missing.status_code, missing.json()["field"]) == (400, "option")
+    assert "`option` is the `optionId` of one of the request's options" in missing.json()["detail"]
 
     async def read_story() -> list[str]:
         lines = (await client.get("/v1/why/e1")).json()["lines"]

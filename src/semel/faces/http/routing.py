@@ -346,7 +346,7 @@ def decode_body(data: bytes, type: type[RequestBody]) -> Any:
         name = match.group(1) if match else ""
         members: dict[str, Any] = {"field": name} if name else {}
         fields = ", ".join(field_info.encode_name for field_info in msgspec.structs.fields(type))
-        detail = f"{_ERROR_PATH.sub('', text)}. {_describe_choices(type, name)}Fields here: {fields}."
+        detail = f"{_ERROR_PATH.sub('', text)}. {_describe_field(type, name)}Fields here: {fields}."
         raise Problem("bad-field", detail, **members) from None
     except UnicodeDecodeError:
         raise Problem("bad-json", "It is not UTF-8.") from None
@@ -365,8 +365,11 @@ def _explain_decode_error(data: bytes, reason: str) -> str:
     return f"{reason}."
 
 
-def _describe_choices(type: type[RequestBody], name: str) -> str:
-    """Return a sentence with the allowed values of a `Literal` field; "" for other fields."""
+def _describe_field(type: type[RequestBody], name: str) -> str:
+    """Return a sentence with the description of a field, or with the allowed values of a `Literal` field; "" else."""
+    for meta in getattr(get_type_hints(type, include_extras=True).get(name), "__metadata__", ()):
+        if isinstance(meta, msgspec.Meta) and meta.description is not None:
+            return f"`{name}` is {meta.description}. "
     hint = get_type_hints(type).get(name)
     words = [word for option in (hint, *get_args(hint)) if get_origin(option) is Literal for word in get_args(option)]
     return f"It is one of: {', '.join(words)}. " if words else ""

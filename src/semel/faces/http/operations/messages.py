@@ -75,13 +75,14 @@ class Stopped(Struct):
     stopped: bool
 
 
+OPTION = "the `optionId` of one of the request's options, or the text that answers a question; null cancels a request"
+
+
 class Answer(RequestBody):
-    """`item`: the id of a permission request or question; `option`: one of its options, null to cancel a request;
-    `seen`: the rev of the view in which it was answered.
-    """
+    """`item`: the id of a permission request or question; `seen`: the rev of the view in which it was answered."""
 
     item: int
-    option: str | None = None
+    option: Annotated[str | None, Meta(description=OPTION)]
     by: str | None = None
     seen: int | None = None
 
