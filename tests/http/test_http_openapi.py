@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import httpx2
 import msgspec
@@ -111,6 +111,23 @@ def test_every_reference_of_the_document_leads_somewhere() -> None:
     whole = make_document(TABLE)
     for name in re.findall(r'"\$ref":"#/components/schemas/(\w+)"', msgspec.json.encode(whole).decode()):
         assert name in whole["components"]["schemas"]
+
+
+def test_every_answer_and_every_array_of_the_document_has_a_type() -> None:
+    answers = [(operation.name, returns) for operation in TABLE for returns in operation.returns.values()]
+    untyped = {name for name, returns in answers if dict in (returns.type, get_origin(returns.type))}
+    assert untyped - {"openapi", "hook"} == set()  # OpenAPI's own shape, and what a platform expects
+
+    def list_arrays(schema: Any) -> Iterator[Mapping[str, Any]]:
+        if isinstance(schema, dict):
+            if schema.get("type") == "array":
+                yield schema
+            schema = list(schema.values())
+        for part in schema if isinstance(schema, list) else ():
+            yield from list_arrays(part)
+
+    arrays = list(list_arrays(make_document(TABLE)))
+    assert [array for array in arrays if "items" not in array and "prefixItems" not in array] == []
 
 
 @pytest.mark.parametrize("operation", [o for o in TABLE if o.name != "watch"], ids=lambda o: o.name)

@@ -21,6 +21,20 @@ from semel.testing import scripted_agent
 EXAMPLE = Path(__file__).parents[2] / "examples" / "typescript"
 SOURCES = ("package.json", "tsconfig.json", "view.ts", "watch.ts")
 NPM_TIMEOUT_S = 180
+STATUS_READER = """\
+import type { components } from "./schema.js";
+
+export function listFailed(status: components["schemas"]["Status"]): string[] {
+  const processes = status.agents.map((agent) => `${agent.session}: ${agent.tools ?? "unknown"}`);
+  const checks = Object.values(status.checks).map((check) => `${check.level} at ${check.at.toFixed()}`);
+  const limits = status.attention.map((each) => each.limit?.scope.toUpperCase() ?? each.why);
+  return [...processes, ...checks, ...limits, ...status.channels.map((channel) => channel.name)];
+}
+
+export function tell(story: components["schemas"]["Story"]): string {
+  return story.lines.map((line) => `${new Date(line.at)} ${line.text}`).join("; ") + (story.turns ?? []).length;
+}
+"""
 
 pytestmark = pytest.mark.skipif(
     shutil.which("npm") is None or shutil.which("node") is None,
@@ -48,6 +62,9 @@ async def example(tmp_path: Path) -> Path:
     folder.mkdir()
     for name in SOURCES:
         shutil.copy(EXAMPLE / name, folder)
+    (folder / "status.ts").write_text(STATUS_READER)
+    settings = json.loads((folder / "tsconfig.json").read_text())
+    (folder / "tsconfig.json").write_text(json.dumps({**settings, "files": [*settings["files"], "status.ts"]}))
     (folder / "node_modules").symlink_to(EXAMPLE / "node_modules")
     (folder / "openapi.json").write_text(json.dumps(make_document(operations())))
     _, _, *options = json.loads((folder / "package.json").read_text())["scripts"]["generate"].split()

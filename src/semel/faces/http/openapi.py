@@ -183,11 +183,16 @@ def _make_schemas(operations: Sequence[Operation]) -> Json:
 
 
 def _name_unions(schema: Any) -> Any:
-    """Return a schema in which each union of NAMED_UNIONS is a reference to the schema of its name."""
+    """Return a schema in which each union of NAMED_UNIONS is a reference to the schema of its name.
+
+    An array of anything gets the `items` that msgspec leaves out: some generators refuse an array without them.
+    """
     if isinstance(schema, list):
         return [_name_unions(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
+    if schema.get("type") == "array" and "prefixItems" not in schema:
+        schema = {"items": {}, **schema}
     for name, inlined in _inlined_unions():
         if schema == inlined:
             return {"$ref": REF.format(name=name)}

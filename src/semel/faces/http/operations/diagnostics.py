@@ -11,6 +11,7 @@ from starlette.responses import Response
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
 from semel.faces.http.security import Access
+from semel.faces.http.status_types import Status, Story
 from semel.gateway.metrics import METRICS, metric_name, metric_type
 
 router = Router("books")
@@ -35,7 +36,7 @@ class Health(Struct):
     ok: bool
 
 
-@router.route("GET", "/v1/why/{ref:path}", Returns("The story.", dict[str, Any]), errors=("not-found",))
+@router.route("GET", "/v1/why/{ref:path}", Returns("The story.", Story), errors=("not-found",))
 async def why(
     call: ApiCall,
     ref: Annotated[
@@ -56,7 +57,7 @@ async def doctor(call: ApiCall) -> Response:
     return json_response(await call.gateway.doctor())
 
 
-@router.route("GET", "/v1/status", Returns("Numbers about the running gateway.", dict[str, Any]))
+@router.route("GET", "/v1/status", Returns("What an operator looks at.", Status))
 async def status(call: ApiCall) -> Response:
     """Version, uptime, agents, turns, sessions that need someone, channels, parts, disk, last backup and books."""
     return json_response(await call.gateway.overview())

@@ -1,0 +1,176 @@
+"""Types of what `GET /v1/status` and `GET /v1/why` answer (docs/api.md). Times are milliseconds since 1970."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from semel.faces.http.operations.channels import ChannelState
+from semel.law.delivery import State as PartState
+from semel.law.limits import Measure, Scope
+
+
+class AgentProcess(Struct):
+    """An agent's process. `tools`: whether the agent has Semel's tools; null if not known yet; `problem`: why not."""
+
+    session: str
+    agent: str
+    spawn: int
+    busy: bool
+    name: str
+    tools: bool | None
+    problem: str
+
+
+class AgentCheck(Struct):
+    """What was found when `semel up` tried an agent."""
+
+    level: Literal["ok", "warning", "broken"]
+    text: str
+    remedy: str
+    at: int
+
+
+class UsedLimit(Struct):
+    """A limit that is used up for today."""
+
+    scope: Scope
+    subject: str
+    measure: Measure
+
+
+class Attention(Struct, omit_defaults=True):
+    """A session that needs someone. `asks`: what a permission is asked for; `error`: why the last turn failed; `until`:
+    when the day of the `limit` ends.
+    """
+
+    session: str
+    why: Literal["approval", "question", "failed", "limit"]
+    at: int
+    title: str | None = None
+    turn: str | None = None
+    asks: str | None = None
+    error: str | None = None
+    until: int | None = None
+    limit: UsedLimit | None = None
+
+
+class MissingAgent(Struct):
+    """An agent that `sessions` have and that is not configured any more. `newest`: the keys of the newest of them."""
+
+    agent: str
+    successor: str | None
+    sessions: int
+    newest: list[str]
+    text: str
+
+
+class MissingChannel(Struct):
+    """A channel that is not configured any more, though parts wait to be sent there."""
+
+    channel: str
+    parts: int
+    text: str
+
+
+class DelayedPart(Struct, kw_only=True):
+    """A part that holds up its destination. `behind`: how many later ones wait for it; `due`: its next attempt."""
+
+    part: int
+    to: str
+    state: PartState
+    behind: int
+    at: int
+    error: str | UnsetType = UNSET
+    due: int | UnsetType = UNSET
+
+
+class Disk(Struct):
+    """Sizes in bytes. `growth`: of ledger and files in a day; null if not known yet."""
+
+    free: int
+    ledger: int
+    files: int
+    growth: int | None
+
+
+class Backup(Struct):
+    """The last backup: its folder, and when it was made."""
+
+    folder: str
+    at: int
+
+
+class BooksCheck(Struct):
+    """The last check of the books. `broken`: the names of the broken laws."""
+
+    at: int
+    seconds: float
+    laws: int
+    entries: int
+    broken: list[str]
+
+
+class ClusterGateway(Struct):
+    """A living gateway of a ledger that several share. `seen`: its last sign of life."""
+
+    name: str
+    address: str | None
+    host: str
+    version: str
+    is_active: bool
+    joined: int
+    seen: int
+
+
+class Status(Struct):
+    """The state of the gateway. `uptime`: in seconds."""
+
+    version: str
+    uptime: float
+    started: int
+    configured: list[str]
+    turns: int
+    agents: list[AgentProcess]
+    checks: dict[str, AgentCheck]
+    watchers: int
+    parts: dict[str, int]
+    found: list[str]
+    problem: str | None
+    attention: list[Attention]
+    delayed: list[DelayedPart]
+    rejected: int
+    missing_agents: list[MissingAgent]
+    missing_channels: list[MissingChannel]
+    channels: list[ChannelState]
+    database: str | None
+    gateways: list[ClusterGateway]
+    disk: Disk
+    backup: Backup | None
+    books: BooksCheck | None
+
+
+class StoryLine(Struct):
+    """A line of a story."""
+
+    at: int
+    text: str
+
+
+class AwaitedLimit(UsedLimit):
+    """A limit for which an event waits in a session. `noticed`: a later notice of the session says so."""
+
+    session: str
+    until: int
+    noticed: bool
+
+
+class Story(Struct):
+    """The story of a row. An event also has `turns`, the ids of all attempts that took it, and `limits` if it waits."""
+
+    ref: str
+    kind: Literal["event", "claim", "part", "turn"]
+    lines: list[StoryLine]
+    turns: list[int] | UnsetType = UNSET
+    limits: list[AwaitedLimit] | UnsetType = UNSET
