@@ -153,6 +153,9 @@ def test_a_blocking_client_talks_asks_allows_reads_and_exports(house: Cli, tmp_p
             ):
                 assert client.approve(session, item, by="ann") == "answered"
                 assert client.deny(session, item) == "already"
+                [allowed] = [option for option in item.options if option.kind == "allow_once"]
+                assert client.answer(session, item, allowed, by="ann") == "answered"  # it has this answer
+                assert client.answer(session, item.id, None, by="ann") == "already"
                 break
         assert client.wait_for_answer(session, accepted.event).texts[-1] == "Thank you, it is tidy now."
         assert [hit.session for hit in client.search("report", role="agent")] == [session]

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from semel.faces.api_types import Accepted, Entry, Hit, PermissionItem, SessionRow
+from semel.faces.api_types import Accepted, AskItem, Entry, Hit, Option, PermissionItem, SessionRow
 from semel.faces.client import wait_for_answer as waiting
 from semel.faces.client.connection import AGENT_START_TIMEOUT_S, Connection, quote_segment, session_path
 from semel.faces.client.iterators import StreamIterator
@@ -224,25 +224,34 @@ class AsyncClient(Connection):
     # ------------------------------------------------------------ answering
 
     async def answer(
-        self, session: str, item: int, option: str | None, *, by: str | None = None, seen: int | None = None
+        self,
+        session: str,
+        item: int | PermissionItem | AskItem,
+        option: str | Option | None,
+        *,
+        by: str | None = None,
+        seen: int | None = None,
     ) -> Outcome:
         """Answer a permission request or a question. The first answer counts.
 
-        `item`: the id of its item. `option`: the id of one of its options, None to cancel a request; for a question, a
-        text. `by`: who answers. `seen`: the rev of the view in which it was read. Returns "answered", "already"
-        (somebody else was faster) or "closed".
+        `item`: its item, or the id of it. `option`: one of its options, or the id of one; None to cancel a request; for
+        a question, a text. `by`: who answers. `seen`: the rev of the view in which it was read; if `item` is the item,
+        its rev. Returns "answered", "already" (somebody else was faster) or "closed".
         """
-        body = {"item": item, "option": option, "by": by, "seen": seen}
+        if not isinstance(item, int):
+            seen, item = item.rev if seen is None else seen, item.id
+        chosen = option.option_id if isinstance(option, Option) else option
+        body = {"item": item, "option": chosen, "by": by, "seen": seen}
         outcome: Outcome = (await self.post(f"{session_path(session)}/answers", body))["outcome"]
         return outcome
 
     async def approve(self, session: str, request: PermissionItem, *, by: str | None = None) -> Outcome:
         """Allow what a permission request asks for, this time. Raises ValueError if it has no such option."""
-        return await self.answer(session, request.id, _find_option(request, "allow"), by=by, seen=request.rev)
+        return await self.answer(session, request, _find_option(request, "allow"), by=by)
 
     async def deny(self, session: str, request: PermissionItem, *, by: str | None = None) -> Outcome:
         """Deny what a permission request asks for, this time. Raises ValueError if it has no such option."""
-        return await self.answer(session, request.id, _find_option(request, "reject"), by=by, seen=request.rev)
+        return await self.answer(session, request, _find_option(request, "reject"), by=by)
 
     # ------------------------------------------------------------ files
 
@@ -264,11 +273,11 @@ class AsyncClient(Connection):
         return await self.post_file(f"/v1/import{query}", Path(path), "application/jsonl")
 
 
-def _find_option(request: PermissionItem, answer: Literal["allow", "reject"]) -> str:
-    """Return the id of the option that allows or rejects once or, if there is none, of the one that does so always."""
+def _find_option(request: PermissionItem, answer: Literal["allow", "reject"]) -> Option:
+    """Return the option that allows or rejects once or, if there is none, of the one that does so always."""
     for kind in (f"{answer}_once", f"{answer}_always"):
         for option in request.options:
             if option.kind == kind:
-                return option.option_id
+                return option
     names = ", ".join(option.option_id for option in request.options) or "none"
     raise ValueError(f"the request has no option to {answer}; its options: {names}. Choose one with `answer`.")

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from semel.faces.api_types import Accepted, Entry, Hit, PermissionItem, SessionRow
+from semel.faces.api_types import Accepted, AskItem, Entry, Hit, Option, PermissionItem, SessionRow
 from semel.faces.client.async_client import AsyncClient, Outcome
 from semel.faces.client.connection import ANSWER_TIMEOUT_S
 from semel.faces.client.wait_for_answer import Answer
@@ -191,7 +191,13 @@ class Client:
     # ------------------------------------------------------------ answering, files
 
     def answer(
-        self, session: str, item: int, option: str | None, *, by: str | None = None, seen: int | None = None
+        self,
+        session: str,
+        item: int | PermissionItem | AskItem,
+        option: str | Option | None,
+        *,
+        by: str | None = None,
+        seen: int | None = None,
     ) -> Outcome:
         return self._run(self._client.answer(session, item, option, by=by, seen=seen))
 
