@@ -71,10 +71,12 @@ async def test_an_unknown_path_or_method_is_an_error_of_openais_form(client: htt
 
 
 async def test_a_client_with_a_wrong_base_address_is_told_the_right_one(client: httpx2.AsyncClient) -> None:
-    for path in ("/v1/chat/completions", "/chat/completions"):
+    right = f"the base URL of a client is {client.base_url}/openai/v1"
+    for path in ("/v1/chat/completions", "/chat/completions", "/models", "/v1/models", "/v1/models/main"):
         refused = await client.post(path, json={"model": "main", "messages": [user("hi")]})
         assert (refused.status_code, refused.json()["type"]) == (404, "urn:semel:problem:no-such-path")
-        assert "/openai/v1." in refused.json()["detail"]
+        assert refused.json()["detail"].endswith(right)
+    assert error(await client.post("/openai/chat/completions", json={}))["message"].endswith(right)
     beside = await client.post("/openai/v1/embeddings", json={})
     assert "/openai/v1/chat/completions" in error(beside)["message"]
     assert (await client.get("/v1/nowhere")).json()["detail"] == "See /v1/openapi.json for what there is."

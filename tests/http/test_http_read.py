@@ -187,6 +187,12 @@ async def test_a_path_or_method_that_is_not_there_is_a_problem_too(client: httpx
     nowhere = await client.get("/v1/nothing")
     assert (nowhere.status_code, nowhere.json()["type"]) == (404, "urn:semel:problem:no-such-path")
     assert (await client.get("/v1/sessions/")).status_code == 404
+    for path in ("/v1/sessions/a/b/messages", "/v1/sessions/a%2Fb/entries", "/v1/sessions/a%2Fb"):
+        slash = await client.get(path)
+        assert (slash.status_code, "no blanks and no slashes" in slash.json()["detail"]) == (404, True)
+    for path in ("/ag-ui", "/ag-ui/", "/ag-ui/main/", "/ag-ui/main/run"):
+        agent = await client.post(path, json={})
+        assert (agent.status_code, f"is {client.base_url}/ag-ui/AGENT" in agent.json()["detail"]) == (404, True)
     wrong = await client.delete(f"{SESSION}/messages")
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
     assert wrong.json()["type"] == "urn:semel:problem:wrong-method"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -104,6 +105,22 @@ def make_channel_response(status: int, answer: Mapping[str, Any]) -> Response:
 
 
 NOWHERE = "See /v1/openapi.json for what there is."
+KEY_RULE = "A session key has 1 to 200 letters, digits and ._:@!+=~- only, no blanks and no slashes."
+MISSING_PATHS = (
+    (
+        re.compile(r"/openai(/.*)?|.*/(chat/completions|completions|responses|embeddings|models(/.*)?)"),
+        "Of OpenAI's API there are only /openai/v1/models and /openai/v1/chat/completions: the base URL of a client is "
+        "{url}openai/v1",
+    ),
+    (
+        re.compile(r"/ag-ui(/.*)?"),
+        "The URL of an AG-UI client is {url}ag-ui/AGENT, with the name of an agent (`semel agents list`) and nothing "
+        "behind it.",
+    ),
+    (re.compile(r"/v1/sessions/.+/.+"), f"{KEY_RULE} For the operations of a session, see /v1/openapi.json."),
+)
+"""What clients are told that request a path which does not exist, by its pattern: they often have a wrong base URL.
+`{url}` stands for the gateway's own URL, as the client wrote it."""
 
 KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 """The exceptions that an operation may raise to refuse a request."""
@@ -113,16 +130,12 @@ KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 class ErrorFormat:
     """How a foreign API shows problems.
 
-    `root`: the beginning of the API's paths. `type`: the shape of the body that `render` makes. `main_path`: the end of
-    the path that every client of the API requests; a client with a wrong base address is recognised by it. `nowhere`:
-    the message for a client that requests a path which does not exist.
+    `root`: the beginning of the API's paths. `type`: the shape of the body that `render` makes.
     """
 
     root: str
     render: Callable[[Problem], Response]
     type: type[msgspec.Struct]
-    main_path: str
-    nowhere: str
 
 
 def make_problem(exc: Exception) -> Problem | None:
@@ -167,18 +180,16 @@ def make_exception_handler(formats: Collection[ErrorFormat]) -> Callable[[Reques
             return make_response(exc.status_code, exc.detail, exc.headers)
         path = request.scope["path"]  # `url` cannot be read if the query is no UTF-8
         if isinstance(exc, HTTPException) and exc.status_code == 404:
-            problem = Problem("no-such-path", _describe_missing_path(path, formats))
+            problem = Problem("no-such-path", _describe_missing_path(path, str(request.base_url)))
         error_format = next((each for each in formats if path.startswith(each.root)), None)
         return error_format.render(problem) if error_format is not None else problem.response()
 
     return handle_exception
 
 
-def _describe_missing_path(path: str, formats: Collection[ErrorFormat]) -> str:
-    for each in formats:
-        if path.startswith(each.root) or path.endswith(each.main_path):
-            return each.nowhere
-    return NOWHERE
+def _describe_missing_path(path: str, url: str) -> str:
+    text = next((text for pattern, text in MISSING_PATHS if pattern.fullmatch(path)), NOWHERE)
+    return text.replace("{url}", url)
 
 
 class CatchAll:

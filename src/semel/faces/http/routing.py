@@ -31,7 +31,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from semel.faces.http.problems import ErrorFormat, Problem
+from semel.faces.http.problems import KEY_RULE, ErrorFormat, Problem
 from semel.faces.http.security import Access, check_access
 from semel.faces.http.settings import NodeSettings, Settings
 
@@ -77,7 +77,7 @@ SessionKey = Annotated[
     Param(
         "Key of the session, percent-encoded.",
         pattern=re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}"),
-        pattern_hint="A session key has 1 to 200 letters, digits and ._:@!+=~- only, no blanks.",
+        pattern_hint=KEY_RULE,
     ),
 ]
 

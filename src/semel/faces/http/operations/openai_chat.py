@@ -170,14 +170,7 @@ def _make_error(problem: Problem) -> OpenAIError:
     return OpenAIError({"message": problem.detail, "type": kind, "param": param, "code": code})
 
 
-OPENAI_ERRORS = ErrorFormat(
-    "/openai/",
-    render_error,
-    OpenAIError,
-    main_path="/chat/completions",
-    nowhere="Of OpenAI's API there are only /openai/v1/models and /openai/v1/chat/completions: "
-    "the base URL of a client ends with /openai/v1.",
-)
+OPENAI_ERRORS = ErrorFormat("/openai/", render_error, OpenAIError)
 router = Router("openai")
 SESSION_HEADER = Param("Key of the session; the same as `metadata.session`.", name="X-Semel-Session")
 CHAT_HEADER = Param("Id of a chat in Open WebUI: it gets a session of its own.", name="X-OpenWebUI-Chat-Id")
