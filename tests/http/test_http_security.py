@@ -6,8 +6,9 @@ import httpx2
 import pytest
 from gateway_house import GatewayHouse
 from http_house import TOKEN, client_of
+from structlog.testing import capture_logs
 
-from semel.faces.http import Settings, TokenNeeded
+from semel.faces.http import Settings, TokenNeeded, security
 from semel.gateway import Gateway
 
 MESSAGES = "/v1/sessions/s/messages"
@@ -312,3 +313,18 @@ async def test_an_allowed_page_may_neither_play_a_webhook_nor_add_other_methods(
         assert (await client.post("/v1/hooks/ci", content=b"{}", headers={"Origin": APP})).status_code == 403
         assert (await client.options(MESSAGES, headers=preflight(APP, "TRACE"))).status_code == 400
         assert (await client.options(MESSAGES, headers=preflight(APP, headers="x-odd"))).status_code == 400
+
+
+async def test_refused_origins_are_logged_with_the_setting_at_most_once_a_minute(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = security.RefusalLog()
+    monkeypatch.setattr(security, "refusal_log", refusals)
+    with capture_logs() as lines:
+        await client.options(MESSAGES, headers=preflight(APP))
+        await say(client, Origin="https://evil.example")
+        refusals.logged_at -= security.REFUSAL_LOG_INTERVAL_S
+        await say(client, Origin="https://other.example")
+    told = [line for line in lines if "`origins` in [gateway]" in line["event"]]
+    assert [line["origin"] for line in told] == [APP, "https://other.example"]
+    assert told[1]["refused_since_the_last_line"] == 1

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from semel.faces.http.security import foreign_origin_problem
+from semel.faces.http.security import refuse_origin
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 OPENAI_CLIENT_HEADERS = tuple(
@@ -52,7 +52,7 @@ class AllowedOrigins:
         if origin in self.origins:
             await self._cors(scope, receive, send)
         elif origin is not None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-            await foreign_origin_problem(origin).response()(scope, receive, send)
+            await refuse_origin(origin).response()(scope, receive, send)
         else:
             await self.app(scope, receive, self._add_vary_header(send))
 

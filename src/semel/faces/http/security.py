@@ -14,18 +14,26 @@ import functools
 import hashlib
 import hmac
 import json
+import math
 import os
 import socket
 import time
 
+import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semel.faces.http.problems import Problem
 from semel.faces.http.settings import NodeSettings, Settings, host_name, is_loopback
+from semel.text.wellformed import shorten_to_line
 from semel.tools.sockets import find_socket_uid
 
+log = structlog.get_logger("semel.http")
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+REFUSAL_LOG_INTERVAL_S = 60.0
+MAX_LOGGED_CHARS = 200  # of an origin
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
@@ -170,7 +178,7 @@ def _check_origin(request: Request, settings: Settings) -> None:
         if origin in settings.origins:
             raise no_token_problem("A page of another origin must send the owner's token as `Authorization: Bearer …`.")
         if _origin_host(origin) != request.headers.get("host", "").lower():
-            raise foreign_origin_problem(origin)
+            raise refuse_origin(origin)
         return
     site = request.headers.get("sec-fetch-site")
     is_navigation = request.method in SAFE_METHODS and request.headers.get("sec-fetch-mode") == "navigate"
@@ -198,6 +206,38 @@ def _refuse_browsers(request: Request, settings: Settings) -> None:
 
 def _origin_host(origin: str) -> str:
     return origin.partition("://")[2].lower()
+
+
+class RefusalLog:
+    """Logs refused origins, so that the owner learns the setting that a page needs: its browser hides the answer.
+
+    Logs at most one line a minute, because any web page can cause refusals.
+    """
+
+    def __init__(self) -> None:
+        self.logged_at = -math.inf  # by the monotonic clock
+        self._unlogged = 0
+
+    def add(self, origin: str) -> None:
+        if time.monotonic() < self.logged_at + REFUSAL_LOG_INTERVAL_S:
+            self._unlogged += 1
+            return
+        others = {"refused_since_the_last_line": self._unlogged} if self._unlogged else {}
+        self.logged_at, self._unlogged = time.monotonic(), 0
+        log.warning(
+            "a web page of another origin was refused; to let it in, add its origin to `origins` in [gateway]",
+            origin=shorten_to_line(origin, MAX_LOGGED_CHARS),
+            **others,
+        )
+
+
+refusal_log = RefusalLog()
+
+
+def refuse_origin(origin: str) -> Problem:
+    """Return the problem for a page of another origin that may be added to `origins`, and log the origin."""
+    refusal_log.add(origin)
+    return foreign_origin_problem(origin)
 
 
 def foreign_origin_problem(origin: str) -> Problem:
