@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -54,6 +55,26 @@ def test_a_second_load_of_the_same_history_shows_nothing_new() -> None:
 def test_a_text_in_place_of_lines_is_refused(text: Any) -> None:
     with pytest.raises(TypeError, match=r"give it open\(path\)"):
         fold(text)
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        (5, "not of type int: give it open"),
+        (None, "not None: give it open"),
+        ({"sessionUpdate": "plan", "entries": []}, "not one: give it a list"),
+        ([{"_prompt": "hi"}, 5], "element 2 of the stream is of type int"),
+        (["{}", None], "element 2 of the stream is None"),
+    ],
+)
+def test_what_is_no_stream_is_refused_in_words(stream: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        fold(stream)
+
+
+def test_any_mapping_is_an_update() -> None:
+    said = MappingProxyType({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Hello."}})
+    assert fold([said]).texts() == ["Hello."]
 
 
 def test_a_name_that_fits_no_profile_is_an_error_and_not_the_careful_profile() -> None:

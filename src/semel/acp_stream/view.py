@@ -94,16 +94,32 @@ def fold(
     (`{"sessionUpdate": ...}`), a JSON-RPC message, a record of a trace (`{"t", "dir", "msg"}`), a remark on what the
     client did, or a line of JSON that is one of these. The remarks are `{"_prompt": text}`, `{"_load": true}`,
     `{"_cancel": true}`, `{"_permission": toolCall}`, `{"_died": true}` and `{"_end_turn": stop reason}`. Lines that are
-    not JSON are ignored. Raises TypeError for one text or the name of a file in place of lines, and ValueError if no
-    profile fits the name.
+    not JSON are ignored. Raises TypeError for anything else, such as one text, one update or the name of a file in
+    place of a stream, and ValueError if no profile fits the name.
     """
-    if isinstance(lines_or_updates, (str, bytes)) or not isinstance(lines_or_updates, Iterable):
+    if isinstance(lines_or_updates, (str, bytes)):
         raise TypeError("fold takes the lines of a stream, not one text: give it open(path), or text.splitlines()")
+    if isinstance(lines_or_updates, Mapping):
+        raise TypeError("fold takes all updates of a stream, not one: give it a list of them")
+    if not isinstance(lines_or_updates, Iterable):
+        raise TypeError(
+            f"fold takes the lines or the updates of a stream, not {_name_type(lines_or_updates)}: give it open(path), "
+            "or a list of updates"
+        )
     wire = ConnectionFolder(find_profile(profile) if isinstance(profile, str) else profile, limits)
     reader = RecordedStreamReader(wire)
-    for element in lines_or_updates:
-        reader.read(element)
+    for number, element in enumerate(lines_or_updates, 1):
+        if not isinstance(element, (str, bytes, Mapping, list)):
+            raise TypeError(
+                f"element {number} of the stream is {_name_type(element)}; each is an update or a message (a dict), or "
+                "a line of JSON"
+            )
+        reader.read(dict(element) if isinstance(element, Mapping) else element)
     return reader.build_view()
+
+
+def _name_type(value: object) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"
 
 
 class RecordedStreamReader:
