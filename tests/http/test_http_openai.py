@@ -352,6 +352,31 @@ async def test_a_message_that_waits_for_a_turn_gets_only_what_answers_it(asker: 
     assert content(await second) == "2"
 
 
+async def test_requests_that_wait_for_the_same_turn_get_the_whole_of_its_answer(asker: Asker) -> None:
+    asks = [asker.post(user("one"), X_Semel_Session=SESSION)]
+    _, agent = await asker.conversation()
+    for number, text in enumerate(("two", "three"), 1):
+        asks.append(asker.post(user(text), X_Semel_Session=SESSION))
+
+        async def waits(number: int = number) -> bool:
+            return (await asker.world.gateway.session(SESSION))["waiting"] == number
+
+        await until(waits)
+    elsewhere = asker.post(user("four"))  # its conversation has a session of its own, which waits for nobody
+    _, other = await asker.conversation(2)
+    other.say("4")
+    other.end()
+    assert content(await elsewhere) == "4"
+    agent.say("1")
+    agent.end()
+    await asker.conversation(3)
+    agent.say("2 and 3")
+    agent.end()
+    assert [content(await ask) for ask in asks] == ["1", "2 and 3", "2 and 3"]
+    said = [text for role, text in await asker.texts(SESSION) if role == "user"]
+    assert said == ["one", "two", "three"]
+
+
 async def test_a_turn_that_is_over_before_it_is_watched_is_answered(asker: Asker, gateway: Gateway) -> None:
     """The whole turn happens between the first look at the reply and the first frame."""
     await asker.ask(user("one"), answer="1", X_Semel_Session=SESSION)
