@@ -182,7 +182,7 @@ def test_the_code_of_the_ag_ui_page_compiles_strictly(libraries: None, tmp_path:
     options = ("--strict", "--noEmit", "--skipLibCheck", "--module", "nodenext", "--types", "node")
     command = ["node", "node_modules/typescript/bin/tsc", *options, "page.mts"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
-    assert len(blocks) == 3 and (done.returncode, done.stdout) == (0, "")
+    assert len(blocks) == 4 and (done.returncode, done.stdout) == (0, "")
 
 
 def run_ag_ui(house: House, node: Run, library: str, thread: str, steps: list[Json]) -> Any:
@@ -234,6 +234,26 @@ def test_a_repeated_run_of_ag_uis_client_ends_with_each_message_once(house: Hous
     assert [each["messages"] for each in again] == [first["messages"]] * 2
     assert [each["outcome"] for each in again] == ["success"] * 2
     assert house.texts(ag_ui_session(library, "agui-2"), "user") == [text]
+
+
+@needs_node
+@pytest.mark.parametrize("library", AG_UI_CLIENTS)
+def test_a_page_that_is_loaded_again_gets_its_conversation_and_goes_on(house: House, node: Run, library: str) -> None:
+    text = script("one", {"tool": "ls", "output": ["a\n"]}, {"permission": "rm", "allowed": ["two"], "denied": ["no"]})
+    steps: list[Json] = [
+        {"run": "e1", "say": text},
+        {"run": "e2", "reload": True},
+        {"run": "e3", "resume": {"approved": True}},
+        {"run": "e4", "reload": True},
+        {"run": "e5", "say": script("three")},
+    ]
+    asked, reloaded, resumed, again, after = run_ag_ui(house, node, library, "agui-5", steps)
+
+    assert (reloaded["outcome"], reloaded["messages"]) == ("interrupt", asked["messages"])  # it is asked again
+    assert resumed["messages"][-1] == ["assistant", "two"]
+    assert (again["outcome"], again["messages"]) == ("success", resumed["messages"])
+    assert after["messages"] == [*again["messages"], ["user", script("three")], ["assistant", "three"]]
+    assert house.texts(ag_ui_session(library, "agui-5"), "user") == [text, script("three")]
 
 
 @needs_node

@@ -1,13 +1,14 @@
 // Runs an agent with AG-UI's own client: node ag_ui.mjs PACKAGE URL TOKEN THREAD, a list of steps as JSON on stdin.
 // A step is {"say": TEXT}, {"resume": PAYLOAD} or {"cancel": true}, with a `run` id; a step with none runs again what
 // was there. With {"elsewhere": OPTION, "by": NAME}, somebody else answers the open requests just before. With
-// {"stop": true}, somebody stops the turn at its first text.
+// {"stop": true}, somebody stops the turn at its first text. With {"reload": true}, the page is loaded again before it.
 // Prints, for each step, the types of its events, the error or the outcome, and the messages the client then has.
 import { text } from "node:stream/consumers";
 
 const [library, url, token, threadId] = process.argv.slice(2);
 const { HttpAgent } = await import(library);
-const agent = new HttpAgent({ url, threadId, headers: { Authorization: `Bearer ${token}` } });
+const open = () => new HttpAgent({ url, threadId, headers: { Authorization: `Bearer ${token}` } });
+let agent = open();
 const steps = JSON.parse(await text(process.stdin));
 const results = [];
 const session = `${url.split("/").at(-1)}:web:ag-ui-${threadId}`;
@@ -18,6 +19,7 @@ const post = (operation, body) => fetch(new URL(`/v1/sessions/${session}/${opera
 });
 
 for (const step of steps) {
+  if (step.reload) agent = open();
   if (step.say) agent.addMessage({ id: `user-${step.run}`, role: "user", content: step.say });
   if (step.forget) agent.messages.splice(-1, 1, { ...agent.messages.at(-1), content: step.forget });
   const answer = step.cancel ? { status: "cancelled" } : { status: "resolved", payload: step.resume };
