@@ -191,6 +191,16 @@ def test_an_approved_command_without_output_is_one_row_that_says_so(page: Browse
     shows(page, "#rows .tool .state", "done, no output · Allow once · owner", "running")
 
 
+def test_a_message_closes_the_buttons_of_a_question(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    tea = [{"optionId": "Tea", "name": "Tea", "kind": "answer"}]
+    live.do(lambda: script.item("ask", "Tea?\n1. Tea", live=True, state="open", options=tea))
+    shows(page, "#rows .request button", "Tea")
+    live.do(lambda: live.world.gateway.say("s", "Rather water.", sender="Ann"))
+    shows(page, "#rows .request .outcome", "answered · Ann")
+    assert page.texts("#rows .request button") == []
+
+
 def test_of_two_equal_calls_each_shows_the_answer_to_its_own_request(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     for call in ("one", "two"):

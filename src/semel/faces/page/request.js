@@ -66,6 +66,7 @@ export class RequestRow {
     const { state, answer, by, options } = this.data;
     if (state !== "answered") return CLOSED[state] || state;
     const chosen = (options || []).find((option) => (option.optionId ?? option.id ?? option.name ?? option) === answer);
-    return plainly(`${chosen?.name ?? answer ?? "answered"}${by ? ` · ${by}` : ""}`);
+    const words = this.data.kind === "ask" ? null : answer; // what a message answered stands below, as an entry
+    return plainly(`${chosen?.name ?? words ?? "answered"}${by ? ` · ${by}` : ""}`);
   }
 }
