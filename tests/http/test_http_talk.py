@@ -312,7 +312,7 @@ async def test_a_mode_that_there_is_not_is_refused_by_name(
 
 @pytest.mark.parametrize("rest", ["stop", "answers", "mode", "model", "busy"])
 async def test_an_unknown_session_cannot_be_acted_on(client: httpx2.AsyncClient, rest: str) -> None:
-    bodies = {"stop": {}, "answers": {"item": 1}, "mode": {"mode": "x"}, "model": {"model": "x"}}
+    bodies = {"stop": {}, "answers": {"item": 1, "option": "y"}, "mode": {"mode": "x"}, "model": {"model": "x"}}
     bodies["busy"] = {"mode": None}
     method = "PUT" if rest in ("mode", "model", "busy") else "POST"
     answer = await client.request(method, f"/v1/sessions/none/{rest}", json=bodies[rest])
