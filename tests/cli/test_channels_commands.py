@@ -67,3 +67,9 @@ def test_a_missing_file_is_named_with_its_reason() -> None:
         format_body({"text": "see", "files": files})
         == "see\n[file a.txt, /v1/blobs/a]\n[file b.mp4 is missing: too large]"
     )
+
+
+def test_an_event_is_shown_with_its_sender() -> None:
+    event = {"seq": 3, "at": 0, "role": "event", "kind": "build.failed", "text": "Build 12 failed"}
+    assert " build.failed: Build 12 failed" in format_entry(event)
+    assert " build.failed from ci: Build 12 failed" in format_entry({**event, "sender": "ci"})

@@ -13,12 +13,12 @@ MAX_ITEM_TITLE_CHARS = 200  # characters of a tool call's title in a document
 
 
 def speaker(entry: Json) -> str:
-    """Name the speaker of an entry: the sender, the kind of event, "agent", "notice" or "summary"."""
+    """Name the speaker of an entry: the sender, the kind of event and its sender, "agent", "notice" or "summary"."""
     role = str(entry["role"])
     if role == "user":
         return str(entry.get("sender") or "user")
     if role == "event":
-        return str(entry.get("kind") or "event")
+        return " from ".join(filter(None, (str(entry.get("kind") or "event"), entry.get("sender"))))
     if role == "agent" and entry.get("from"):
         return f"agent (from {entry['from']})"
     return "summary" if is_summary(entry) else role

@@ -1,4 +1,5 @@
-// What an entry refers to: the message that it answers, edits, deletes or reacts to. Marks for edits and deletions.
+// Who reported an event, and what an entry refers to: the message that it answers, edits, deletes or reacts to. Marks for
+// edits and deletions.
 
 import { h, plainly } from "/page/dom.js";
 
@@ -12,6 +13,11 @@ const DID = {
 /** What the sender did, such as "reacted"; null if the entry is an ordinary message. */
 export function did(entry) {
   return entry.role === "agent" || entry.role === "user" ? DID[entry.kind]?.(entry) ?? null : null;
+}
+
+/** Who reported an event: its kind, and its sender if it names one. */
+export function reporter({ kind, sender }) {
+  return [kind || "Event", sender].filter(Boolean).join(" from ");
 }
 
 /** A button that quotes the message that the entry refers to, and scrolls to it; null if the entry has no quote. */

@@ -1,13 +1,13 @@
 // One entry of the transcript. An update touches only what differs; the reader's selection survives it.
 
-import { changed, did, quoted } from "/page/about.js";
+import { changed, did, quoted, reporter } from "/page/about.js";
 import { waits } from "/page/busy.js";
 import { h, openly, plainly, say, selectionTouches, time } from "/page/dom.js";
 import { fate } from "/page/fate.js";
 import { fileNodes } from "/page/files.js";
 
 const ANSWERS = "Semel";
-const WHO = { user: "You", agent: "Agent", event: "Event", notice: "Notice" };
+const WHO = { user: "You", agent: "Agent", notice: "Notice" };
 
 export class EntryRow {
   constructor(data, context) {
@@ -113,7 +113,7 @@ export class EntryRow {
   heading() {
     const { role, sender, kind, at, from, to } = this.data;
     const deed = did(this.data);
-    const who = isSummary(this.data) ? "Summary" : role === "event" ? kind || WHO.event : sender || (role === "agent" ? this.context.agent() : kind === "command" && role === "notice" ? ANSWERS : WHO[role]);
+    const who = isSummary(this.data) ? "Summary" : role === "event" ? reporter(this.data) : sender || (role === "agent" ? this.context.agent() : kind === "command" && role === "notice" ? ANSWERS : WHO[role]);
     return [
       h("span", { class: "who" }, plainly(who)),
       deed ? h("span", { class: "via" }, deed) : null,

@@ -1,10 +1,11 @@
 // Search: the box above the list of sessions. The results replace that list; each is a link to its message.
 
+import { reporter } from "/page/about.js";
 import { ask } from "/page/api.js";
 import { ago, byId, called, h, plainly, say, show } from "/page/dom.js";
 
 const PAUSE = 200;
-const WHO = { user: "You", agent: "Agent", event: "Event", notice: "Notice" };
+const WHO = { user: "You", agent: "Agent", notice: "Notice" };
 
 export class Find {
   /** leave() is called when a result is chosen. */
@@ -99,7 +100,7 @@ export class Find {
   }
 
   row(hit) {
-    const who = hit.role === "event" ? hit.kind || WHO.event : hit.sender || WHO[hit.role];
+    const who = hit.role === "event" ? reporter(hit) : hit.sender || WHO[hit.role];
     const pieces = hit.snippet.map((piece) => (piece.hit ? h("mark", {}, plainly(piece.text)) : plainly(piece.text)));
     const link = h(
       "a",
