@@ -10,6 +10,8 @@ import pytest
 from browser import Browser
 from live_house import OPTIONS, ROWS, LiveHouse, bodies, shows, visit
 
+from semel.timing.walltime import format_instant
+
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
 
 BROKEN = "This could not be drawn."
@@ -75,3 +77,16 @@ def test_a_late_report_of_a_command_says_when_it_ended(page: Browser, live: Live
     assert [text.partition("ended at ")[1] for text in page.texts("#rows .mark")] == ["ended at "]
     shown = page.run("Array.from(document.querySelectorAll('#rows .mark time'), (time) => Date.parse(time.dateTime))")
     assert shown == [hour_ago]
+
+
+def test_a_late_firing_says_when_it_was_due_and_an_event_who_sent_it(page: Browser, live: LiveHouse) -> None:
+    script, hour_ago = live.script(), int(time.time()) - 3600
+    for due in (hour_ago, hour_ago + 3600):
+        data = {"due": format_instant(due)}
+        live.do(lambda data=data: script.entry("event", "water them", kind="schedule", data=data))
+    live.do(lambda: script.entry("event", "it broke", kind="build.failed", sender="ci"))
+    bodies(page, "water them", "water them", "it broke")
+    assert [text.partition("was due at ")[1] for text in page.texts("#rows .mark")] == ["was due at "]
+    shown = page.run("Array.from(document.querySelectorAll('#rows .mark time'), (time) => Date.parse(time.dateTime))")
+    assert shown == [hour_ago * 1000]
+    shows(page, "#rows .who", "schedule", "schedule", "build.failed from ci")

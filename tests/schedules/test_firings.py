@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from schedule_world import World, every_day, job, moment, until
 
+from semel.faces.transcript import format_timestamp, list_remarks
 from semel.testing import FrozenClock
+from semel.timing.late_reports import read_late_due
 
 
 def at(text: str) -> FrozenClock:
@@ -176,6 +178,24 @@ async def test_all_is_bounded_and_says_so(tmp_path: Path) -> None:
         assert len(set(dues)) == 100
         assert dues[-1] == "2027-03-01T08:00:00Z"
         assert "Schedule daily: more than 100 firings were missed; only the newest 100 run now." in await world.texts()
+
+
+async def test_a_firing_that_runs_late_says_when_it_was_due(tmp_path: Path) -> None:
+    async with await missed(tmp_path, "once", "0 9 * * *", "2026-03-01 08:00", "2026-03-01 12:10") as world:
+        await world.asleep()
+        await world.idle()
+        [event] = await world.entries("s", "event")
+        due = moment("2026-03-01 09:00")
+        assert list_remarks(event) == [f"was due at {format_timestamp(due)}"]
+        [prompt] = world.prompts()
+        assert "schedule daily was due at 2026-03-01T09:00:00Z and runs only now, 3 h 10 min late; do" in prompt
+
+
+@pytest.mark.parametrize("due", [None, 0, True, "yesterday", "9999-12-31T23:59:59Z", "1900-01-01T00:00:00Z", [1]])
+def test_a_due_time_that_is_none_or_not_long_ago_is_not_shown(due: object) -> None:
+    assert read_late_due("schedule", {"due": due}, moment("2026-03-01 09:00")) is None
+    assert read_late_due("schedule", {"due": "2026-03-01T08:59:00Z"}, moment("2026-03-01 09:00")) is None
+    assert read_late_due("build.done", {"due": "2026-03-01T08:00:00Z"}, moment("2026-03-01 09:00")) is None
 
 
 async def test_what_is_a_little_late_was_not_missed(tmp_path: Path) -> None:

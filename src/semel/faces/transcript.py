@@ -7,7 +7,7 @@ import time
 from semel.faces.busy_texts import format_waiting_state
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
-from semel.timing.late_reports import read_late_end
+from semel.timing.late_reports import read_late_due, read_late_end
 
 MAX_ITEM_TITLE_CHARS = 200  # characters of a tool call's title in a document
 
@@ -43,6 +43,9 @@ def list_remarks(entry: Json, place: int | None = None) -> list[str]:
     ended = read_late_end(entry.get("kind"), entry.get("data"), int(entry["at"]))
     if ended is not None:
         remarks.append(f"ended at {format_timestamp(ended)}")
+    due = read_late_due(entry.get("kind"), entry.get("data"), int(entry["at"]))
+    if due is not None:
+        remarks.append(f"was due at {format_timestamp(due)}")
     if entry.get("joined"):
         remarks.append("joined the running turn")
     if entry.get("to"):

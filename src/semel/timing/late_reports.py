@@ -1,11 +1,18 @@
-"""Read from the report of a command's end when it ended, and decide whether its reader must be told so."""
+"""Read when a command ended or a firing was due, and decide whether the reader of that event must be told so.
+
+Both are told only if the event was accepted more than a minute later.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC
+
+from semel.timing.walltime import BadSchedule, read_moment
 
 FINISHED_KIND = "exec.finished"
-MAX_PUNCTUAL_MS = 60_000  # between a command's end and the time when its report was heard
+FIRING_KIND = "schedule"
+MAX_PUNCTUAL_MS = 60_000  # between a command's end, or a firing's due time, and the time when its event was accepted
 MAX_TIME_MS = 253_402_300_799_000  # the end of the year 9999, the last time that can be formatted
 
 
@@ -27,3 +34,18 @@ def read_late_end(kind: str | None, data: object, heard_at: int) -> int | None:
     """
     ended = read_end(kind, data)
     return ended if ended is not None and heard_at - ended > MAX_PUNCTUAL_MS else None
+
+
+def read_late_due(kind: str | None, data: object, heard_at: int) -> int | None:
+    """Return when a schedule's firing was due, in ms since the epoch, if it ran more than a minute later, else None.
+
+    `kind`, `data`, `heard_at`: as in `read_late_end`.
+    """
+    due = data.get("due") if kind == FIRING_KIND and isinstance(data, Mapping) else None
+    if not isinstance(due, str):
+        return None
+    try:
+        due_ms = read_moment(due, UTC) * 1000
+    except (BadSchedule, OverflowError):
+        return None
+    return due_ms if 0 <= due_ms <= MAX_TIME_MS and heard_at - due_ms > MAX_PUNCTUAL_MS else None

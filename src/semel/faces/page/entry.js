@@ -127,6 +127,7 @@ export class EntryRow {
     const { partial, superseded, echoes, tool, late, behind, waiting, joined, automatic } = this.data;
     const mark = (text, title) => h("span", { class: "mark", title }, text);
     const ended = lateEnd(this.data);
+    const due = lateDue(this.data);
     const times = echoes > 1 ? ` ×${echoes}` : "";
     return [
       partial ? mark("cut off", "The agent ended before this was finished. What had been shown is kept.") : null,
@@ -138,6 +139,7 @@ export class EntryRow {
       automatic ? mark("automatic", "A program sent this.") : null,
       joined ? mark("joined the running turn", "The agent got this while it worked.") : null,
       ended ? h("span", { class: "mark", title: "The report of its end came late." }, "ended at ", time(ended)) : null,
+      due ? h("span", { class: "mark", title: "No gateway ran then, or the machine slept." }, "was due at ", time(due)) : null,
       ...changed(this.data),
       waiting ? this.waits : null,
     ];
@@ -162,6 +164,12 @@ const MAX_PUNCTUAL_MS = 60_000;
 function lateEnd({ kind, data, at }) {
   const ended = kind === "exec.finished" ? data?.ended : null;
   return Number.isInteger(ended) && ended >= 0 && at - ended > MAX_PUNCTUAL_MS ? ended : null;
+}
+
+/** When a schedule's firing was due, in ms, if it ran more than a minute later; as in semel/timing/late_reports.py. */
+function lateDue({ kind, data, at }) {
+  const due = kind === "schedule" && typeof data?.due === "string" ? Date.parse(data.due) : NaN;
+  return due >= 0 && at - due > MAX_PUNCTUAL_MS ? due : null;
 }
 
 function isSummary(data) {

@@ -22,7 +22,7 @@ from semel.ledger.turns.utterances import Utterance, find_last_text
 from semel.text.json_types import Json
 from semel.text.message_markup import MarkupProblem
 from semel.timing.durations import format_duration
-from semel.timing.late_reports import FINISHED_KIND, read_late_end
+from semel.timing.late_reports import FINISHED_KIND, read_late_due, read_late_end
 
 MAX_MEMORY_NOTES = 12  # differences between memory and record in one prompt
 MAX_TOOL_NOTES = 12  # tool calls of lost attempts in one prompt
@@ -111,10 +111,11 @@ def _format_firing(event: TurnEvent) -> str:
     """Return the prompt text for a schedule's firing. Unlike the text for other events, it asks the agent to act."""
     data = event.data.get("data") or {}
     missed = f", which also stands for {data['missed']} that were missed" if data.get("missed") else ""
-    name = event.source.removeprefix("schedule:")
-    return mark_as_semel(
-        f"schedule {name} is due ({data.get('due', '')}){missed}; do what it asks", make_inert(event.text)
-    )
+    name, due = event.source.removeprefix("schedule:"), data.get("due", "")
+    state = f"is due ({due})"
+    if (late_due := read_late_due(event.kind, data, event.at)) is not None:
+        state = f"was due at {due} and runs only now, {format_duration((event.at - late_due) // 1000)} late"
+    return mark_as_semel(f"schedule {name} {state}{missed}; do what it asks", make_inert(event.text))
 
 
 def _is_in_notes(entry: EntryToTell, notes: Sequence[str]) -> bool:
