@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from schedule_world import World, every_day, job, moment, until
 
-from semel.faces.transcript import format_timestamp, list_remarks
+from semel.faces.transcript import format_timestamp, list_remarks, speaker
 from semel.testing import FrozenClock
 from semel.timing.late_reports import read_late_due
 
@@ -35,15 +35,19 @@ async def test_a_firing_is_an_event_that_becomes_a_turn(tmp_path: Path) -> None:
         [shown] = await world.gateway.schedules.list("s")
         assert shown["next"] == moment("2026-03-02 09:00")
         [turn] = await world.turns()
-        assert shown["last"] == {
-            "due": moment("2026-03-01 09:00"), "event": event["event"], "turn": turn, "state": "done"
-        }  # fmt: skip
+        due = moment("2026-03-01 09:00")
+        assert shown["last"] == {"due": due, "ran": due, "event": event["event"], "turn": turn, "state": "done"}
 
 
 async def test_a_firing_that_a_person_asks_for_is_one_more_and_moves_nothing(tmp_path: Path) -> None:
     async with World(tmp_path, at("2026-03-01 08:00"), schedules=every_day(job("Watered."))) as world:
         await world.gateway.schedules.run_now("daily")
         await world.idle()
+        assert (await world.gateway.schedules.show("daily"))["last"]["by"] == "the owner"
+        [event] = await world.entries("s", "event")
+        assert speaker(event) == "schedule from the owner" and list_remarks(event) == []
+        [prompt] = world.prompts()
+        assert prompt.startswith("[semel: schedule daily is run by the owner (2026-03-01T08:00:00Z); do what it asks]")
         await world.gateway.schedules.pause("daily")
         await world.advance_to("2026-03-01 08:30")
         assert (await world.gateway.schedules.run_now("daily"))["enabled"] is False
@@ -54,6 +58,7 @@ async def test_a_firing_that_a_person_asks_for_is_one_more_and_moves_nothing(tmp
         await world.idle()
         dues = [e["data"]["due"] for e in await world.entries("s", "event")]
         assert dues == ["2026-03-01T08:00:00Z", "2026-03-01T08:30:00Z", "2026-03-01T09:00:00Z"]
+        assert "by" not in (await world.gateway.schedules.show("daily"))["last"]
         assert len(set(await world.turns())) == 3
 
 
@@ -189,6 +194,8 @@ async def test_a_firing_that_runs_late_says_when_it_was_due(tmp_path: Path) -> N
         assert list_remarks(event) == [f"was due at {format_timestamp(due)}"]
         [prompt] = world.prompts()
         assert "schedule daily was due at 2026-03-01T09:00:00Z and runs only now, 3 h 10 min late; do" in prompt
+        last = (await world.gateway.schedules.show("daily"))["last"]
+        assert (last["due"], last["ran"]) == (due, moment("2026-03-01 12:10"))
 
 
 @pytest.mark.parametrize("due", [None, 0, True, "yesterday", "9999-12-31T23:59:59Z", "1900-01-01T00:00:00Z", [1]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ def test_the_command_line_adds_shows_pauses_resumes_and_removes(house: House) ->
     assert [s["name"] for s in house.told("schedules", "list", "--session", "s")] == ["fixed"]
     assert house.told("schedules", "pause", "plants")["next"] is None
     _, listing = house.semel("schedules", "list")
-    assert "07:00:00 Europe/Berlin\t" in listing.split("fixed", 1)[1].splitlines()[0]
+    assert re.search(r"fixed\tcron 0 7 \* \* MON-FRI\t\S+ 07:00 CES?T\t", listing), listing
     assert "plants\tevery 3h\tpaused" in listing
     assert house.told("schedules", "resume", "plants")["next"] is not None
     code, shown = house.semel("schedules", "show", "plants")
@@ -90,7 +91,10 @@ def test_a_schedule_can_be_run_now(house: House) -> None:
     made = house.told("schedules", "add", "probe", "Is all well?", "--every", "3h")
     fired = house.told("schedules", "run", "probe")
     assert fired["next"] == made["next"] and time.time() - 60 < fired["last"]["due"] / 1000 <= time.time()
-    assert "accepted schedule at schedule:probe" in house.semel("why", "probe")[1]
+    assert fired["last"]["by"] == "the owner" and 0 <= fired["last"]["ran"] - fired["last"]["due"] < 60_000
+    assert ", by hand\t" in house.semel("schedules", "list")[1]
+    assert " UTC, by the owner\n" in house.semel("schedules", "show", "probe")[1]
+    assert "accepted schedule from the owner at schedule:probe" in house.semel("why", "probe")[1]
     code, output = house.semel("schedules", "run", "none")
     assert (code, "there is no schedule 'none'" in output) == (1, True), output
     assert house.semel("schedules", "remove", "probe")[0] == 0

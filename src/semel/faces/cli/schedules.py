@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,8 @@ from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
 from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
 from semel.faces.cli.printing import escape_text, format_time, print_json, print_remark, print_table, stdout_console
 from semel.faces.client import quote_segment
+from semel.timing.durations import format_duration
+from semel.timing.late_reports import MAX_PUNCTUAL_MS
 
 if TYPE_CHECKING:
     from semel.faces.client import AsyncClient
@@ -44,7 +46,7 @@ def list_(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List schedules with their next and last firing, and the turn that took it.
+    """List schedules with their next firing, when the last one ran, and the turn that took it.
 
     If no gateway runs, the ledger itself is read.
     """
@@ -53,18 +55,20 @@ def list_(
         print_json(schedule_list)
         return
     print_table(
-        ("NAME", "WHEN", "NEXT", "LAST", "TURN", "SESSION"),
+        ("NAME", "WHEN", "NEXT", "LAST RUN", "TURN", "SESSION"),
         (
             (
                 schedule["name"],
                 _format_timing(schedule),
-                _format_next(schedule),
-                *_format_last(schedule),
+                _format_next(schedule, is_short=True),
+                _format_last_run(schedule, is_short=True),
+                _format_turn(schedule),
                 schedule["session"],
             )
             for schedule in schedule_list
         ),
         "there are no schedules; make one with: semel schedules add",
+        wrapped_columns=("NAME", "NEXT", "LAST RUN"),
     )
 
 
@@ -139,7 +143,7 @@ def _describe_zone(schedule: dict[str, Any]) -> str:
     if schedule["next"] is None or not time.localtime(schedule["next"] / 1000).tm_gmtoff:
         return ""
     return (
-        f"Without --tz, times are in UTC: {_format_moment(schedule, schedule['next'])} is "
+        f"Without --tz, times are in UTC: {_format_long_time(schedule, schedule['next'])} is "
         f"{format_time(schedule['next'])} here."
     )
 
@@ -280,11 +284,11 @@ def _print_schedule(schedule: dict[str, Any], json: bool) -> None:
     if json:
         print_json(schedule)
         return
-    last, turn = _format_last(schedule)
     facts = {
         "name": schedule["name"], "when": f"{_format_timing(schedule)}  ({schedule['tz']})",
-        "next": _format_next(schedule), "last": last, "event": f"e{schedule['last']['event']}" if last else "",
-        "turn": turn, "session": schedule["session"],
+        "next": _format_next(schedule), "last run": _format_last_run(schedule),
+        "event": f"e{schedule['last']['event']}" if schedule["last"] else "", "turn": _format_turn(schedule),
+        "session": schedule["session"],
         "home": _format_home(schedule),
         "downtime": schedule["downtime"], "made by": schedule["source"], "error": schedule.get("error", ""),
     }  # fmt: skip
@@ -310,23 +314,47 @@ def _format_timing(schedule: dict[str, Any]) -> str:
     return next(f"{key} {schedule[key]}" for key in TIMING_KEYS if key in schedule)
 
 
-def _format_next(schedule: dict[str, Any]) -> str:
+def _format_next(schedule: dict[str, Any], *, is_short: bool = False) -> str:
     if not schedule["enabled"]:
         return "paused"
     if schedule["next"] is None:
         return "over" if schedule["last"] else "over, never fired"
     is_overdue = schedule["next"] / 1000 < time.time() - OVERDUE_S
-    return _format_moment(schedule, schedule["next"]) + (", overdue" if is_overdue else "")
+    moment = (_format_short_time if is_short else _format_long_time)(schedule, schedule["next"])
+    return moment + (", overdue" if is_overdue else "")
 
 
-def _format_moment(schedule: dict[str, Any], ms: int | None) -> str:
+def _format_long_time(schedule: dict[str, Any], ms: int) -> str:
     """Format a time of a schedule in the schedule's own zone, which it names."""
-    return "" if ms is None else f"{format_time(ms, schedule['tz'])} {schedule['tz']}"
+    return f"{format_time(ms, schedule['tz'])} {schedule['tz']}"
 
 
-def _format_last(schedule: dict[str, Any]) -> tuple[str, str]:
+def _format_short_time(schedule: dict[str, Any], ms: int) -> str:
+    """Format a time as `_format_long_time`, with the zone's abbreviation; without seconds, unless it is an interval."""
+    from semel.gateway.clock import find_zone
+
+    text = format_time(ms, schedule["tz"])
+    zone = datetime.fromtimestamp(ms / 1000, find_zone(schedule["tz"])).tzname()
+    return f"{text if 'every' in schedule else text[: -len(':00')]} {zone}"
+
+
+def _format_turn(schedule: dict[str, Any]) -> str:
+    """Format the turn that took the last firing; "" if there was none."""
     last = schedule["last"]
     if last is None:
-        return "", ""
-    state = "waiting" if last["turn"] is None else f"t{last['turn']} {last['state']}"
-    return _format_moment(schedule, last["due"]), state
+        return ""
+    return "waiting" if last["turn"] is None else f"t{last['turn']} {last['state']}"
+
+
+def _format_last_run(schedule: dict[str, Any], *, is_short: bool = False) -> str:
+    """Format when the last firing ran, and how late it was or who ran it; "" if there was none."""
+    last = schedule["last"]
+    if last is None:
+        return ""
+    ran = last.get("ran") or last["due"]  # an older gateway does not say when it ran
+    remark = ""
+    if last.get("by"):
+        remark = ", by hand" if is_short else f", by {last['by']}"
+    elif ran - last["due"] > MAX_PUNCTUAL_MS:
+        remark = ", late" if is_short else f", {format_duration((ran - last['due']) // 1000)} late"
+    return (_format_short_time if is_short else _format_long_time)(schedule, ran) + remark

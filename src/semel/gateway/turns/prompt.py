@@ -112,7 +112,7 @@ def _format_firing(event: TurnEvent) -> str:
     data = event.data.get("data") or {}
     missed = f", which also stands for {data['missed']} that were missed" if data.get("missed") else ""
     name, due = event.source.removeprefix("schedule:"), data.get("due", "")
-    state = f"is due ({due})"
+    state = f"is run by {make_inert(event.sender)} ({due})" if event.sender else f"is due ({due})"
     if (late_due := read_late_due(event.kind, data, event.at)) is not None:
         state = f"was due at {due} and runs only now, {format_duration((event.at - late_due) // 1000)} late"
     return mark_as_semel(f"schedule {name} {state}{missed}; do what it asks", make_inert(event.text))

@@ -22,6 +22,8 @@ MAX_SCHEDULES = 1000
 """How many schedules a ledger may have."""
 MAX_AGENT_SCHEDULES_PER_SESSION = 50
 """How many schedules agents may have in one session."""
+RUN_BY = "the owner"
+"""The sender of a firing that a person asked for. One that is due by itself has none."""
 
 
 class SessionActivity(Row):
@@ -197,12 +199,18 @@ def list_due(tx: Tx, now: int, limit: int = 100) -> tuple[list[ScheduleRow], int
 
 
 def fire(
-    tx: Tx, expected_row: ScheduleRow, addressee: hear.Addressee, firings: Firings, next_due_s: int | None
+    tx: Tx,
+    expected_row: ScheduleRow,
+    addressee: hear.Addressee,
+    firings: Firings,
+    next_due_s: int | None,
+    sender: str | None = None,
 ) -> tuple[int, ...]:
     """Accept the firings of a schedule as events and set its next due time. Return the ids of the woken sessions.
 
     `expected_row`: the row from which the caller computed `firings` (due times in seconds) and `next_due_s` (None ends
-    the series). If the row has changed since, do nothing. A notice in the session reports missed firings.
+    the series). If the row has changed since, do nothing. A notice in the session reports missed firings. `sender`: who
+    asked for them, if somebody did.
     """
     row = tx.one(ScheduleRow, "schedule_get", name=expected_row.name)
     if row is None or row != expected_row:
@@ -210,7 +218,8 @@ def fire(
     woken: set[int] = set()
     last_event = None
     for n, at in enumerate(firings.fire):
-        outcome = hear.hear(tx, _firing_event(row, at, firings if n == len(firings.fire) - 1 else None), [addressee])
+        event = _firing_event(row, at, firings if n == len(firings.fire) - 1 else None, sender)
+        outcome = hear.hear(tx, event, [addressee])
         woken.update(outcome.woken_sessions)
         last_event = outcome.event
     if note := _missed_note(row, firings):
@@ -228,20 +237,21 @@ def fire_now(tx: Tx, name: str, addressee: hear.Addressee, at: int) -> tuple[int
     row = tx.one(ScheduleRow, "schedule_get", name=name)
     if row is None:
         return None
-    return fire(tx, row, addressee, Firings((at,)), None if row.due is None else row.due // 1000)
+    return fire(tx, row, addressee, Firings((at,)), None if row.due is None else row.due // 1000, RUN_BY)
 
 
-def _firing_event(row: ScheduleRow, at: int, firings: Firings | None) -> hear.Event:
+def _firing_event(row: ScheduleRow, at: int, firings: Firings | None, sender: str | None) -> hear.Event:
     data: Json = {"schedule": row.name, "due": format_instant(at)}
     if firings is not None and firings.missed:
         data["missed"] = f"{firings.missed}{' or more' if firings.has_more else ''}"
-    return _timed_event(f"schedule:{row.name}", "schedule", at, row.text, data)
+    return _timed_event(f"schedule:{row.name}", "schedule", at, row.text, data, sender)
 
 
-def _timed_event(source: str, kind: str, at: int, text: str, data: Json) -> hear.Event:
+def _timed_event(source: str, kind: str, at: int, text: str, data: Json, sender: str | None = None) -> hear.Event:
     """Return an event whose key is its due time `at` (seconds since the epoch), so that it is accepted only once."""
     digest = identity.digest_fields({"kind": kind, "text": text})
-    return hear.Event(source=source, key=format_instant(at), kind=kind, text=text, digest=digest, more={"data": data})
+    key = format_instant(at)
+    return hear.Event(source=source, key=key, kind=kind, text=text, digest=digest, sender=sender, more={"data": data})
 
 
 def _missed_note(row: ScheduleRow, firings: Firings) -> str:
@@ -326,7 +336,7 @@ def get_json(tx: Tx, name: str) -> Json | None:
 
 
 def schedule_json(row: ListedSchedule) -> Json:
-    """Return a schedule as a JSON object. "next" and "last.due" are in ms; "next" is null if no firing is left.
+    """Return a schedule as a JSON object. "next", "last.due" and "last.ran" are in ms; "next" is null if none is left.
 
     "home" is missing if the session does not exist yet: the configuration will give it one.
     """
@@ -336,7 +346,11 @@ def schedule_json(row: ListedSchedule) -> Json:
         "next": row.due if row.enabled else None, "last": None,
     }  # fmt: skip
     if row.fired is not None:
-        fields["last"] = {"due": row.fired, "event": row.event, "turn": row.turn, "state": row.state or "waiting"}
+        fields["last"] = {
+            "due": row.fired, "ran": row.ran, "event": row.event, "turn": row.turn, "state": row.state or "waiting"
+        }  # fmt: skip
+        if row.sender is not None:
+            fields["last"]["by"] = row.sender
     if row.opened is not None:
         fields["home"] = row.home
     if row.error:

@@ -35,22 +35,22 @@ SELECT due FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due > :now OR
 
 -- name: schedules_all
 -- every schedule, by name, with the turn of its last firing and its session
-SELECT {ScheduleRow s}, h.turn, t.state, n.id AS opened, n.home
-FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
+SELECT {ScheduleRow s}, e.at AS ran, e.sender, h.turn, t.state, n.id AS opened, n.home
+FROM schedule s LEFT JOIN event e ON e.id = s.event LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
 LEFT JOIN session n ON n.key = s.session
 WHERE s.name > :after ORDER BY s.name LIMIT :limit
 
 -- name: schedules_of_session
 -- the schedules of one session, by name, with the turn of their last firing
-SELECT {ScheduleRow s}, h.turn, t.state, n.id AS opened, n.home
-FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
+SELECT {ScheduleRow s}, e.at AS ran, e.sender, h.turn, t.state, n.id AS opened, n.home
+FROM schedule s LEFT JOIN event e ON e.id = s.event LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
 LEFT JOIN session n ON n.key = s.session
 WHERE s.session = :session ORDER BY s.name
 
 -- name: schedule_one
 -- one schedule, with the turn of its last firing and its session
-SELECT {ScheduleRow s}, h.turn, t.state, n.id AS opened, n.home
-FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
+SELECT {ScheduleRow s}, e.at AS ran, e.sender, h.turn, t.state, n.id AS opened, n.home
+FROM schedule s LEFT JOIN event e ON e.id = s.event LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
 LEFT JOIN session n ON n.key = s.session
 WHERE s.name = :name
 

@@ -433,11 +433,14 @@ class ScheduleRow(Row):
 
 
 class ListedSchedule(ScheduleRow):
-    """A schedule, with the turn that took its last firing.
+    """A schedule, with its last firing and the turn that took it.
 
-    `opened`: its session's id, None if that session does not exist yet. `home`: that session's home.
+    `ran`: when that firing was accepted, in ms. `sender`: who asked for it; None if it was due by itself. `opened`: its
+    session's id, None if that session does not exist yet. `home`: that session's home.
     """
 
+    ran: int | None
+    sender: str | None
     turn: int | None
     state: TurnState | None
     opened: int | None

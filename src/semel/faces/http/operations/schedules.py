@@ -39,13 +39,17 @@ class NewSchedule(RequestBody):
     replace: bool = False
 
 
-class Firing(Struct):
-    """The last firing: when it was due (milliseconds since 1970), its event, and the turn that took the event."""
+class Firing(Struct, omit_defaults=True):
+    """The last firing: when it was due and when it ran (milliseconds since 1970), its event, and the turn that took the
+    event. `by`: who ran it, if it was not due by itself.
+    """
 
     due: int
+    ran: int
     event: int
     turn: int | None
     state: str
+    by: str | None = None
 
 
 class Schedule(Struct, omit_defaults=True):
