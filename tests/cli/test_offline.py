@@ -50,7 +50,8 @@ def dead(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str
     cli("say", "demo:web:old", "say: hay", "--wait")
     cli("session", "archive", "demo:web:old")
     cli("schedules", "add", "morning", "Good morning", "--cron", "30 7 * * *", "--session", "demo:web:1")
-    cli("schedules", "add", "now", "say: now", "--in", "1s", "--session", "demo:web:1")
+    cli("schedules", "add", "now", "say: now", "--every", "9w", "--session", "demo:web:1")
+    cli("schedules", "run", "now")
     until(lambda: '"done"' in cli("schedules", "show", "now", "--json").stdout, "its turn is done")
     printed = {command: read(cli, *command)[0] for command in COMMANDS}
     process.send_signal(signal.SIGKILL)
@@ -120,8 +121,21 @@ def test_a_firing_whose_time_passes_while_no_gateway_runs_is_overdue(
 ) -> None:
     assert "overdue" not in killed["schedules", "list"]
     with apsw.Connection(str(cli.data / "ledger.db")) as db:
-        db.execute("UPDATE schedule SET due = 1000")
-    assert "\t1970-01-01 00:00:01 UTC, overdue\t" in cli("schedules", "list").stdout
+        db.execute("UPDATE schedule SET due = 1000, downtime = iif(name = 'now', 'skip', 'once')")
+    assert "\t1970-01-01 00:00 UTC, overdue\t" in cli("schedules", "list").stdout
+    told = {
+        name: f"schedule {name} was due at 1970-01-01 00:00:01 UTC; when a gateway starts, {fate}"
+        for name, fate in {
+            "morning": "one firing runs for all that were missed (downtime = once)",
+            "now": "what is more than 60 s late is skipped (downtime = skip)",
+        }.items()
+    }
+    assert f"{told['morning']}; it has not fired before" in cli("why", "morning", rc=1).stderr
+    assert told["now"] in cli("why", "now").stdout
+    status, findings = cli("status").stdout, cli("doctor").stdout
+    for text in told.values():
+        assert f"  {text}\n" in status and f"schedules      {text}\n" in findings
+    assert "schedules 2 overdue\n" in status and "to do: start a gateway: semel up" in findings
 
 
 def test_what_is_not_there_or_needs_a_gateway_is_refused_as_before(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import pytest
 from schedule_world import World, every_day, job, moment, until
 
 from semel.faces.transcript import format_timestamp, list_remarks, speaker
+from semel.ledger.admin.overdue import list_overdue
+from semel.ledger.sqlite.store import Store
 from semel.testing import FrozenClock
 from semel.timing.late_reports import read_late_due
 
@@ -140,6 +143,38 @@ async def missed(path: Path, downtime: str, spec: str, start: str, end: str) -> 
     return World(path, at(end), schedules=told)
 
 
+def list_overdue_firings(path: Path, now: str) -> list[str]:
+    store = Store.open(path / "ledger.db", readonly=True, clock=lambda: moment(now))
+    try:
+        return [firing.text for firing in store.read_sync(list_overdue)]
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(("downtime", "fate"), [("skip", "it is skipped"), ("once", "it runs"), ("all", "it runs")])
+async def test_what_is_said_of_an_overdue_one_shot_is_what_the_start_does(
+    tmp_path: Path, downtime: str, fate: str
+) -> None:
+    once = every_day(job("."), at="2026-03-01 09:00", downtime=downtime)
+    async with World(tmp_path, at("2026-03-01 08:00"), schedules=once):
+        pass
+    assert list_overdue_firings(tmp_path, "2026-03-01 09:00") == [], "it may still be fired in time"
+    [overdue] = list_overdue_firings(tmp_path, "2026-03-03 12:00")
+    assert f"when a gateway starts, {fate}" in overdue
+    async with World(tmp_path, at("2026-03-03 12:00"), schedules=once) as world:
+        await world.asleep()
+        await world.idle()
+        assert bool(await world.entries("s", "event")) == (fate == "it runs")
+
+
+async def test_an_overdue_firing_of_a_restored_ledger_is_said_not_to_run(tmp_path: Path) -> None:
+    await missed(tmp_path, "once", "0 9 * * *", "2026-03-01 08:00", "2026-03-03 12:00")
+    with apsw.Connection(str(tmp_path / "ledger.db")) as db:
+        db.execute("UPDATE ledger SET copied = 1")
+    [overdue] = list_overdue_firings(tmp_path, "2026-03-03 12:00")
+    assert "it does not run, since it may have run before the ledger was restored" in overdue
+
+
 @pytest.mark.parametrize(
     ("downtime", "dues", "notes"),
     [
@@ -165,9 +200,14 @@ async def missed(path: Path, downtime: str, spec: str, start: str, end: str) -> 
 async def test_what_was_missed_is_made_up_for_by_the_policy(
     tmp_path: Path, downtime: str, dues: list[str], notes: list[str]
 ) -> None:
-    async with await missed(tmp_path, downtime, "0 9 * * *", "2026-03-01 08:00", "2026-03-03 12:00") as world:
+    world = await missed(tmp_path, downtime, "0 9 * * *", "2026-03-01 08:00", "2026-03-03 12:00")
+    [overdue] = list_overdue_firings(tmp_path, "2026-03-03 12:00")
+    fate = {"skip": "late is skipped", "once": "one firing runs for all", "all": "each one missed runs"}[downtime]
+    assert "schedule daily was due at 2026-03-01 09:00:00 UTC; when a gateway starts, " in overdue and fate in overdue
+    async with world:
         await world.asleep()
         await world.idle()
+        assert list_overdue_firings(tmp_path, "2026-03-03 12:00") == []
         assert [e["data"]["due"] for e in await world.entries("s", "event")] == dues
         assert [t for t in await world.texts("s", "notice") if "Schedule" in t] == notes
         assert len(set(await world.turns())) == bool(dues)  # they coalesce (Law 2)

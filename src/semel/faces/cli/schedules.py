@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from semel.faces.client import AsyncClient
 
 TIMING_KEYS = ("cron", "at", "every")
-OVERDUE_S = 5
-"""A firing that has not happened so many seconds after its time is shown as overdue: no gateway runs."""
 
 schedules = typer.Typer(help="List, add, change, remove, pause, resume and run schedules.", no_args_is_help=True)
 app.add_typer(schedules, name="schedules")
@@ -319,7 +317,9 @@ def _format_next(schedule: dict[str, Any], *, is_short: bool = False) -> str:
         return "paused"
     if schedule["next"] is None:
         return "over" if schedule["last"] else "over, never fired"
-    is_overdue = schedule["next"] / 1000 < time.time() - OVERDUE_S
+    from semel.ledger.admin.overdue import OVERDUE_MS
+
+    is_overdue = schedule["next"] <= time.time() * 1000 - OVERDUE_MS
     moment = (_format_short_time if is_short else _format_long_time)(schedule, schedule["next"])
     return moment + (", overdue" if is_overdue else "")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from semel.faces.health.finding import Finding
 
 MAX_SHOWN_SESSIONS = 10
+MAX_SHOWN_SCHEDULES = 10
 FINDING_STYLES = {"ok": "", "warning": "yellow", "broken": "bold red"}
 
 
@@ -54,6 +55,7 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     yield from _label_lines("sessions", _list_attention(overview["attention"]) + moves)
     if overview["running"]:
         yield from _label_lines("channels", _list_channels(overview["channels"]))
+    yield from _label_lines("schedules", _list_overdue(overview.get("overdue", ())))
     remarks = [*_list_delayed(overview), *_list_missing_channels(overview), *_describe_rejected(overview)]
     yield from _label_lines("outbox", [_describe_outbox(overview["parts"]), *remarks])
     yield from _list_storage(overview)
@@ -143,6 +145,17 @@ def _describe_need(session: dict[str, Any]) -> str:
         return f"asked something ({turn}, {since}); answer it: semel chat {key}"
     request = f": {shorten_to_line(session['asks'], 120)}" if session.get("asks") else ""
     return f"asks for a permission ({turn}, {since}){request}; answer it: semel chat {key}"
+
+
+def _list_overdue(overdue: Sequence[dict[str, Any]]) -> list[str | Text]:
+    """Name the schedules that did not fire because no gateway ran, and say what its start will do."""
+    if not overdue:
+        return []
+    lines: list[str | Text] = [f"{len(overdue)} overdue"]
+    lines += [Text(visible(f"  {firing['text']}"), "yellow") for firing in overdue[:MAX_SHOWN_SCHEDULES]]
+    if len(overdue) > MAX_SHOWN_SCHEDULES:
+        lines.append(f"  and {len(overdue) - MAX_SHOWN_SCHEDULES} more ({name_command('semel schedules list')})")
+    return lines
 
 
 def _list_channels(channels: list[dict[str, Any]]) -> list[str | Text]:

@@ -33,6 +33,7 @@ from semel.faces.health.session_agents import examine_session_agents
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.disk_use import measure_disk
 from semel.gateway.settings import ChannelSettings
+from semel.ledger.admin.overdue import list_overdue
 from semel.ledger.backup.last_backup import advise_restore
 from semel.ledger.delivery import parts
 from semel.ledger.engines import find_copy, measure_ledger, open_readonly
@@ -96,7 +97,8 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings += await asyncio.to_thread(installation.examine_reports, data)
     findings += await _examine_gateway(checked, gateway)
     channels = _name_channels(checked, gateway)
-    await asyncio.to_thread(_examine_ledger, result, checked, channels, data, ledger, storage["backup"])
+    is_running = gateway is not None
+    await asyncio.to_thread(_examine_ledger, result, checked, channels, data, ledger, storage["backup"], is_running)
     return result
 
 
@@ -194,6 +196,12 @@ def _examine_outbox(tx: Tx, channels: Collection[str] | None) -> list[Finding]:
     return findings + [_explain_delay(part) for part in parts.list_delayed(tx, channels)]
 
 
+def _examine_schedules(tx: Tx, is_running: bool) -> list[Finding]:
+    """Return a finding for each firing that is overdue. `is_running`: whether a gateway runs."""
+    remedy = "see why the gateway does not run it: semel logs" if is_running else "start a gateway: semel up"
+    return [Finding("schedules", "warning", firing.text, remedy) for firing in list_overdue(tx)]
+
+
 def _explain_missing_channel(missing: parts.MissingChannel) -> Finding:
     remedy = f"add [channels.{missing.channel}] to the configuration again, and restart the gateway"
     return Finding("outbox", "warning", missing.describe(), remedy)
@@ -219,10 +227,11 @@ def _examine_ledger(
     data_dir: Path,
     ledger: LedgerLocation,
     backup: Json | None,
+    is_running: bool,
 ) -> None:
-    """Add the findings about outbox, clock, backup and books, for which the ledger is read.
+    """Add the findings about outbox, schedules, clock, backup and books, for which the ledger is read.
 
-    `channels`: as in `_examine_outbox`. `backup`: of `read_storage`.
+    `channels`: as in `_examine_outbox`. `backup`: of `read_storage`. `is_running`: whether a gateway runs.
     """
     try:
         store = open_readonly(ledger)
@@ -238,6 +247,7 @@ def _examine_ledger(
     try:
         newest, began = store.read_sync(_read_times)
         outbox = store.read_sync(_examine_outbox, channels)
+        overdue = store.read_sync(_examine_schedules, is_running)
         report = store.read_sync(audit_report)
         content = examine_content(store, data_dir / "blobs") if store.holds_files else []
         copy = find_copy(ledger)
@@ -247,7 +257,7 @@ def _examine_ledger(
     finally:
         store.close()
     now = now_ms()
-    result.findings += [*content, *outbox]
+    result.findings += [*content, *outbox, *overdue]
     result.findings.append(installation.examine_clock(newest, now))
     if isinstance(ledger, Path):
         result.findings.append(installation.examine_backup(backup, began, now))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from semel.law.turn import State as TurnState
+from semel.ledger.admin import overdue
 from semel.ledger.admin.explain_part import list_part_lines
 from semel.ledger.admin.explain_part import make_line as _line
 from semel.ledger.delivery import placeholders
@@ -83,7 +84,7 @@ def describe_unknown(tx: Tx, ref: str) -> str:
     key, _, number = ref.strip().rpartition("#") if _ENTRY.fullmatch(ref.strip()) else (ref.strip(), "", "")
     key = key.encode("utf-8", "replace").decode()
     if not number and (schedule := _find_schedule(tx, key)) is not None:
-        return _describe_unfired(schedule)
+        return _describe_unfired(tx, schedule)
     session = tx.one(SessionRow, "session_by_key", key=key)
     if session is not None and session.deleted is None:
         if int(number or 0) > session.seq:
@@ -100,7 +101,9 @@ def describe_unknown(tx: Tx, ref: str) -> str:
     )
 
 
-def _describe_unfired(schedule: ScheduleRow) -> str:
+def _describe_unfired(tx: Tx, schedule: ScheduleRow) -> str:
+    if overdue.is_overdue(tx, schedule):
+        return f"{overdue.describe(tx, schedule)}; it has not fired before"
     if schedule.due is not None:
         return f"schedule {schedule.name!r} has not fired; when it is due: semel schedules show {schedule.name}"
     return (
@@ -130,6 +133,8 @@ def tell_story(tx: Tx, ref: str) -> Json | None:
         return None
     kind, number = target
     lines = _EXPLAINERS[kind](tx, number) + _describe_notice(tx, ref)
+    if (schedule := _find_schedule(tx, ref)) is not None and target == ("event", schedule.event):
+        lines += _describe_next_firing(tx, schedule)
     at = 0
     for line in lines:  # a line without a time belongs to the line before it
         line["at"] = at = at if line["at"] is None else line["at"]
@@ -184,6 +189,14 @@ def _find_report(tx: Tx, run: str) -> int | None:
     """Return the newest report of a background job or of a run of `semel exec`; None if there is none."""
     events = (tx.value(int, "event_by_key", key=f"{run}:{kind}") for kind in STATE_BY_REPORT)
     return max((event for event in events if event is not None), default=None)
+
+
+def _describe_next_firing(tx: Tx, schedule: ScheduleRow) -> list[Json]:
+    """Return a line about a schedule's next firing; [] if it has none, or is paused."""
+    if not schedule.enabled or schedule.due is None:
+        return []
+    text = overdue.describe(tx, schedule) if overdue.is_overdue(tx, schedule) else "its next firing is due"
+    return [_line(schedule.due, text)]
 
 
 def _find_entry(tx: Tx, key: str, seq: int) -> EntryRow | None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from semel.law.limits import Measure, Scope
 from semel.law.turn import State
+from semel.ledger.admin.overdue import list_overdue
 from semel.ledger.delivery import parts
 from semel.ledger.storage.rows import Row, TurnRow
 from semel.ledger.storage.sql import Tx
@@ -78,7 +79,7 @@ def read_overview(tx: Tx, agents: ConfiguredAgents, channels: Collection[str] | 
 
     Also "delayed" (`parts.list_delayed`), "rejected" (`parts.count_rejected`), "missing_agents"
     (`list_missing_agents`) and "missing_channels" (`list_missing_channels`). `channels`: the configured ones, or None
-    if they are unknown.
+    if they are unknown. "overdue": the firings that no gateway ran in time (`OverdueFiring`).
     """
     return {
         "attention": list_attention(tx),
@@ -86,6 +87,7 @@ def read_overview(tx: Tx, agents: ConfiguredAgents, channels: Collection[str] | 
         "missing_channels": list_missing_channels(tx, channels),
         "parts": parts.count_backlog(tx),
         "delayed": parts.list_delayed(tx, channels),
+        "overdue": [asdict(firing) for firing in list_overdue(tx)],
         "rejected": parts.count_rejected(tx),
     }
 
