@@ -90,7 +90,7 @@ def test_a_run_whose_reporter_was_killed_is_reported_lost_once(gateway: House) -
     finally:
         os.kill(pid, signal.SIGKILL)
     assert gateway.events("ci:lost", "exec.lost") == told and len(told) == 1
-    assert f"It still runs (pid {pid}); how it ends will not be reported" in told[0]
+    assert f"When this was noticed, it still ran (pid {pid}); how it ends will not be reported" in told[0]
     assert told[0].endswith(f"pid {pid}\n")
     assert gateway.events("ci:lost", "exec.finished") == []
     assert gateway.answers("ci:lost") == 1

@@ -102,7 +102,7 @@ def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: 
     """Build the event for a run whose reporting process was killed. It states what is known and guesses nothing.
 
     process   the command's process as recorded in the spool, or `None`
-    alive     that process still runs
+    alive     that process runs now; nobody looks again
     killed    the remaining processes were found and killed
     """
     start_time = datetime.fromtimestamp(info["at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -112,7 +112,7 @@ def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: 
     elif process is None:
         state = "Whether it still runs is not known." if output_text else "Whether it was started is not known."
     elif alive:
-        state = f"It still runs (pid {process['pid']}); how it ends will not be reported."
+        state = f"When this was noticed, it still ran (pid {process['pid']}); how it ends will not be reported."
     else:
         state = "It does not run any more; how it ended is not known."
     run_text = f"`{format_command(info)}`{_format_node(info)} ({_render_run(run, info)}), begun {start_time}"
