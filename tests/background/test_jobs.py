@@ -46,6 +46,9 @@ def test_a_command_goes_on_beside_its_turn_and_its_end_starts_one_turn(house: Ho
     rest(house, "demo:a")
     begun = house.entries("demo:a")
     assert [one.get("kind") for one in begun][-1] == "exec.started" and woken(house, "demo:a") == 0
+    asked, state = [line["text"] for line in house.get(f"/v1/why/{job['id']}")["lines"]][:2]
+    assert asked.startswith(f"{job['id']}: a background job 'unit tests' was asked for in demo:a, by t")
+    assert state == f"{job['id']}: it was started, and no report of its end has come; it may run for 1 min"
     go.touch()
     (end,) = ended(house, "demo:a")
     name = f"background job {job['id']}, unit tests"
@@ -55,6 +58,8 @@ def test_a_command_goes_on_beside_its_turn_and_its_end_starts_one_turn(house: Ho
     (over,) = jobs(house, "demo:a")
     assert (over["state"], over["exit"], over["event"]) == ("finished", 3, end["event"])
     assert over["ended"] == end["data"]["ended"], "it ended when the command did, not when that was heard"
+    told = [line["text"] for line in house.get(f"/v1/why/{job['id']}")["lines"]]
+    assert f"{job['id']}: it ended with exit code 3" in told and any("accepted exec.finished" in line for line in told)
     assert len(events(house, "demo:a", "exec.started")) == 1
     assert not (house.data / "jobs" / job["id"]).exists()
 

@@ -188,8 +188,12 @@ async def test_what_cannot_be_started_is_answered_and_takes_no_place(bench: Benc
     assert (await bench.call(call="0"))["text"] == answer["text"]
     bench.port.problem = ""
     assert (await bench.call())["ok"]
-    states = [job["state"] for job in await bench.world.gateway.jobs_of("s")]
-    assert sorted(states) == ["asked"] + ["failed"] * 5
+    jobs = await bench.world.gateway.jobs_of("s")
+    assert sorted(job["state"] for job in jobs) == ["asked"] + ["failed"] * 5
+    for job in jobs:
+        told = {"asked": "it is to be started; no report", "failed": "it could not be started: the spool cannot be"}
+        story = await bench.world.gateway.why(job["id"])
+        assert (story["kind"], story["ref"]) == ("job", job["id"]) and told[job["state"]] in story["lines"][-1]["text"]
 
 
 async def test_cancelling_twice_names_who_was_first(bench: Bench) -> None:

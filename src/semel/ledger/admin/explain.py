@@ -6,6 +6,7 @@ import re
 
 from semel.law.turn import State as TurnState
 from semel.ledger.admin import overdue
+from semel.ledger.admin.explain_job import list_job_lines
 from semel.ledger.admin.explain_part import list_part_lines
 from semel.ledger.admin.explain_part import make_line as _line
 from semel.ledger.delivery import placeholders
@@ -125,14 +126,15 @@ def tell_story(tx: Tx, ref: str) -> Json | None:
     """Return the story of the row that `ref` names (see `resolve_ref`), or None if the ref is unknown.
 
     The story is {"ref", "kind", "lines"}; each line is {"at" (ms), "text"}. The story of an event also has "turns": the
-    ids of all attempts of the turns to which the event was bound, and "limits" if it waits for one (`_find_limits`).
+    ids of all attempts of the turns to which the event was bound, and "limits" if it waits for one (`_find_limits`). A
+    background job's id gives the story of its newest report, with the state of the job; of kind "job" if there is none.
     """
     ref = ref.encode("utf-8", "replace").decode().strip()
-    target = resolve_ref(tx, ref)
-    if target is None:
-        return None
+    target, lines = resolve_ref(tx, ref), list_job_lines(tx, ref)
+    if target is None:  # a job of which nothing was reported yet
+        return {"ref": ref, "kind": "job", "lines": lines} if lines else None
     kind, number = target
-    lines = _EXPLAINERS[kind](tx, number) + _describe_notice(tx, ref)
+    lines += _EXPLAINERS[kind](tx, number) + _describe_notice(tx, ref)
     if (schedule := _find_schedule(tx, ref)) is not None and target == ("event", schedule.event):
         lines += _describe_next_firing(tx, schedule)
     at = 0
