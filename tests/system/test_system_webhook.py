@@ -194,7 +194,7 @@ def test_the_door_of_a_webhook_takes_each_id_once_and_nothing_unsigned(world: Wo
     house, body = world.house, {"text": "hello", "kind": "exec.progress"}
     assert house.hook("door", body, "k").json()["status"] == "accepted"
     assert house.hook("door", body, "k").json()["status"] == "duplicate"
-    other = house.hook("door", {**body, "text": "other"}, "k")
+    other = house.hook("door", {**body, "text": "other", "sender": "ci"}, "k")
     assert other.status_code == 409 and {"event", "kept", "given"} <= other.json().keys()
     assert other.json()["type"] == "urn:semel:problem:conflict"
     wrong, foreign = {"webhook-signature": "v1,AAAA"}, {"origin": "https://evil.example"}
@@ -220,7 +220,13 @@ def test_the_door_of_a_webhook_takes_each_id_once_and_nothing_unsigned(world: Wo
     assert house.texts(room("door"), "event", "user") == ["hello"]
     [door] = [one for one in house.get("/v1/channels")["channels"] if one["name"] == "door"]
     assert door["refused"] == {"bad-field": 2, "bad-json": 3, "bad-signature": 4, "channel-scope": 1}
-    logged = [line for line in house.cli("logs").stdout.splitlines() if "request refused  channel=door" in line]
+    assert door["counts"] == {"accepted": 1, "duplicate": 1, "conflict": 1, "quarantined": 0}
+    [listed] = [line for line in house.cli("channels").stdout.splitlines() if line.startswith("door\t")]
+    assert listed.split("\t")[4:8] == ["1", "1", "1", "10"], "accepted, repeated, in conflict, refused"
+    lines = house.cli("logs").stdout.splitlines()
+    [conflict] = [line for line in lines if "an id came again with other content" in line]
+    assert conflict.split()[-4:] == ["channel=door", "id=k", "sender=ci", f"first=e{other.json()['event']}"]
+    logged = [line for line in lines if "request refused  channel=door" in line]
     assert [line.partition("reason=")[2].split()[0] for line in logged] == [
         "bad-signature", "bad-json", "bad-field", "channel-scope"
     ], "each reason once a minute"  # fmt: skip

@@ -36,7 +36,18 @@ def channels(
     if json:
         print_json(channel_list)
         return
-    headings = ("CHANNEL", "KIND", "STATE", "SINCE", "ACCEPTED", "REPEATS", "REFUSED", "QUARANTINED", "ERROR")
+    headings = (
+        "CHANNEL",
+        "KIND",
+        "STATE",
+        "SINCE",
+        "ACCEPTED",
+        "REPEATS",
+        "CONFLICTS",
+        "REFUSED",
+        "QUARANTINED",
+        "ERROR",
+    )
     on_terminal = sys.stdout.isatty()  # on a terminal, errors are printed below the table, where long lines fit
     print_table(
         headings[: -1 if on_terminal else None],
@@ -58,7 +69,7 @@ def _format_row(channel: dict[str, Any]) -> tuple[object, ...]:
     counts = channel["counts"]
     return (
         channel["name"], channel.get("kind"), channel["state"], format_time(channel["since"]), counts["accepted"],
-        counts["duplicate"] + counts["conflict"], sum(channel["refused"].values()), counts["quarantined"],
+        counts["duplicate"], counts["conflict"], sum(channel["refused"].values()), counts["quarantined"],
         _format_error(channel),
     )  # fmt: skip
 

@@ -91,6 +91,8 @@ class ChannelInbox:
         """Accept one event from a program (see `ports.Inbox.hear`)."""
         outcome = await self._inbox.hear(source=self._source, **{"scope": (), **event})
         self._status.count(outcome.status)
+        if outcome.status == "conflict":
+            self._status.note_conflict(outcome.event, event.get("key"), event.get("sender"))
         return outcome
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:

@@ -24,7 +24,7 @@ from semel.gateway.ports import Channel, Denied, Inbox, Offline
 from semel.law import retries
 from semel.ledger.storage.errors import LedgerError
 from semel.text.json_types import Json
-from semel.text.wellformed import shorten_to_line
+from semel.text.wellformed import MAX_NAME_CHARS, shorten_to_line
 
 log = structlog.get_logger("semel.channels")
 
@@ -91,6 +91,11 @@ class ChannelStatus:
             self._logged_at[reason] = now
             why = shorten_to_line(detail, ERROR_CHARS)
             log.warning("request refused", channel=self.name, reason=reason, why=why)
+
+    def note_conflict(self, event: int, key: str | None, sender: str | None) -> None:
+        """Log that other content came under the `key` of an event. It was recorded beside the first, which stays."""
+        who = {"sender": shorten_to_line(sender, MAX_NAME_CHARS)} if sender else {}
+        log.warning("an id came again with other content", channel=self.name, id=key, **who, first=f"e{event}")
 
     def json(self) -> Json:
         """Return the status as JSON, without fields that have no value."""
