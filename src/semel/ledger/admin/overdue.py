@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from semel.ledger.backup import settle_restored
 from semel.ledger.inbound import schedules
-from semel.ledger.storage.rows import ScheduleRow
+from semel.ledger.storage.rows import LedgerRow, RestoreRow, ScheduleRow
 from semel.ledger.storage.sql import Tx
 from semel.timing.schedule import LATE_AFTER_S, MAX_MADE_UP_FIRINGS
 
@@ -46,7 +45,8 @@ def describe(tx: Tx, row: ScheduleRow) -> str:
 def _describe_next_start(tx: Tx, row: ScheduleRow) -> str:
     """Say what happens to the missed firings of a schedule, as `timing.schedule.decide_firings` decides."""
     due = row.due or 0
-    if settle_restored.is_unsettled_copy(tx) or due <= settle_restored.last_settled_at(tx):
+    restored = tx.one(RestoreRow, "restore_last")
+    if tx.get(LedgerRow, "ledger_get").copied is not None or (restored is not None and due <= restored.at):
         return "it does not run, since it may have run before the ledger was restored"
     if row.form == "at":
         is_skipped = row.downtime == "skip" and tx.now - due > LATE_AFTER_S * 1000
