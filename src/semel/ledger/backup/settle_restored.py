@@ -17,7 +17,7 @@ from semel.ledger.backup.snapshot import format_utc
 from semel.ledger.delivery import claims, part_transitions, parts, placeholders
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.delivery.part_transitions import PartMove
-from semel.ledger.storage.rows import EntryRow, HomeSession, LedgerRow, OpenCommand, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import EntryRow, HomeSession, LedgerRow, OpenCommand, RestoreRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.transcript.views import LIFE_BITS
@@ -33,16 +33,6 @@ backup."""
 SKIPPED_OPTION_NUMBERS = 10_000
 """Option numbers that each session skips: people may have been shown them since the backup (Law 13)."""
 PAGE = 1000  # sessions settled at a time
-
-
-class RestoreRow(Row):
-    """A restore that was settled. `part`, `turn`: the newest part and the newest turn that the backup contained."""
-
-    incarnation: int
-    copied: int
-    at: int
-    part: int
-    turn: int
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,16 @@ class LedgerRow(Row):
     at: int
 
 
+class RestoreRow(Row):
+    """A restore that was settled. `part`, `turn`: the newest part and the newest turn that the backup contained."""
+
+    incarnation: int
+    copied: int
+    at: int
+    part: int
+    turn: int
+
+
 # ---------------------------------------------------------------- sessions and what they heard
 
 
