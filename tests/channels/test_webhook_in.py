@@ -100,7 +100,8 @@ async def test_a_service_that_signs_in_its_own_way_is_told_what_to_do_instead(
     body = json.dumps({"action": "completed"}).encode()
     status, answer = await hook.channel.receive(hook.inbox, {header: "sha256=00", "Content-Type": "x"}, body)
     assert (status, answer["type"], hook.inbox.heard) == (401, "urn:semel:problem:no-token", [])
-    assert f"webhooks in {service}'s own form are not accepted; POST from a step of a job" in answer["detail"]
+    assert f"this channel does not take webhooks in {service}'s own form: give it id_header" in answer["detail"]
+    assert "or POST from a step of a job" in answer["detail"]
 
 
 async def test_a_repeat_is_answered_like_the_first_and_other_content_is_a_conflict(make: Any) -> None:

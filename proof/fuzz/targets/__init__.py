@@ -35,7 +35,7 @@ READS: dict[str, tuple[str, ...]] = {
     "times": ("semel.timing", "semel.gateway.clock", "semel.gateway.settings.tables"),
     "tools": ("semel.faces.http.operations.agent_tools", "semel.faces.http.routing", "semel.tools"),
     "traces": ("semel.acp_stream", "semel.faces.fold"),
-    "webhook": ("semel.channels.signature", "semel.channels.webhook_in"),
+    "webhook": ("semel.channels.signature", "semel.channels.webhook_in", "semel.channels.webhook_service"),
     "xmpp": ("semel.channels.xmpp", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
 }  # fmt: skip
 

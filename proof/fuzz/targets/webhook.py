@@ -15,6 +15,7 @@ from typing import Any
 from proof.fuzz.source import Source, given
 from semel.channels import signature
 from semel.channels.webhook_in import WebhookReceiver
+from semel.channels.webhook_service import ServiceForm
 from semel.gateway.ports import Heard
 from semel.law import identity
 from semel.text.wellformed import scrub
@@ -27,11 +28,13 @@ BODIES: list[Any] = [
     {"text": "hello"},
     {"text": "build failed", "session": "ci:main", "sender": "ci", "kind": "build.failed", "data": {"n": 1, "text": 2}},
 ]  # fmt: skip
+SERVICE = ServiceForm("x-delivery", "x-signature", "x-event", "{text} {data.n} {data.text.0}")
 DOORS = [
     WebhookReceiver("ci", key=KEY, token=TOKEN, session="s", sessions=("ci:*",), clock=lambda: NOW),
     WebhookReceiver("ci", key=KEY, token=None, session=None, sessions=("*",), clock=lambda: NOW),
     WebhookReceiver("ci", key=None, token=TOKEN, session="s", sessions=(), clock=lambda: NOW),
     WebhookReceiver("ci", key=None, token=None, session="s", sessions=(), clock=lambda: NOW),
+    WebhookReceiver("ci", key=KEY, token=TOKEN, session="s", sessions=(), clock=lambda: NOW, service=SERVICE),
 ]
 _loop = asyncio.new_event_loop()
 
@@ -42,7 +45,7 @@ class _Inbox:
     def __init__(self) -> None:
         self.heard: list[dict[str, Any]] = []
 
-    async def hear(self, *, key: str, text: str, data: Any, stable: Any, **event: Any) -> Heard:
+    async def hear(self, *, key: str, text: str, stable: Any, data: Any = None, **event: Any) -> Heard:
         identity.check_event_key(key)
         fields = {**(data or {}), **event, "text": text}
         try:
@@ -79,7 +82,21 @@ def _headers(source: Source, how: int, id: str, stamp: int, body: bytes) -> dict
         return changed | {"Webhook-Signature": changed["webhook-signature"] + " v1,AAAA"}
     if how == 2:
         return {"Authorization": f"Bearer {TOKEN}", "Idempotency-Key": id}
-    names = ["webhook-id", "webhook-timestamp", "webhook-signature", "Authorization", "Idempotency-Key", "X"]
+    if how == 3:
+        signed = hmac.new(KEY, body, "sha256").hexdigest()
+        return {"X-Delivery": scrub(id), "X-Signature": f"sha256={signed}", "X-Event": _latin(source)}
+    names = [
+        "x-delivery",
+        "x-signature",
+        "x-event",
+        "content-type",
+        "webhook-id",
+        "webhook-timestamp",
+        "webhook-signature",
+        "Authorization",
+        "Idempotency-Key",
+        "X",
+    ]
     return {source.pick(names): _latin(source) for _ in range(source.number(6))}
 
 
@@ -95,6 +112,8 @@ def _proved(door: WebhookReceiver, headers: Mapping[str, str], body: bytes) -> b
         return True
     if door._key is None:
         return False
+    if door._service is not None:
+        return hmac.new(KEY, body, "sha256").hexdigest() in headers.get("x-signature", "")
     wanted = f"{headers.get('webhook-id', '')}.{int(headers.get('webhook-timestamp', '0'))}.".encode() + body
     right = base64.b64encode(hmac.new(KEY, wanted, "sha256").digest()).decode()
     near = abs(NOW - int(headers.get("webhook-timestamp", "0"))) <= signature.MAX_CLOCK_DIFFERENCE_S

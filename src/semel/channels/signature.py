@@ -5,6 +5,8 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 The signed content is `id.timestamp.body`, over the raw bytes. The header `webhook-signature` holds one or more
 `v1,<base64>` signatures (HMAC-SHA256), separated by spaces, so that a sender can sign with an old and a new secret
 while secrets are rotated.
+
+Services that had webhooks before that standard sign the body alone: `verify_body`.
 """
 
 from __future__ import annotations
@@ -72,3 +74,11 @@ def verify(key: bytes, headers: Mapping[str, str], body: bytes, now: float) -> s
     if not any(matches):
         raise BadSignature("no signature in webhook-signature fits: is the secret the same on both sides?")
     return id
+
+
+def verify_body(key: bytes, signature: str, body: bytes) -> bool:
+    """Return whether `signature` is the HMAC-SHA256 of the body, in hex or base64, perhaps after `sha256=`."""
+    digest = hmac.new(key, body, hashlib.sha256).digest()
+    given = signature.strip().removeprefix("sha256=").encode()
+    forms = (digest.hex().encode(), base64.b64encode(digest))
+    return any(hmac.compare_digest(given, form) for form in forms)

@@ -44,7 +44,7 @@ class WebhookChannel:
             reactions=True,
             dialect="markdown",
         )
-        self._key = signature.decode_secret(settings.secret) if settings.secret else None
+        self._key = settings.signing_key
         self._clock = clock
         self._receiver = WebhookReceiver(
             name,
@@ -53,6 +53,7 @@ class WebhookChannel:
             session=settings.session,
             sessions=tuple(settings.sessions),
             clock=clock,
+            service=settings.service,
         )
 
     def __repr__(self) -> str:

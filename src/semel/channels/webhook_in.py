@@ -9,6 +9,8 @@ Body: `{"text": "...", "session"?: "...", "sender"?: "...", "kind"?: "message", 
 The request is answered after the commit (Law 1): 202 `{"event", "status": "accepted" | "duplicate"}`, or 409 if the key
 was used for other content. Errors are RFC 9457 problem details. A request without a key is refused, because its sender
 could not repeat it safely.
+
+A channel with a `ServiceForm` takes a service's own webhooks instead: its headers, and any JSON object as the body.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from http import HTTPStatus
 from typing import Any
 
 from semel.channels import signature
+from semel.channels.webhook_service import FORM_TYPE, ServiceForm
 from semel.gateway.errors import PROBLEM_URN
 from semel.gateway.ports import Inbox
 from semel.text.json_types import Json
@@ -32,7 +35,7 @@ MAX_KEY_CHARS = 255
 
 SESSION = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
 FOREIGN_SIGNATURES = {"x-hub-signature-256": "GitHub", "x-gitlab-token": "GitLab"}
-"""Headers by which services authenticate webhooks of their own form, which this channel does not take."""
+"""Headers by which services authenticate webhooks of their own form, which a channel takes if it is told so."""
 _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -57,8 +60,10 @@ class WebhookReceiver:
         session: str | None,
         sessions: tuple[str, ...],
         clock: Callable[[], float],
+        service: ServiceForm | None = None,
     ) -> None:
         self._name = name
+        self._service = service
         self._key = key
         self._token = token
         self._session = session
@@ -75,8 +80,9 @@ class WebhookReceiver:
         If the inbox raises an exception, it propagates, and the event was not accepted.
         """
         try:
-            key = self._authenticate({name.lower(): value for name, value in headers.items()}, body)
-            event = self._parse_event(body)
+            fields = {name.lower(): value for name, value in headers.items()}
+            key = self._authenticate(fields, body)
+            event = self._parse_event(body) if self._service is None else self._parse_service_event(fields, body)
         except WebhookRefused as refusal:
             return refusal.status, make_problem(refusal.status, refusal.code, str(refusal))
         outcome = await inbox.hear(key=key, **event)
@@ -93,6 +99,8 @@ class WebhookReceiver:
             raise WebhookRefused(403, problem, "channel-scope")
         if len(body) > MAX_BODY_BYTES:
             raise WebhookRefused(413, f"the body is longer than {MAX_BODY_BYTES} bytes", "too-large")
+        if self._service is not None:
+            return self._authenticate_service(self._service, headers, body)
         if "webhook-signature" not in headers and "authorization" not in headers:
             _refuse_foreign_signature(headers)
         if self._key is not None and ("webhook-signature" in headers or self._token is None):
@@ -100,25 +108,50 @@ class WebhookReceiver:
                 return _check_key(signature.verify(self._key, headers, body, self._clock()))
             except signature.BadSignature as error:
                 raise WebhookRefused(401, str(error), "bad-signature") from None
+        self._check_token(headers)
+        return _check_key(headers.get("idempotency-key") or headers.get("webhook-id") or "")
+
+    def _authenticate_service(self, service: ServiceForm, headers: Mapping[str, str], body: bytes) -> str:
+        """Authenticate a service by its own signature, or by the token. Return the event's key. Raises WebhookRefused.
+
+        A wrong signature is not made good by a token.
+        """
+        if self._key is not None and service.signature_header in headers:
+            if not signature.verify_body(self._key, headers[service.signature_header], body):
+                detail = (
+                    f"the signature in {service.signature_header} does not fit: is the secret the same on both sides?"
+                )
+                raise WebhookRefused(401, detail, "bad-signature")
+        elif self._token is not None:
+            self._check_token(headers)
+        else:
+            raise WebhookRefused(401, f"it needs the header {service.signature_header}", "bad-signature")
+        return _check_key(headers.get(service.id_header, ""), service.id_header)
+
+    def _check_token(self, headers: Mapping[str, str]) -> None:
         scheme, _, authorization = headers.get("authorization", "").partition(" ")
         if self._token is None or scheme.lower() != "bearer":
             raise WebhookRefused(401, "sign the request, or show the token as 'Authorization: Bearer ...'", "no-token")
         if not hmac.compare_digest(authorization.strip().encode(), self._token.encode()):
             raise WebhookRefused(401, "that is not this channel's token", "no-token")
-        return _check_key(headers.get("idempotency-key") or headers.get("webhook-id") or "")
+
+    def _parse_service_event(self, headers: Mapping[str, str], body: bytes) -> Json:
+        """Make a service's payload the arguments of `Inbox.hear`. Raises WebhookRefused."""
+        assert self._service is not None
+        if headers.get("content-type", "").partition(";")[0].strip().lower() == FORM_TYPE:
+            raise WebhookRefused(400, "the body is a form: let the service send application/json", "bad-json")
+        payload, session = _parse_object(body), self._address(None)
+        return {
+            "session": session,
+            "text": self._service.write_text(payload),
+            "kind": self._service.name_kind(self._name, headers),
+            "stable": ("text", "kind"),
+            "scope": (session,),
+        }
 
     def _parse_event(self, body: bytes) -> Json:
         """Parse a body into the arguments of `Inbox.hear`. Raises WebhookRefused."""
-        try:
-            event = json.loads(body, parse_constant=_no_number)
-            json.dumps(event, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            problem = "the body holds half of a surrogate pair (\\ud800 to \\udfff)"
-            raise WebhookRefused(400, problem, "bad-json") from None
-        except (ValueError, RecursionError) as error:
-            raise WebhookRefused(400, f"the body is not JSON: {error}", "bad-json") from None
-        if not isinstance(event, dict):
-            raise WebhookRefused(400, "the body should be a JSON object")
+        event = _parse_object(body)
         if unknown := sorted(event.keys() - {"text", "session", "sender", "kind", "data"}):
             fields = "text, session, sender, kind, data"
             raise WebhookRefused(400, f"{unknown[0]!r} is not a field; the fields are {fields}")
@@ -159,20 +192,35 @@ def make_problem(status: int, code: str, detail: str) -> Json:
     return {"type": f"{PROBLEM_URN}{code}", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
 
 
+def _parse_object(body: bytes) -> Json:
+    """Parse a body that is a JSON object. Raises WebhookRefused."""
+    try:
+        parsed = json.loads(body, parse_constant=_no_number)
+        json.dumps(parsed, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        problem = "the body holds half of a surrogate pair (\\ud800 to \\udfff)"
+        raise WebhookRefused(400, problem, "bad-json") from None
+    except (ValueError, RecursionError) as error:
+        raise WebhookRefused(400, f"the body is not JSON: {error}", "bad-json") from None
+    if not isinstance(parsed, dict):
+        raise WebhookRefused(400, "the body should be a JSON object")
+    return parsed
+
+
 def _refuse_foreign_signature(headers: Mapping[str, str]) -> None:
     """Raise WebhookRefused with what to do instead, if the request is authenticated in a service's own way."""
     for header, service in FOREIGN_SIGNATURES.items():
         if header in headers:
             detail = (
-                f"webhooks in {service}'s own form are not accepted; POST from a step of a job instead, with "
-                "'Authorization: Bearer ...' (semel docs channels)"
+                f"this channel does not take webhooks in {service}'s own form: give it id_header and what belongs to "
+                "it, or POST from a step of a job, with 'Authorization: Bearer ...' (semel docs channels)"
             )
             raise WebhookRefused(401, detail, "no-token")
 
 
-def _check_key(key: str) -> str:
+def _check_key(key: str, header: str = "Idempotency-Key (or webhook-id)") -> str:
     if not key:
-        raise WebhookRefused(400, "a key is missing: set Idempotency-Key (or webhook-id), the same on every retry")
+        raise WebhookRefused(400, f"a key is missing: set {header}, the same on every retry")
     if len(key) > MAX_KEY_CHARS or not key.isprintable():
         raise WebhookRefused(400, f"the key should be 1 to {MAX_KEY_CHARS} printable characters")
     return key
