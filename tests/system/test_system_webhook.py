@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,6 +18,7 @@ from typing import NamedTuple
 import pytest
 from system_house import (
     DEMO,
+    SECRET,
     House,
     Json,
     Receiver,
@@ -35,8 +43,20 @@ CHANNELS: dict[str, Json] = {
     "once": {"key_life": 0},  # a receiver that folds nothing: at-most-once
     "slow": {},
     "door": {},
+    "signed": {},
     "ops": {},
 }
+GITHUB = """
+[channels.github]
+kind = "webhook"
+secret = "the secret of both sides"
+session = "demo:web:github"
+id_header = "X-GitHub-Delivery"
+signature_header = "X-Hub-Signature-256"
+kind_header = "X-GitHub-Event"
+text = "{repository.full_name}: {issue.title}"
+"""
+CHANNELS_PAGE = Path(__file__).parents[2] / "docs/channels.md"
 TURN = script("First block. ", {"tool": "look", "output": ["seen\n"]}, send("On its way."), "The closing text.")
 
 
@@ -75,6 +95,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         ]
         name = '[destinations.team]\nchannel = "ops"\naddress = "room-1"\nallow = ["demo:web:*"]\n'
         house.config = "[gateway]\nmax_live_agents = 6\n" + DEMO + "".join(sections) + name
+        house.config += GITHUB
         yield World(stack.enter_context(opened(house)), rx)
 
 
@@ -230,6 +251,43 @@ def test_the_door_of_a_webhook_takes_each_id_once_and_nothing_unsigned(world: Wo
     assert [line.partition("reason=")[2].split()[0] for line in logged] == [
         "bad-signature", "bad-json", "bad-field", "channel-scope"
     ], "each reason once a minute"  # fmt: skip
+
+
+@pytest.mark.skipif(not (shutil.which("openssl") and shutil.which("curl")), reason="the example needs them")
+def test_the_documentations_examples_of_a_signature_are_accepted(world: World) -> None:
+    blocks = re.findall(r"```(sh|python)\n(.*?)```", CHANNELS_PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    examples = {language: code for language, code in blocks if "webhook-signature" in code}
+    interpreters = {"sh": ["sh", "-ec"], "python": [sys.executable, "-c"]}
+    assert examples.keys() == interpreters.keys()
+    env = {**os.environ, "CI_WEBHOOK_SECRET": SECRET}
+    for number, (language, code) in enumerate(examples.items(), 12):
+        here = code.replace("https://semel.example.org/v1/hooks/ci", f"{world.house.url}/v1/hooks/signed")
+        assert here != code
+        for status in ("accepted", "duplicate"):
+            command = [*interpreters[language], here]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 0 and json.loads(done.stdout)["status"] == status, done
+        assert world.house.texts(room("signed"), "event")[-1] == f"Build {number} failed"
+
+
+def test_a_service_sends_in_its_own_form_and_is_heard_once(world: World) -> None:
+    house, key = world.house, b"the secret of both sides"
+    body = json.dumps({"repository": {"full_name": "a/b"}, "issue": {"title": "It broke"}}).encode()
+    headers = {
+        "X-GitHub-Delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+        "X-GitHub-Event": "issues",
+        "X-Hub-Signature-256": f"sha256={hmac.new(key, body, 'sha256').hexdigest()}",
+        "Content-Type": "application/json",
+    }
+    answers = [house.request("POST", "/v1/hooks/github", content=body, headers=headers) for _ in range(2)]
+    assert [(answer.status_code, answer.json()["status"]) for answer in answers] == [
+        (202, "accepted"), (202, "duplicate")
+    ]  # fmt: skip
+    forged = house.request("POST", "/v1/hooks/github", content=body + b" ", headers=headers)
+    assert (forged.status_code, forged.json()["type"]) == (401, "urn:semel:problem:bad-signature")
+    house.idle("demo:web:github")
+    [event] = [entry for entry in house.entries("demo:web:github") if entry["role"] == "event"]
+    assert (event["kind"], event["text"]) == ("github.issues", "a/b: It broke")
 
 
 def test_what_is_said_to_another_sessions_home_is_an_entry_there_too(world: World) -> None:
