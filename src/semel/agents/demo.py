@@ -35,11 +35,11 @@ HELP = """I am Semel's demo agent: no model, no network. Words I know:
 - `file`: send a small file
 - `ask`: ask you to choose
 - `permission`: ask for the permission to run a tool, and run it
-- `job`: start a command in the background; its end starts a turn
+- `job`: start a command of twelve seconds in the background; its end starts a turn
 - `slow`: text for about ten seconds (try to cancel it, or kill the gateway and start it again)
 
 Anything else I simply answer. To a heartbeat I answer with the quiet word, which nobody sees."""
-JOB = "for n in 1 2 3; do sleep 1; echo step $n; done"
+JOB = "for n in 1 2 3; do sleep 4; echo step $n; done"  # long enough to look at while it runs
 QUESTION = {"question": "Tea or coffee?", "options": ["Tea", "Coffee"]}
 ALLOW = {"optionId": "allow", "name": "Allow once", "kind": "allow_once"}
 REJECT = {"optionId": "reject", "name": "Reject", "kind": "reject_once"}
