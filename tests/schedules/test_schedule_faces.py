@@ -6,7 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -111,6 +111,9 @@ def test_a_one_shot_may_be_a_time_of_day_or_a_delay(house: House) -> None:
     code, output = house.semel("schedules", "add", "walk", "Walk the dog.", "--in", "1h")
     assert code == 0
     assert "home  none (read it with semel show schedule:walk)" in output
+    _, listing = house.semel("schedules", "list")
+    tea = datetime.fromtimestamp(soon["next"] / 1000, UTC).strftime("%H:%M:%S").removesuffix(":00")
+    assert f"{tea} UTC\t" in listing and "18:00 +0545\t" in listing, listing
     for name in ("tea", "supper", "walk"):
         assert house.semel("schedules", "remove", name)[0] == 0
 

@@ -330,12 +330,13 @@ def _format_long_time(schedule: dict[str, Any], ms: int) -> str:
 
 
 def _format_short_time(schedule: dict[str, Any], ms: int) -> str:
-    """Format a time as `_format_long_time`, with the zone's abbreviation; without seconds, unless it is an interval."""
+    """Format a time as `_format_long_time`, but with the zone's abbreviation, and without seconds that tell nothing."""
     from semel.gateway.clock import find_zone
 
     text = format_time(ms, schedule["tz"])
     zone = datetime.fromtimestamp(ms / 1000, find_zone(schedule["tz"])).tzname()
-    return f"{text if 'every' in schedule else text[: -len(':00')]} {zone}"
+    is_to_the_minute = "cron" in schedule or ("at" in schedule and text.endswith(":00"))
+    return f"{text[: -len(':00')] if is_to_the_minute else text} {zone}"
 
 
 def _format_turn(schedule: dict[str, Any]) -> str:
