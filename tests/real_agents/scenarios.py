@@ -9,11 +9,12 @@ from real_house import PAGE, ROOM, House
 from watcher import Seen
 
 from semel.acp_stream.choices import read_choices
+from semel.acp_stream.notices import RETRY_CAUSES
 
 SENT = "The report is ready: 3 files changed."
 DROPPED = "Partial text before the drop: alpha beta gamma delta. "
 TELLS_RETRIES = {  # what the agents that tell of a retry say
-    "claude": "Retrying Claude, attempt 1 of 10.",
+    "claude": f"Retrying Claude, attempt 1 of 10.\n{RETRY_CAUSES['limit']}",
     "vibe": "The agent's model request failed (HTTP 429). The agent is trying again.",
 }
 STEERS = ("opencode",)  # agents that read a second prompt in the turn that runs

@@ -63,8 +63,12 @@ def test_mode_commands_and_title_are_one_item_each() -> None:
     assert a_fold.update({"sessionUpdate": "session_info_update", "title": "Three"}) == [Changed(3, {"title": "Three"})]
 
 
-def air(title: str, severity: str) -> dict[str, Any]:
-    failure = {"id": "x", "category": "connection", "severity": severity, "title": title}
+def codex(message: str, **more: object) -> dict[str, Any]:
+    return {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": {"message": message, **more}}}}
+
+
+def air(title: str, severity: str, **more: object) -> dict[str, Any]:
+    failure = {"id": "x", "category": "connection", "severity": severity, "title": title, **more}
     return {
         "sessionUpdate": "session_info_update",
         "_meta": {"jetbrains": {"air": {"version": 1, "sessionFailure": failure}}},
@@ -75,6 +79,27 @@ def test_a_typed_failure_is_a_notice() -> None:
     view = folded([air("Reconnecting", "warning"), say("Hi.", "msg_1"), air("Stopped", "error")], PROFILES["claude"])
     assert [o["text"] for o in view.json() if o["item"] == "notice"] == ["Reconnecting", "Stopped"]
     assert messages(view) == ["Hi."]
+
+
+@pytest.mark.parametrize(
+    ("meta", "notice"),
+    [
+        (air("Retrying Claude, attempt 1 of 10.", "warning", category="limit"),
+         "Retrying Claude, attempt 1 of 10.\nThe model's server reports that a limit is used up."),
+        (air("Retrying Claude, attempt 1 of 10.", "warning", category="service"),
+         "Retrying Claude, attempt 1 of 10.\nThe model's server reports an error, or that it is busy."),
+        (air("Retrying Claude, attempt 1 of 10.", "warning", category="limit", details="Too many requests."),
+         "Retrying Claude, attempt 1 of 10.\nToo many requests."),
+        (air("Stopped.", "error", category="limit"), "Stopped."),
+        (codex("Reconnecting... 4/5", additionalDetails="We are busy.", willRetry=True),
+         "Reconnecting... 4/5\nWe are busy."),
+        (codex("Reconnecting... 4/5", additionalDetails=None, willRetry=True), "Reconnecting... 4/5"),
+        (codex("No money left", additionalDetails="Pay.", willRetry=False), "No money left"),
+    ],
+)  # fmt: skip
+def test_the_notice_of_a_retry_tells_its_cause(meta: dict[str, Any], notice: str) -> None:
+    view = folded([meta], PROFILES["codex" if "codex" in meta["_meta"] else "claude"])
+    assert [o["text"] for o in view.json() if o["item"] == "notice"] == [notice]
 
 
 def test_wording_alone_is_never_a_notice() -> None:

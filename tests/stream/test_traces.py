@@ -28,6 +28,7 @@ from stream_truth import (
 
 from each_case import for_each
 from semel.acp_stream import render_terminal
+from semel.acp_stream.notices import RETRY_CAUSES
 
 ALL = {name_of(trace): trace for trace in traces()}
 TOOL_RAN = {"shell", "mcp"}
@@ -274,7 +275,7 @@ def test_nothing_is_shown_that_was_not_on_the_wire(name: str) -> None:
     calls = [o["id"] for o in view(name) if o["item"] == "tool"]
     wire = "\n".join([wire_text(ALL[name]), chunks(ALL[name]), *(deltas(ALL[name], call) for call in calls)])
     wire += "\n" + re.sub(r"\x1b\[[0-9;]*m", "", wire)  # colours are not displayed
-    known = {line.strip() for line in wire.splitlines()}
+    known = {line.strip() for line in wire.splitlines()} | set(RETRY_CAUSES.values())
     texts = [o.get("output") or o["text"] for o in view(name) if o.get("output") or "text" in o]
     prompts = [text for text in texts if any(f"[[S:{scenario}]]" in text for scenario in scenarios(ALL[name]))]
     lines = {line.strip() for text in texts for line in text.splitlines() if text not in prompts}

@@ -14,6 +14,12 @@ from semel.acp_stream.ops import GrowingItem, Op, ViewItems
 from semel.acp_stream.profiles import Profile
 from semel.text.json_types import object_at, text_at
 
+RETRY_CAUSES = {
+    "limit": "The model's server reports that a limit is used up.",
+    "service": "The model's server reports an error, or that it is busy.",
+}
+"""Why an agent repeats a request, by the category of an AIR failure. The titles of the other categories say it."""
+
 
 class Notices:
     """The notices in an agent's stream: recognise them, and add them to the view."""
@@ -56,16 +62,26 @@ def read_signal(meta: object) -> tuple[str, bool] | None:
     """Read a typed signal from the `_meta` of a `session_info_update` or of a prompt's response.
 
     Return (text, whether it announces a retry); None if there is no signal. Codex sends `_meta.codex.error{message,
-    willRetry}`; agents with JetBrains' AIR capability send `_meta.jetbrains.air.sessionFailure{title, severity,
-    details?}`.
+    additionalDetails, willRetry}`; agents with JetBrains' AIR capability send `_meta.jetbrains.air.sessionFailure
+    {title, category, severity, details?}`. The text of a retry includes its cause, if the signal has it.
     """
     error = object_at(meta, "codex", "error")
     if (message := text_at(error, "message")) is not None:
-        return message, error.get("willRetry") is True
+        if error.get("willRetry") is not True:
+            return message, False
+        return _add_cause(message, text_at(error, "additionalDetails")), True
     failure = object_at(meta, "jetbrains", "air", "sessionFailure")
     if (title := text_at(failure, "title")) is not None:
-        return title, failure.get("severity") == "warning"
+        if failure.get("severity") != "warning":
+            return title, False
+        cause = text_at(failure, "details") or RETRY_CAUSES.get(text_at(failure, "category") or "")
+        return _add_cause(title, cause), True
     return None
+
+
+def _add_cause(text: str, cause: str | None) -> str:
+    """Add the cause of a retry to its announcement, on a line of its own."""
+    return f"{text}\n{cause}" if cause else text
 
 
 def read_failure_text(meta: object) -> str | None:
