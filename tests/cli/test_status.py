@@ -19,6 +19,10 @@ from semel.timing.durations import format_duration
 from semel.tools import trusted_files
 
 QUESTION = prompt({"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}, "I wait.")
+RETRY_NOTE = {"message": "Reconnecting... 1/5", "additionalDetails": "The server is busy.", "willRetry": True}
+RETRIES = prompt(
+    {"update": {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": RETRY_NOTE}}}}, {"hang": True}
+)
 FAILURE = prompt({"error": {"code": -32000, "message": "no credit left"}})
 
 
@@ -27,23 +31,29 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
         SCRIPTED + '[agents.gone]\ncommand = ["not-here"]\n[channels.hook]\nkind = "webhook"\n'
     )
     process = cli.up()
-    for session, text in {"asks": QUESTION, "fails": FAILURE, "fine": "hello"}.items():
+    for session, text in {"asks": QUESTION, "fails": FAILURE, "wordless": prompt(), "fine": "hello"}.items():
         cli("say", session, text)
         until(lambda key=session: next(s for s in cli.json("sessions") if s["key"] == key)["state"] == "idle", session)
     cli("say", "permits", PERMISSION)
-    until(lambda: len(cli.json("status")["attention"]) == 3, "the permission request")
+    until(lambda: len(cli.json("status")["attention"]) == 4, "the permission request")
+    cli("say", "retries", RETRIES)
+    until(lambda: cli.json("status")["agent_notices"], "what the agent says of itself")
     until(lambda: "gone" in cli.json("status")["checks"], "the check of the agents")
     status = cli.json("status")
     assert {found["session"]: found["why"] for found in status["attention"]} == {
-        "permits": "approval", "asks": "question", "fails": "failed",
+        "permits": "approval", "asks": "question", "fails": "failed", "wordless": "silent",
     }  # fmt: skip
     shown = cli("status").stdout
-    assert "sessions  3 need someone" in shown
+    assert "sessions  4 need someone" in shown
     assert re.search(r"permits  asks for a permission \(t.*\): rm -r \./build; answer it: semel chat permits", shown), (
         shown
     )
     assert "asks  asked something (t" in shown and "answer it: semel chat asks" in shown
     assert "no credit left" in shown and "; try again: semel say fails /retry" in shown
+    silent = r"wordless  its last turn ended without a word \(t\d+, [\d:]+\); try again: semel say wordless /retry"
+    assert re.search(silent, shown), shown
+    told = r"retries \(t\d+, since [\d:]+\): the agent said at [\d:]+: Reconnecting\.\.\. 1/5 The server is busy\."
+    assert re.search(told, shown), shown
     assert "gone: command not found" in shown
     assert "channels  hook denied since" in shown and "can neither send nor receive" in shown
     # On a machine where Semel is a system service, the advice names the command.
@@ -52,7 +62,8 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     )
     assert re.search(advice, shown) and "tries every ten minutes (next at " in shown, shown
     cli("say", "fails", "hello")
-    until(lambda: len(cli.json("status")["attention"]) == 2, "the next turn")
+    until(lambda: len(cli.json("status")["attention"]) == 3, "the next turn")
+    cli("say", "retries", "/stop")
     end(process)
     silent = cli.json("status")
     assert silent["running"] is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -332,12 +333,40 @@ async def test_retry_runs_a_turn_again_that_ended_without_a_word(tmp_path: Path)
     async with World(tmp_path) as w:
         await w.ask(script(attempts=[[], ["well now"]], name="n"))
         assert (await w.entries())[-1]["kind"] == "turn.empty"
-        assert "Last turn: t1 ended without a word" in await command(w, "/status")
+        assert "Last turn: t1 ended without a word; /retry runs it again" in await command(w, "/status")
         assert "runs again" in await command(w, "/retry")
         await w.idle()
         assert await w.texts("s", "agent") == ["well now"]
         assert "ended well" in await command(w, "/status")
         assert "ended well" in await command(w, "/retry")
+
+
+async def test_status_tells_why_the_agent_tries_again_until_it_goes_on(tmp_path: Path) -> None:
+    error = {"message": "Reconnecting... 1/5", "additionalDetails": "The server is busy.", "willRetry": True}
+    retry = {"update": {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": error}}}}
+    goes_on, ends = tmp_path / "goes on", tmp_path / "ends"
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", script("Before.", retry, {"wait": str(goes_on)}, "After.", {"wait": str(ends)}))
+
+        async def is_told() -> bool:
+            status = await command(w, "/status")
+            told = re.search(r"The agent said \d+ s ago: Reconnecting\.\.\. 1/5 The server is busy\.\n", status)
+            return told is not None and re.search(r"Last turn: t1 runs, for \d+ s$", status) is not None
+
+        await until(is_told)
+        (notice,) = (await w.gateway.overview())["agent_notices"]
+        assert (notice["session"], notice["turn"]) == ("s", "t1") and notice["at"] <= notice["said_at"]
+        assert notice["says"] == "Reconnecting... 1/5\nThe server is busy."
+        goes_on.touch()
+
+        async def has_gone_on() -> bool:
+            return "The agent said" not in await command(w, "/status")
+
+        await until(has_gone_on)
+        assert (await w.gateway.overview())["agent_notices"] == []
+        ends.touch()
+        await w.idle()
+        assert (await w.gateway.overview())["agent_notices"] == []
 
 
 async def test_status_tells_that_the_turn_asks_for_a_permission(tmp_path: Path) -> None:

@@ -310,10 +310,11 @@ class AskItem(RequestBase, tag="ask"):
 
 
 class NoticeItem(ItemBase, tag="notice"):
-    """A statement of the agent's program about the run, such as a warning. `queued`: it only says that the prompt is
-    queued.
+    """A statement of the agent's program about the run, such as a warning. `at`: when it came (in ms since 1970).
+    `queued`: it only says that the prompt is queued.
     """
 
+    at: int | None = None
     queued: bool = False
 
 

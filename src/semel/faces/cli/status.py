@@ -48,7 +48,7 @@ def status(json: Json = False, config: Config = None, data_dir: DataDir = None) 
 def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     if overview["running"]:
         yield from _label_lines("gateway", _describe_gateway(overview))
-        yield from _label_lines("agents", _list_agents(overview))
+        yield from _label_lines("agents", _list_agents(overview) + _list_agent_notices(overview))
     else:
         yield "gateway", _describe_stopped(overview)
     moves: list[str | Text] = [Text(visible(f"{missing['text']}."), "yellow") for missing in overview["missing_agents"]]
@@ -114,6 +114,16 @@ def _list_agents(overview: dict[str, Any]) -> list[str | Text]:
     return lines
 
 
+def _list_agent_notices(overview: dict[str, Any]) -> list[str | Text]:
+    """Name the running turns whose agent says something of itself, such as that it repeats its request."""
+    lines: list[str | Text] = []
+    for notice in overview.get("agent_notices", ())[:MAX_SHOWN_SESSIONS]:
+        at = f" at {format_time(notice['said_at'])}" if "said_at" in notice else ""
+        runs = f"{notice['session']} ({notice['turn']}, since {format_time(notice['at'])})"
+        lines.append(Text(visible(f"  {runs}: the agent said{at}: {shorten_to_line(notice['says'], 160)}"), "yellow"))
+    return lines
+
+
 def _list_attention(attention: list[dict[str, Any]]) -> list[str | Text]:
     if not attention:
         return ["none needs anyone"]
@@ -136,8 +146,11 @@ def _describe_need(session: dict[str, Any]) -> str:
             f"({whose}) is used up; raise it in [limits] and restart, or wait; see: semel limits"
         )
     turn = session.get("turn")
-    if session["why"] not in ("failed", "approval", "question"):  # a newer gateway says so
+    if session["why"] not in ("failed", "silent", "approval", "question"):  # a newer gateway says so
         return f"needs someone: {session['why']} (since {since}); see: semel show {key}"
+    if session["why"] == "silent":
+        report = f": {shorten_to_line(session['error'], 120).rstrip('.')}" if session.get("error") else ""
+        return f"its last turn ended without a word ({turn}, {since}){report}; try again: semel say {key} /retry"
     if session["why"] == "failed":
         error = shorten_to_line(session.get("error", "no reason is known"), 120)
         return f"its last turn failed ({turn}, {since}): {error}; try again: semel say {key} /retry"

@@ -10,10 +10,13 @@ from semel.ledger.delivery.parts import Undelivered
 from semel.ledger.inbound.commands import SessionStatus
 from semel.ledger.storage.rows import EntryRow
 from semel.ledger.transcript.entries import load
+from semel.ledger.turns.agent_notices import AgentNotice
 from semel.text.wellformed import shorten_to_line
+from semel.timing.durations import format_duration
 
 MESSAGE_CHARS = 300  # characters of one message in a history
 TITLE_CHARS = 100  # characters of a question, or of what a permission is asked for
+NOTICE_CHARS = 200  # characters of what the agent says of itself
 
 _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "lost": "was lost", "running": "runs"}
 
@@ -31,6 +34,8 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
         state = f"the turn failed, and is tried again {_format_wait(standing.retry_in_ms)}"
     state += "".join(f"; it asks for a permission: {shorten_to_line(title, TITLE_CHARS)}" for title in standing.asked)
     lines = [f"Session {row.key}" + (f": {row.title}" if row.title else ""), f"Agent: {row.agent}", f"State: {state}"]
+    if standing.agent_notice is not None:
+        lines.append(_format_agent_notice(standing.agent_notice, standing.now))
     if missing is not None:
         lines.insert(2, missing[0].upper() + missing[1:])
     if standing.waiting:
@@ -47,7 +52,10 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
         end = "ended without a word" if standing.ended_without_a_word else _ENDS[last.state]
         end = end if standing.retry_in_ms is None else "failed"
         lines.append(f"Last turn: t{last.id} {end}" + (f" ({last.error})" if last.error else ""))
-        if row.turn is None and last.chapter == row.chapter and last.state in ("failed", "cancelled"):
+        if last.state == "running" and standing.retry_in_ms is None:
+            lines[-1] += f", for {_format_age(standing.now - last.started)}"
+        without_answer = standing.ended_without_a_word or last.state in ("failed", "cancelled")
+        if row.turn is None and last.chapter == row.chapter and without_answer:
             lines[-1] += "; /retry runs it again"
     if standing.undelivered is not None and (undelivered := _describe_undelivered(standing.undelivered)):
         lines.append(undelivered)
@@ -68,6 +76,16 @@ def _describe_undelivered(undelivered: Undelivered) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number > 1 else ''}"
+
+
+def _format_agent_notice(notice: AgentNotice, now: int) -> str:
+    """Say what the agent last said of itself, and how long ago. `now`: in ms since the epoch."""
+    since = "" if notice.at is None else f" {_format_age(now - notice.at)} ago"
+    return f"The agent said{since}: {shorten_to_line(notice.text, NOTICE_CHARS)}"
+
+
+def _format_age(age_ms: int) -> str:
+    return format_duration(max(1, round(age_ms / 1000)))
 
 
 def format_choices(kind: str, current: str | None, offered: Iterable[str]) -> str:

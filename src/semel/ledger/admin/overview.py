@@ -6,13 +6,12 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 from semel.law.limits import Measure, Scope
-from semel.law.turn import State
 from semel.ledger.admin.overdue import list_overdue
 from semel.ledger.delivery import parts
 from semel.ledger.storage.rows import Row, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import session_agent
+from semel.ledger.turns import agent_notices, session_agent
 from semel.ledger.turns.finish_turn import EMPTY_TURN_NOTICE, find_empty_turn_notice
 from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.text.json_types import Json
@@ -34,14 +33,23 @@ class AskingSession(Row):
     body: str
 
 
-class LeftSession(Row):
-    """An idle session whose last turn failed or asked a question. `at`: when it ended, in ms."""
+class LeftTurn(TurnRow):
+    """The last turn of an idle session; it failed, asked a question or may have ended without a word.
+
+    `asked`: a claim of a question of its root. `key`, `title`: its session's.
+    """
+
+    key: str
+    title: str | None
+    asked: int | None
+
+
+class RunningSession(Row):
+    """A session whose turn runs. `at`: when the turn began, in ms."""
 
     key: str
     title: str | None
     turn: int
-    state: State
-    error: str | None
     at: int
 
 
@@ -123,25 +131,47 @@ def list_attention(tx: Tx) -> list[Json]:
     """Return the sessions that need someone, as `GET /v1/status` shows them.
 
     `why`: "approval" (a permission request is open, `asks` is its title), "question" (the agent asked something),
-    "failed" (the last turn failed, `error` says why) or "limit" (a message waits `until` the day of the used up `limit`
-    ends). Times are in ms.
+    "failed" (the last turn failed, `error` says why), "silent" (it ended without a word, `error` is the agent's last
+    report, if there is one) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
     """
     asking_sessions = [
-        _describe_session(row, "approval") | {"asks": str(entries.load(row.body).get("title", ""))}
+        _describe_session(row, row.turn, row.at, why="approval", asks=str(entries.load(row.body).get("title", "")))
         for row in tx.all(AskingSession, "sessions_asking")
     ]
-    left_sessions = [
-        _describe_session(
-            row, "failed" if row.state == "failed" else "question", row.error if row.state == "failed" else None
-        )
-        for row in tx.all(LeftSession, "sessions_left", newest=NEWEST_TURNS)
-    ]
+    left_turns = tx.all(LeftTurn, "turns_left", newest=NEWEST_TURNS)
+    left_sessions = [found for turn in left_turns if (found := _describe_left(tx, turn)) is not None]
     limited_sessions = [_describe_limited(row) for row in tx.all(LimitedSession, "sessions_limited")]
     return asking_sessions + left_sessions + limited_sessions
 
 
-def _describe_session(row: AskingSession | LeftSession, why: str, error: str | None = None) -> Json:
-    fields = {"session": row.key, "title": row.title, "why": why, "turn": f"t{row.turn}", "at": row.at, "error": error}
+def list_agent_notices(tx: Tx) -> list[Json]:
+    """Return the running sessions whose agent says something of itself, and nothing else since.
+
+    Each is {"session", "title"?, "turn", "at": since when the turn runs, "says", "said_at"?}. Times are in ms.
+    """
+    running = tx.all(RunningSession, "sessions_running")
+    notices = [(row, agent_notices.find_current_notice(tx, row.turn)) for row in running]
+    return [
+        _describe_session(row, row.turn, row.at, says=notice.text, said_at=notice.at)
+        for row, notice in notices
+        if notice is not None
+    ]
+
+
+def _describe_left(tx: Tx, turn: LeftTurn) -> Json | None:
+    """Return the session that this turn left in need of someone, and why; None if it needs nobody."""
+    at = turn.ended or turn.started
+    if turn.state == "failed":
+        return _describe_session(turn, turn.id, at, why="failed", error=turn.error)
+    notice = find_empty_turn_notice(tx, turn)
+    if notice is not None:
+        report = notice.removeprefix(EMPTY_TURN_NOTICE).strip()
+        return _describe_session(turn, turn.id, at, why="silent", error=report or None)
+    return None if turn.asked is None else _describe_session(turn, turn.id, at, why="question")
+
+
+def _describe_session(row: AskingSession | RunningSession | LeftTurn, turn: int, at: int, **more: object) -> Json:
+    fields = {"session": row.key, "title": row.title, "turn": f"t{turn}", "at": at, **more}
     return {name: value for name, value in fields.items() if value is not None}
 
 

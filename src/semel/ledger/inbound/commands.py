@@ -20,6 +20,7 @@ from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, Session
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import permission_requests, sessions, turns
+from semel.ledger.turns.agent_notices import AgentNotice, find_current_notice
 from semel.ledger.turns.finish_turn import find_empty_turn_notice
 from semel.text.json_types import Json
 
@@ -206,8 +207,8 @@ class SessionStatus:
     `waiting`: how many events wait. `last`: the last turn. `ended_without_a_word`: whether that turn did. `asked`: what
     the running turn asks a permission for. `retry_in_ms`: how long it is until the turn, which has failed, is tried
     again; None if it does not wait for that. `question`: the agent's question that waits for an answer; None if there
-    is none. `undelivered`: what has not reached the session's home; None if
-    that is no chat.
+    is none. `undelivered`: what has not reached the session's home; None if that is no chat. `agent_notice`: what the
+    agent of the running turn says of itself; None if it went on since. `now`: in ms since the epoch.
     """
 
     row: SessionRow
@@ -216,9 +217,11 @@ class SessionStatus:
     last: TurnRow | None
     ended_without_a_word: bool
     asked: tuple[str, ...]
+    now: int
     retry_in_ms: int | None = None
     question: str | None = None
     undelivered: Undelivered | None = None
+    agent_notice: AgentNotice | None = None
 
 
 def read_status(tx: Tx, session: int) -> SessionStatus:
@@ -232,9 +235,11 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     retry_in_ms = None if retry_at is None else max(0, retry_at - tx.now)
     question = find_open_question(tx, row, last)
     undelivered = None if row.home is None or is_local(row.home) else count_undelivered(tx, row.home)
+    notice = find_current_notice(tx, row.turn) if row.turn is not None and retry_in_ms is None else None
     return SessionStatus(
-        row, entries.load(row.about), waiting, last, without_a_word, asked, retry_in_ms, question, undelivered
-    )
+        row, entries.load(row.about), waiting, last, without_a_word, asked, tx.now, retry_in_ms, question, undelivered,
+        notice,
+    )  # fmt: skip
 
 
 def find_open_question(tx: Tx, row: SessionRow, last: TurnRow | None) -> str | None:

@@ -182,6 +182,12 @@ SELECT {ItemRow} FROM item WHERE turn = :turn ORDER BY id
 -- what the agent last reported about itself in a turn
 SELECT text FROM item WHERE turn = :turn AND kind = 'notice' AND text <> '' ORDER BY id DESC LIMIT 1
 
+-- name: turn_current_notice
+-- what the agent of a turn reported about itself last, if nothing of the turn came after it
+SELECT {ItemRow i} FROM item i
+WHERE i.id = (SELECT max(n.id) FROM item n WHERE n.turn = :turn AND n.kind <> 'usage') AND i.kind = 'notice'
+  AND NOT EXISTS(SELECT 1 FROM entry e WHERE e.turn = :turn AND e.role = 'agent' AND e.rev > i.rev)
+
 -- name: item_is_live
 -- whether an item is still live
 SELECT live FROM item WHERE id = :id

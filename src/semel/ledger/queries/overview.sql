@@ -6,13 +6,20 @@ JOIN turn t ON t.id = s.turn
 JOIN item r ON r.id = (SELECT min(i.id) FROM item i WHERE i.session = s.id AND i.live = 1 AND i.kind = 'permission')
 WHERE s.turn IS NOT NULL
 
--- name: sessions_left
--- idle sessions whose last turn, if it is one of the newest :newest, failed or asked a question; newest first.
--- (min: PostgreSQL would look for an EXISTS in all claims at once)
-SELECT s.key, s.title, t.id AS turn, t.state, t.error, coalesce(t.ended, t.started) AS at FROM turn t
-JOIN session s ON s.id = t.session
-WHERE t.id > (SELECT max(id) FROM turn) - :newest AND (t.state = 'failed' OR (
-    t.state = 'done' AND (SELECT min(c.id) FROM claim c WHERE c.root = t.root AND c.kind = 'ask' AND c.outcome = 'said') IS NOT NULL))
+-- name: sessions_running
+-- sessions with a running turn, and since when it runs
+-- scans: the sessions with a turn, which are few
+SELECT s.key, s.title, t.id AS turn, t.started AS at FROM session s INDEXED BY session_busy JOIN turn t ON t.id = s.turn
+WHERE s.turn IS NOT NULL AND t.retry_at IS NULL
+
+-- name: turns_left
+-- the last turns of idle sessions, of the newest :newest turns: those that failed, asked a question, or may have ended
+-- without a word; newest first. (min: PostgreSQL would look for an EXISTS in all claims at once)
+SELECT {TurnRow t}, s.key, s.title,
+  (SELECT min(c.id) FROM claim c WHERE c.root = t.root AND c.kind = 'ask' AND c.outcome = 'said') AS asked
+FROM turn t JOIN session s ON s.id = t.session
+WHERE t.id > (SELECT max(id) FROM turn) - :newest AND (t.state = 'failed' OR (t.state = 'done' AND (t.evidence = 'notice' OR
+    (SELECT min(c.id) FROM claim c WHERE c.root = t.root AND c.kind = 'ask' AND c.outcome = 'said') IS NOT NULL)))
   AND s.turn IS NULL AND s.wake_at IS NULL AND s.deleted IS NULL AND s.archived IS NULL
   AND NOT EXISTS(SELECT 1 FROM turn n WHERE n.session = t.session AND n.epoch > t.epoch) ORDER BY t.id DESC
 
