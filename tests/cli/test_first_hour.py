@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_house import PATIENCE, SCRIPTED, Cli, end
+from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, end, until
 
 from semel.testing.scripted_agent import command, prompt
 
@@ -42,6 +42,26 @@ def test_a_turn_that_ends_without_a_word_says_so_and_is_no_success(house: Cli) -
     done = house("say", "wordless", prompt(), "--wait", rc=1)
     assert (done.stdout, done.stderr) == ("", "semel: The agent ended its turn without a word.\n")
     assert "without a word" in house("say", "wordless", "/retry", "--wait", rc=1).stderr
+
+
+def test_what_the_gateway_says_to_a_message_is_printed_without_waiting(house: Cli) -> None:
+    slip = house("say", "slips", "/stpo")
+    assert slip.stdout.startswith("There is no command /stpo; did you mean /stop?") and slip.stderr == ""
+    assert house("say", "slips", "/retry").stdout == "There is no turn here that could be run again.\n"
+    (told,) = house.json("say", "slips", "/stpo")["entries"]
+    assert told["kind"] == "command" and "did you mean /stop?" in told["text"]
+    house("say", "slips", "/no-such-command", "--wait")
+    assert house("say", "slips", "/no-such-command").stderr.startswith("accepted: e")
+
+
+def test_a_message_while_a_request_is_open_gets_the_hint_how_to_answer_it(house: Cli) -> None:
+    house("say", "hinted", PERMISSION)
+    until(lambda: [s for s in house.json("status")["attention"] if s["session"] == "hinted"], "the request")
+    hint = house("say", "hinted", "Are you there?").stderr
+    assert "it does not answer the request that is still open: rm -r ./build" in hint and "/approve 1" in hint
+    assert "accepted: e" in hint and "1st in line" in hint
+    assert "Your message" not in house("say", "hinted", "Are you there?").stderr  # once for each request
+    house("say", "hinted", "/deny 1")
 
 
 def test_an_empty_message_is_refused_with_the_reason(house: Cli) -> None:

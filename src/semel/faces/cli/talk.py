@@ -16,6 +16,7 @@ from semel.faces.busy_texts import describe_waiting
 from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import escape_text, print_error, print_json, print_remark
 from semel.faces.client import Answer, AsyncClient, RequestRefused
+from semel.faces.client.wait_for_answer import read_replies
 from semel.faces.config import locate_running
 from semel.faces.view import SessionView
 from semel.law.access import APPROVALS
@@ -105,7 +106,7 @@ def say(
     The command returns when the message is in the ledger, and prints what became of it. If the answer is lost, it
     repeats the message with the same key. With --wait it prints the text of the turn that took the message first; the
     exit code is 1 if the turn failed or ended without a word. The answer to a slash command, such as /status, is
-    printed in any case; that to /retry, which runs a turn, only with --wait.
+    printed in any case; that of the turn which /retry runs again only with --wait.
 
     On a terminal, /approve and /deny without a number show the request that is open, and ask before they answer it.
     """
@@ -120,6 +121,7 @@ def say(
         seen = ask_gateway(config, data_dir, lambda client: show_open_request(client, session, answer_name))
 
     async def go(client: AsyncClient) -> tuple[Accepted, Answer | None]:
+        """Send the message. Return what the gateway says to it, and the answer; None if it is not waited for."""
         accepted = await client.say(
             session,
             message,
@@ -133,8 +135,14 @@ def say(
             print_remark(accepted.note)
         if wait and (waiting := describe_waiting(accepted)):
             print_remark(waiting)
-        waits = wait or (not automatic and is_answered_at_once(message))
-        return accepted, await await_answer(client, session, accepted.event) if waits else None
+        if wait or (not automatic and is_answered_at_once(message)):
+            return accepted, await await_answer(client, session, accepted.event)
+        if accepted.waiting is None and not message.startswith("/"):
+            return accepted, None
+        replies = Answer(await read_replies(client, session, accepted.event))
+        for hint in replies.hints:
+            print_remark(hint)
+        return accepted, replies if replies.texts else None
 
     accepted, answer = ask_gateway(config, data_dir, go)
     if json:
@@ -165,7 +173,7 @@ async def await_answer(client: AsyncClient, session: str, event: int) -> Answer:
 
 
 def is_answered_at_once(text: str) -> bool:
-    """Whether the gateway itself answers this text. It answers /retry, too, but that answer includes the turn's."""
+    """Whether this text is a command whose answer is the gateway's alone. That to /retry includes the turn's."""
     command = read_command(text)
     return isinstance(command, CommandCall) and command.name != "retry"
 

@@ -24,8 +24,10 @@ HISTORY_PAGE_SIZE = 1000
 FAILURE_KINDS = ("turn.failed", "turn.empty")
 """Kinds of notices that say that a turn gave no answer: it failed, or ended without a word, as after some errors of a
 model's API."""
-NEWS_KINDS = ("retry", "turn.retry", "limit.waits")
-"""Kinds of notices that prolong the wait: retries, and a limit that is used up."""
+HINT_KIND = "permission.hint"
+"""The kind of the notice that tells the sender of a message how to answer a request that is open."""
+NEWS_KINDS = ("retry", "turn.retry", "limit.waits", HINT_KIND)
+"""Kinds of notices that are told during the wait: retries, a limit that is used up, and how to answer a request."""
 LIMIT_ADVICE = "still waiting for the answer; Ctrl-C is safe: the message is kept, and answered all the same"
 
 
@@ -52,9 +54,14 @@ class Answer:
 
     @property
     def notices(self) -> list[str]:
-        """Semel's notices about the turn, except those of its failure, of retries, and of a limit that is used up."""
+        """Semel's notices about the turn, except those of its failure and those that are told during the wait."""
         notices = [entry for entry in self.entries if entry.role == "notice"]
         return [entry.text for entry in notices if entry.kind not in ("command", *FAILURE_KINDS, *NEWS_KINDS)]
+
+    @property
+    def hints(self) -> list[str]:
+        """The notices that say how to answer a request that was open when the message came."""
+        return [entry.text for entry in self.entries if entry.kind == HINT_KIND]
 
 
 @dataclass
@@ -78,6 +85,26 @@ async def wait_for_answer(client: Connection, session: str, event: int, on_news:
         return await _follow_until_answered(client, session, event, view, on_news)
     finally:
         silence.cancel()
+
+
+async def read_replies(client: Connection, session: str, event: int) -> list[Entry]:
+    """Return what Semel itself says to a message at once, without waiting for a turn.
+
+    That is the answer to a command, or to a text that was taken for a misspelt one, and else the hint how to answer a
+    request that is open; [] if the gateway stops first. Raises NoGateway, and ValueError if the session has no such
+    event.
+    """
+    view = SessionView()
+    async with aclosing(client.stream(session)) as frames:
+        async for frame in frames:
+            view.apply(frame)
+            if frame["type"] == "snapshot":
+                await _add_history_since(client, session, event, view, frame)
+            heard = next(entry for entry in view.entries.values() if entry.get("event") == event)
+            replies = [row for row in view.ordered() if row.get("of") == heard["seq"] and row.get("role") == "notice"]
+            if replies or heard.get("kind") != "command":
+                return msgspec.convert(replies, list[Entry])
+    return []
 
 
 async def _report_silence(view: SessionView, on_news: Callable[[str], None]) -> None:
@@ -116,7 +143,7 @@ async def _follow_until_answered(
                         await _add_history_since(client, session, event, view, frame)
                     if not _is_answered_at_once(view, event):
                         _report_questions(view, session, reported, on_news)
-                    _report_retries(view, event, reported, on_news)
+                    _report_news(view, event, reported, on_news)
                     _report_agent_notices(view, event, reported, on_news)
                     if not has_asked_for_limit and _waits_for_turn(view, event):
                         has_asked_for_limit = True
@@ -209,11 +236,12 @@ def _keep_own_entries(entries: list[Json], turns: Collection[int]) -> list[Json]
     return own_entries
 
 
-def _report_retries(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:
-    """Report each retry of a turn, and a used-up limit, when it happens, because it prolongs the wait."""
+def _report_news(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:
+    """Report each retry of a turn, a used-up limit, and the hint that this message got, when it happens."""
     message_seq = next((entry["seq"] for entry in view.entries.values() if entry.get("event") == event), None)
     for seq, entry in view.entries.items():
-        if message_seq is not None and seq > message_seq and entry.get("kind") in NEWS_KINDS and -seq not in reported:
+        is_news = entry.get("kind") in NEWS_KINDS and (entry["kind"] != HINT_KIND or entry.get("of") == message_seq)
+        if message_seq is not None and seq > message_seq and is_news and -seq not in reported:
             reported.add(-seq)  # negative, to differ from the ids of questions
             on_news(entry["text"])
             if entry["kind"] == "limit.waits":
@@ -228,7 +256,7 @@ def _waits_for_turn(view: SessionView, event: int) -> bool:
 async def _report_limit(client: Connection, session: str, event: int, on_news: Callable[[str], None]) -> None:
     """Report each used-up limit for which the event waits, if the session has no notice of it after the event.
 
-    Messages that come after a session's notice get no further one. `_report_retries` reports notices after the event.
+    Messages that come after a session's notice get no further one. `_report_news` reports notices after the event.
     """
     for limit in (await client.get(f"/v1/why/e{event}")).get("limits", ()):
         if limit["session"] == session and not limit["noticed"]:
