@@ -318,6 +318,23 @@ def test_approve_without_a_number_shows_the_request_and_asks_on_a_terminal(house
             terminal.expect(outcome)
     stdout, _ = waiting.communicate(timeout=PATIENCE)
     assert "Thank you, it is tidy now." in stdout
+    waiting = house.start("say", "approves", PERMISSION, "--wait")
+    listed = until(
+        lambda: house("say", "approves", "/approve").stdout.partition("No permission")[0], "the agent asks again"
+    )
+    first = int(listed.splitlines()[1].partition(":")[0])
+    assert listed.splitlines()[1:] == [
+        f"{first}: rm -r ./build", f"/approve {first}: Allow once", f"/approve {first + 1}: Always allow",
+        f"/approve {first + 2}: Reject",
+    ]  # fmt: skip
+    with semel("say", "approves", "/approve", "--wait", env=house.env, cwd=house.home) as terminal:
+        terminal.expect(f"{first}. Allow once")
+        terminal.expect(f"{first + 2}. Reject")
+        terminal.answer("Allow it?", "99")
+        terminal.answer("Allow it?", str(first + 2))
+        terminal.expect(": rm -r ./build")
+    stdout, _ = waiting.communicate(timeout=PATIENCE)
+    assert "As it is." in stdout
     with semel("say", "approves", "/deny", "--wait", env=house.env, cwd=house.home) as terminal:
         terminal.expect("No permission request is open here")
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.law.permission_questions import ChosenOption, PermissionRequest, choose_option, format_numbers
+from semel.law.permission_questions import ChosenOption, PermissionRequest, choose_option, format_numbers, name_option
 
 CLOCK_SKEW_MS = 120_000
 """How far a platform's clock may be behind ours. An answer counts as written before the notice only if it was written
@@ -231,16 +231,23 @@ def _unread(posed_request: PosedRequest) -> str:
 
 
 def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
-    lines = [
-        f"{posed_request.request.first_number}: {posed_request.request.title_line}"
-        for posed_request in posed
-        if not posed_request.is_elsewhere
-    ]
-    if len(lines) < len(posed):
+    if any(posed_request.is_elsewhere for posed_request in posed):
         return f"{NOTHING_DONE}: more than one agent asks here. Reply to the request that you mean."
-    request_words = "for more than one thing; say which" if len(lines) > 1 else "for this; confirm it with its number"
+    request_words = "for more than one thing; say which" if len(posed) > 1 else "for this; confirm it with its number"
     example = f"/{'approve' if allow else 'deny'} {posed[0].request.first_number}"
+    lines = [line for posed_request in posed for line in _list_answers(posed_request.request, allow)]
     return "\n".join([f"The agent asks {request_words}, like {example}:", *lines])
+
+
+def _list_answers(request: PermissionRequest, allow: bool) -> list[str]:
+    """Return a line with a request's number and title, and one for each option, if there is more than one to allow."""
+    lines = [f"{request.first_number}: {request.title_line}"]
+    if allow and len(request.options) > 1:
+        lines += [
+            f"/approve {number}: {name_option(option)}"
+            for number, option in zip(request.numbers, request.options, strict=True)
+        ]
+    return lines
 
 
 def _no_such_option(number: int, posed: Sequence[PosedRequest]) -> str:

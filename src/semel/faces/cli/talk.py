@@ -21,8 +21,9 @@ from semel.faces.config import locate_running
 from semel.faces.view import SessionView
 from semel.law.access import APPROVALS
 from semel.law.commands import CommandCall, read_command
-from semel.law.permission_questions import describe_request
+from semel.law.permission_questions import describe_request, name_option
 from semel.law.wake import MODES, Busy
+from semel.text.json_types import Json as JsonObject
 
 
 def get_login_name() -> str:
@@ -108,7 +109,8 @@ def say(
     exit code is 1 if the turn failed or ended without a word. The answer to a slash command, such as /status, is
     printed in any case; that of the turn which /retry runs again only with --wait.
 
-    On a terminal, /approve and /deny without a number show the request that is open, and ask before they answer it.
+    On a terminal, /approve and /deny without a number show the request that is open and its options, and ask before
+    they answer it; a number then chooses that option.
     """
     message = sys.stdin.read() if text == "-" else text
     if not message.strip():
@@ -118,7 +120,8 @@ def say(
     mode = cast(Busy | None, check_busy_mode(busy))
     seen = None
     if text != "-" and (answer_name := read_bare_answer(text)) and sys.stdin.isatty() and sys.stdout.isatty():
-        seen = ask_gateway(config, data_dir, lambda client: show_open_request(client, session, answer_name))
+        seen, number = ask_gateway(config, data_dir, lambda client: show_open_request(client, session, answer_name))
+        message += number and f" {number}"
 
     async def go(client: AsyncClient) -> tuple[Accepted, Answer | None]:
         """Send the message. Return what the gateway says to it, and the answer; None if it is not waited for."""
@@ -186,24 +189,42 @@ def read_bare_answer(text: str) -> str:
     )
 
 
-async def show_open_request(client: AsyncClient, session: str, answer: str) -> int | None:
+async def show_open_request(client: AsyncClient, session: str, answer: str) -> tuple[int | None, str]:
     """Show the only open permission request of a session, and ask whether it is meant. Exits with 1 if it is not.
 
-    Return the rev of the view that was shown: it lets the answer count for this request, and for none that comes
-    meanwhile (Law 13). Return None if there is no request or more than one: then the gateway says what to do.
+    Return the rev of the view that was shown, which lets the answer count for this request, and for none that comes
+    meanwhile (Law 13), and the number of the option that the person chose, or "". Return None instead of the rev if
+    there is no request or more than one: then the gateway says what to do.
     """
     view = SessionView()
     try:
         async with aclosing(client.stream(session)) as frames:
             view.apply(await anext(frames))
     except RequestRefused:  # there is no such session
-        return None
+        return None, ""
     requests = [question for question in view.open_questions() if question["kind"] == "permission"]
     if len(requests) != 1:
-        return None
+        return None, ""
     [request] = requests
     print(escape_text(describe_request(str(request["title"]), request.get("input"))))
-    if not typer.confirm("Allow it?" if answer == "approve" else "Deny it?"):
+    reply = ask_for_option(request) if answer == "approve" else "y" if typer.confirm("Deny it?") else "n"
+    if reply == "n":
         print_remark("nothing was answered")
         raise typer.Exit(1)
-    return view.rev
+    return view.rev, reply if reply.isdigit() else ""
+
+
+def ask_for_option(request: JsonObject) -> str:
+    """Show the options of a permission request. Ask, and return "y" (allow it), "n" (answer nothing) or a number."""
+    names = {str(n): name_option(option) for n, option in enumerate(request["options"], request.get("first", 1))}
+    if len(names) < 2 or "first" not in request:
+        return "y" if typer.confirm("Allow it?") else "n"
+    print(escape_text("\n".join(f"{number}. {name}" for number, name in names.items())))
+
+    def check(reply: str) -> str:
+        word = reply.strip().lower()
+        if word not in ("y", "n", *names):
+            raise typer.BadParameter(f"{reply!r} is not one of y, n, {', '.join(names)}")
+        return word
+
+    return str(typer.prompt("Allow it? y, n or the number of an option", "n", value_proc=check))
