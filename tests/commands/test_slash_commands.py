@@ -164,6 +164,18 @@ async def test_modes_and_models_are_listed_and_switched(tmp_path: Path) -> None:
         assert "Model: slow" in await command(w, "/status")
 
 
+async def test_a_mode_in_which_nobody_is_asked_is_told_when_it_is_chosen(tmp_path: Path) -> None:
+    async with World(tmp_path, args=("--name", "claude-agent-acp")) as w:
+        alone = (
+            "The mode is auto now. In this mode the agent decides by itself: nobody is asked for a permission any more."
+        )
+        assert await command(w, "/mode auto") == alone, "before the first message"
+        await w.ask("hello")
+        assert await command(w, "/mode ask") == "The mode is ask now."
+        assert await command(w, "/mode auto") == alone
+        assert (await w.gateway.session("s"))["unattended_modes"] == ["auto"]
+
+
 def test_the_variants_of_a_model_are_listed_on_one_line() -> None:
     """codex-acp 2.6.0 offers 48 models: nine of them, in up to six efforts."""
     codex = [f"gpt-{number}[{effort}]" for number in (6, 5) for effort in ("low", "high", "max")]

@@ -270,12 +270,18 @@ def test_a_running_turn_can_be_stopped_and_the_queue_is_shown(page: Browser, liv
 def test_mode_and_model_are_chosen_in_the_head(page: Browser, live: LiveHouse) -> None:
     live.begin()
     script = live.script()
-    live.do(lambda: script.about(modes=MODES))
+    live.do(lambda: script.about(modes=MODES, unattended_modes=["code"]))
     page.until(lambda: page.texts("#choices select") != [], "the choice")
+    assert "asks nobody for permission" not in page.text("#under")
+    assert page.run("[...document.querySelectorAll('#choices option')].map((option) => option.textContent)") == [
+        "Ask", "Code (asks nobody)",
+    ]  # fmt: skip
     page.run("""(() => { const s = document.querySelector('#choices select'); s.value = 'code';
         s.dispatchEvent(new Event('change')); })()""")
     page.until(lambda: live.session().get("mode") == "code", "the mode")
     page.until(lambda: page.run("document.querySelector('#choices select').value") == "code", "it is shown")
+    page.until(lambda: "asks nobody for permission" in page.text("#under"), "what the mode means")
+    assert "decides by itself" in page.run("document.querySelector('#under').title")
 
 
 def test_an_agent_without_tools_is_told_under_the_title(page: Browser, live: LiveHouse) -> None:

@@ -340,7 +340,8 @@ class SessionState(Struct, kw_only=True):
     `busy`: what happens to messages while the session is busy, if this was set for the session. `retry_at`: when a turn
     that failed temporarily is tried again (milliseconds since 1970); until then, it can be stopped like a running turn.
     `mode`: the agent's mode. `modes`, `models`, `commands`: what the agent offers, as ACP's `SessionModeState`,
-    `SessionModelState` and `AvailableCommand`. `options`: its configuration options, as ACP's `SessionConfigOption`;
+    `SessionModelState` and `AvailableCommand`. `unattended_modes`: the ids of the modes in which the agent decides by
+    itself, and nobody is asked for a permission. `options`: its configuration options, as ACP's `SessionConfigOption`;
     `chosen`: those that a person has set, as {id: value}. `tools`: whether the agent has Semel's tools; absent if that
     is not known yet.
     """
@@ -359,6 +360,7 @@ class SessionState(Struct, kw_only=True):
     retry_at: int | None = None
     mode: str | None = None
     modes: dict[str, Any] | None = None
+    unattended_modes: list[str] | None = None
     models: dict[str, Any] | None = None
     options: list[dict[str, Any]] | None = None
     chosen: dict[str, str | bool] | None = None

@@ -8,6 +8,8 @@ const WITHOUT_TOOLS =
   "This agent does not use Semel's tools. It cannot send messages or files in the middle of its turn, ask questions or " +
   "start jobs; what it writes is delivered.";
 
+const DECIDES_ALONE = "In its present mode this agent decides by itself what it may do: nobody is asked for a permission.";
+
 export class Header {
   /** begin(agent) starts another new session, with that agent. */
   constructor({ problem, begin }) {
@@ -25,8 +27,9 @@ export class Header {
     const used = usage(view.items("usage").at(-1));
     const home = session.home && !session.home.startsWith("web:") ? `also at ${session.home}` : "";
     const tools = session.tools === false ? "without Semel's tools" : "";
-    say(byId("under"), [session.agent, name === key ? "" : key, home, used, tools].filter(Boolean).join(" · "));
-    byId("under").title = tools && WITHOUT_TOOLS;
+    const alone = asksNobody(view) ? "asks nobody for permission" : "";
+    say(byId("under"), [session.agent, name === key ? "" : key, home, used, tools, alone].filter(Boolean).join(" · "));
+    byId("under").title = [tools && WITHOUT_TOOLS, alone && DECIDES_ALONE].filter(Boolean).join("\n");
     this.choices(key, view, fresh);
   }
 
@@ -64,8 +67,14 @@ export class Header {
 function modes(view) {
   const told = view.session.modes ?? view.items("mode").at(-1)?.modes ?? view.items("mode").at(-1);
   if (!told?.availableModes) return null;
-  const options = told.availableModes.map((one) => ({ id: one.id, text: one.name || one.id }));
+  const alone = view.session.unattended_modes ?? [];
+  const options = told.availableModes.map(({ id, name }) => ({ id, text: (name || id) + (alone.includes(id) ? " (asks nobody)" : "") }));
   return { current: view.session.mode ?? told.currentModeId, options };
+}
+
+/** Whether the agent is in a mode in which it decides by itself what it may do. */
+function asksNobody(view) {
+  return view.session.unattended_modes?.includes(modes(view)?.current) ?? false;
 }
 
 function models(view) {

@@ -38,6 +38,7 @@ log = structlog.get_logger("semel.commands")
 
 RETRY_S = 2.0  # delay after a ledger error
 DEFAULT_HISTORY_LINES, MAX_HISTORY_LINES = 10, 50
+ASKS_NOBODY = "In this mode the agent decides by itself: nobody is asked for a permission any more."
 REFUSED, MISTYPED, PAIR, GREET = "refused", "mistyped", "pair", "greet"
 """Names of commands that only send a reply: a command was refused or mistyped, a sender was paired, or says hello."""
 
@@ -233,7 +234,9 @@ class Commands:
             problem = explain_no_choice(kind, command.argument, offered)
             return problem[0].upper() + problem[1:]
         await (self.controls.set_mode if kind == "mode" else self.controls.set_model)(command.key, chosen_id)
-        return f"The {kind} is {chosen_id} now."
+        about = (await self.record.read(rows.read_status, command.session)).about
+        asks_nobody = kind == "mode" and chosen_id in (about.get("unattended_modes") or ())
+        return f"The {kind} is {chosen_id} now." + (f" {ASKS_NOBODY}" if asks_nobody else "")
 
     async def _decide(self, command: OpenCommand) -> str:
         """Answer the permission request that the command named when it was accepted (Law 13). Return the reply.

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from semel.acp_stream import Fold
+from semel.acp_stream.choices import read_choices
+from semel.acp_stream.profiles import CAREFUL, PROFILES
 from semel.gateway.ports import Conversation, Signal, Update
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.stream_view import StreamView
@@ -42,8 +44,20 @@ def explain_no_tools(conversation: Conversation, default_reason: str) -> str:
 
 
 def read_offers(conversation: Conversation) -> Json:
-    """Return what an agent offers in its session: its modes, its models and its configuration options."""
-    return {"modes": conversation.modes, "models": conversation.models, "options": conversation.options}
+    """Return what an agent offers in its session: its modes, its models and its configuration options.
+
+    "unattended_modes": the ids of the modes in which it decides by itself; None if it has no modes.
+    """
+    modes = conversation.modes
+    unattended = PROFILES.get(conversation.profile, CAREFUL).unattended_modes
+    return {
+        "modes": modes,
+        "models": conversation.models,
+        "options": conversation.options,
+        "unattended_modes": None
+        if modes is None
+        else sorted(unattended & read_choices({"modes": modes}, "mode")[1].keys()),
+    }
 
 
 class AgentLost(Exception):
