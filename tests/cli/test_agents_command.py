@@ -335,10 +335,10 @@ def test_an_agents_own_program_is_named_with_its_adapter_and_not_started(cli: Cl
     assert not (cli.home / "started").exists()
 
 
-def configure_codex(cli: Cli) -> None:
-    """Let an agent with modes stand for Codex' adapter."""
+def configure_codex(cli: Cli, kind: str = "modes") -> None:
+    """Let an agent with modes, or a `login_agent` of another kind, stand for Codex' adapter."""
     install(cli, "codex-acp")
-    (cli.home / "bin" / "codex-acp").write_text(f"#!/bin/sh\nexec {shlex.join(login_agent('modes'))}\n")
+    (cli.home / "bin" / "codex-acp").write_text(f"#!/bin/sh\nexec {shlex.join(login_agent(kind))}\n")
     configure(cli, codex=["codex-acp"])
 
 
@@ -354,6 +354,26 @@ def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(
     said = cli("agents", "check").stdout
     assert "Codex keeps another key in" in said and "semel agents login codex --method api-key" in said
     assert "sk-" not in said
+
+
+def test_codex_says_that_it_uses_an_account_and_not_the_key_that_is_set(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure_codex(cli)
+    (cli.home / ".codex").mkdir()
+    login = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": {"access_token": "secret-token"}}
+    (cli.home / ".codex" / "auth.json").write_text(json.dumps(login))
+    account = f"it uses the ChatGPT account with which it was logged in ({cli.home}/.codex/auth.json)"
+    said = cli("doctor").stdout
+    assert account in said and "OPENAI_API_KEY" not in said
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-new")
+    told = [cli("agents", "check").stdout]
+    configure_codex(cli, "key")
+    told.append(cli("agents", "login", "codex", "--method", "api-key").stderr)
+    for said in told:
+        assert f"{account}, and not OPENAI_API_KEY, which is set" in said
+        assert "nothing is charged to the key" in said and "semel agents login codex --method api-key" in said
+        assert "sk-" not in said and "secret" not in said
 
 
 def test_a_server_that_codex_ignores_is_told_unless_its_own_file_names_one(

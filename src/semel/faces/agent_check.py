@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import secrets
 import tempfile
 import time
-import tomllib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -21,8 +19,7 @@ from typing import Any, cast
 from semel.acp_stream import Began, Fold, Op, profile_for
 from semel.acp_stream.choices import read_choices
 from semel.agents.acp import AcpAgent, AcpConversation
-from semel.agents.acp.login import PROVIDER_VARIABLES
-from semel.agents.known import recognise_command
+from semel.agents.codex_account import describe_codex_account, find_codex_notes
 from semel.agents.model import ModelAgent
 from semel.faces.busy_texts import SILENCE_S
 from semel.faces.config.load import DEMO_COMMAND
@@ -55,7 +52,7 @@ class AgentCheck:
     `program`: the name that the agent gives itself. `tools`: it reached Semel's MCP server. `session_s`: seconds until
     its session was open. `memory_mb`, `processes`: memory and number of its processes, the MCP server's included.
     `answer`: its answer to the prompt, if one was sent. `notes`: what works, but differs from what people expect.
-    `key`: which API key a model's server gets, or why it gets none.
+    `key`: which API key a model's server gets, or why it gets none; or which account Codex uses.
     """
 
     name: str
@@ -157,6 +154,7 @@ async def _check_program(
                 check.session_s = round(time.monotonic() - begun, 2)
                 _read_choices(conversation, agent, check)
                 check.notes += find_codex_notes(agent)
+                check.key = describe_codex_account(agent)
                 if prompt is not None and not check.problem:
                     delay = asyncio.create_task(_report_delay(on_delay, conversation.key_variable))
                     try:
@@ -170,52 +168,6 @@ async def _check_program(
             finally:
                 await conversation.close(CLOSE_GRACE_S)
     return check
-
-
-def find_codex_notes(agent: AcpAgent) -> list[str]:
-    """Return notes about a key or a server in the environment that Codex does not use; [] for other agents."""
-    if not any(known.name == "codex" for known in recognise_command(agent.command)):
-        return []
-    env = agent.environment()
-    home = Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")
-    notes = (_find_stale_key(agent.name, env, home), _find_ignored_server(env, home))
-    return [note for note in notes if note is not None]
-
-
-def _find_stale_key(agent: str, env: Mapping[str, str], home: Path) -> str | None:
-    """Return a note if Codex uses another key than the one in its environment.
-
-    It keeps the key with which it was logged in, in auth.json, and looks at the environment no more (codex 0.169.0,
-    codex-acp 2.6.0).
-    """
-    try:
-        kept = json.loads((home / "auth.json").read_text(encoding="utf-8"))["OPENAI_API_KEY"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    variable = next((name for name in PROVIDER_VARIABLES["openai"] if env.get(name)), None)
-    if not kept or variable is None or env[variable] == kept:
-        return None
-    return (
-        f"Codex keeps another key in {home / 'auth.json'} than {variable} has, and uses that one. For the new one: "
-        f"semel agents login {agent} --method api-key"
-    )
-
-
-def _find_ignored_server(env: Mapping[str, str], home: Path) -> str | None:
-    """Return a note if OPENAI_BASE_URL is set, which Codex does not read, and its config.toml names no server.
-
-    Measured with codex 0.169.0.
-    """
-    if not env.get("OPENAI_BASE_URL") or env.get("MODEL_PROVIDER"):
-        return None
-    file = home / "config.toml"
-    try:
-        config = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        config = {}
-    if "openai_base_url" in config or "model_provider" in config:
-        return None
-    return f"Codex does not read OPENAI_BASE_URL. To use that server, write its URL as `openai_base_url` into {file}"
 
 
 def _make_launch(socket: Path, tools_url: str) -> Launch:
@@ -297,7 +249,9 @@ async def _report_delay(on_delay: Callable[[float, str | None], None], key_varia
 
 
 def _read_notices(ops: Iterable[Op]) -> list[str]:
-    return [str(op.fields["text"]) for op in ops if isinstance(op, Began) and op.kind == "notice" and op.fields["text"]]
+    """Return the notices that these operations begin, each on one line."""
+    notices = [str(op.fields["text"]) for op in ops if isinstance(op, Began) and op.kind == "notice"]
+    return [" ".join(text.split()) for text in notices if text]
 
 
 def _resident_mb(pids: set[int]) -> int | None:

@@ -167,6 +167,7 @@ def login(
 ) -> None:
     """Log an agent in: run the login that the agent offers, in this terminal."""
     from semel.agents.acp import AcpAgent
+    from semel.agents.codex_account import describe_codex_account
     from semel.faces.cli.agent_login import log_in
 
     [agent] = load_agents([name], config, data_dir)
@@ -175,6 +176,8 @@ def login(
         raise typer.Exit(2)
     if not log_in(agent, method):
         raise typer.Exit(1)
+    if account := describe_codex_account(agent):
+        print_remark(f"{name}: {account}")
     print_remark(f"logged in. To see whether all is well: semel agents check {name} --prompt 'Say hello.'")
 
 
@@ -391,7 +394,7 @@ def print_check(check: AgentCheck) -> None:
             lines.append(("login", _describe_untried(check, "its key is accepted")))
     if check.key:
         lines.append(("key", check.key))
-        if is_untried:
+        if is_untried and check.session_s is None:
             lines.append(("answer", _describe_untried(check, "model and key are right")))
     lines += [("note", note) for note in check.notes]
     if check.problem:
