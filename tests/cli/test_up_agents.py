@@ -25,15 +25,23 @@ def children(pid: int) -> list[str]:
     return found
 
 
-def test_what_the_background_check_finds_is_logged_and_in_the_status(cli: Cli) -> None:
-    (cli.home / "semel.toml").write_text(SCRIPTED.replace("demo", "good") + '[agents.bad]\ncommand = ["not-here"]\n')
+def test_what_the_background_check_finds_is_logged_and_in_the_status_until_a_turn_ends_well(cli: Cli) -> None:
+    program = cli.home / "not-here"
+    bad = f"[agents.bad]\ncommand = {json.dumps([str(program)])}\n"
+    (cli.home / "semel.toml").write_text(SCRIPTED.replace("demo", "good") + bad)
     process = cli.up("--log", "json")
     found = [json.loads(heard(process, "agent can")) for _ in range(2)]
     assert [(line["event"], line["agent"], line["level"]) for line in found] == [
         ("agent can be used", "good", "info"),
         ("agent cannot be used", "bad", "warning"),
     ]
-    assert "command not found: 'not-here'" in found[1]["why"]
+    assert f"command not found: '{program}'" in found[1]["why"]
+    assert "bad: command not found" in cli("status").stdout
+    program.write_text(f"#!/bin/sh\nexec {shlex.join(command())}\n")
+    program.chmod(0o755)
+    cli("say", "bad:x", "say: hello", "--wait")
+    check = cli.json("status")["checks"]["bad"]
+    assert (check["level"], check["text"]) == ("ok", "its last turn ended well")
     end(process)
 
 

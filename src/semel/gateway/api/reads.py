@@ -197,11 +197,20 @@ class ReadApi(Components):
             "configured": sorted(self.settings.agents, key=lambda name: name != self.settings.default_agent),
             "turns": len(self.turns.runs),
             "agents": self.spawns.status(),
-            "checks": dict(self.agent_checks),
+            "checks": await self._read_checks(),
             "watchers": self.hub.count,
             "parts": await self.record.read(parts.count_backlog),
             "found": self.list_installed_agents() if self.list_installed_agents is not None else [],
         }
+
+    async def _read_checks(self) -> dict[str, Json]:
+        """Return the result of trying each agent. What was wrong then is not any more if a turn ended well since."""
+        checks = dict(self.agent_checks)
+        if any(check["level"] != "ok" for check in checks.values()):
+            for agent, ended in (await self.record.read(overview.list_last_answers)).items():
+                if agent in checks and checks[agent]["level"] != "ok" and checks[agent]["at"] < ended:
+                    checks[agent] = {"level": "ok", "text": "its last turn ended well", "remedy": "", "at": ended}
+        return checks
 
     async def find_problem(self) -> str | None:
         """Return why the gateway accepts no messages now, as a sentence; None if it accepts them."""

@@ -115,6 +115,12 @@ def list_failing_agents(tx: Tx) -> list[FailingAgent]:
     ]
 
 
+def list_last_answers(tx: Tx) -> dict[str, int]:
+    """Return when the last turn of each agent ended, in ms, by its name, if that turn gave an answer."""
+    turns = tx.all(AgentTurn, "agents_last_turns", newest=NEWEST_TURNS)
+    return {turn.agent: turn.ended for turn in turns if turn.ended is not None and not _find_turn_problem(tx, turn)}
+
+
 def _find_turn_problem(tx: Tx, turn: TurnRow) -> str | None:
     if turn.state == "failed":
         return f"failed: {turn.error}" if turn.error else "failed"
