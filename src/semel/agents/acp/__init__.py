@@ -14,7 +14,7 @@ from pathlib import Path
 
 from semel.acp_stream.profiles import profile_for
 from semel.agents.acp.conversation import AcpConversation
-from semel.agents.acp.environment import build_environment
+from semel.agents.acp.environment import build_environment, find_missing_interpreter
 from semel.agents.acp.open_session import SessionOptions, initialize, open_session
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import TOOL_SERVER_COMMAND, InitializeResult
@@ -181,7 +181,8 @@ class AcpAgent:
         path = build_environment(self.command, self.env, hidden=self._hidden)["PATH"] if path is None else path
         program = self.command[0]
         place = str(self.cwd / program) if "/" in program else program
-        if shutil.which(place, path=path) is not None:
+        if (found := shutil.which(place, path=path)) is not None:
+            self._check_interpreter(found, path)
             return
         if shutil.which(place, os.F_OK, path) is not None:
             raise AgentError(f"{program!r} of agent {self.name!r} is not executable. Allow it: chmod +x {program}")
@@ -191,6 +192,18 @@ class AcpAgent:
         raise AgentError(
             f"command not found: {program!r} of agent {self.name!r}. "
             f"{install}, or correct `command` under [agents.{self.name}]"
+        )
+
+    def _check_interpreter(self, program: str, path: str) -> None:
+        """Check that the agent's program, if it is a script such as npm's, finds its interpreter. Raises AgentError."""
+        if (interpreter := find_missing_interpreter(program, path)) is None:
+            return
+        name = "Node.js (`node`)" if interpreter == "node" else f"`{interpreter}`"
+        raise AgentError(
+            f"{name} was not found on the gateway's PATH, and {program} of agent {self.name!r} needs it. Install it, "
+            f"or start the gateway where `{interpreter} --version` works. A service has a PATH of its own: run "
+            f"`semel service install` again in such a shell, or write a PATH with the folder of {interpreter} into its "
+            f"`env` under [agents.{self.name}]. The PATH is {path}"
         )
 
     def _log_stderr(self, spawn: int, line: str, trace: Trace | None) -> None:

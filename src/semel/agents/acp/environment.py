@@ -8,7 +8,10 @@ those that its configuration sets.
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from semel.agents.known import vendor_prefixes
 
@@ -19,6 +22,24 @@ ALLOWED_VARIABLES = frozenset((
     "SSH_AUTH_SOCK", "VIRTUAL_ENV", "NVM_DIR",
 ))  # fmt: skip
 ALLOWED_PREFIXES = ("LC_", "XDG_")
+
+
+MAX_SHEBANG_BYTES = 512
+_ENV_INTERPRETER = re.compile(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)")
+
+
+def find_missing_interpreter(program: str, path: str) -> str | None:
+    """Return the interpreter that a script's first line names (`#!/usr/bin/env node`) and that is not on this PATH.
+
+    `program`: the script's path. Return None if nothing is missing, and for other programs.
+    """
+    try:
+        with Path(program).open("rb") as file:
+            match = _ENV_INTERPRETER.match(file.read(MAX_SHEBANG_BYTES))
+    except OSError:
+        return None
+    interpreter = match[1].decode() if match is not None else None
+    return interpreter if interpreter is not None and shutil.which(interpreter, path=path) is None else None
 
 
 def build_environment(

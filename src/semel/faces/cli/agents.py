@@ -208,11 +208,15 @@ def _read_command(table: dict[str, Any]) -> list[str]:
 
 
 def _find_todo(name: str, command: list[str]) -> str:
+    from semel.agents.acp.environment import find_missing_interpreter
     from semel.agents.known import explain_plain_program, find_known
 
     if (reason := explain_plain_program(command)) is not None:
         return f"{reason} as `command`"
-    if command and shutil.which(command[0]) is None:
+    program = shutil.which(command[0]) if command else None
+    if program is not None and (interpreter := find_missing_interpreter(program, os.environ.get("PATH", os.defpath))):
+        return f"{interpreter} is not on PATH, and {command[0]} needs it: install it"
+    if command and program is None:
         known = find_known(name)
         if known is None or known.command[0] != command[0]:
             return f"{command[0]} is not installed, or not on PATH"
