@@ -80,7 +80,7 @@ async def test_a_mode_that_claude_refuses_as_root_is_told_with_what_to_do(house:
     assert (
         "exited with code 1" in said
         and 'IS_SANDBOX = "1"' in said
-        and 'write env = { ENABLE_TOOL_SEARCH = "false", IS_SANDBOX = "1" } into its section' in said
+        and 'change the env line of its section to env = { ENABLE_TOOL_SEARCH = "false", IS_SANDBOX = "1" }' in said
         and "not logged in" not in said
     )
 

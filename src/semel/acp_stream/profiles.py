@@ -168,8 +168,8 @@ _QUEUED = re.compile(r"Queued for the next turn\. \(\d+ queued\)\s*\Z")
 _CLAUDE_CUT = re.compile(r"\n\[Output truncated \(\d+ bytes total\): full output saved to [^\]\n]*\]\s*\Z")
 _CLAUDE_ROOT = re.compile(r"root/sudo privileges|no mode '?bypass", re.IGNORECASE)
 _CLAUDE_ROOT_HINT = (
-    "Claude Code does not skip permissions as root: run the gateway as another user or, in a container, write "
-    'env = { ENABLE_TOOL_SEARCH = "false", IS_SANDBOX = "1" } into its section ("1" and no other value)'
+    "Claude Code does not skip permissions as root: run the gateway as another user or, in a container, change the env "
+    'line of its section to env = { ENABLE_TOOL_SEARCH = "false", IS_SANDBOX = "1" } ("1" and no other value)'
 )
 _OPENCODE_CUT = re.compile(r"\.\.\.output truncated\.\.\.\n\nFull output saved to: [^\n]*\n\n")
 _DOTS = re.compile(r"\.\.\.\n\n")

@@ -80,7 +80,8 @@ def describe_login(agent: str, methods: Sequence[LoginMethod], known_variables: 
     variables = list(dict.fromkeys((*(name for method in methods for name in method.variables), *known_variables)))
     if variables:
         line = f'env = {{ {variables[0]} = "env:{variables[0]}" }}'
-        steps.append(f"set {' or '.join(variables)} where `semel up` runs (or under [agents.{agent}]: {line})")
+        where = f"or under [agents.{agent}]: {line}, beside what its env has"
+        steps.append(f"set {' or '.join(variables)} where `semel up` runs ({where})")
     if not methods or any(method.command or not method.variables for method in methods):
         steps.append(f"run `semel agents login {agent}` in a terminal")
     offers = [f"{method.name}: {method.description}" if method.description else method.name for method in methods]
