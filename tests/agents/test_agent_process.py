@@ -325,3 +325,18 @@ async def test_a_trace_that_cannot_be_kept_stops_nobody(house: House) -> None:
     (house.tmp / "file").write_text("")
     talk = await house.scripted(trace=house.tmp / "file")
     assert (await turn(talk, script("hi"))).text() == "hi"
+
+
+@pytest.mark.parametrize(
+    "line", ["#!/usr/bin/env node", "#!/usr/bin/env -S node --no-warnings", "#! /usr/bin/env node"]
+)
+async def test_a_script_whose_interpreter_is_not_on_path_says_so_and_what_to_do(house: House, line: str) -> None:
+    """As with the programs that npm installs, under a service whose PATH lacks Node.js: they exit with code 127."""
+    script = house.work / "agent"
+    script.write_text(f"{line}\nprocess.exit()\n")
+    script.chmod(0o755)
+    said = (
+        r"`node`\) was not found on the gateway's PATH, and .*/agent of agent 'test' needs it\..*semel service install"
+    )
+    with pytest.raises(AgentError, match=said):
+        await house.open(house.agent([str(script)], env={"PATH": "/no-such-folder"}))
