@@ -19,7 +19,7 @@ from semel.ledger.delivery.parts import Undelivered, count_undelivered
 from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import permission_requests, sessions, turns
+from semel.ledger.turns import permission_requests, questions, sessions, turns
 from semel.ledger.turns.agent_notices import AgentNotice, find_current_notice
 from semel.ledger.turns.finish_turn import find_empty_turn_notice
 from semel.text.json_types import Json
@@ -233,23 +233,13 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     without_a_word = last is not None and find_empty_turn_notice(tx, last) is not None
     retry_at = last.retry_at if last is not None and last.ended is None else None
     retry_in_ms = None if retry_at is None else max(0, retry_at - tx.now)
-    question = find_open_question(tx, row, last)
+    question = questions.find_newest_open(tx, session)
     undelivered = None if row.home is None or is_local(row.home) else count_undelivered(tx, row.home)
     notice = find_current_notice(tx, row.turn) if row.turn is not None and retry_in_ms is None else None
     return SessionStatus(
         row, entries.load(row.about), waiting, last, without_a_word, asked, tx.now, retry_in_ms, question, undelivered,
         notice,
     )  # fmt: skip
-
-
-def find_open_question(tx: Tx, row: SessionRow, last: TurnRow | None) -> str | None:
-    """Return the question that the session's last turn, `last`, asked and that waits for an answer; None if none does.
-
-    Whatever a person writes next answers it.
-    """
-    if row.turn is not None or row.wake_at is not None or last is None or last.state != "done":
-        return None
-    return tx.value(str, "question_of_root", root=last.root) if last.chapter == row.chapter else None
 
 
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:

@@ -189,8 +189,3 @@ SELECT id FROM claim WHERE root = :root AND root IS NOT NULL AND outcome = 'quie
 -- how many parts an utterance has, and whether all of them were rejected or dropped
 SELECT count(*) AS n, count(*) = count(*) FILTER (WHERE state IN ('rejected', 'dropped')) AS fallen
 FROM part WHERE claim = :claim
-
--- name: question_of_root
--- the last question that a root asked
--- sorts: the claims of a root
-SELECT text FROM claim WHERE root = :root AND kind = 'ask' AND outcome = 'said' ORDER BY id DESC LIMIT 1

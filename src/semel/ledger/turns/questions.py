@@ -25,3 +25,13 @@ def answer_by_message(tx: Tx, session: int, event: int, text: str, sender: str |
         if item.kind == KIND and (shown_rev is None or item.born <= shown_rev):
             body = {"state": "answered", "answer": text or None, "by": sender, "event": event, "seen": shown_rev}
             entries.set_item(tx, item.id, live=False, body=body)
+
+
+def find_newest_open(tx: Tx, session: int) -> str | None:
+    """Return the text of the newest question of a session that waits for an answer; None if none does."""
+    texts = [
+        entries.load(item.body).get("text")
+        for item in tx.all(ItemRow, "items_live", session=session)
+        if item.kind == KIND
+    ]
+    return str(texts[-1]) if texts else None
