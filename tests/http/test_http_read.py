@@ -99,7 +99,8 @@ async def test_a_held_part_is_decided_once(client: httpx2.AsyncClient, world: Ga
     assert [p["id"] for p in (await client.get("/v1/parts?state=held")).json()["parts"]] == [part]
     assert (await client.get("/v1/parts?state=sent")).json() == {"parts": [], "more": False, "next": None}
     assert (await client.get(f"/v1/parts/{part}")).json()["text"] == "hi"
-    assert (await client.post(f"/v1/parts/{part}/arrived")).json()["state"] == "sent"
+    assert (await client.post(f"/v1/parts/{part}/arrived", json={"by": "Ann"})).json()["state"] == "sent"
+    assert "Ann said that it arrived" in (await client.get(f"/v1/why/p{part}")).text
     late = await client.post(f"/v1/parts/{part}/resend")
     assert (late.status_code, late.json()["type"]) == (409, "urn:semel:problem:wrong-state")
 

@@ -97,8 +97,8 @@ class Desk:
         self.outbox.kick()
         return ids
 
-    async def decide(self, part: int, decision: send_queue.Decision) -> dict[str, Any]:
-        done = await self.store.write(send_queue.decide, part, decision)
+    async def decide(self, part: int, decision: send_queue.Decision, by: str = "a person") -> dict[str, Any]:
+        done = await self.store.write(send_queue.decide, part, decision, by)
         self.outbox.kick()
         return done
 

@@ -9,7 +9,9 @@ from outbox_desk import Desk, kill
 from semel.gateway.ports import Safety
 from semel.ledger.admin import erase, explain
 from semel.ledger.delivery import parts
+from semel.ledger.storage.rows import ClaimEntry
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 from semel.testing import FakeChannel, Fault
 
 Story = list[tuple[float, str]]
@@ -69,6 +71,42 @@ async def test_each_decision_to_send_again_is_told_where_it_was_made(ledger: Pat
             f"attempt 4 began{ASKED}", "a person had it sent again; its tries are counted from here",
             f"attempt 5 began{ASKED}",
         ]  # fmt: skip
+
+
+async def test_a_decision_is_told_with_who_made_it_and_when(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(Fault.LOSE, Fault.LOSE, Fault.LOSE)
+    async with Desk(ledger, chat) as desk:
+        began = desk.clock.now()
+        [given_up], [found], [resent] = [await desk.say("chat:room", text) for text in ("one", "two", "three")]
+        await desk.pass_time(600)
+        await desk.decide(given_up, "drop", "anna")
+        await desk.decide(found, "arrived", "anna")
+        await desk.pass_time(60)
+        await desk.decide(resent, "resend", "ben")
+        await desk.quiet()
+        assert (await story_of(desk, given_up, began))[-1] == (600.0, "dropped; anna dropped it")
+        assert (await story_of(desk, found, began))[-1] == (600.0, "sent; anna said that it arrived")
+        again = (660.0, "ben had it sent again; its tries are counted from here")
+        assert again in await story_of(desk, resent, began)
+
+
+async def test_a_decision_that_was_not_kept_is_told_from_the_attempts(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(Fault.LOSE)
+    async with Desk(ledger, chat) as desk:
+        [part] = await desk.say("chat:room", "hello")
+        await desk.pass_time(600)
+        await desk.decide(part, "resend", "anna")
+        await desk.quiet()
+
+        def forget_decisions(tx: Tx) -> None:  # as in a ledger that an older Semel wrote
+            for entry in tx.all(ClaimEntry, "entries_of_claim", claim=parts.get(tx, part).claim):
+                entries.set_entry(tx, entry.session, entry.seq, more={"decisions": None})
+
+        await desk.store.write(forget_decisions)
+        told = [text for _, text in await story_of(desk, part, 0) if "sent again" in text]
+        assert told == ["a person had it sent again; its tries are counted from here"]
 
 
 async def test_a_repeat_that_the_operator_allows_is_no_decision_of_a_person(ledger: Path) -> None:

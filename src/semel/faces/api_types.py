@@ -32,6 +32,15 @@ class Delivery(Struct, omit_defaults=True):
     rejected: list[int] = []
 
 
+class PartDecision(Struct):
+    """What a person decided about a held part, by its id, and when, in milliseconds since 1970."""
+
+    part: int
+    decision: Literal["resend", "arrived", "drop"]
+    at: int
+    by: str
+
+
 class File(Struct, omit_defaults=True):
     """A file that was sent or received, served at /v1/blobs/{id}. A file that is not available has no `id`, and
     `missing` is the reason. A file that an agent only linked to has its address as `uri`.
@@ -98,7 +107,8 @@ class Entry(Struct, omit_defaults=True):
     source reported besides the text. `imported`: it comes from an export.
 
     Delivery: `to`: the destination, if not home. `echoes`: how often the same text was said again and not sent again.
-    `behind`: the session's chat got it after the entries up to this seq.
+    `behind`: the session's chat got it after the entries up to this seq. `decisions`: what people decided about its
+    held parts.
 
     References: `of`: the seq of the entry that this one edits, deletes, reacts or replies to; `quote`, `whose`: the
     beginning of that entry's text, and its author. `edited`, `deleted`: the seq of the entry that edited or deleted
@@ -142,6 +152,7 @@ class Entry(Struct, omit_defaults=True):
     behind: int | None = None
     echoes: int = 0
     delivery: list[Delivery] = []
+    decisions: list[PartDecision] = []
     imported: dict[str, Any] | None = None
     waiting: BusyMode | None = None
     joined: bool = False

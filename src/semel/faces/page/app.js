@@ -48,7 +48,7 @@ const context = {
   output: (item) => at(open.key, `/outputs/${item}`),
   answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
   go: (seq) => jump.aim(seq),
-  decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`)),
+  decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" })),
 };
 
 async function attempt(act) {

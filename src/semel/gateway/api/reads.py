@@ -34,6 +34,7 @@ from semel.ledger.transcript import views
 from semel.ledger.turns import jobs as job_rows
 from semel.ledger.turns import limits
 from semel.text.json_types import Json
+from semel.text.wellformed import MAX_NAME_CHARS, one_line
 
 FRAME_INTERVAL_S = 0.033  # seconds between two frames that only extend a text; other changes are sent at once
 
@@ -113,19 +114,21 @@ class ReadApi(Components):
         except parts.NoSuchPart as error:
             raise NotFound(str(error)) from None
 
-    async def decide_part(self, id: int, decision: Literal["resend", "arrived", "drop"]) -> Json:
+    async def decide_part(self, id: int, decision: Literal["resend", "arrived", "drop"], by: str | None = None) -> Json:
         """Record a person's decision about a held or rejected part. Return the part.
 
         "resend": send the part again, marked as a repeat, after all others for its destination. "arrived": count it as
-        sent. "drop": never send it. Raises NotFound, or Conflict if the part is not held, nor rejected and resent.
+        sent. "drop": never send it. `by`: the person's name. Raises NotFound, or Conflict if the part is not held, nor
+        rejected and resent.
         """
+        by = one_line(by or "", MAX_NAME_CHARS) or "a person"
         try:
-            part: Json = await self.record.write(send_queue.decide, id, decision)
+            part: Json = await self.record.write(send_queue.decide, id, decision, by)
         except parts.NoSuchPart as error:
             raise NotFound(str(error)) from None
         except PartStepNotAllowed as error:
             raise Conflict(str(error)) from None
-        log_activity("part decided", session=part["session"], part=id, channel=part["channel"], outcome=decision)
+        log_activity("part decided", session=part["session"], part=id, channel=part["channel"], outcome=decision, by=by)
         self.outbox.kick()
         return part
 

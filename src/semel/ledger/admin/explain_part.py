@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from semel.ledger.delivery import parts
-from semel.ledger.storage.rows import EventRow, PartAttemptRow, PartRow
+from semel.ledger.storage.rows import ClaimEntry, EventRow, PartAttemptRow, PartRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 from semel.text.json_types import Json
 
 MAX_ATTEMPTS_TOLD = 20  # of a part: while its platform is away for days, it is tried every ten minutes
@@ -23,7 +24,8 @@ def list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
         make_line(part_row.at, f"p{part_row.id}: part {part_row.n + 1} for {part_row.dest} queued, key {part_row.key}")
     ]
     attempts = tx.all(PartAttemptRow, "attempts_of_part", part=part_row.id)
-    out += _list_attempt_lines(part_row, attempts)
+    decisions = _list_decisions(tx, part_row)
+    out += _list_attempt_lines(part_row, attempts, [known for known in decisions if known["decision"] == "resend"])
     if not attempts and part_row.first is not None:
         out.append(make_line(part_row.first, f"p{part_row.id}: attempt 1 of {part_row.attempts} began"))
     detail = f", receipt {part_row.receipt}" if part_row.receipt else ""
@@ -32,6 +34,8 @@ def list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     is_told = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
     error = f": {part_row.error}" if part_row.error and not is_told else ""
     settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
+    if decisions and (ending := _ENDINGS.get((decisions[-1]["decision"], part_row.state))):
+        settled_at, detail = decisions[-1]["at"], f"{detail}; {decisions[-1]['by']} {ending}"
     state = f"p{part_row.id}: {part_row.state}{detail}{error}{_name_head(tx, part_row)}"
     out.append(make_line(settled_at, state))
     if attempts and part_row.state == "queued" and part_row.due < parts.PARKED:
@@ -49,20 +53,29 @@ def _name_head(tx: Tx, part_row: PartRow) -> str:
     return "" if head is None else f", behind p{head.id}, which leaves first"
 
 
-def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[Json]:
+def _list_decisions(tx: Tx, part_row: PartRow) -> list[Json]:
+    """Return what people decided about a part, oldest first. Those of Semel 0.1 were not kept (`_find_resends`)."""
+    for entry in tx.all(ClaimEntry, "entries_of_claim", claim=part_row.claim):
+        decisions = entries.list_decisions(tx, entry.session, entry.seq)
+        return [decision for decision in decisions if decision["part"] == part_row.id]
+    return []
+
+
+def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow], decided: Sequence[Json]) -> list[Json]:
     """Return lines about the recorded attempts to send a part, the one that is under way, and the decisions to resend.
 
-    Of many attempts, only the first and the newest get lines of their own.
+    `decided`: those decisions that were kept. Of many attempts, only the first and the newest get lines of their own.
     """
     out = []
     omitted = attempts[1 : 1 - MAX_ATTEMPTS_TOLD] if len(attempts) > MAX_ATTEMPTS_TOLD else ()
     if omitted:
         told = f"{len(omitted)} attempts in between are not listed; the last of them began at this time"
         out.append(make_line(omitted[-1].at, f"p{part_row.id}: {told}"))
-    resends = _find_resends(part_row, attempts)
+    resends = _find_resends(part_row, attempts, decided)
+    newest = max(resends, default=None)
     for number, attempt in enumerate(attempts):
         if number in resends:
-            out.append(_describe_resend(part_row, attempt.at, is_newest=number == resends[-1]))
+            out.append(_describe_resend(part_row, resends[number], attempt.at, is_newest=number == newest))
         if not 1 <= number <= len(omitted):
             is_last = attempt is attempts[-1] and part_row.state not in ("queued", "sending")
             is_asked = number >= min(resends, default=len(attempts))
@@ -71,31 +84,39 @@ def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -
             out += _describe_attempt(attempt, mark)
     is_sending = part_row.state == "sending"
     if len(attempts) in resends:
-        out.append(_describe_resend(part_row, part_row.due if is_sending else None, is_newest=True))
+        at = part_row.due if is_sending else None
+        out.append(_describe_resend(part_row, resends[len(attempts)], at, is_newest=True))
     if attempts and is_sending:
         mark = _ASKED_MARK if resends else _repeat_mark(part_row)
         out.append(make_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} began{mark}"))
     return out
 
 
-def _find_resends(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[int]:
-    """Return, for each time that a person had the part sent again, the number of recorded attempts before it.
+def _find_resends(
+    part_row: PartRow, attempts: Sequence[PartAttemptRow], decided: Sequence[Json]
+) -> dict[int, Json | None]:
+    """Return each time that a person had the part sent again, by the number of recorded attempts before it.
 
-    Each of these decisions lets the part count its attempts from 0, so the newest one lies before those that it counts.
-    An earlier one is known only if the attempt before it made the part held or rejected.
+    The value is the decision, or None if it was not kept. Each of these decisions lets the part count its attempts from
+    0, so the newest one lies before those that it counts. An earlier one is known only if it was kept, or if the
+    attempt before it made the part held or rejected.
     """
+    known = {sum(attempt.at < decision["at"] for attempt in attempts): decision for decision in decided}
     if not part_row.marked:  # a part may be marked without a person, by the operator's setting
-        return []
+        return {}
     counted = part_row.attempts - (part_row.state == "sending")  # one under way is not recorded yet
-    decisions = {number for number, attempt in enumerate(attempts[:-1], 1) if attempt.state in ("held", "rejected")}
+    inferred = {number for number, attempt in enumerate(attempts[:-1], 1) if attempt.state in ("held", "rejected")}
     if 0 <= counted < len(attempts):
-        decisions.add(len(attempts) - counted)
-    return sorted(decisions)
+        inferred.add(len(attempts) - counted)
+    older = sorted(inferred)[: max(0, len(inferred) - len(known))]
+    return {**dict.fromkeys(older), **known}
 
 
-def _describe_resend(part_row: PartRow, at: int | None, *, is_newest: bool) -> Json:
+def _describe_resend(part_row: PartRow, decision: Json | None, at: int | None, *, is_newest: bool) -> Json:
+    """Return a line about a decision to send a part again. `at`: its time in ms if the decision was not kept."""
     counts = "; its tries are counted from here" if is_newest else ""
-    return make_line(at, f"p{part_row.id}: a person had it sent again{counts}")
+    by, at = ("a person", at) if decision is None else (decision["by"], decision["at"])
+    return make_line(at, f"p{part_row.id}: {by} had it sent again{counts}")
 
 
 def _describe_attempt(attempt: PartAttemptRow, mark: str) -> list[Json]:
@@ -104,6 +125,9 @@ def _describe_attempt(attempt: PartAttemptRow, mark: str) -> list[Json]:
     error = f": {attempt.error}" if attempt.error else ""
     return [make_line(attempt.at, f"{head} began{mark}"), make_line(attempt.ended, f"{head}: {outcome}{error}")]
 
+
+_ENDINGS = {("arrived", "sent"): "said that it arrived", ("drop", "dropped"): "dropped it"}
+"""What to say of a person's last decision about a part, by the decision and the state in which it left the part."""
 
 _ASKED_MARK = ", marked as a repeat that a person asked for"
 

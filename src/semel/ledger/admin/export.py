@@ -28,7 +28,7 @@ VERSION = 1
 PAGE = 200
 ENTRY_SEQ_FIELDS = ("of", "edited", "deleted")
 """Fields of an entry that hold the seq of another entry."""
-LOCAL_FIELDS = ("imported", "item", "waiting")
+LOCAL_FIELDS = ("imported", "item", "waiting", "decisions")
 """Fields of an entry that mean nothing in another ledger."""
 
 

@@ -149,7 +149,7 @@ class EntryMore(Struct):
 
 RESERVED_FIELDS = frozenset({
     "seq", "born", "rev", "at", "role", "text", "live", "partial", "superseded", "turn", "event", "claim", "echoes",
-    "delivery", "html", "imported", "item", "waiting", "op", "id", "source", "key", "ended",
+    "delivery", "html", "imported", "item", "waiting", "op", "id", "source", "key", "ended", "decisions",
 })  # fmt: skip
 """Names of an entry's own fields: a field of that name in `more` would override the entry's."""
 

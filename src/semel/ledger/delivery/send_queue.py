@@ -379,10 +379,11 @@ def recover(
 Decision = Literal["resend", "arrived", "drop"]
 
 
-def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
+def decide(tx: Tx, part: int, decision: Decision, by: str = "a person") -> dict[str, Any]:
     """Apply a person's decision about a held or rejected part. Return the part as a JSON object (`parts.get_json`).
 
-    Raises parts.NoSuchPart; raises law.PartStepNotAllowed if the part does not allow the decision.
+    `by`: who decided. The entries of the part's claim keep it, with the time. Raises parts.NoSuchPart; raises
+    law.PartStepNotAllowed if the part does not allow the decision.
     """
     row = parts.get(tx, part)
     move = PartMove.of(row)
@@ -394,6 +395,7 @@ def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
     if decision == "drop":
         notices.add_drop_notice(tx, row)
     part_transitions.write_move(tx, move)
+    entries.add_decision(tx, row.claim, {"part": part, "decision": decision, "at": tx.now, "by": by})
     return parts.get_json(tx, part)
 
 

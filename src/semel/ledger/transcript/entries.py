@@ -225,6 +225,22 @@ def name_superseded(tx: Tx, session: int, seq: int, superseded: Collection[int])
         set_entry(tx, session, seq, more={"supersedes": sorted(added.union(named))})
 
 
+def add_decision(tx: Tx, claim: int, decision: Body) -> None:
+    """Let the entries of `claim` keep a person's decision about one of its parts.
+
+    `decision`: {"part", "decision", "at" (ms), "by"}.
+    """
+    for row in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
+        decisions = list_decisions(tx, row.session, row.seq)
+        set_entry(tx, row.session, row.seq, more={"decisions": [*decisions, decision]})
+
+
+def list_decisions(tx: Tx, session: int, seq: int) -> list[Any]:
+    """Return what people decided about the held parts of an entry, oldest first (`add_decision`)."""
+    row = tx.one(EntryRow, "entry_get", session=session, seq=seq)
+    return list(load(row.more).get("decisions", ())) if row is not None else []
+
+
 def mark_whole(tx: Tx, claim: int | None) -> None:
     """Clear the mark `partial` in the entries of `claim`, because its text turned out to be complete.
 

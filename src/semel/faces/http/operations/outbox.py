@@ -12,6 +12,7 @@ from semel.faces.http.routing import (
     Cursor,
     Page,
     Param,
+    RequestBody,
     Returns,
     Router,
     json_response,
@@ -31,6 +32,12 @@ class Part(Struct):
     id: int
     dest: str
     state: PartState
+
+
+class Decided(RequestBody):
+    """`by`: the name of the person who decides, for `semel why`."""
+
+    by: str | None = None
 
 
 class Parts(Page):
@@ -60,19 +67,25 @@ async def read_part(call: ApiCall, id: PartId) -> Response:
     return json_response(await call.gateway.part(id))
 
 
-@router.route("POST", "/v1/parts/{id:int}/resend", THE_DECIDED_PART, errors=("not-found", "wrong-state"))
-async def resend_part(call: ApiCall, id: PartId) -> Response:
+@router.route(
+    "POST", "/v1/parts/{id:int}/resend", THE_DECIDED_PART, errors=("not-found", "wrong-state"), body_optional=True
+)
+async def resend_part(call: ApiCall, id: PartId, body: Decided) -> Response:
     """Send a held or rejected part again, marked as a repeat, at the end of its queue."""
-    return json_response(await call.gateway.decide_part(id, "resend"))
+    return json_response(await call.gateway.decide_part(id, "resend", body.by))
 
 
-@router.route("POST", "/v1/parts/{id:int}/arrived", THE_DECIDED_PART, errors=("not-found", "wrong-state"))
-async def arrived_part(call: ApiCall, id: PartId) -> Response:
+@router.route(
+    "POST", "/v1/parts/{id:int}/arrived", THE_DECIDED_PART, errors=("not-found", "wrong-state"), body_optional=True
+)
+async def arrived_part(call: ApiCall, id: PartId, body: Decided) -> Response:
     """Mark a held part as sent: it arrived, and is not sent again."""
-    return json_response(await call.gateway.decide_part(id, "arrived"))
+    return json_response(await call.gateway.decide_part(id, "arrived", body.by))
 
 
-@router.route("POST", "/v1/parts/{id:int}/drop", THE_DECIDED_PART, errors=("not-found", "wrong-state"))
-async def drop_part(call: ApiCall, id: PartId) -> Response:
+@router.route(
+    "POST", "/v1/parts/{id:int}/drop", THE_DECIDED_PART, errors=("not-found", "wrong-state"), body_optional=True
+)
+async def drop_part(call: ApiCall, id: PartId, body: Decided) -> Response:
     """Give up a held part."""
-    return json_response(await call.gateway.decide_part(id, "drop"))
+    return json_response(await call.gateway.decide_part(id, "drop", body.by))
