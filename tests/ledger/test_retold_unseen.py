@@ -14,6 +14,7 @@ from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.gateway.turns.block_claims import BlockClaims
 from semel.gateway.turns.stream_view import StreamView
+from semel.ledger.admin import explain
 from semel.ledger.turns import finish_turn, turn_ops, turns
 from semel.testing import FakeChannel
 
@@ -43,6 +44,12 @@ def test_an_attempt_that_broke_off_and_came_again_is_marked_and_leaves_only_with
     lost, answer = [one for one in desk.entries("chat") if one["role"] == "agent"]
     assert [(one["text"], bool(one.get("superseded"))) for one in (lost, answer)] == [(ATTEMPT, True), (ANSWER, False)]
     assert answer["supersedes"] == [lost["seq"]]
+    newer, older = (one["seq"] for one in (answer, lost))
+    story = str(desk.look(explain.tell_story, f"chat#{older}"))
+    assert f"said, entry {older}; superseded by entry {newer} (c{answer['claim']}), which has its text in full" in story
+    assert f"said, entry {newer}, which supersedes entry {older}" in str(
+        desk.look(explain.tell_story, f"c{answer['claim']}")
+    )
     sent = desk.look(lambda tx: rows(tx, "SELECT op ->> 'text' FROM part"))
     assert "".join(text for (text,) in sent) == ANSWER
 

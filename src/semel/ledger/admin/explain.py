@@ -452,8 +452,9 @@ def _list_claim_lines(tx: Tx, claim_row: ClaimRow) -> list[Json]:
     origin = origins.get(claim_row.how, claim_row.how) + (", late" if claim_row.late else "")
     text = _quote(claim_row.text) if claim_row.erased is None else f"{claim_row.erased:,} characters, removed since"
     head = f"c{claim_row.id}: {claim_row.kind}{to} {origin}: {text}"
+    place = f", entry {claim_row.seq}{_name_rivals(tx, claim_row)}" if claim_row.seq is not None else ""
     fate = {
-        "said": "said" + (f", entry {claim_row.seq}" if claim_row.seq is not None else ""),
+        "said": f"said{place}",
         "echo": f"an echo of c{claim_row.echo_of}: not shown again"
         + (f" ({claim_row.reason})" if claim_row.reason else ""),
         "refused": f"refused: {claim_row.reason}",
@@ -465,6 +466,28 @@ def _list_claim_lines(tx: Tx, claim_row: ClaimRow) -> list[Json]:
     for part_row in tx.all(PartRow, "parts_of_claim", claim=claim_row.id):
         out += list_part_lines(tx, part_row)
     return out
+
+
+def _name_rivals(tx: Tx, claim_row: ClaimRow) -> str:
+    """Name the entries that a claim's entry supersedes, and the one that supersedes it; "" if there are none."""
+    entry = _find_claim_entry(tx, claim_row)
+    if entry is None:
+        return ""
+    seqs = ", ".join(str(seq) for seq in entries.load(entry.more).get("supersedes", ()))
+    older = f", which supersedes entry {seqs}" if seqs else ""
+    if not entry.superseded:
+        return older
+    for other in tx.all(ClaimRow, "claims_of_root", root=claim_row.root) if claim_row.root is not None else ():
+        newer = _find_claim_entry(tx, other) if other.session == claim_row.session else None
+        if newer is not None and entry.seq in entries.load(newer.more).get("supersedes", ()):
+            return f"{older}; superseded by entry {newer.seq} (c{other.id}), which has its text in full"
+    return f"{older}; superseded, because a later entry has its text in full"
+
+
+def _find_claim_entry(tx: Tx, claim_row: ClaimRow) -> EntryRow | None:
+    if claim_row.seq is None:
+        return None
+    return tx.one(EntryRow, "entry_get", session=claim_row.session, seq=claim_row.seq)
 
 
 def _explain_part(tx: Tx, number: int) -> list[Json]:
