@@ -14,6 +14,7 @@ import pytest
 from cli_house import SCRIPTED, Cli, end, until
 
 from semel.faces.cli.offline import OfflineLedger
+from semel.faces.config import ConfigError, locate_to_read
 
 COMMANDS = (
     ("sessions",),
@@ -114,6 +115,21 @@ def test_without_a_gateway_the_same_is_read_from_the_ledger_and_nothing_is_writt
         assert cli("search", "needle").stdout == killed["search", "needle"]
         assert index.exists() == bool(content)
         index.touch()
+
+
+def test_a_file_that_is_not_toml_keeps_nobody_from_reading_a_data_directory_that_is_named(
+    cli: Cli, killed: dict[tuple[str, ...], str]
+) -> None:
+    (cli.home / "semel.toml").write_text(f"{SCRIPTED}\n[gateway\n")
+    line = SCRIPTED.count("\n") + 2
+    for command in (("sessions",), ("show", "demo:web:1"), ("search", "needle"), ("why", "e1")):
+        read_stdout, remarks = read(cli, *command)
+        assert read_stdout == killed[command], command
+        assert f"semel.toml:{line}: this is not TOML" in remarks and "the file is not used" in remarks
+    assert "semel.toml has 1 mistake" in cli("status").stdout
+    assert cli("logs").stdout
+    with pytest.raises(ConfigError, match=rf"semel.toml:{line}: this is not TOML.*name the data directory: --data-dir"):
+        locate_to_read(cli.home / "semel.toml", None, {})
 
 
 def test_a_firing_whose_time_passes_while_no_gateway_runs_is_overdue(

@@ -14,7 +14,7 @@ from rich.text import Text
 from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
 from semel.faces.cli.printing import name_command, print_error, print_json, print_remark, stdout_console
 from semel.faces.client import GatewayNotTrusted, NoGateway
-from semel.faces.config import locate
+from semel.faces.config import locate_to_read
 from semel.ledger.storage.location import LedgerLocation
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
@@ -114,7 +114,7 @@ def _print_findings(findings: Iterable[Finding]) -> None:
 
 
 def _check_laws(json: bool, config: Path | None, data_dir: Path | None) -> None:
-    data, ledger = locate(config, data_dir)
+    data, ledger, _ = locate_to_read(config, data_dir)
     try:
         report = ask_gateway(config, data_dir, lambda client: client.get("/v1/doctor"))
     except GatewayNotTrusted:

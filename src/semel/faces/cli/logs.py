@@ -16,7 +16,7 @@ from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app, parse_time
 from semel.faces.cli.printing import print_error, print_remark, stdout_console
-from semel.faces.config import locate
+from semel.faces.config import locate_to_read
 from semel.text.visible import escape_json, visible
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def logs(
     """
     from semel.faces import log_reader
 
-    data, ledger = locate(config, data_dir)
+    data, ledger, mistake = locate_to_read(config, data_dir)
+    if mistake:
+        print_remark(f"{mistake}; the file is not used")
     since_ms = parse_time("--since", since)
     log_filter = log_reader.LogFilter(
         session,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from semel.faces.cli.app import ask_gateway
 from semel.faces.cli.printing import print_remark
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, RequestRefused
-from semel.faces.config import locate
+from semel.faces.config import ConfigError, locate_to_read
 from semel.ledger.storage.location import LedgerLocation, may_exist
 from semel.text.json_types import Json
 from semel.tools.address import was_killed
@@ -183,11 +183,16 @@ def ask_or_read(config: Path | None, data_dir: Path | None, call: Callable[[Read
         return ask_gateway(config, data_dir, call)
     except GatewayNotTrusted:
         raise
+    except ConfigError:
+        locate_to_read(config, data_dir)  # says what else could be read
+        raise
     except NoGateway:
-        data, ledger = locate(config, data_dir)
+        data, ledger, mistake = locate_to_read(config, data_dir)
         if not may_exist(ledger):
             raise
         killed = ": the last one was killed, and the next one goes on with what ran" if was_killed(data) else ""
+        if mistake:
+            print_remark(f"{mistake}; the file is not used")
         print_remark(f"no gateway is running{killed}; read from {ledger}")
         return asyncio.run(read_ledger(ledger, data, call))
 

@@ -29,12 +29,36 @@ def locate(
     return data, find_ledger(url, data)
 
 
+def locate_to_read(
+    path: Path | None, data_dir: Path | None, env: Mapping[str, str] = os.environ
+) -> tuple[Path, LedgerLocation, str]:
+    """Return what `locate` does, and "", for a command that only reads.
+
+    If the file cannot be read, but the data directory is named, the ledger is the usual one there, and the third value
+    says what is wrong with the file. Raises ConfigError if there is no such ledger or the directory is not named.
+    """
+    try:
+        return *locate(path, data_dir, env), ""
+    except ConfigError as error:
+        find_config_file(path, env)  # raises if the file that is wrong was named and does not exist
+        if not is_data_dir_named(data_dir, env):
+            raise ConfigError(f"{error}; to read without this file, name the data directory: --data-dir DIR") from None
+        data = find_data_dir(data_dir, None, Path.cwd(), env)
+        ledger = find_ledger(None, data)
+        if not may_exist(data / "ledger.db"):
+            raise
+        return data, ledger, str(error)
+
+
 def locate_running(path: Path | None, data_dir: Path | None, env: Mapping[str, str] = os.environ) -> Path:
-    """Return the data directory of the gateway to ask.
+    """Return the data directory of the gateway to ask. A directory that is named needs no file.
 
     If the file cannot be read, it is that of the running gateway which has read it before. Raises ConfigError.
     """
     try:
+        if is_data_dir_named(data_dir, env):
+            find_config_file(path, env)  # raises if the named one does not exist
+            return find_data_dir(data_dir, None, Path.cwd(), env)
         return locate(path, data_dir, env)[0]
     except ConfigError:
         file = find_config_file(path, env)
@@ -143,6 +167,11 @@ def find_data_dir(data_dir: Path | None, in_file: Any, base: Path, env: Mapping[
         return (base / expand_path(in_file)).absolute()
     home = Path(env.get("HOME", "~")).expanduser()
     return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share").absolute() / "semel"
+
+
+def is_data_dir_named(data_dir: Path | None, env: Mapping[str, str]) -> bool:
+    """Whether the command line (`data_dir`) or the environment names the data directory."""
+    return data_dir is not None or bool(env.get("SEMEL_DATA"))
 
 
 def find_ledger(url: Any, data_dir: Path) -> LedgerLocation:

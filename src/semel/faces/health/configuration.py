@@ -15,7 +15,7 @@ from typing import Any
 import semel.channels
 from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig, examine_config_file
-from semel.faces.config.paths import find_config_file, find_data_dir, read_config_file
+from semel.faces.config.paths import find_config_file, find_data_dir, is_data_dir_named, read_config_file
 from semel.faces.config.problems import find_line, find_nearest, suggest_nearest
 from semel.faces.health.finding import Finding
 from semel.faces.run import describe_model_keys, find_build_problems, find_program_problem
@@ -97,7 +97,7 @@ def follow_gateway(
     runs, and there is no file in the usual places, the file is the one that the last gateway read.
     """
     is_file_named = path is not None or bool(env.get("SEMEL_CONFIG"))
-    is_data_named = data_dir is not None or bool(env.get("SEMEL_DATA"))
+    is_data_named = is_data_dir_named(data_dir, env)
     is_file_found = is_file_named or find_config_file(path, env) is not None
     if is_file_named or (is_file_found and not is_data_named):
         return path, data_dir

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, RequestRefused
-from semel.faces.config import ConfigError, locate, locate_running
+from semel.faces.config import ConfigError, locate_running, locate_to_read
 from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
 from semel.tools.address import advise_others, find_running_config, find_url, find_waiting, was_killed
@@ -26,7 +26,11 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     one ended without a clean stop; and "holder", the pid of who has the ledger locked, else None. Raises ConfigError,
     GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
     """
-    data = locate_running(config_path, data_dir)
+    try:
+        data = locate_running(config_path, data_dir)
+    except ConfigError:
+        locate_to_read(config_path, data_dir)  # says what else could be read
+        raise
     try:
         async with AsyncClient(data) as client:
             status = await client.get("/v1/status")
@@ -40,9 +44,9 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     except RequestRefused:
         if find_waiting(data) is None:
             raise
-        return _look_over_files(config_path, data_dir, *locate(config_path, data_dir))
+        return _look_over_files(config_path, data_dir, *locate_to_read(config_path, data_dir)[:2])
     except NoGateway:
-        return _look_over_files(config_path, data_dir, *locate(config_path, data_dir))
+        return _look_over_files(config_path, data_dir, *locate_to_read(config_path, data_dir)[:2])
 
 
 def _examine_changed_config(data: Path, started: int | None) -> str | None:
