@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx2
 import pytest
 from cli_house import PATIENCE, Cli, end, heard, until
 
@@ -130,6 +131,9 @@ def test_what_was_asked_and_decided_and_what_waits_for_a_limit_is_logged(cli: Cl
     until(lambda: cli.json("status")["attention"], "the request")
     cli("say", "main", "/approve 1", "--sender", "ann", "--wait")
     cli("say", "asked", "ask", "--wait")
+    for _ in range(3):
+        refused = httpx2.get(f"{cli.address(gateway.pid)}/v1/sessions", headers={"Authorization": "Bearer wrong"})
+        assert refused.status_code == 401
     cli("say", "main", SECRET_TEXT)
     until(lambda: "turn waits" in cli("logs").stdout, "the message that waits")
     end(gateway)
@@ -140,6 +144,8 @@ def test_what_was_asked_and_decided_and_what_waits_for_a_limit_is_logged(cli: Cl
         'turn waits  session=main  why="today\'s limit of 1 turn for the session main is used up"',
     ):
         assert line in lines, lines
+    wrong = 'sender refused  channel=api  by=127.0.0.1  why="a token that is not one of this gateway"'
+    assert lines.count(wrong) == 1, lines
     log = cli("logs").stdout
     assert "semel.up: stopping  turns=0\n" in log and log.endswith("semel.up: stopped\n"), log
     assert SECRET_TEXT not in log

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import tracemalloc
 from pathlib import Path
 
+import pytest
 from people_world import ADA, BOB, EVE, Chat, said
 from structlog.testing import capture_logs
 
+from semel.gateway.activity import ACTIVITY_LOGGER
 from semel.gateway.inbound.admission import MAX_GUEST_MESSAGES_PER_HOUR, MAX_UNREADABLE_PER_HOUR
-from semel.gateway.inbound.strangers import MAX_FIELD_CHARS, MAX_SENDERS
+from semel.gateway.inbound.strangers import HOUR_MS, MAX_FIELD_CHARS, MAX_LINES_PER_HOUR, MAX_SENDERS, RefusalLog
 from semel.gateway.ports import Incoming, Person
 
 FLOOD = 100_000
@@ -78,6 +81,28 @@ async def test_a_channel_where_nobody_is_known_says_how_to_let_somebody_in(tmp_p
             pass
     told = [one["what"] for one in logs if one["event"] == "nobody may talk on a channel"]
     assert told == ["`semel pair chat` lets somebody in"]
+
+
+async def test_the_log_names_each_refused_sender_once_an_hour_and_few_of_a_flood(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, ACTIVITY_LOGGER)
+    async with Chat(tmp_path) as w:
+        for key in ("e1", "e2", "e3"):
+            await w.judge(said("a secret", EVE, key=key))
+        [line] = caplog.records
+        assert (line.getMessage(), vars(line)["channel"], vars(line)["by"]) == ("sender refused", "chat", "@eve (Eve)")
+        assert vars(line)["why"] == "from unknown senders"
+        for what in flood(0, 1_000):
+            await w.judge(what)
+        assert len(caplog.records) == MAX_LINES_PER_HOUR + 1
+        assert caplog.records[-1].getMessage().startswith("more senders may be refused")
+        assert "secret" not in caplog.text
+    caplog.clear()
+    refusals = RefusalLog()
+    for now in (0, HOUR_MS - 1, HOUR_MS):
+        refusals.note("chat", EVE, "why", now)
+    assert len(caplog.records) == 2
 
 
 async def test_everything_a_stranger_can_do_is_refused(tmp_path: Path) -> None:

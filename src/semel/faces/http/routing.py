@@ -32,7 +32,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from semel.faces.http.problems import KEY_RULE, ErrorFormat, Problem
-from semel.faces.http.security import Access, check_access
+from semel.faces.http.security import Access, WrongToken, check_access
 from semel.faces.http.settings import NodeSettings, Settings
 
 if TYPE_CHECKING:
@@ -236,7 +236,15 @@ def _make_route(
 
 
 async def handle(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:
-    """Check a request, read it, and let the operation's handler answer it. Raises a Problem."""
+    """Check a request, read it, and let the operation's handler answer it. Raises a Problem; logs a wrong token."""
+    try:
+        return await _handle(request, operation, gateway, settings)
+    except WrongToken:
+        gateway.people.note_wrong_token(request.client.host if request.client else "the unix socket")
+        raise
+
+
+async def _handle(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:
     check_access(request, settings, operation.access)
     arguments = _read_query(request, operation)
     body = await _read_body(request, operation, settings)

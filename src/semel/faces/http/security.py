@@ -53,6 +53,8 @@ SECURITY_HEADERS = {
 }
 
 
+_DEMAND_TOKEN = {"WWW-Authenticate": 'Bearer realm="semel"'}
+
 CAME_BY_UNIX_SOCKET = "local"
 """Key in a request's state. It is set if the request came over the unix socket, so from the gateway's own user."""
 
@@ -67,6 +69,13 @@ class Access(enum.Enum):
     LOOPBACK_SPAWN = "loopback spawn"  # the same, or the gateway's own user over loopback
     SIGNED = "signed"  # the channel checks the platform's signature; requests of foreign web pages are refused
     OPEN = "open"  # nothing; only for answers that reveal no more than whether the gateway is alive
+
+
+class WrongToken(Problem):
+    """A request shows a token, or the code of a login link, that is not one of this gateway."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("no-token", detail, headers=_DEMAND_TOKEN)
 
 
 def check_access(request: Request, settings: Settings, access: Access) -> None:
@@ -114,7 +123,7 @@ def _needs_token(request: Request, settings: Settings) -> bool:
 
 
 def no_token_problem(detail: str) -> Problem:
-    return Problem("no-token", detail, headers={"WWW-Authenticate": 'Bearer realm="semel"'})
+    return Problem("no-token", detail, headers=_DEMAND_TOKEN)
 
 
 def _has_owner_token(request: Request, settings: Settings) -> bool:
@@ -123,7 +132,7 @@ def _has_owner_token(request: Request, settings: Settings) -> bool:
         return False
     token = get_bearer_token(request)
     if not token or not settings.token or not secrets_match(token, settings.token):
-        raise no_token_problem(
+        raise WrongToken(
             "That is not the owner's token, nor a node's. The owner's is in the file owner.token of the data directory."
         )
     return True

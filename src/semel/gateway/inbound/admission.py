@@ -1,9 +1,9 @@
 """Access control: decide whether the sender of an event may speak, before the event is accepted (docs/people.md).
 
 A sender is known if the configuration lists them, the owner added them, or they redeemed a pairing code. Everybody else
-is a stranger. The gateway counts strangers by channel and reason, and lists them in memory for the owner, but never
-writes a row about them. If a channel or group admits strangers as guests, they may send a limited number of messages
-per hour.
+is a stranger. The gateway counts strangers by channel and reason, and lists them in memory for the owner and in the
+log, but never writes a row about them. If a channel or group admits strangers as guests, they may send a limited number
+of messages per hour.
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ class AccountDirectory(Roster):
     def _refuse(self, channel: str, event: Incoming, reason: str, is_known: bool = False) -> Verdict:
         self.strangers.count(channel, reason)
         if event.sender is not None and not is_known:
-            self.strangers.remember(channel, event.sender, self.clock.now())
+            now = self.clock.now()
+            self.strangers.remember(channel, event.sender, now)
+            self.refusals.note(channel, event.sender, law.REASONS[reason], now)
         return Verdict(refused=reason)
 
     # ------------------------------------------------------------ codes
@@ -205,6 +207,10 @@ class AccountDirectory(Roster):
     def count_refusal(self, source: str, reason: str) -> None:
         """Count a command or answer that a known sender was not allowed to give."""
         self.strangers.count(source.removeprefix("channel:") if source.startswith("channel:") else "api", reason)
+
+    def note_wrong_token(self, address: str) -> None:
+        """Log that a request from this address showed a token that is not one of this gateway."""
+        self.refusals.note("api", Person(address), "a token that is not one of this gateway", self.clock.now())
 
     def metrics(self) -> dict[str, float]:
         """Return the number of refusals by channel and reason, as metrics for Prometheus."""

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from semel.gateway.clock import Clock
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.inbound.pairing import Pairing
-from semel.gateway.inbound.strangers import Strangers
+from semel.gateway.inbound.strangers import RefusalLog, Strangers
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import GatewaySettings
 from semel.law import access as law
@@ -32,6 +32,7 @@ class Roster:
         self.settings = settings
         self.clock = clock
         self.strangers = Strangers()
+        self.refusals = RefusalLog()
         self.pairing = Pairing(record, clock, frozenset(settings.people))
         self.accounts: dict[tuple[str, str], rows.PersonAccount] = {}
 

@@ -1,4 +1,4 @@
-"""A bounded memory of strangers: refusals by reason, the latest refused senders, and hourly limits.
+"""A bounded memory of strangers: refusals by reason, the latest refused senders, hourly limits, and lines of the log.
 
 Its size does not grow with the number of refusals, and it contains no refused text: a flood of strangers must not fill
 the ledger or the memory (Law 11). The owner sees the latest senders of each channel, and can add them.
@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
 
+from semel.gateway.activity import log_activity
 from semel.gateway.ports import Person
+from semel.text.wellformed import shorten_to_line
 
 MAX_SENDERS = 50  # senders remembered per channel
 MAX_FIELD_CHARS = 500  # characters of an id or a name that are kept
 HOUR_MS = 3_600_000
+MAX_LINES_PER_HOUR = 30  # of the log, about refused senders of a channel; one of each sender
+MAX_LOGGED_CHARS = 80  # characters of a sender
 
 
 @dataclass
@@ -111,3 +115,31 @@ class HourlyLimit:
         return name in self._counts and any(
             (counted_name, counted_key) == (name, key) for _, counted_name, counted_key in self._occurrences
         )
+
+
+class RefusalLog:
+    """Logs whom the gateway refused: each sender once an hour, and no more than MAX_LINES_PER_HOUR of a channel.
+
+    Anybody can send what is refused, and must not drown the log.
+    """
+
+    def __init__(self) -> None:
+        self._limits: dict[str, HourlyLimit] = {}
+
+    def __repr__(self) -> str:
+        return f"<RefusalLog of {len(self._limits)} channels>"
+
+    def note(self, channel: str, sender: Person, why: str, now: int) -> None:
+        """Log a refusal, unless that would be too many lines.
+
+        `channel`: its name, or "api", whose sender is an address. `now`: in ms since the Unix epoch.
+        """
+        limit = self._limits.setdefault(channel, HourlyLimit(1, MAX_LINES_PER_HOUR))
+        if limit.is_full(sender.id, now):
+            return
+        limit.count(sender.id, "", now)
+        name = f" ({shorten_to_line(sender.name, MAX_LOGGED_CHARS)})" if sender.name else ""
+        by = f"{shorten_to_line(sender.id, MAX_LOGGED_CHARS)}{name}"
+        log_activity("sender refused", channel=channel, by=by, why=why)
+        if limit.is_full("", now):
+            log_activity("more senders may be refused, which are not logged in this hour", channel=channel)

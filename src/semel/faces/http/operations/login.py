@@ -37,13 +37,11 @@ async def login(call: ApiCall, body: Login) -> Response:
     settings = call.settings
     if body.code:
         if not settings.token or not call.request.app.state.login_codes.redeem(body.code.strip()):
-            raise security.no_token_problem(
+            raise security.WrongToken(
                 "This login link was used already, or is older than ten minutes. `semel link` makes another one."
             )
     elif not settings.token or not security.secrets_match(body.token.strip(), settings.token):
-        raise security.no_token_problem(
-            "That is not the owner's token. It is in the file owner.token of the data directory."
-        )
+        raise security.WrongToken("That is not the owner's token. It is in the file owner.token of the data directory.")
     response = Response(status_code=204)
     response.set_cookie(
         security.cookie_name(settings),
