@@ -8,14 +8,16 @@ import stat
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx2
 import pytest
+import typer
 from cli_house import PATIENCE, Cli, end, heard, until
 
+from semel.faces.cli.app import parse_time
 from semel.faces.log import KEPT_LOGS
 from semel.faces.log_reader import LogFilter, list_log_files, read_log
 
@@ -78,7 +80,7 @@ def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
     assert all(" info " not in line for line in warnings)
     assert any("part rejected" in line and "part=p2" in line and "why=" in line for line in warnings), warnings
     assert "is not an id like t5" in spoken("logs", "--turn", "x5", rc=2).stderr
-    assert "--since is 'soon': say 2h, 7d, 2026-11-22 or " in spoken("logs", "--since", "soon", rc=2).stderr
+    assert "--since is 'soon': say 2h, 7d, 18:12, 2026-11-22 or " in spoken("logs", "--since", "soon", rc=2).stderr
     assert "no line of the log is like that" in spoken("logs", "--since", "2100-01-01").stderr
 
 
@@ -102,6 +104,20 @@ def test_lines_older_than_an_age_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "logs" / "gateway.jsonl").write_text("\n".join(lines) + "\n")
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
     assert [line["number"] for line in read_log(tmp_path, 9, LogFilter(since=noon))] == [1]
+
+
+def test_a_clock_time_is_the_last_one_of_today_or_yesterday() -> None:
+    now = datetime.now().astimezone()
+    for text, form in (("%H:%M", "minutes"), ("%H:%M:%S", "seconds")):
+        past, coming = now - timedelta(minutes=2), now + timedelta(minutes=2)
+        for moment, days in ((past, 0), (coming, 1)):
+            exact = moment.replace(second=moment.second if form == "seconds" else 0, microsecond=0)
+            expected = (exact - timedelta(days=days)).timestamp()
+            assert parse_time("--since", moment.strftime(text)) == round(expected * 1000), (moment, form)
+    assert parse_time("--since", "9:05") == parse_time("--since", "09:05")
+    for wrong in ("25:00", "18:60", "18:1", "1812"):
+        with pytest.raises(typer.BadParameter):
+            parse_time("--since", wrong)
 
 
 def test_the_log_is_private_and_holds_no_texts_of_messages(spoken: Cli) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from datetime import time as daytime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -57,15 +59,33 @@ DEFAULT_SESSION = "main"
 
 
 def parse_time(option: str, text: str | None) -> int | None:
-    """Parse an age like `2h`, or a local date and time, to ms since the epoch. Raises typer.BadParameter."""
+    """Parse an age like `2h`, or a local date, clock time or both, to ms since the epoch. Raises typer.BadParameter.
+
+    A clock time is the last one of that name: of today or, if that is still to come, of yesterday.
+    """
     if text is None:
         return None
     age = parse_duration(text) if text[-1:].isalpha() else None
     try:
-        seconds = datetime.fromisoformat(text).timestamp() if age is None else time.time() - age
+        seconds = (
+            _parse_local(text, datetime.now().astimezone().replace(tzinfo=None)).timestamp()
+            if age is None
+            else time.time() - age
+        )
         return max(0, round(seconds * 1000))
     except (ValueError, OverflowError, OSError):
-        raise typer.BadParameter(f"{option} is {text!r}: say 2h, 7d, 2026-11-22 or '2026-11-22 07:30'") from None
+        ways = "2h, 7d, 18:12, 2026-11-22 or '2026-11-22 07:30'"
+        raise typer.BadParameter(f"{option} is {text!r}: say {ways}") from None
+
+
+def _parse_local(text: str, now: datetime) -> datetime:
+    """Parse a local date, clock time or both. Raises ValueError. `now`: in local time."""
+    clock = re.fullmatch(r"(\d{1,2}):(\d\d)(?::(\d\d))?", text.strip(), re.ASCII)
+    if clock is None:
+        return datetime.fromisoformat(text)
+    hour, minute, second = (int(number or 0) for number in clock.groups())
+    today = datetime.combine(now, daytime(hour, minute, second))
+    return today if today <= now else today - timedelta(days=1)
 
 
 def print_version(wanted: bool) -> None:

@@ -44,7 +44,8 @@ def search(
         typer.Option("--role", help="Only entries of this role: user, agent, event or notice."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Not older: 2h, 7d, 2026-11-22, '2026-11-22 07:30'.")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Not older: 2h, 7d, 18:12, 2026-11-22, '2026-11-22 07:30'."),
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only older, in the same forms.")] = None,
     best: Annotated[bool, typer.Option("--best", help="Best matches first instead of the newest.")] = False,

@@ -52,7 +52,8 @@ def logs(
         Literal["info", "warning", "error"] | None, typer.Option("--level", help="Only lines of this level or above.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Not older: 2h, 7d, 2026-11-22, '2026-11-22 07:30'.")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Not older: 2h, 7d, 18:12, 2026-11-22, '2026-11-22 07:30'."),
     ] = None,
     json: Json = False,
     config: Config = None,
