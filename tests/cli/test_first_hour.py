@@ -96,7 +96,8 @@ def test_a_gateway_that_runs_elsewhere_is_named(cli: Cli, tmp_path: Path) -> Non
     process = cli.up()
     ask = ("sessions", "--data-dir", str(tmp_path / "other"))
     said = cli(*ask, rc=1).stderr
-    assert f"no gateway is running on {tmp_path / 'other'}. Start one with: semel up; or reach" in said
+    other = tmp_path / "other"
+    assert f"no gateway is running on {other}. Start one with: semel up --data-dir {other}; or reach" in said
     assert f"(--data-dir): {cli.data}" in said
     said = cli("status", "--data-dir", str(tmp_path / "other"), rc=1).stderr
     assert f"(--data-dir): {cli.data}" in said, "status looks at files too, but there are none"

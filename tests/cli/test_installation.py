@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli_house import Cli
 
 from semel import installation
-from semel.faces.cli.printing import name_command
+from semel.faces.cli.printing import forget_options, name_command, remember_option
+from semel.installation import find_command
 
 
 @pytest.fixture
@@ -71,3 +73,34 @@ def test_the_package_index_is_never_asked_for_semel_itself() -> None:
     for extra in ("model", "email", "xmpp"):
         packages = installation.list_packages(extra)
         assert packages and not [package for package in packages if package.startswith("semel")]
+
+
+def test_advised_commands_keep_the_options_that_were_given(cli: Cli) -> None:
+    place, options = cli.home / "a place", ("--data-dir", str(cli.home / "a place"))
+    assert f"semel up --data-dir '{place}'" in cli("say", "main", "hi", *options, rc=1).stderr
+    (cli.home / "other.toml").write_text("[gateway]\n")
+    both = cli("status", *options, "--config", "other.toml", rc=1).stderr
+    assert f"semel up --data-dir '{place}' --config other.toml" in both
+    assert "--data-dir" not in cli("say", "main", "hi", rc=1).stderr
+    missing = cli("status", "--config", "none.toml", rc=2).stderr
+    assert f"semel init {cli.home / 'none.toml'}" in missing
+
+
+def test_options_are_added_only_where_a_command_takes_them() -> None:
+    remember_option("--config", Path("it's.toml"))
+    remember_option("--data-dir", Path("d"))
+    try:
+        config = "--config 'it'\"'\"'s.toml'"
+        given = f"{config} --data-dir d"
+        for text, named in (
+            ("decide: semel outbox list --state held", f"decide: semel outbox list {given} --state held"),
+            ("`semel up` writes it", f"`semel up {given}` writes it"),
+            ("try again: semel say 'a b' /retry", f"try again: semel say {given} 'a b' /retry"),
+            ("name it: semel doctor --data-dir e", f"name it: semel doctor {config} --data-dir e"),
+            ("all of it is in semel docs channels", "all of it is in semel docs channels"),
+            ("what semel sends", "what semel sends"),
+            ("see semel outbox", "see semel outbox"),
+        ):
+            assert name_command(text).replace(find_command(), "semel") == named
+    finally:
+        forget_options()

@@ -51,10 +51,11 @@ def test_on_loopback_nobody_logs_in_and_nothing_stands_before_the_screen(cli: Cl
 
 
 def test_channels_are_listed_with_what_is_missing_and_agents_whose_program_is_not_there(cli: Cli) -> None:
-    (cli.home / "semel.toml").write_text('[agents.mine]\ncommand = ["no-such-program"]\n' + CHANNEL)
-    said = screen(cli, "--listen", "127.0.0.1:0")
-    assert "agents    mine (no-such-program is not installed: " in said
-    assert re.search(r"channels  telegram \(nobody may talk there yet: \S+ pair telegram --name ada\)", said)
+    (cli.home / "mine.toml").write_text('[agents.mine]\ncommand = ["no-such-program"]\n' + CHANNEL)
+    said = screen(cli, "--listen", "127.0.0.1:0", "--config", "mine.toml")
+    assert re.search(r"mine \(no-such-program is not installed: \S+ agents check --config mine.toml mine\)", said)
+    pair = r"\S+ pair --config mine.toml telegram --name ada"
+    assert re.search(rf"channels  telegram \(nobody may talk there yet: {pair}\)", said)
     (cli.home / "semel.toml").write_text(CHANNEL + 'accounts = ["telegram:7"]\n')
     assert "channels  telegram\n" in screen(cli, "--listen", "127.0.0.1:0")
 

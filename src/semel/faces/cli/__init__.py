@@ -18,7 +18,7 @@ import typer
 import typer.main
 
 from semel.faces.cli.app import app
-from semel.faces.cli.printing import print_error
+from semel.faces.cli.printing import forget_options, print_error
 from semel.faces.config.problems import suggest_nearest
 
 __all__ = ["load_commands", "main"]
@@ -122,6 +122,7 @@ def _discard_output() -> None:
 
 def _run_command() -> int:
     """Run the command of the command line. Return its exit code; explain errors on stderr."""
+    forget_options()
     try:
         words = sys.argv[1:]
         command = typer.main.get_command(app) if words == ["--version"] else build_command(_find_wanted(words))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from semel import __version__
+from semel.faces.cli.printing import remember_option
 from semel.faces.config import locate_running
 from semel.timing.durations import parse_duration
 
@@ -33,12 +34,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+def _remember_config(value: Path | None) -> Path | None:
+    return remember_option("--config", value)
+
+
+def _remember_data_dir(value: Path | None) -> Path | None:
+    return remember_option("--data-dir", value)
+
+
 Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
         metavar="FILE",
         readable=False,  # the command explains better than typer why it cannot be read
+        callback=_remember_config,
         help="The semel.toml to use. Default: $SEMEL_CONFIG, ./semel.toml, ~/.config/semel/semel.toml.",
     ),
 ]
@@ -48,6 +59,7 @@ DataDir = Annotated[
         "--data-dir",
         metavar="DIR",
         readable=False,
+        callback=_remember_data_dir,
         help="Where the gateway keeps its data. Default: $SEMEL_DATA, then the configuration's data_dir, "
         "then ~/.local/share/semel.",
     ),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
@@ -26,13 +28,50 @@ STATE_STYLES = {
 }  # fmt: skip
 """State -> rich style. The word alone carries the meaning; colour only repeats it."""
 
-_ADVISED_COMMAND = re.compile(rf"(?<![\w./:-]){PROGRAM}(?= [a-z])")
+_ADVISED_COMMAND = re.compile(rf"(?<![\w./:-]){PROGRAM}(?= [a-z])((?: [a-z][a-z-]*){{0,2}})(?=([^`\n;()]*))")
+_given_options: dict[str, str] = {}
+
+
+def remember_option(name: str, value: Path | None) -> Path | None:
+    """Remember that the command line has this option, or has it not (None), for `name_command`. Return its value."""
+    _given_options.pop(name, None)
+    if value is not None:
+        _given_options[name] = shlex.quote(str(value))
+    return value
+
+
+def forget_options() -> None:
+    """Forget what `remember_option` remembers of an earlier command line."""
+    _given_options.clear()
 
 
 def name_command(text: str) -> str:
-    """Return advice such as "run `semel up`" with the command as it is typed here: from a clone, `.venv/bin/semel`."""
-    command = find_command() if _ADVISED_COMMAND.search(text) else PROGRAM
-    return text if command == PROGRAM else _ADVISED_COMMAND.sub(lambda _: command, text)
+    """Return advice such as "run `semel up`" with the command as it is typed here: from a clone, `.venv/bin/semel`.
+
+    A command gets the options --config and --data-dir that this one was given, if it takes them and has none.
+    """
+    if not _ADVISED_COMMAND.search(text):
+        return text
+    program = find_command()
+    return _ADVISED_COMMAND.sub(lambda match: program + _add_given_options(match[1], match[2]), text)
+
+
+def _add_given_options(words: str, rest: str) -> str:
+    """Return the words of an advised command, such as " outbox list", with the given options. `rest`: what follows."""
+    if not _given_options:
+        return words
+    from semel.faces.cli import build_command  # only now: it imports the module of the advised command
+
+    named: list[str] = []
+    command = build_command(words.split()[0]) if words else None
+    for word in words.split():
+        if (inner := getattr(command, "commands", {}).get(word)) is None:
+            break
+        command = inner
+        named.append(word)
+    taken = {option for param in getattr(command, "params", ()) for option in param.opts}
+    options = [f"{name} {value}" for name, value in _given_options.items() if name in taken and name not in rest]
+    return " ".join(["", *named, *options, *words.split()[len(named) :]])
 
 
 def stdout_console() -> Console:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from semel import __version__
 from semel.agents.known import explain_plain_program
-from semel.faces.cli.printing import format_time, stdout_console
+from semel.faces.cli.printing import format_time, name_command, stdout_console
 from semel.faces.config import locate
 from semel.installation import find_command, shorten_path
 
@@ -39,8 +39,8 @@ def print_greeting(running: RunningGateway) -> None:
     out.print(Text(f"\nSemel {__version__}\n", "bold"))
     _print_rows(out, "page", running.page_urls)
     if link is not None:
-        until = f"for one browser, until {format_time(link.expires)}; another link: {find_command()} link"
-        _print_rows(out, "login", [link.links[0], until])
+        until = f"for one browser, until {format_time(link.expires)}; another link: semel link"
+        _print_rows(out, "login", [link.links[0], name_command(until)])
         if link.links[0].startswith("http:"):
             _print_rows(out, "tls", [NO_TLS])
     _print_rows(out, "terminal", [f"{find_command()} chat{_data_dir_option(config)}"])
@@ -67,7 +67,7 @@ def _describe_agent(agent: AgentSettings) -> str:
     """Return an agent's name, with what keeps it from working if that can be seen without starting it."""
     if agent.kind == "demo":
         return f"{agent.name} (the bundled demo agent)"
-    check = f"{find_command()} agents check {agent.name}"
+    check = name_command(f"semel agents check {agent.name}")
     if explain_plain_program(agent.command):
         return f"{agent.name} ({agent.command[0]} itself does not speak ACP: {check})"
     if agent.kind == "model" or "/" in agent.command[0] or shutil.which(agent.command[0]):
@@ -80,7 +80,7 @@ def _describe_channels(running: RunningGateway) -> list[str]:
     waiting = next((person.name for person in settings.people.values() if not person.accounts), None)
     name = f" --name {waiting}" if waiting else " --name NAME --role owner"
     return [
-        f"{channel.name} (nobody may talk there yet: {find_command()} pair {channel.name}{name})"
+        f"{channel.name} (nobody may talk there yet: {name_command(f'semel pair {channel.name}{name}')})"
         if running.gateway.people.is_closed(channel.name)
         else channel.name
         for channel in settings.channels.values()
@@ -99,9 +99,10 @@ def _print_installed_agents(config: GatewayConfig) -> None:
     out = stdout_console()
     out.print(Text("\n  Found on this machine. To use one:\n", "dim"))
     for name in agents:
-        out.print(Text(f"    {find_command()} agents add {name}"))
+        out.print(Text(name_command(f"    semel agents add {name}")))
     for agent in without_adapter:
-        out.print(Text(f"    {find_command()} agents add {agent.name} --install"), Text("(needs an adapter)", "dim"))
+        command = name_command(f"    semel agents add {agent.name} --install")
+        out.print(Text(command), Text("(needs an adapter)", "dim"))
 
 
 def _data_dir_option(config: GatewayConfig) -> str:

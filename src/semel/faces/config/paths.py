@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,7 +92,7 @@ def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
     if named_path is not None:
         named_path = expand_path(named_path).absolute()
         if not may_exist(named_path):
-            raise ConfigError(f"{named_path}: no such file; `semel init` writes one")
+            raise ConfigError(f"{named_path}: no such file; `semel init {shlex.quote(str(named_path))}` writes one")
         return named_path
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
     default_paths = (Path.cwd() / "semel.toml", home / "semel" / "semel.toml")
