@@ -14,6 +14,7 @@ import pytest
 from age_worker import DAY_MS, age, later
 from test_erasing import balanced, filled, secrets_in
 
+from semel.faces.documents import FORMATS
 from semel.ledger.admin import age_out, export
 from semel.ledger.inbound import hear
 from semel.ledger.sqlite.store import Store, now_ms
@@ -86,7 +87,11 @@ def test_content_older_than_the_policy_goes_and_newer_content_stays(days: Days) 
     assert days.store.write_sync(hear.hear, again, TO).status == "duplicate"  # Law 1: a key is for ever
     scope = days.store.read_sync(export.read_scope, 1)
     records, _ = days.store.read_sync(export.read_entries, scope, 0)
-    assert [record["text"] for record in records] == ["new"]
+    assert [(record["seq"], record["text"]) for record in records] == [(1, "new")]
+    for format in ("md", "html"):  # documents for people keep the numbers by which the entries are known
+        document = FORMATS[format]()
+        shown = document.page(days.store.read_sync(export.read_entries_with_items, scope, 0)[0]).decode()
+        assert "301" in shown and "new" in shown
 
 
 def test_a_session_whose_content_is_gone_is_listed_at_the_time_of_its_last_turn(days: Days) -> None:

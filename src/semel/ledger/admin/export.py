@@ -114,8 +114,8 @@ class ExportedClaim(Row):
 class ExportScope:
     """The range of one export: the session as it was when the export began.
 
-    Entries up to `before` were deleted and are not exported; the exported entries are numbered from 1. `seq`, `epoch`:
-    the last entry and the last turn to export. `chapter`: the first chapter to export.
+    Entries up to `before` were deleted and are not exported. Records for `semel import` number the others from 1.
+    `seq`, `epoch`: the last entry and the last turn to export. `chapter`: the first chapter to export.
     """
 
     session: int
@@ -193,7 +193,15 @@ def _read_turn_rows(tx: Tx, export: ExportScope, after: int) -> list[ExportedTur
 
 
 def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """Return a page of entry records, and the `after` for the next page (None if there is no next page)."""
+    """Return a page of entry records, and the `after` for the next page (None if there is no next page).
+
+    They are numbered from 1, though entries were deleted before them.
+    """
+    return _read_entries(tx, export, after, export.before)
+
+
+def _read_entries(tx: Tx, export: ExportScope, after: int, subtracted: int) -> tuple[list[Json], int | None]:
+    """Read a page as `read_entries` does. `subtracted`: what to subtract from the session's own numbers."""
     rows = tx.all(
         ExportedEntry,
         "export_entries",
@@ -202,16 +210,17 @@ def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], i
         upto=export.seq,
         limit=PAGE,
     )
-    return [_entry_record(tx, export, row) for row in rows], rows[-1].seq if len(rows) == PAGE else None
+    return [_entry_record(tx, export, row, subtracted) for row in rows], rows[-1].seq if len(rows) == PAGE else None
 
 
 def read_entries_with_items(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """Read a page as `read_entries` does, with the tool calls and permission requests between the entries.
+    """Read a page of entries with their own numbers, and the tool calls and permission requests between them.
 
-    Documents for people use it. The record of an item is {"line": "item", "kind", "title"}. A tool call also has
-    "status" and "exit"; a permission request has "state", "answer" (the option's name) and "by".
+    Documents for people use it: `semel why` takes these numbers. The record of an item is {"line": "item", "kind",
+    "title"}. A tool call also has "status" and "exit"; a permission request has "state", "answer" (the option's name)
+    and "by".
     """
-    records, next_after = read_entries(tx, export, after)
+    records, next_after = _read_entries(tx, export, after, 0)
     first = max(after, export.before)
     page = tx.all(EntryRow, "entries_last", session=export.session, before=first + len(records) + 1, limit=len(records))
     following = tx.one(EntryRow, "entry_get", session=export.session, seq=first + len(records) + 1)
@@ -249,21 +258,21 @@ def read_unsaid_claims(tx: Tx, export: ExportScope, after: int) -> tuple[list[Js
     return records, rows[-1].epoch if len(rows) == PAGE else None
 
 
-def _entry_record(tx: Tx, export: ExportScope, row: ExportedEntry) -> Json:
+def _entry_record(tx: Tx, export: ExportScope, row: ExportedEntry, subtracted: int) -> Json:
     more = load(row.more)
     imported = more.get("imported") or {}
     text = row.text
     if row.live:
         text += "".join(tx.values(str, "pieces_of_entry", session=row.session, seq=row.seq, after=row.base))
-    seq = row.seq - export.before
+    seq = row.seq - subtracted
     out: Json = {"line": "entry", "seq": seq, "at": row.at, "role": row.role, "chapter": row.chapter, "text": text}
     marks = {"live": row.live, "partial": row.partial, "superseded": row.superseded}
     out.update({name: True for name, value in marks.items() if value})
     if row.turn is not None:
         out["turn"] = row.turn
     for name in ENTRY_SEQ_FIELDS:
-        if export.before and name in more:
-            more[name] = max(0, more[name] - export.before) or None
+        if subtracted and name in more:
+            more[name] = max(0, more[name] - subtracted) or None
     if portable := {name: value for name, value in more.items() if name not in LOCAL_FIELDS and value is not None}:
         out["more"] = portable
     if row.event is not None:
