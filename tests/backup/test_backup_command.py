@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -95,9 +96,18 @@ def test_of_older_backups_as_many_stay_as_were_asked_for(cli: Cli, tmp_path: Pat
 def test_a_restore_in_another_directory_says_if_logins_end(cli: Cli, tmp_path: Path, tokens: tuple[str, ...]) -> None:
     (cli.data / "owner.token").write_text("the token of the owner\n")
     kept, new = str(tmp_path / "kept"), str(tmp_path / "new")
-    cli("backup", *tokens, kept)
+    backup = Path(cli("backup", *tokens, kept).stdout.strip())
     told = cli("restore", kept, "--data-dir", new).stderr
     assert ("there is no owner.token here" in told) == (not tokens)
+    if not tokens:  # the new directory's own history of backups begins with this one
+        state = f"backup    restored less than a minute ago from {backup}, as it was on "
+        said = cli("status", "--data-dir", new).stdout
+        assert re.search(
+            rf"{re.escape(state)}[^;]+; none was made since; make one: \S+ backup --data-dir {new}\n", said
+        )
+        assert f"restored less than a minute ago from {backup}" in cli("doctor", "--data-dir", new).stdout
+        cli("backup", kept, "--data-dir", new)
+        assert "restored" not in cli("status", "--data-dir", new).stdout
 
 
 def test_a_ledger_that_went_back_by_itself_is_treated_as_restored_by_one_command(cli: Cli, tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def restore(
     If this command is interrupted, run it again; until then no gateway starts. The next start
     repeats nothing by itself that may have been sent or run since the backup.
     """
+    from semel.ledger.backup.last_backup import record_restore
     from semel.ledger.backup.restore import restore_backup, treat_as_restored
     from semel.ledger.backup.snapshot import format_utc
     from semel.ledger.engines import treat_database_as_restored
@@ -152,6 +153,7 @@ def restore(
         raise typer.Exit(2)
     data, file = _locate_file(config, data_dir)
     restored = restore_backup(folder, file, data, clock=now_ms, replace=replace)
+    record_restore(data, restored.backup, now_ms())
     replaced_ledger = None if restored.aside is None else str(restored.aside)
     if json:
         tokens = list(restored.tokens)

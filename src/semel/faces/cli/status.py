@@ -236,7 +236,7 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
         yield "database", Text(visible(overview["database"]))
         yield from _label_lines("cluster", [_describe_member(gateway) for gateway in overview.get("gateways", ())])
     else:
-        yield "backup", _style_finding(examine_backup(overview["backup"], now, now))
+        yield "backup", _style_finding(examine_backup(overview["backup"], overview.get("restore"), now, now))
     if books is None:
         yield "books", name_command("not checked yet; check them now: semel doctor")
     elif books["broken"]:

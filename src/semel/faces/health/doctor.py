@@ -98,7 +98,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings += await _examine_gateway(checked, gateway)
     channels = _name_channels(checked, gateway)
     is_running = gateway is not None
-    await asyncio.to_thread(_examine_ledger, result, checked, channels, data, ledger, storage["backup"], is_running)
+    await asyncio.to_thread(_examine_ledger, result, checked, channels, data, ledger, storage, is_running)
     return result
 
 
@@ -226,12 +226,12 @@ def _examine_ledger(
     channels: Collection[str] | None,
     data_dir: Path,
     ledger: LedgerLocation,
-    backup: Json | None,
+    storage: Json,
     is_running: bool,
 ) -> None:
     """Add the findings about outbox, schedules, clock, backup and books, for which the ledger is read.
 
-    `channels`: as in `_examine_outbox`. `backup`: of `read_storage`. `is_running`: whether a gateway runs.
+    `channels`: as in `_examine_outbox`. `storage`: of `read_storage`. `is_running`: whether a gateway runs.
     """
     try:
         store = open_readonly(ledger)
@@ -260,7 +260,7 @@ def _examine_ledger(
     result.findings += [*content, *outbox, *overdue]
     result.findings.append(installation.examine_clock(newest, now))
     if isinstance(ledger, Path):
-        result.findings.append(installation.examine_backup(backup, began, now))
+        result.findings.append(installation.examine_backup(storage["backup"], storage["restore"], began, now))
     if copy is not None:
         result.findings.append(_examine_copy(copy))
     result.books, result.ledger = report["books"], report["ledger"]

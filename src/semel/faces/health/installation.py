@@ -14,6 +14,7 @@ import apsw
 from semel import __version__
 from semel.faces.health.finding import Finding, Level
 from semel.gateway.disk_use import LOW_FREE_BYTES, MIN_FREE_BYTES, format_bytes
+from semel.ledger.backup.snapshot import format_utc
 from semel.ledger.storage.migrations import list_migrations
 from semel.text.json_types import Json
 
@@ -137,8 +138,13 @@ async def examine_address(host: str, port: int) -> Finding:
     return Finding("address", "ok", f"{place} is free; no gateway is running" if port else "no gateway is running")
 
 
-def examine_backup(last: Json | None, ledger_began_ms: int, now_ms: int) -> Finding:
-    """Return the finding about the last backup. A young ledger may have none. `last`: as in /v1/status."""
+def examine_backup(last: Json | None, restore: Json | None, ledger_began_ms: int, now_ms: int) -> Finding:
+    """Return the finding about the last backup. A young ledger may have none. `last`, `restore`: as in /v1/status."""
+    if restore is not None and (last is None or last["at"] < restore["restored"]):
+        is_old = now_ms - restore["restored"] > BACKUP_WARNING_AGE_MS
+        state = f"restored {_format_age(now_ms - restore['restored'])} ago from {restore['folder']}"
+        text = f"{state}, as it was on {format_utc(restore['at'])}; none was made since"
+        return Finding("backup", "warning" if is_old else "ok", text, "make one: semel backup")
     if last is None:
         is_old = now_ms - ledger_began_ms > BACKUP_WARNING_AGE_MS
         return Finding("backup", "warning" if is_old else "ok", "none was made yet", "make one: semel backup")

@@ -23,7 +23,7 @@ from semel.law import limits as law_limits
 from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger import file_pieces
 from semel.ledger.admin import books, explain, overview
-from semel.ledger.backup.last_backup import read_last_backup
+from semel.ledger.backup.last_backup import read_last_backup, read_last_restore
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.engines import list_gateways
 from semel.ledger.inbound import channel_batch
@@ -269,12 +269,13 @@ def list_cluster(ledger: LedgerLocation) -> list[Json]:
 
 
 def read_storage(use: DiskUse, data_dir: Path, now: int) -> Json:
-    """Return {"disk", "backup", "books"} as `GET /v1/status` shows them. `now`: in ms. Reads files, so it blocks."""
-    backup, check = read_last_backup(data_dir), read_last_check(data_dir)
+    """Return {"disk", "backup", "restore", "books"} as in `GET /v1/status`. `now`: in ms. Reads files, so it blocks."""
+    backup, restore, check = read_last_backup(data_dir), read_last_restore(data_dir), read_last_check(data_dir)
     growth = None if check is None else check.measure_growth(now, use.ledger + use.files)
     return {
         "disk": {**use.json(), "growth": growth},
         "backup": None if backup is None else asdict(backup),
+        "restore": None if restore is None else asdict(restore),
         "books": None if check is None else check.json(),
     }
 
