@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN_SESSIONS = 10
 MAX_SHOWN_SCHEDULES = 10
+MAX_REASON_CHARS = 800
 FINDING_STYLES = {"ok": "", "warning": "yellow", "broken": "bold red"}
 
 
@@ -152,7 +153,7 @@ def _describe_need(session: dict[str, Any]) -> str:
         report = f": {shorten_to_line(session['error'], 120).rstrip('.')}" if session.get("error") else ""
         return f"its last turn ended without a word ({turn}, {since}){report}; try again: semel say {key} /retry"
     if session["why"] == "failed":
-        error = shorten_to_line(session.get("error", "no reason is known"), 120)
+        error = _format_reason(session.get("error", "no reason is known"))
         return f"its last turn failed ({turn}, {since}): {error}; try again: semel say {key} /retry"
     if session["why"] == "question":
         return f"asked something ({turn}, {since}); answer it: semel chat {key}"
@@ -171,12 +172,18 @@ def _list_overdue(overdue: Sequence[dict[str, Any]]) -> list[str | Text]:
     return lines
 
 
+def _format_reason(text: str) -> str:
+    """Put a reason on one line. Of a very long one, the middle is left out, because the end may say what to do."""
+    line, half = " ".join(text.split()), MAX_REASON_CHARS // 2
+    return line if len(line) <= MAX_REASON_CHARS else f"{line[:half]} … {line[-half:]}"
+
+
 def _list_channels(channels: list[dict[str, Any]]) -> list[str | Text]:
     from semel.faces.health.channels import advise_pairing
 
     lines: list[str | Text] = []
     for channel in channels:
-        since = visible(f" since {format_time(channel['since'])}{_describe_error(channel)}")
+        since = visible(name_command(f" since {format_time(channel['since'])}{_describe_error(channel)}"))
         lines.append(Text.assemble(visible(f"{channel['name']} "), style_state(channel["state"]), since))
         if channel.get("closed"):
             lines.append(
@@ -196,7 +203,7 @@ def _describe_error(channel: dict[str, Any]) -> str:
     else:
         retry = f" (next at {format_time(channel['retry_at'])})" if channel.get("retry_at") else ""
         step = f"it is tried again by itself{retry}"
-    error = shorten_to_line(channel.get("error") or "no reason is known", 160).rstrip(".")
+    error = _format_reason(channel.get("error") or "no reason is known").rstrip(".")
     return f": {error}; {step}"
 
 
@@ -210,9 +217,9 @@ def _list_delayed(overview: dict[str, Any]) -> Iterator[Text]:
     """Name the destinations whose messages wait because the last attempt to send one failed, and why."""
     for part in overview.get("delayed", ()):
         retry = f"; next try at {format_time(part['due'])}" if part.get("due") else ""
-        error = shorten_to_line(part["error"], 160).rstrip(".")
+        error = _format_reason(part["error"]).rstrip(".")
         waits = f"  {part['to']}  p{part['part']} waits since {format_time(part['at'])}: {error}{retry}"
-        yield Text(visible(waits), "yellow")
+        yield Text(visible(name_command(waits)), "yellow")
 
 
 def _list_missing_channels(overview: dict[str, Any]) -> Iterator[Text]:
