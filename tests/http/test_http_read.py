@@ -10,6 +10,8 @@ from gateway_house import GatewayHouse
 
 from semel.faces.http.operations.diagnostics import render_metrics
 from semel.gateway import Gateway
+from semel.gateway.api import reads
+from semel.ledger.storage.location import LedgerLocation
 
 SESSION = "/v1/sessions/main:web:1"
 
@@ -197,3 +199,13 @@ async def test_a_path_or_method_that_is_not_there_is_a_problem_too(client: httpx
     wrong = await client.delete(f"{SESSION}/messages")
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
     assert wrong.json()["type"] == "urn:semel:problem:wrong-method"
+
+
+async def test_only_a_gateway_of_a_cluster_asks_its_database_for_the_others(
+    client: httpx2.AsyncClient, world: GatewayHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[LedgerLocation] = []
+    monkeypatch.setattr(reads, "list_gateways", lambda ledger: asked.append(ledger) or [])
+    assert (await client.get("/v1/status")).json()["gateways"] == [] and not asked
+    monkeypatch.setattr(world.gateway, "cluster_name", "alpha")
+    assert (await client.get("/v1/status")).json()["gateways"] == [] and len(asked) == 1

@@ -232,7 +232,7 @@ class ReadApi(Components):
             "missing_channels": await self.record.read(overview.list_missing_channels, self.settings.channels),
             "channels": self.channel_manager.list(),
             "database": name_database(self.settings.ledger),
-            "gateways": await asyncio.to_thread(list_cluster, self.settings.ledger),
+            "gateways": await asyncio.to_thread(list_cluster, self.settings.ledger) if self.cluster_name else [],
             **await asyncio.to_thread(self._read_storage),
         }
 
