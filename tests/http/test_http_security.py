@@ -85,8 +85,18 @@ async def test_a_configured_name_is_known(gateway: Gateway) -> None:
     async with client_of(gateway, Settings(hosts=frozenset({"chat.example.org"}))) as client:
         assert await say(client, Host="chat.example.org", Origin="https://chat.example.org") == (202, "")
         assert await say(client, Host="other.example.org") == (403, "foreign-host")
-        refused = await client.get("/v1/sessions", headers={"Host": "Other.example.org:8443"})
-        assert 'semel.toml, written as "other.example.org".' in refused.json()["detail"]
+        own_port = client.base_url.port or 80
+        for host, written in (
+            ("Other.example.org:8443", "other.example.org:8443"),  # links need a proxy's unusual port
+            ("other.example.org.:8443", "other.example.org:8443"),
+            ("other.example.org:443", "other.example.org"),
+            (f"other.example.org:{own_port}", "other.example.org"),
+            ("other.example.org:no", "other.example.org"),
+            ("other.example.org.", "other.example.org"),
+        ):
+            refused = await client.get("/v1/sessions", headers={"Host": host})
+            assert f'semel.toml, written as "{written}".' in refused.json()["detail"], host
+            assert Settings(hosts=(written,)).hosts == (written,)
 
 
 async def test_by_a_configured_name_which_is_a_proxys_everybody_needs_the_token(gateway: Gateway) -> None:

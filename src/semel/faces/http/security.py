@@ -173,11 +173,23 @@ def secrets_match(received: str, expected: str) -> bool:
 def _check_host(request: Request, settings: Settings) -> None:
     host = request.headers.get("host", "")
     if not settings.knows_host(host_name(host)):
+        own_port = (request.scope.get("server") or ("", None))[1]
         raise Problem(
             "foreign-host",
-            f"{host!r} is not a name of this gateway. Use its own address, send the token as a bearer token, "
-            f"or add it to `hosts` in the [gateway] section of semel.toml, written as {json.dumps(host_name(host))}.",
+            f"{host!r} is not a name of this gateway. Use its own address, send the token as a bearer token, or add it "
+            f"to `hosts` in the [gateway] section of semel.toml, written as {json.dumps(_write_host(host, own_port))}.",
         )
+
+
+def _write_host(host: str, own_port: int | None) -> str:
+    """Return a request's host as it is written in `hosts`: with the port, which links need, if a proxy's is unusual.
+
+    `own_port`: that of the gateway, which is no proxy's.
+    """
+    name = host_name(host)
+    port = host[len(name) :].lstrip(".").removeprefix(":") if len(host) > len(name) else ""
+    is_unusual = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) not in (80, 443, own_port)
+    return f"{name}:{port}" if is_unusual else name
 
 
 def _check_origin(request: Request, settings: Settings) -> None:
