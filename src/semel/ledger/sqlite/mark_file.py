@@ -22,6 +22,8 @@ from pathlib import Path
 
 import msgspec
 
+from semel.ledger.storage.atomic_files import sync_folder
+
 MARK_SUFFIX = ".mark"
 SLOT_BYTES = 512
 _LOG_HEADER_BYTES = 32
@@ -113,11 +115,7 @@ class MarkFile:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.pwrite(self._file, _encode_slot(mark) * 2, 0)
         os.fsync(self._file)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
 
     def record_commit(self, commits: int, incarnation: int) -> None:
         """Record the ledger's position after a commit: its number of commits and its incarnation."""

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from semel.ledger.storage.atomic_files import sync_folder
 from semel.text.json_types import Json
 from semel.tools import trusted_files
 
@@ -133,7 +134,7 @@ class SpooledRun:
         if report.path is not None:
             with contextlib.suppress(OSError):  # if this fails, the report is posted again, as a duplicate
                 report.path.rename(report.path.with_suffix(".sent"))
-                sync_directory(self.folder)
+                sync_folder(self.folder)
 
     def close(self) -> None:
         """Release the lock. A finished run without open reports is removed; any other waits for the next reporter."""
@@ -168,7 +169,7 @@ class Spool:
                 assert lock is not None
                 write_durably(folder / "reserve", bytes(reserve_bytes))
                 write_durably(folder / "run.json", _dump_json(info))
-                sync_directory(self.folder)
+                sync_folder(self.folder)
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
@@ -299,7 +300,7 @@ def remove_run(folder: Path) -> None:
     """Remove a run's directory, run.json first: if we are killed in between, the rest does not look like a lost run."""
     with contextlib.suppress(OSError):
         (folder / "run.json").unlink()
-        sync_directory(folder)
+        sync_folder(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -314,18 +315,10 @@ def write_durably(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        sync_directory(path.parent)
+        sync_folder(path.parent)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write_with_reserve(path: Path, data: bytes, reserve: Path) -> None:
