@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from proof.arguments import whole
-from proof.cluster.world import KINDS, TICK, TICK_S, Json, World, open_world
+from proof.cluster.world import KINDS, TICK, TICK_S, Json, Member, World, open_world
 from proof.postgres_server import find_programs
 from proof.report import Proof
 from semel.testing import scripted_agent
@@ -26,7 +26,8 @@ TAKEOVER_S = {"kill": 10.0, "stop": 20.0, "hang": 22.0, "cut": 10.0, "server": 4
 """What happens to the active gateway, and seconds after which somebody has to be active again; generous on a machine
 that does much else. `cut`: the server ends all of its connections. `server`: the server is killed and started. `apart`:
 the network between it and the server drops everything for a while. `deaf`: only what the server answers is dropped."""
-HANG_S = 14.0  # seconds for which a gateway hangs, or is apart
+OUTCOME_UNKNOWN = 502  # what a gateway answers if the answer of the one to which it forwarded a request was lost
+HANG_S = 24.0  # seconds for which a gateway hangs, or is apart: longer than it takes until it is replaced
 WITHOUT_MEMORY = "You said: "
 """How the scripted agent answers if it was killed before it kept the script, and is told of the interrupted message."""
 ASKED = re.compile(r"(s\d+\.\d+) \[\[script")
@@ -62,6 +63,7 @@ class ClusterRun:
     def __init__(self, world: World, dice: random.Random) -> None:
         self.world = world
         self.dice = dice
+        self._takers = random.Random(dice.random())  # its choices depend on when threads run, those of `dice` do not
         self.accepted: list[tuple[str, str]] = []
         self.unknown: set[str] = set()  # without a key, and nobody answered whether they were accepted
         self.sent: list[str] = []  # what agents sent by their tools, according to the transcripts
@@ -115,9 +117,14 @@ class ClusterRun:
             while not self._stop.is_set() and not self._has_answered(session):
                 time.sleep(0.1)
 
+    def _choose_member(self) -> Member | None:
+        """Return a gateway that answers, by itself or by the active one."""
+        members = [member for member in self.world.members if member.url is not None]
+        return self._takers.choice(members) if members else None
+
     def _has_answered(self, session: str) -> bool:
         """Whether no turn runs there: a turn takes all messages that wait, and runs the script of one."""
-        member = next((member for member in self.world.members if member.url is not None), None)
+        member = self._choose_member()
         try:
             found = self.world.call(member, f"/v1/sessions/{session}") if member is not None else {}
         except urllib.error.HTTPError as error:
@@ -127,12 +134,14 @@ class ClusterRun:
         return found.get("state") == "idle" and not found.get("waiting")
 
     def _say(self, session: str, body: Json, text: str) -> bool:
-        member = next((member for member in self.world.members if member.url is not None), None)
+        member = self._choose_member()
         if member is None:
             return False
         try:
             self.world.call(member, f"/v1/sessions/{session}/messages", body)
-        except urllib.error.HTTPError:
+        except urllib.error.HTTPError as error:
+            if error.code == OUTCOME_UNKNOWN:
+                self.unknown.add(text)
             return False  # it was refused
         except OSError:
             self.unknown.add(text)

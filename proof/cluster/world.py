@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -72,6 +73,11 @@ class Platforms:
         self._server.server_close()
 
 
+def _find_free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
 class Member:
     """A gateway, over all of its lives. `freeze` and `thaw` stop and continue it."""
 
@@ -86,10 +92,11 @@ class Member:
         self.frozen = False
         self.process: subprocess.Popen[bytes] | None = None
         command = json.dumps(scripted_agent.command(state=root / "agent"))
+        port = _find_free_port()
         tick = json.dumps(scripted_agent.prompt("Ticked."))
         lines = [
-            f'[gateway]\nlisten = "127.0.0.1:0"\ndata_dir = "{self.root}/data"\nmax_live_agents = 8\n'
-            f'check_agents = false\n[ledger]\nurl = "{url}"\n[cluster]\nname = "{name}"\n'
+            f'[gateway]\nlisten = "127.0.0.1:{port}"\ndata_dir = "{self.root}/data"\nmax_live_agents = 8\n'
+            f'check_agents = false\n[ledger]\nurl = "{url}"\n[cluster]\nname = "{name}"\naddress = "http://127.0.0.1:{port}"\n'
             f'[agents.demo]\ncommand = {command}\ncwd = "{root}/work"\n'
             f'[schedules.{TICK}]\nevery = "{TICK_S}s"\nsession = "{TICK}"\ntext = {tick}\n'
         ]
@@ -100,6 +107,10 @@ class Member:
                 f'[destinations.{kind}]\nchannel = "{kind}"\naddress = "room"\nallow = ["*"]\n'
             )
         (self.root / "semel.toml").write_text("".join(lines))
+        token = self.root / "data" / "owner.token"  # the same on all machines
+        token.parent.mkdir(mode=0o700)
+        token.touch(0o600)
+        token.write_text("a-token-that-all-gateways-share\n")
 
     def start(self) -> None:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SEMEL_", "XDG_"))}
@@ -128,7 +139,7 @@ class Member:
 
     @property
     def url(self) -> str | None:
-        """Where it answers, if it is the active one."""
+        """Where it answers, or lets the active one answer."""
         with contextlib.suppress(OSError, ValueError):
             address = json.loads((self.root / "data" / "gateway.json").read_text())
             if self.is_alive and not self.frozen and self.process is not None and address["pid"] == self.process.pid:
