@@ -29,6 +29,7 @@ from semel.faces.http.forwarding import Forwarder
 from semel.faces.http.server import Server, UnixServer
 from semel.faces.http.settings import Settings
 from semel.faces.http.waiting import make_waiting_app
+from semel.faces.standard_streams import flush_streams
 from semel.gateway.process_identity import SOCKET_VARIABLE, kill_tagged_processes
 from semel.gateway.unix_socket import UnixListener, socket_path
 from semel.ledger.engines import join_cluster
@@ -152,8 +153,7 @@ def start_again(config: GatewayConfig, caller: ClusterCaller, reason: str) -> No
     """
     log.error("this gateway stops at once, and waits to take over again", why=reason)
     _end_agents(socket_path(config.gateway.data_dir))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_streams()
     if caller.stop.is_set():
         os._exit(1)
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **caller.environment})

@@ -7,10 +7,13 @@ as for wrong ones, the command line decides; it declares the options (`faces/cli
 
 from __future__ import annotations
 
+import atexit
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from semel.faces.standard_streams import flush_streams, open_closed_streams
 
 
 class EditorOptions(NamedTuple):
@@ -26,6 +29,8 @@ class EditorOptions(NamedTuple):
 
 def main() -> None:
     """Run `semel` with the words of the command line, and exit."""
+    open_closed_streams()
+    atexit.register(flush_streams)  # after a traceback, too
     words = sys.argv[1:]
     options = read_editor_options(words[1:]) if words[:1] == ["acp"] and not sys.stdin.isatty() else None
     if options is not None:

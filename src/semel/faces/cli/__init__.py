@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
-import os
 import re
 import sys
 from functools import cache
@@ -20,6 +19,7 @@ import typer.main
 from semel.faces.cli.app import app
 from semel.faces.cli.printing import forget_options, print_error
 from semel.faces.config.problems import suggest_nearest
+from semel.faces.standard_streams import flush_streams
 
 __all__ = ["load_commands", "main"]
 
@@ -98,26 +98,16 @@ def main() -> None:
         try:
             code = _run_command()
         finally:
-            sys.stdout.flush()  # what is written only at the exit of Python fails with a traceback
+            sys.stdout.flush()
     except BrokenPipeError:
         code = 1
-        _discard_output()
     except OSError as error:
         if error.errno not in _DISK_ERRORS or error.filename is not None:
             raise
         code = 1
-        _discard_output()
         with contextlib.suppress(OSError):  # stderr may be on the same disk
             print_error(f"the output cannot be written: {error.strerror}")
-    sys.exit(code)
-
-
-def _discard_output() -> None:
-    """Redirect stdout to nowhere, because Python would otherwise write what it still buffers when it exits."""
-    with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    sys.exit(code if flush_streams() else 1)
 
 
 def _run_command() -> int:

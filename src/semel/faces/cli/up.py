@@ -15,6 +15,7 @@ import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
 from semel.faces.cli.printing import format_time, print_error, print_json, print_remark
+from semel.faces.standard_streams import flush_streams
 
 if TYPE_CHECKING:
     from semel.faces.config.load import GatewayConfig as Settings
@@ -153,8 +154,7 @@ async def end_remaining_tasks() -> None:
     if tasks:
         _, tasks = await asyncio.wait(tasks, timeout=1.0)
     if tasks:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_streams()
         os._exit(0)
 
 
