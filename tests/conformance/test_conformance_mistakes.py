@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -80,7 +81,8 @@ async def test_each_mistake_of_a_channel_that_hears_is_caught(mistake: str, tmp_
 
 
 async def test_a_run_that_fails_is_named_at_once(tmp_path: Path) -> None:
-    assert "run raised KeyError('letters')" in await _held(rig_with("run raises"), tmp_path, HEARING)
+    async with asyncio.timeout(process.WAIT_TIMEOUT_S / 2):
+        assert "run raised KeyError('letters')" in await _held(rig_with("run raises"), tmp_path, HEARING)
 
 
 class CarelessPigeonRig(PigeonRig):

@@ -104,6 +104,7 @@ async def run_channel(
     try:
         if until_online:
             await _wait_until_online(running, inbox, times)
+            demand(not running.done(), "run ended before the channel was online")
         yield
     finally:
         running.cancel()
