@@ -14,6 +14,7 @@ from ssl import SSLContext
 
 import httpcore2
 import pytest
+from quick_ledgers import choose_creation
 
 # As installed: where `semel` is not on PATH, advice names another command (`semel.installation`).
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -98,6 +99,7 @@ def _skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    choose_creation(item)
     if item.get_closest_marker("root") and os.geteuid() != 0:
         pytest.skip("only root can be two users, or mount")
 

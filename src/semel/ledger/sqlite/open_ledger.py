@@ -354,12 +354,10 @@ def file_system_type(folder: Path, mounts: Path) -> str:
         lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
         return ""
-    longest, kind = -1, ""
+    longest, kind, folder = -1, "", folder.resolve()
     for line in lines:
         fields, _, description = line.partition(" - ")
         mount_point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields.split(" ")[4])
-        if len(mount_point) >= longest and folder.resolve().is_relative_to(
-            mount_point
-        ):  # a later mount covers an earlier one
+        if len(mount_point) >= longest and folder.is_relative_to(mount_point):  # a later mount covers an earlier one
             longest, kind = len(mount_point), description.split(" ")[0]
     return kind
