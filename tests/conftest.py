@@ -14,6 +14,7 @@ from ssl import SSLContext
 
 import httpcore2
 import pytest
+
 from quick_ledgers import choose_creation
 
 # As installed: where `semel` is not on PATH, advice names another command (`semel.installation`).

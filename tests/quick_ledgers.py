@@ -1,4 +1,4 @@
-"""New ledgers of tests are copies of an empty one: to run eleven versions of the schema takes 10 ms of a core each time.
+"""New ledgers of tests are copies of an empty one: to run all migrations takes 10 ms of a core each time.
 
 What differs is how the empty tables came to be. The tests of the ledger itself, and all processes that tests start,
 create theirs as the program does.

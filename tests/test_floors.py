@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -87,8 +88,13 @@ def room(path: Path) -> str:
     return parts[0] if len(parts) > 1 else ""
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: Path) -> tuple[tuple[int, str], ...]:
     """(line, dotted module) of every import, relative ones made absolute, those inside functions included."""
+    return tuple(_read_imports(path))
+
+
+def _read_imports(path: Path) -> Iterator[tuple[int, str]]:
     package = ("semel", *path.relative_to(PACKAGE).parts[:-1])
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
