@@ -10,12 +10,14 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 
 COMPANIONS = ("", "-wal", ".mark")
+CLOCK_TICK_NS = 100_000_000  # longer than any tick of a file system's clock
 
 
 def kill_everywhere(
@@ -66,9 +68,10 @@ def _list_states(body: Callable[[Path], object], copy: Path) -> list[str]:
     pid = os.fork()
     if not pid:
         states: list[str] = []
+        known: dict[tuple[int, int, int], bytes] = {}
 
         def look(*_: object) -> bool:
-            states.append(_digest_files(copy.parent))
+            states.append(_digest_files(copy.parent, known))
             return True
 
         apsw.connection_hooks.append(lambda db: setattr(db, "exec_trace", look))
@@ -81,12 +84,21 @@ def _list_states(body: Callable[[Path], object], copy: Path) -> list[str]:
     return found
 
 
-def _digest_files(folder: Path) -> str:
-    """A digest of the names and contents, but for the index of the log, which SQLite makes anew after a kill."""
+def _digest_files(folder: Path, known: dict[tuple[int, int, int], bytes]) -> str:
+    """A digest of the names and contents, but for the index of the log, which SQLite makes anew after a kill.
+
+    `known`: digests of files as they were at other calls. A file that was changed just now may change again within the
+    same tick of the file system's clock, so it is read each time.
+    """
     digest = hashlib.blake2b()
     for path in sorted(folder.iterdir()):
-        if not path.name.endswith("-shm"):
-            digest.update(f"{path.name} {path.stat().st_size} ".encode() + path.read_bytes())
+        if path.name.endswith("-shm"):
+            continue
+        state = path.stat()
+        version = (state.st_ino, state.st_size, state.st_mtime_ns)
+        if version not in known or time.time_ns() - state.st_mtime_ns < CLOCK_TICK_NS:
+            known[version] = hashlib.blake2b(path.read_bytes()).digest()
+        digest.update(f"{path.name} {state.st_size} ".encode() + known[version])
     return digest.hexdigest()
 
 
