@@ -136,15 +136,14 @@ def prompt(id: Any, words: str) -> None:
     match HOW:
         case "floods tool output":
             update(CALL, toolCallId="t", title="flood", status="in_progress", kind="execute")
-            for _ in range(100):
+            for _ in range(50):
                 update(MORE, toolCallId="t", _meta={"terminal_output": {"terminal_id": "t", "data": "x" * 10**6}})
             update(MORE, toolCallId="t", status="completed")
         case "one huge line":
             say("z" * 4_000_000)
         case "a line without end":
-            sys.stdout.buffer.write(b"q" * (280 * 1024 * 1024))
-            sys.stdout.buffer.flush()
-            time.sleep(600)
+            while True:
+                sys.stdout.buffer.write(b"q" * 1024 * 1024)
         case "updates of another session":
             say("not for you", "other")
         case "odd updates":

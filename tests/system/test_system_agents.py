@@ -24,6 +24,7 @@ ANSWERS = (
     "garbage", "deaf to signals", "wrong ids", "floods tool output", "one huge line", "updates of another session",
     "answers requests that nobody made", "answers twice", "odd updates", "floods stderr", "dies once",
 )  # fmt: skip
+ATTEMPTS = {"dies while loading": 1, "a line without end": 2}  # to read 68 MB takes most of a second
 OTHERS = ("mute", "hangs", "asks twice with one id", "dies while loading", "talks on")
 
 
@@ -37,7 +38,7 @@ def agents(home: Path) -> str:
     for how in (*FAILS, *ANSWERS, *OTHERS):
         command = [sys.executable, str(AGENT), how, *([str(home / "once")] if how == "dies once" else [])]
         lines += [f"[agents.{name(how)}]", f"command = {json.dumps(command)}"]
-        lines += ["attempts = 1"] if how == "dies while loading" else []
+        lines += [f"attempts = {ATTEMPTS[how]}"] if how in ATTEMPTS else []
     return "\n".join(lines) + "\n"
 
 
@@ -64,7 +65,7 @@ def test_no_way_to_misbehave_wedges_a_session_or_goes_unsaid(tmp_path: Path) -> 
             assert "not for you" not in said
             assert not house.texts(f"{name(how)}:a", "notice"), how
         assert len(house.texts("dies:a")) == 2, "what was shown before it died stays, once for each turn"
-        assert resident(house) < 400
+        assert resident(house) < 180, "100 MB were said by the agent that floods tool output alone"
 
 
 def test_an_agent_that_is_still_starting_can_be_stopped(tmp_path: Path) -> None:
