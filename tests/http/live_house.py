@@ -83,7 +83,8 @@ class LiveHouse:
 
 
 def visit(window: Browser, house: LiveHouse, key: str = "s") -> None:
-    window.go("about:blank")
+    if str(window.run("location.href")).startswith(house.server.url):
+        window.go("about:blank")
     window.go(f"{house.server.url}/#/s/{key}")
     wait_live(window)
 
