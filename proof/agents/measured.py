@@ -67,6 +67,7 @@ AGENTS: Mapping[str, Behaviour] = {
     "history holds a broken text and its retry": Behaviour(
         {"holds": "doubled", "name": "kimi"}, ({"broken": 0, "retry": "glued"}, {"tool": 0}, {"say": 0})
     ),
+    "history holds a broken text that nobody was told": _broken("untold", "kimi", holds="doubled"),
     "history marks that a turn ended": _holds("whole", name="semel-demo"),
     "load tells everything under other ids": _tells("other ids"),
     "load tells messages without ids": _tells("no ids", **{"without ids": True}),

@@ -34,7 +34,7 @@ Codex) or "prose" of the adapter (pi); "many" times under other ids (Claude Code
 with no mark but its length ("long": above every honest repeat; "glued": from inside a word on); or "unmarked", short.
 The last is no re-delivery for anybody who reads it: it has to be shown as often as it was told. Or it does not come
 again: the "rest" follows under another id (Claude Code) or goes on in the same block ("goes on", hermes), or it is said
-in "other words".
+in "other words". "untold": what came before it is lost on its way, and only the agent's memory holds it.
 """
 
 from __future__ import annotations

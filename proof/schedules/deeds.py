@@ -23,7 +23,7 @@ OPTIONS = (
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 )
 RETRIES = (
-    "another id", "signal", "prose", "many", "glued", "unmarked", "rest", "goes on", "other words",
+    "another id", "signal", "prose", "many", "glued", "unmarked", "rest", "goes on", "other words", "untold",
 )  # fmt: skip
 OUTPUTS = ("once", "none", "never ends", "replaced", "grows", "renamed", "update first", "same id")
 """What a tool call tells: nothing (gemini), no end (fast-agent), output that replaces what was there (kimi), or grows
@@ -142,7 +142,7 @@ class Deeds:
         if retry == "glued":
             told.undecided = attempt + attempt[:-1]
         one.told.append(told)
-        for _ in range(3 if retry == "many" else 1):
+        for _ in range({"many": 3, "untold": 0}.get(retry, 1)):
             self._message += 1
             for piece in pieces(attempt, 2):
                 await self.emit(self._chunk(piece))
@@ -150,9 +150,9 @@ class Deeds:
             await self.emit({"sessionUpdate": "_session/retrying", "message": "the stream broke off"})
         if retry == "prose":
             await self.emit({"sessionUpdate": "agent_message_chunk", "content": text_of("Retrying (attempt 1/3)...")})
-        if retry in ("another id", "many"):
+        if retry in ("another id", "many", "untold"):
             self._message += 1
-        await self._stream(text, kept=True, again=True)
+        await self._stream(text, kept=True, again=retry != "untold")
         self._tell_to_its_end(told, text, attempt)
         if self.past.holds == "doubled":
             told.doubled = attempt + text
