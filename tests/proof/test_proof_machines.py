@@ -64,7 +64,8 @@ def test_what_broke_is_said_in_words(make: type[Ledger], words: str, monkeypatch
     plan = PLANS["ledger"]
     broken = type("Broken", (LedgerMachine,), {"make": make})
     monkeypatch.setitem(PLANS, "ledger", Plan(broken, plan.lives, plan.steps, 1, 1))
-    assert any(words in one(Task("ledger", seed)).broken for seed in range(12))
+    quickest_first = (*range(4, 12), *range(4))
+    assert any(words in one(Task("ledger", seed)).broken for seed in quickest_first)
 
 
 def recalled_after_telling(model: Model) -> None:
