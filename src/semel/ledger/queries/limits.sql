@@ -16,18 +16,14 @@ SELECT turns, tokens, cost FROM spent WHERE day = :day AND scope = :scope AND su
 -- name: spent_in_all
 -- what was used on a day in all sessions together. It is no row of its own: every turn would have to wait for it
 SELECT coalesce(CAST(sum(turns) AS BIGINT), 0) AS turns, coalesce(CAST(sum(tokens) AS BIGINT), 0) AS tokens,
-  coalesce(CAST(sum(cost) AS BIGINT), 0) AS cost
+  coalesce(CAST(sum(cost) AS BIGINT), 0) AS cost, 'all' AS scope, '' AS subject,
+  coalesce(CAST(sum(unreported) AS BIGINT), 0) AS unreported, count(*) AS sessions
 FROM spent WHERE day = :day AND scope = 'session'
 
 -- name: spent_on
--- what was used on a day, in all first; the list goes on after a scope and a subject
-SELECT turns, tokens, cost, scope, subject, unreported FROM (
-  SELECT CAST(sum(turns) AS BIGINT) AS turns, CAST(sum(tokens) AS BIGINT) AS tokens, CAST(sum(cost) AS BIGINT) AS cost,
-    'all' AS scope, '' AS subject, CAST(sum(unreported) AS BIGINT) AS unreported
-  FROM spent WHERE day = :day AND scope = 'session' GROUP BY day
-  UNION ALL
-  SELECT turns, tokens, cost, scope, subject, unreported FROM spent WHERE day = :day AND scope <> 'all'
-) AS used WHERE (scope, subject) > (:scope, :subject) ORDER BY scope, subject LIMIT :limit
+-- what was used on a day by people and in sessions; the list goes on after a scope and a subject
+SELECT turns, tokens, cost, scope, subject, unreported FROM spent
+WHERE day = :day AND (scope, subject) > (:scope, :subject) AND scope <> 'all' ORDER BY scope, subject LIMIT :limit
 
 -- name: turn_usage
 -- what an agent reported for an attempt; it may report more than once

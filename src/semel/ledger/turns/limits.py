@@ -62,6 +62,12 @@ class ListedSpent(SpentRow):
     unreported: int
 
 
+class TotalSpent(ListedSpent):
+    """The amounts that were used on one day in all sessions together. `sessions`: in how many."""
+
+    sessions: int
+
+
 class LimitedRow(Row):
     """A session that waits because a limit is used up. `until` and `at` are in ms.
 
@@ -224,7 +230,7 @@ def find_used_up(
 
 def _read_spent(tx: Tx, day: str, scope: law.Scope, subject: str) -> law.Amounts:
     if scope == "all":
-        return tx.get(SpentRow, "spent_in_all", day=day).amounts
+        return tx.get(TotalSpent, "spent_in_all", day=day).amounts
     row = tx.one(SpentRow, "spent_get", day=day, scope=scope, subject=subject)
     return row.amounts if row is not None else law.Amounts()
 
@@ -240,11 +246,15 @@ def ask_again(tx: Tx, policy: LimitPolicy) -> None:
 
 
 def list_spent(tx: Tx, day: str, after: tuple[str, str], limit: int) -> list[ListedSpent]:
-    """Return a page of the amounts used on a day, ordered by scope and subject.
+    """Return a page of the amounts used on a day, ordered by scope and subject: first those of all together.
 
     `after`: the last (scope, subject) of the previous page.
     """
-    return tx.all(ListedSpent, "spent_on", day=day, scope=after[0], subject=after[1], limit=limit)
+    rows = tx.all(ListedSpent, "spent_on", day=day, scope=after[0], subject=after[1], limit=limit)
+    if after >= ("all", ""):
+        return rows
+    total = tx.get(TotalSpent, "spent_in_all", day=day)
+    return [total, *rows][:limit] if total.sessions else rows
 
 
 def list_limited(tx: Tx, limit: int) -> list[ListedLimited]:
