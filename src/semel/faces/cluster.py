@@ -25,10 +25,8 @@ import structlog
 from semel import __version__
 from semel.faces.address_file import publish_address
 from semel.faces.config.load import GatewayConfig
-from semel.faces.http.forwarding import Forwarder
 from semel.faces.http.server import Server, UnixServer
 from semel.faces.http.settings import Settings
-from semel.faces.http.waiting import make_waiting_app
 from semel.faces.standard_streams import flush_streams
 from semel.gateway.process_identity import SOCKET_VARIABLE, kill_tagged_processes
 from semel.gateway.unix_socket import UnixListener, socket_path
@@ -108,6 +106,9 @@ async def _answer_others(
 
     Yield a function that takes note of who is active and returns a line about it.
     """
+    from semel.faces.http.forwarding import Forwarder  # only now: most gateways never wait, and need no HTTP client
+    from semel.faces.http.waiting import make_waiting_app
+
     forwarder = Forwarder(config.cluster.name, http)
     app = make_waiting_app(http, forwarder)
     server, unix_server = Server(app, [sock.dup() for sock in sockets], config.host), UnixServer(app, listener)
