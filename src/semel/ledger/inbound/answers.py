@@ -74,7 +74,7 @@ def record_answer(
     where = {"face": context.face, "event": context.event, "seen": context.seen}
     where |= {"key": context.key} if context.key is not None else {}
     entries.set_item(tx, item, live=False, body={"state": "answered", "answer": option, "by": by, **where})
-    is_outside = context.face == permission_requests.API
+    is_outside = context.face == permission_requests.API and "announced" in body
     text = law.format_outcome(option, body.get("options") or (), by, str(body.get("title") or ""), is_outside)
     permission_requests.add_outcome_notice(tx, row, text, is_announced)
     outcome = _hear_answer(tx, row.session, item, option, by, digest) if row.kind == "ask" else None

@@ -144,7 +144,7 @@ def describe_ending(row: ItemRow) -> str:
     state, title = body.get("state"), str(body.get("title") or "")
     if state == "answered":
         options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
-        by, is_outside = str(body.get("by") or ""), body.get("face") == API
+        by, is_outside = str(body.get("by") or ""), body.get("face") == API and "announced" in body
         return law.format_outcome(body.get("answer"), options, by, title, is_outside)
     return law.format_withdrawal(title, state == "expired") if state in OVER_STATES else ""
 
