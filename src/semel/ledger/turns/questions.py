@@ -29,9 +29,5 @@ def answer_by_message(tx: Tx, session: int, event: int, text: str, sender: str |
 
 def find_newest_open(tx: Tx, session: int) -> str | None:
     """Return the text of the newest question of a session that waits for an answer; None if none does."""
-    texts = [
-        entries.load(item.body).get("text")
-        for item in tx.all(ItemRow, "items_live", session=session)
-        if item.kind == KIND
-    ]
-    return str(texts[-1]) if texts else None
+    texts = [item.text for item in tx.all(ItemRow, "items_live", session=session) if item.kind == KIND]
+    return texts[-1] if texts else None
