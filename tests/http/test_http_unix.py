@@ -25,9 +25,14 @@ class ToolGateway:
     """A gateway whose tools have one name for each temper."""
 
     def __init__(self) -> None:
+        self.people = self  # it takes note of wrong tokens, too
+        self.wrong_tokens: list[str] = []
         self.begun: list[str] = []
         self.ended: list[str] = []
         self.release = asyncio.Event()
+
+    def note_wrong_token(self, address: str) -> None:
+        self.wrong_tokens.append(address)
 
     async def tools(self, method: str, params: Json) -> Json:
         name = str(params.get("name", method))
@@ -224,12 +229,13 @@ async def test_a_request_that_outlasts_a_stop_ends_without_an_outcome_and_withou
     assert "Traceback" not in caplog.text
 
 
-async def test_the_owner_shows_no_token_on_the_unix_socket(server: UnixServer) -> None:
+async def test_the_owner_shows_no_token_on_the_unix_socket(server: UnixServer, tools: ToolGateway) -> None:
     transport = httpx2.AsyncHTTPTransport(uds=str(server.path))
     async with httpx2.AsyncClient(transport=transport, base_url="http://any.name") as client:
         assert (await client.get("/v1/openapi.json")).status_code == 200
         wrong = await client.get("/v1/openapi.json", headers={"Authorization": "Bearer guess"})
         assert code(wrong) == (401, "no-token")
+        assert tools.wrong_tokens == ["the unix socket"]
 
 
 def request(body: Json) -> bytes:

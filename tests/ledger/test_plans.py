@@ -186,6 +186,7 @@ OUTSIDE = {
     "postgres/server.py",
     "postgres/holder.py",
     "postgres/members.py",
+    "postgres/server_clock.py",
     "postgres/transfer.py",
 }
 """Modules that ask the database about itself, before there is a schema or beside it, or copy tables whole."""
