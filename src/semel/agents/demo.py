@@ -188,10 +188,16 @@ class DemoSession:
             self._say("I was interrupted. I do nothing twice by myself: ask me again, if you still want it.")
 
     def _obey(self, words: str) -> None:
-        """Run the last command among the lines (see HELP). If there is none, repeat the last line."""
+        """Run each command among the lines (see HELP), since several messages may have waited; or repeat the lines."""
         lines = words.splitlines()
-        match = next(filter(None, map(COMMAND.fullmatch, reversed(lines))), None)
-        word, verb, text = match.groups() if match else ("", "", "")
+        commands = list(filter(None, map(COMMAND.fullmatch, lines)))
+        for command in commands:
+            self._run_command(*command.groups(default=""))
+        if not commands:
+            said = "\n".join(filter(str.strip, lines))[:300]
+            self._say(f"You said: {said}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
+
+    def _run_command(self, word: str, verb: str, text: str) -> None:
         match (word or verb).lower():
             case "help":
                 self._say(HELP, delay_s=0.002)
@@ -216,9 +222,6 @@ class DemoSession:
                 self._say(started if answer.startswith("started ") else f"It was not started. {answer}".strip())
             case "slow":
                 self._say("One word after the other. " * 12, delay_s=0.45)
-            case _:
-                line = lines[-1][:300] if lines else ""
-                self._say(f"You said: {line}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
 
     def _say(self, text: str, delay_s: float = 0.015) -> None:
         """Stream a message in small chunks, with a pause of `delay_s` seconds after each chunk.
