@@ -111,16 +111,18 @@ MISSING_PATHS = (
         re.compile(r"/openai(/.*)?|.*/(chat/completions|completions|responses|embeddings|models(/.*)?)"),
         "Of OpenAI's API there are only /openai/v1/models and /openai/v1/chat/completions: the base URL of a client is "
         "{url}openai/v1",
+        "/openai",
     ),
     (
         re.compile(r"/ag-ui(/.*)?"),
         "The URL of an AG-UI client is {url}ag-ui/AGENT, with the name of an agent (`semel agents list`) and nothing "
         "behind it.",
+        "/ag-ui",
     ),
-    (re.compile(r"/v1/sessions/.+/.+"), f"{KEY_RULE} For the operations of a session, see /v1/openapi.json."),
+    (re.compile(r"/v1/sessions/.+/.+"), f"{KEY_RULE} For the operations of a session, see /v1/openapi.json.", ""),
 )
 """What clients are told that request a path which does not exist, by its pattern: they often have a wrong base URL.
-`{url}` stands for the gateway's own URL, as the client wrote it."""
+`{url}` stands for the gateway's own URL, as the client wrote it. Last comes the root of the API that they mean."""
 
 KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 """The exceptions that an operation may raise to refuse a request."""
@@ -180,16 +182,13 @@ def make_exception_handler(formats: Collection[ErrorFormat]) -> Callable[[Reques
             return make_response(exc.status_code, exc.detail, exc.headers)
         path = request.scope["path"]  # `url` cannot be read if the query is no UTF-8
         if isinstance(exc, HTTPException) and exc.status_code == 404:
-            problem = Problem("no-such-path", _describe_missing_path(path, str(request.base_url)))
+            text, root = next((known[1:] for known in MISSING_PATHS if known[0].fullmatch(path)), (NOWHERE, ""))
+            problem = Problem("no-such-path", text.replace("{url}", str(request.base_url)))
+            path = root or path
         error_format = next((each for each in formats if path.startswith(each.root)), None)
         return error_format.render(problem) if error_format is not None else problem.response()
 
     return handle_exception
-
-
-def _describe_missing_path(path: str, url: str) -> str:
-    text = next((text for pattern, text in MISSING_PATHS if pattern.fullmatch(path)), NOWHERE)
-    return text.replace("{url}", url)
 
 
 class CatchAll:
