@@ -423,4 +423,8 @@ async def test_status_in_a_chat_tells_what_did_not_arrive_there(tmp_path: Path) 
         assert told.startswith(
             "Delivery here: 1 message of the last day did not arrive, 1 message may not have arrived"
         )
-        assert told.endswith(". /history shows what was said")
+        assert told.endswith(". /history marks them, /history 1 shows the last one whole")
+        history = (await command(w, "/history", room)).splitlines()
+        assert [line for line in history if line.startswith("agent")] == [
+            "agent (did not arrive): one", "agent (may not have arrived): two", "agent: three",
+        ]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from semel.acp_stream.choices import group_variants, read_choices
 from semel.ledger.delivery.parts import Undelivered
-from semel.ledger.inbound.commands import SessionStatus
+from semel.ledger.inbound.commands import LastMessage, SessionStatus
 from semel.ledger.storage.rows import EntryRow
 from semel.ledger.transcript.entries import load
 from semel.ledger.turns.agent_notices import AgentNotice
@@ -18,6 +18,7 @@ MESSAGE_CHARS = 300  # characters of one message in a history
 TITLE_CHARS = 100  # characters of a question, or of what a permission is asked for
 NOTICE_CHARS = 200  # characters of what the agent says of itself
 
+_FATES = {None: "", "rejected": " (did not arrive)", "held": " (may not have arrived)"}
 _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "lost": "was lost", "running": "runs"}
 
 
@@ -71,7 +72,11 @@ def _describe_undelivered(undelivered: Undelivered) -> str:
         described.append(f"{_count(undelivered.held, 'message')} may not have arrived")
     if undelivered.waiting:
         described.append(f"{_count(undelivered.waiting, 'message')} could not be sent yet")
-    return f"Delivery here: {', '.join(described)}. /history shows what was said" if described else ""
+    return (
+        f"Delivery here: {', '.join(described)}. /history marks them, /history 1 shows the last one whole"
+        if described
+        else ""
+    )
 
 
 def _count(number: int, noun: str) -> str:
@@ -109,11 +114,16 @@ def _format_wait(wait_ms: int) -> str:
     return f"in {seconds} s" if seconds < 120 else f"in {math.ceil(seconds / 60)} min"
 
 
-def format_history(rows: Sequence[EntryRow]) -> str:
-    """Return the reply to /history: one line for each message. Long messages are cut, with a visible mark."""
-    if not rows:
+def format_history(messages: Sequence[LastMessage]) -> str:
+    """Return the reply to /history: one line for each message, which is cut if it is long. One alone is given whole."""
+    if not messages:
         return "Nothing was said in this chapter yet."
-    return "\n".join(f"{_author(row)}: {shorten_to_line(row.text, MESSAGE_CHARS)}" for row in rows)
+    if len(messages) == 1:
+        return f"{_author(messages[0].entry)}{_FATES[messages[0].fate]}: {messages[0].entry.text}"
+    return "\n".join(
+        f"{_author(message.entry)}{_FATES[message.fate]}: {shorten_to_line(message.entry.text, MESSAGE_CHARS)}"
+        for message in messages
+    )
 
 
 def _author(row: EntryRow) -> str:

@@ -19,6 +19,7 @@ from semel.ledger.delivery.parts import Undelivered, count_undelivered
 from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.ledger.transcript.views import ClaimDelivery
 from semel.ledger.turns import permission_requests, questions, sessions, turns
 from semel.ledger.turns.agent_notices import AgentNotice, find_current_notice
 from semel.ledger.turns.finish_turn import find_empty_turn_notice
@@ -255,7 +256,15 @@ def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
     return (turn.root if turns.was_asked_for_before(tx, turn.id, seq) else None), waiting
 
 
-def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow]:
+@dataclass(frozen=True)
+class LastMessage:
+    """A message of a transcript. `fate`: "rejected" or "held" if it did not, or may not have, reached the chat."""
+
+    entry: EntryRow
+    fate: str | None
+
+
+def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[LastMessage]:
     """Return the last `max_messages` messages of a session's chapter, oldest first.
 
     Commands and notices do not count.
@@ -270,4 +279,12 @@ def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow
         if len(page) < 100:
             break
         before_seq = page[-1].seq
-    return messages[:max_messages][::-1]
+    return [LastMessage(message, _find_fate(tx, message, row.home)) for message in messages[:max_messages][::-1]]
+
+
+def _find_fate(tx: Tx, message: EntryRow, home: str | None) -> str | None:
+    if message.claim is None:
+        return None
+    parts = tx.all(ClaimDelivery, "delivery_of_claim", claim=message.claim)
+    states = {part.state for part in parts if part.dest == home}
+    return next((state for state in ("rejected", "held") if state in states), None)
