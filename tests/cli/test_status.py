@@ -38,6 +38,8 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     until(lambda: len(cli.json("status")["attention"]) == 4, "the permission request")
     cli("say", "retries", RETRIES)
     until(lambda: cli.json("status")["agent_notices"], "what the agent says of itself")
+    cli("say", "again", prompt({"error": {"code": -32603, "message": "overloaded"}}))
+    until(lambda: cli.json("status")["put_off"], "a turn that is tried again")
     until(lambda: "gone" in cli.json("status")["checks"], "the check of the agents")
     status = cli.json("status")
     assert {found["session"]: found["why"] for found in status["attention"]} == {
@@ -56,6 +58,8 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     assert re.search(silent, shown), shown
     told = r"retries \(t\d+, since [\d:]+\): the agent said at [\d:]+: Reconnecting\.\.\. 1/5 The server is busy\."
     assert re.search(told, shown), shown
+    later = r"again \(t\d+\) failed, and is tried again at [\d:]+ \(attempt \d\): .*overloaded"
+    assert re.search(later, shown), shown
     assert "gone: command not found" in shown
     assert "channels  hook denied since" in shown and "can neither send nor receive" in shown
     # On a machine where Semel is a system service, the advice names the command.
@@ -66,6 +70,7 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     cli("say", "fails", "hello")
     until(lambda: len(cli.json("status")["attention"]) == 3, "the next turn")
     cli("say", "retries", "/stop")
+    cli("say", "again", "/stop")
     end(process)
     silent = cli.json("status")
     assert silent["running"] is False

@@ -121,7 +121,18 @@ def _list_agent_notices(overview: dict[str, Any]) -> list[str | Text]:
     for notice in overview.get("agent_notices", ())[:MAX_SHOWN_SESSIONS]:
         at = f" at {format_time(notice['said_at'])}" if "said_at" in notice else ""
         runs = f"{notice['session']} ({notice['turn']}, since {format_time(notice['at'])})"
-        lines.append(Text(visible(f"  {runs}: the agent said{at}: {shorten_to_line(notice['says'], 160)}"), "yellow"))
+        if "silent" in notice:
+            check = f"semel agents check {notice['silent']} --prompt"
+            text = f"nothing came from the agent yet; is its key refused? try: {check}"
+        else:
+            text = f"the agent said{at}: {shorten_to_line(notice['says'], 160)}"
+        lines.append(Text(visible(name_command(f"  {runs}: {text}")), "yellow"))
+    for session in overview.get("put_off", ())[:MAX_SHOWN_SESSIONS]:
+        error = shorten_to_line(session.get("error") or "no reason is known", 160).rstrip(".")
+        again = f"is tried again at {format_time(session['at'])} (attempt {session['attempt']})"
+        lines.append(
+            Text(visible(f"  {session['session']} ({session['turn']}) failed, and {again}: {error}"), "yellow")
+        )
     return lines
 
 
@@ -179,12 +190,14 @@ def _format_reason(text: str) -> str:
 
 
 def _list_channels(channels: list[dict[str, Any]]) -> list[str | Text]:
-    from semel.faces.health.channels import advise_pairing
+    from semel.faces.health.channels import advise_pairing, describe_refused
 
     lines: list[str | Text] = []
     for channel in channels:
         since = visible(name_command(f" since {format_time(channel['since'])}{_describe_error(channel)}"))
         lines.append(Text.assemble(visible(f"{channel['name']} "), style_state(channel["state"]), since))
+        if (refused := describe_refused(channel)) is not None:
+            lines.append(Text(visible(f"  {refused}"), "yellow"))
         if channel.get("closed"):
             lines.append(
                 Text(visible(name_command(f"  nobody may talk there yet: {advise_pairing(channel)}")), "yellow")

@@ -41,12 +41,12 @@ class UsedLimit(Struct):
 
 
 class Attention(Struct, omit_defaults=True):
-    """A session that needs someone. `asks`: what a permission is asked for; `error`: why the last turn failed; `until`:
-    when the day of the `limit` ends.
+    """A session that needs someone. `asks`: what a permission is asked for; `error`: why the last turn failed, or what
+    the agent of a silent one said last; `until`: when the day of the `limit` ends.
     """
 
     session: str
-    why: Literal["approval", "question", "failed", "limit"]
+    why: Literal["approval", "question", "failed", "silent", "limit"]
     at: int
     title: str | None = None
     turn: str | None = None
@@ -54,6 +54,31 @@ class Attention(Struct, omit_defaults=True):
     error: str | None = None
     until: int | None = None
     limit: UsedLimit | None = None
+
+
+class AgentNotice(Struct, omit_defaults=True):
+    """A running turn whose agent `says` something of itself and nothing since, or the `silent` agent, which has shown
+    nothing for long. `at`: since when the turn runs.
+    """
+
+    session: str
+    turn: str
+    at: int
+    title: str | None = None
+    says: str | None = None
+    said_at: int | None = None
+    silent: str | None = None
+
+
+class PutOffTurn(Struct, omit_defaults=True):
+    """A turn that failed and is tried again by itself. `at`: when; `attempt`: its number then."""
+
+    session: str
+    turn: str
+    at: int
+    attempt: int
+    title: str | None = None
+    error: str | None = None
 
 
 class MissingAgent(Struct):
@@ -102,6 +127,14 @@ class Backup(Struct):
     at: int
 
 
+class Restore(Struct):
+    """The last restore. `folder`: the backup; `at`: when that was made; `restored`: when it was put back."""
+
+    folder: str
+    at: int
+    restored: int
+
+
 class BooksCheck(Struct):
     """The last check of the books. `broken`: the names of the broken laws."""
 
@@ -139,6 +172,8 @@ class Status(Struct):
     found: list[str]
     problem: str | None
     attention: list[Attention]
+    agent_notices: list[AgentNotice]
+    put_off: list[PutOffTurn]
     delayed: list[DelayedPart]
     rejected: int
     missing_agents: list[MissingAgent]
@@ -148,6 +183,7 @@ class Status(Struct):
     gateways: list[ClusterGateway]
     disk: Disk
     backup: Backup | None
+    restore: Restore | None
     books: BooksCheck | None
 
 

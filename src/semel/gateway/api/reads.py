@@ -226,6 +226,7 @@ class ReadApi(Components):
             "problem": await self.find_problem(),
             "attention": await self.record.read(overview.list_attention),
             "agent_notices": await self.record.read(overview.list_agent_notices),
+            "put_off": await self.record.read(overview.list_put_off),
             "delayed": await self.record.read(parts.list_delayed, self.settings.channels),
             "rejected": await self.record.read(parts.count_rejected),
             "missing_agents": await self.record.read(overview.list_missing_agents, self.settings.configured_agents),

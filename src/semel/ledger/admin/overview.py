@@ -20,6 +20,9 @@ NEWEST_TURNS = 2_000
 """How many of the newest turns are searched for failed ones and questions, so that the cost is bounded (Law 11)."""
 
 
+SILENT_MS = 30_000  # a turn in which the agent has shown nothing for so long is told
+
+
 class AskingSession(Row):
     """A session whose turn waits for an answer to a permission request. `at`: when the turn began, in ms.
 
@@ -49,8 +52,20 @@ class RunningSession(Row):
 
     key: str
     title: str | None
+    agent: str
     turn: int
     at: int
+
+
+class PutOffSession(Row):
+    """A session whose turn failed and is tried again. `at`: when, in ms. `attempt`: the number of the failed one."""
+
+    key: str
+    title: str | None
+    turn: int
+    at: int
+    attempt: int
+    error: str | None
 
 
 class AgentTurn(TurnRow):
@@ -85,12 +100,13 @@ class LimitedSession(Row):
 def read_overview(tx: Tx, agents: ConfiguredAgents, channels: Collection[str] | None) -> Json:
     """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}.
 
-    Also "delayed" (`parts.list_delayed`), "rejected" (`parts.count_rejected`), "missing_agents"
-    (`list_missing_agents`) and "missing_channels" (`list_missing_channels`). `channels`: the configured ones, or None
-    if they are unknown. "overdue": the firings that no gateway ran in time (`OverdueFiring`).
+    Also "put_off" (`list_put_off`), "delayed" (`parts.list_delayed`), "rejected" (`parts.count_rejected`),
+    "missing_agents" (`list_missing_agents`), "missing_channels" (`list_missing_channels`) and "overdue": the firings
+    that no gateway ran in time (`OverdueFiring`). `channels`: the configured ones, or None if they are unknown.
     """
     return {
         "attention": list_attention(tx),
+        "put_off": list_put_off(tx),
         "missing_agents": list_missing_agents(tx, agents),
         "missing_channels": list_missing_channels(tx, channels),
         "parts": parts.count_backlog(tx),
@@ -151,16 +167,29 @@ def list_attention(tx: Tx) -> list[Json]:
 
 
 def list_agent_notices(tx: Tx) -> list[Json]:
-    """Return the running sessions whose agent says something of itself, and nothing else since.
+    """Return the running sessions whose agent says something of itself, and nothing else since; or nothing for long.
 
-    Each is {"session", "title"?, "turn", "at": since when the turn runs, "says", "said_at"?}. Times are in ms.
+    Each is {"session", "title"?, "turn", "at": since when the turn runs, "says", "said_at"?}, or has the "silent" agent
+    instead of what it says. Times are in ms.
     """
-    running = tx.all(RunningSession, "sessions_running")
-    notices = [(row, agent_notices.find_current_notice(tx, row.turn)) for row in running]
+    found: list[Json] = []
+    for row in tx.all(RunningSession, "sessions_running"):
+        notice = agent_notices.find_current_notice(tx, row.turn)
+        if notice is not None:
+            found.append(_describe_session(row, row.turn, row.at, says=notice.text, said_at=notice.at))
+        elif tx.now - row.at > SILENT_MS and not tx.exists("turn_shows", turn=row.turn):
+            found.append(_describe_session(row, row.turn, row.at, silent=row.agent))
+    return found
+
+
+def list_put_off(tx: Tx) -> list[Json]:
+    """Return the sessions whose turn failed and is tried again by itself.
+
+    Each is {"session", "title"?, "turn", "at": when it is tried again, in ms, "attempt": its number then, "error"?}.
+    """
     return [
-        _describe_session(row, row.turn, row.at, says=notice.text, said_at=notice.at)
-        for row, notice in notices
-        if notice is not None
+        _describe_session(row, row.turn, row.at, attempt=row.attempt + 1, error=row.error)
+        for row in tx.all(PutOffSession, "sessions_put_off")
     ]
 
 
@@ -176,7 +205,9 @@ def _describe_left(tx: Tx, turn: LeftTurn) -> Json | None:
     return None if turn.asked is None else _describe_session(turn, turn.id, at, why="question")
 
 
-def _describe_session(row: AskingSession | RunningSession | LeftTurn, turn: int, at: int, **more: object) -> Json:
+def _describe_session(
+    row: AskingSession | RunningSession | PutOffSession | LeftTurn, turn: int, at: int, **more: object
+) -> Json:
     fields = {"session": row.key, "title": row.title, "turn": f"t{turn}", "at": at, **more}
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -9,8 +9,20 @@ WHERE s.turn IS NOT NULL
 -- name: sessions_running
 -- sessions with a running turn, and since when it runs
 -- scans: the sessions with a turn, which are few
-SELECT s.key, s.title, t.id AS turn, t.started AS at FROM session s INDEXED BY session_busy JOIN turn t ON t.id = s.turn
-WHERE s.turn IS NOT NULL AND t.retry_at IS NULL
+SELECT s.key, s.title, s.agent, t.id AS turn, t.started AS at
+FROM session s INDEXED BY session_busy JOIN turn t ON t.id = s.turn WHERE s.turn IS NOT NULL AND t.retry_at IS NULL
+
+-- name: sessions_put_off
+-- sessions whose turn failed and waits for its next attempt
+-- scans: the sessions with a turn, which are few
+SELECT s.key, s.title, t.id AS turn, t.retry_at AS at, t.attempt, t.error
+FROM session s INDEXED BY session_busy JOIN turn t ON t.id = s.turn
+WHERE s.turn IS NOT NULL AND t.retry_at IS NOT NULL
+
+-- name: turn_shows
+-- whether an agent has shown anything in a turn
+SELECT 1 WHERE EXISTS(SELECT 1 FROM item WHERE turn = :turn)
+  OR EXISTS(SELECT 1 FROM entry WHERE turn = :turn AND role = 'agent')
 
 -- name: turns_left
 -- the last turns of idle sessions, of the newest :newest turns: those that failed, asked a question, or may have ended
