@@ -7,6 +7,10 @@ import time
 from semel.faces.health.finding import Finding
 from semel.text.json_types import Json
 
+UNPROVEN = ("bad-signature", "no-token")
+"""Reasons why a request was refused: the codes of the problems with which a sender has not shown who it is."""
+REFUSED_SHOWN_MS = 3_600_000
+
 
 def examine_channel(channel: Json) -> Finding:
     """Return the finding about a channel. `channel`: as in /v1/channels."""
@@ -18,7 +22,23 @@ def examine_channel(channel: Json) -> Finding:
         )
         return Finding(subject, "broken", f"{state}: {channel.get('error') or 'no reason is known'}", remedy)
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(channel["since"] / 1000))
+    if (refused := describe_refused(channel)) is not None:
+        return Finding(subject, "warning", f"{state} since {since}; {refused}", "see: semel logs")
     return Finding(subject, "ok", f"{state} since {since}")
+
+
+def describe_refused(channel: Json) -> str | None:
+    """Say that the channel refused HTTP requests that failed to prove their sender; None if none in the last hour.
+
+    `channel`: as in /v1/channels.
+    """
+    last = channel.get("last_refused")
+    if last is None or last["reason"] not in UNPROVEN or time.time() * 1000 - last["at"] > REFUSED_SHOWN_MS:
+        return None
+    count = sum(channel["refused"].get(reason, 0) for reason in UNPROVEN)
+    moment = time.strftime("%H:%M:%S", time.localtime(last["at"] / 1000))
+    requests = f"{count} request{'s were' if count > 1 else ' was'} refused, the last at {moment}"
+    return f"{requests}: {last['why'].rstrip('.')}. If it was yours, its secret is not this channel's"
 
 
 def examine_access(channel: Json) -> Finding:

@@ -48,6 +48,7 @@ class ChannelStatus:
         self.state: State = "starting"
         self.error: str | None = None
         self.error_at: int | None = None
+        self.last_refused: Json | None = None
         self.retry_at: int | None = None  # the time of the next `run`
         self.counts: Counter[str] = Counter()
         self._logged_at: dict[str, int] = {}  # reason -> when a request that was refused for it was last logged
@@ -87,6 +88,7 @@ class ChannelStatus:
         """
         self.count(f"refused:{reason}")
         now = self._clock.now()
+        self.last_refused = {"reason": reason, "why": shorten_to_line(detail, ERROR_CHARS), "at": now}
         if now - self._logged_at.get(reason, -LOG_INTERVAL_MS) >= LOG_INTERVAL_MS:
             self._logged_at[reason] = now
             why = shorten_to_line(detail, ERROR_CHARS)
@@ -107,6 +109,8 @@ class ChannelStatus:
         out["counts"] = {name: self.counts[name] for name in SHOWN_OUTCOMES}
         reasons = sorted(name for name in self.counts if name.startswith("refused:"))
         out["refused"] = {name.removeprefix("refused:"): self.counts[name] for name in reasons}
+        if self.last_refused is not None:
+            out["last_refused"] = self.last_refused
         return out
 
 

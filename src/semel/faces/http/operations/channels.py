@@ -36,11 +36,20 @@ class Counts(Struct):
     quarantined: int
 
 
+class RefusedRequest(Struct):
+    """An HTTP request to a channel that was refused. `reason`: the problem's code; `why`: a sentence for people."""
+
+    reason: str
+    why: str
+    at: int
+
+
 class ChannelState(Struct, omit_defaults=True):
     """The state of a channel. Times are milliseconds since 1970. `since`: when this state began; `agent`: the agent of
     the channel's sessions; `error`: the last error, at `error_at`; `retry_at`: when the channel is tried again;
-    `refused`: how much input was refused, by reason; `people`: whether people have accounts on the channel, so that a
-    pairing code or an account can let somebody in; `closed`: nobody may talk there yet.
+    `refused`: how much input was refused, by reason; `last_refused`: the last HTTP request that was; `people`: whether
+    people have accounts on the channel, so that a pairing code or an account can let somebody in; `closed`: nobody may
+    talk there yet.
     """
 
     name: str
@@ -50,6 +59,7 @@ class ChannelState(Struct, omit_defaults=True):
     since: int
     counts: Counts
     refused: dict[str, int]
+    last_refused: RefusedRequest | None = None
     kind: str | None = None
     people: bool | None = None
     closed: bool = False
