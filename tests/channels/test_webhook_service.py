@@ -68,7 +68,8 @@ async def test_a_delivery_is_heard_once_under_its_own_id() -> None:
     ("template", "text"),
     [
         ("{workflow_run.name}: {workflow_run.conclusion}", "CI: failure"),
-        ("{workflow_run.id} {tags.0.n} {tags} {none} {tags.9.n} {action.x} {}", '7 a [{"n": "a"}]    {}'),
+        ("{workflow_run.id} {tags.0.n} {tags}  {}", '7 a [{"n": "a"}]  {}'),
+        ("{workflow_run.id}: {none} {tags.9.n} {action.x}", "7: (github.workflow_run)"),
         ("{none}", json.dumps(RUN, indent=1)),
     ],
 )

@@ -141,10 +141,11 @@ class WebhookReceiver:
         if headers.get("content-type", "").partition(";")[0].strip().lower() == FORM_TYPE:
             raise WebhookRefused(400, "the body is a form: let the service send application/json", "bad-json")
         payload, session = _parse_object(body), self._address(None)
+        kind = self._service.name_kind(self._name, headers)
         return {
             "session": session,
-            "text": self._service.write_text(payload),
-            "kind": self._service.name_kind(self._name, headers),
+            "text": self._service.write_text(payload, kind),
+            "kind": kind,
             "stable": ("text", "kind"),
             "scope": (session,),
         }

@@ -40,10 +40,16 @@ class ServiceForm:
         kind = _NOT_IN_KINDS.sub("-", f"{channel}.{event}".lower())
         return kind[:MAX_KIND_CHARS].strip("._-") or "event"
 
-    def write_text(self, payload: Json) -> str:
-        """Return the text of an event: the filled template; the payload if there is none, or if it stays blank."""
-        filled = _FIELD.sub(lambda field: _format_field(payload, field[1]), self.text or "")
-        return filled if filled.strip() else json.dumps(payload, ensure_ascii=False, indent=1)
+    def write_text(self, payload: Json, kind: str) -> str:
+        """Return the text of an event: the filled template; the payload if there is none, or if no field is filled.
+
+        A template does not fit every kind of event. If a field is missing, the text ends with the `kind`.
+        """
+        fields = {name: _format_field(payload, name) for name in _FIELD.findall(self.text or "")}
+        filled = _FIELD.sub(lambda field: fields[field[1]], self.text or "")
+        if not filled.strip() or (fields and not any(fields.values())):
+            return json.dumps(payload, ensure_ascii=False, indent=1)
+        return filled if all(fields.values()) else f"{' '.join(filled.split())} ({kind})"
 
 
 def _format_field(payload: Json, path: str) -> str:
