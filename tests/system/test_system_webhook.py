@@ -244,6 +244,9 @@ def test_the_door_of_a_webhook_takes_each_id_once_and_nothing_unsigned(world: Wo
     assert door["counts"] == {"accepted": 1, "duplicate": 1, "conflict": 1, "quarantined": 0}
     [listed] = [line for line in house.cli("channels").stdout.splitlines() if line.startswith("door\t")]
     assert listed.split("\t")[4:8] == ["1", "1", "1", "10"], "accepted, repeated, in conflict, refused"
+    assert door["last_refused"]["reason"] == "channel-scope"
+    told = house.cli("why", f"e{other.json()['event']}").stdout.splitlines()
+    assert "Later it came again once" in told[0] and "the same key came with other content (" in told[-1]
     lines = house.cli("logs").stdout.splitlines()
     [conflict] = [line for line in lines if "an id came again with other content" in line]
     assert conflict.split()[-4:] == ["channel=door", "id=k", "sender=ci", f"first=e{other.json()['event']}"]

@@ -239,19 +239,11 @@ def _explain_event(tx: Tx, number: int) -> list[Json]:
     text = _quote(said) if event_row.payload is not None else "its content was removed"
     sender = f" from {event_row.sender}" if event_row.sender else ""
     key_text = f" as {event_row.key!r}" if event_row.key is not None else " without a key"
-    out = [
-        _line(
-            event_row.at,
-            f"e{event_row.id}: accepted {event_row.kind}{sender} at {event_row.source}{key_text}: {text}",
-        )
-    ]
+    accepted = f"e{event_row.id}: accepted {event_row.kind}{sender} at {event_row.source}{key_text}: {text}"
     if event_row.repeats:
         times = "once" if event_row.repeats == 1 else f"{event_row.repeats} times"
-        out.append(_line(event_row.at, f"it came again {times}; a repeat is answered with the first outcome"))
-    for conflict in tx.all(ConflictOfEvent, "conflicts_of", event=number):
-        out.append(
-            _line(conflict.at, f"the same key came with other content (digest {conflict.digest.hex()}): recorded, too")
-        )
+        accepted += f". Later it came again {times}; a repeat is answered with the first outcome"
+    out = [_line(event_row.at, accepted)]
     if (why := tx.value(str, "quarantine_get", event=number)) is not None:
         out.append(_line(None, f"quarantined, kept as it came: {why}; 'semel channels --quarantined' shows it"))
     if (part := tx.value(int, "part_of_failure", event=number)) is not None:
@@ -261,9 +253,18 @@ def _explain_event(tx: Tx, number: int) -> list[Json]:
         out += _explain_hearing(tx, hearing)
     for command in tx.all(CommandOfEvent, "commands_of_event", event=number):
         out.append(_line(None, f"recorded in {command.key} as entry {command.seq}; {_describe_command(command)}"))
+    out += [_explain_conflict(conflict) for conflict in tx.all(ConflictOfEvent, "conflicts_of", event=number)]
     if event_row.payload is None:
         out.append(_line(event_row.erased_at, _explain_removal(tx, number)))
     return out
+
+
+def _explain_conflict(conflict: ConflictOfEvent) -> Json:
+    other = str(entries.load(conflict.payload).get("text", "")) if conflict.payload else ""
+    content = _quote(other) if other else f"digest {conflict.digest.hex()}"
+    return _line(
+        conflict.at, f"the same key came with other content ({content}), which was refused and told nobody else"
+    )
 
 
 def _explain_removal(tx: Tx, event: int) -> str:
