@@ -141,7 +141,8 @@ def run_tests(folder: Path, *args: str | Path, **env: str) -> subprocess.Complet
 
 
 def test_in_ci_a_skipped_test_is_a_failure(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    for name in ("conftest.py", "quick_ledgers.py"):
+        (tmp_path / name).write_text((ROOT / "tests" / name).read_text())
     (tmp_path / "test_it.py").write_text("import pytest\ndef test_it(): pytest.skip('no tool')\n")
     alone, in_ci = run_tests(tmp_path, tmp_path), run_tests(tmp_path, tmp_path, CI="true")
     assert (alone.returncode, in_ci.returncode) == (0, 1)
