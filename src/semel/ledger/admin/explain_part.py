@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from semel.ledger.delivery import parts
-from semel.ledger.storage.rows import ClaimEntry, EventRow, PartAttemptRow, PartRow
+from semel.ledger.storage.rows import ClaimEntry, EventRow, PartAttemptRow, PartRow, RestoreRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.text.json_types import Json
@@ -34,6 +35,11 @@ def list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     is_told = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
     error = f": {part_row.error}" if part_row.error and not is_told else ""
     settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
+    if (restored := _find_restore(tx, part_row, attempts)) is not None:
+        moment = f"{datetime.fromtimestamp(restored.copied / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        text = f"the ledger was restored from a copy of {moment}: nobody knows whether it was sent since"
+        out.append(make_line(restored.at, f"p{part_row.id}: {text}"))
+        settled_at = max(settled_at, restored.at)
     if decisions and (ending := _ENDINGS.get((decisions[-1]["decision"], part_row.state))):
         settled_at, detail = decisions[-1]["at"], f"{detail}; {decisions[-1]['by']} {ending}"
     state = f"p{part_row.id}: {part_row.state}{detail}{error}{_name_head(tx, part_row)}"
@@ -45,6 +51,15 @@ def list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
         reason = f": {part_row.error}" if part_row.error else ""
         out.append(make_line(event_row.at, f"p{part_row.id}: failed later, as e{event_row.id} reports{reason}"))
     return out
+
+
+def _find_restore(tx: Tx, part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> RestoreRow | None:
+    """Return the last restore of the ledger if it put this part in doubt; None if there was none, or it did not."""
+    restored = tx.one(RestoreRow, "restore_last")
+    if restored is None or part_row.id > restored.part:
+        return None
+    is_open = part_row.state in ("queued", "sending", "unknown", "held")
+    return restored if is_open or any(attempt.at > restored.at for attempt in attempts) else None
 
 
 def _name_head(tx: Tx, part_row: PartRow) -> str:
