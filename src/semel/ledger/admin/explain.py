@@ -161,9 +161,10 @@ def _find_turns(tx: Tx, event: int) -> list[int]:
 def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
     """Return the kind ("event", "claim", "part" or "turn") and the id of the row that `ref` names, or None.
 
-    A ref is `e1` for an event, `c1` for a claim, `p1` for a part, `t1` for a turn, the key of an event, a platform's
-    message id, or `SESSION#1` for an entry. An entry's ref names the event, claim or turn behind the entry. The name of
-    a schedule names its last firing; the id of a background job or of a run of `semel exec`, its newest report.
+    A ref is `e1` for an event, `c1` for a claim, `p1` for a part, `t1` for a turn, the key of an event or of a part (a
+    receiver's `webhook-id`), a platform's message id, or `SESSION#1` for an entry. An entry's ref names the event,
+    claim or turn behind the entry. The name of a schedule names its last firing; the id of a background job or of a run
+    of `semel exec`, its newest report.
     """
     if match := _REF.fullmatch(ref):
         kind = _KINDS[match[1].lower()]
@@ -174,7 +175,7 @@ def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
     event = tx.value(int, "event_by_key", key=ref)
     if event is not None:
         return "event", event
-    part = tx.value(int, "part_by_receipt", receipt=ref)
+    part = tx.value(int, "part_by_receipt", receipt=ref) or tx.value(int, "part_by_key", key=ref)
     if part is not None:
         return "part", part
     schedule = _find_schedule(tx, ref)
