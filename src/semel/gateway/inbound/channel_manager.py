@@ -86,4 +86,6 @@ class ChannelManager:
                 metric = f'semel_channel_events_total{{channel="{name}",outcome="{outcome}"}}'
                 out[metric] = float(status.counts[outcome])
             out[f'semel_parts_failed_total{{channel="{name}"}}'] = float(status.counts["failed"])
+            for reason, count in status.refused.items():
+                out[f'semel_refused_total{{channel="{name}",reason="{reason}"}}'] = float(count)
         return out

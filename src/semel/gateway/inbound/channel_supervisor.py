@@ -99,6 +99,15 @@ class ChannelStatus:
         who = {"sender": shorten_to_line(sender, MAX_NAME_CHARS)} if sender else {}
         log.warning("an id came again with other content", channel=self.name, id=key, **who, first=f"e{event}")
 
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many requests were refused since the start, by reason."""
+        return {
+            name.removeprefix("refused:"): count
+            for name, count in sorted(self.counts.items())
+            if name.startswith("refused:")
+        }
+
     def json(self) -> Json:
         """Return the status as JSON, without fields that have no value."""
         out: Json = {"name": self.name, "state": self.state, "since": self.since}
@@ -107,8 +116,7 @@ class ChannelStatus:
         if self.retry_at is not None:
             out["retry_at"] = self.retry_at
         out["counts"] = {name: self.counts[name] for name in SHOWN_OUTCOMES}
-        reasons = sorted(name for name in self.counts if name.startswith("refused:"))
-        out["refused"] = {name.removeprefix("refused:"): self.counts[name] for name in reasons}
+        out["refused"] = self.refused
         if self.last_refused is not None:
             out["last_refused"] = self.last_refused
         return out
