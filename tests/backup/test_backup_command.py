@@ -29,7 +29,7 @@ def test_it_prints_where_the_backup_is_and_that_it_was_checked(cli: Cli, tmp_pat
     made = Path(done.stdout.strip())
     assert made.parent == tmp_path / "kept"
     assert (made / "manifest.json").exists()
-    assert "checked: integrity" in done.stderr
+    assert "ledger.db, checked: integrity" in done.stderr
     assert "2 files, 2 of them new" in done.stderr
 
 

@@ -66,7 +66,8 @@ def backup(
     else:
         print(new_backup.folder)
         print_remark(
-            f"checked: integrity, {manifest.books} books; {_describe_files(manifest.blobs, new_backup.copied)}"
+            f"the ledger {ledger}, checked: integrity, {manifest.books} books; "
+            f"{_describe_files(manifest.blobs, new_backup.copied)}"
         )
         for path in removed:
             print_remark(f"removed: {path}")
