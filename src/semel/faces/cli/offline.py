@@ -62,7 +62,7 @@ class OfflineLedger:
     async def search_page(self, words: str, **filters: Any) -> Json:
         """Return a page of hits. The index beside the ledger may be behind, so a copy of it is brought up to date."""
         from semel.gateway.api.search import Search, index_path
-        from semel.gateway.errors import BadRequest
+        from semel.gateway.errors import BadRequest, GatewayUnavailable
         from semel.ledger.search.feed import read_index_name
         from semel.ledger.search.index import copy_index
 
@@ -76,6 +76,8 @@ class OfflineLedger:
                 return await search.find(words, **{name: value for name, value in filters.items() if value is not None})
             except BadRequest as error:
                 raise RequestRefused(400, "bad-request", str(error)) from None
+            except GatewayUnavailable as error:  # the index needs some room in the temporary directory
+                raise RequestRefused(503, "unavailable", str(error)) from None
             finally:
                 indexing.cancel()
                 await asyncio.gather(indexing, return_exceptions=True)
