@@ -95,7 +95,7 @@ def _describe_stopped(overview: dict[str, Any]) -> Text:
         return Text(text, "yellow")
     killed = ": the last one was killed, and the next one goes on with what ran" if overview["killed"] else ""
     problem = overview["problem"]
-    step = name_command(problem) if problem else "start it with: semel up"
+    step = name_command(problem or "start it with: semel up")
     return Text(visible(f"not running{killed}; {step}"), "bold red" if problem else "yellow")
 
 
