@@ -1,12 +1,12 @@
 """Forward requests to another gateway of the cluster, which answers them.
 
-    forwarder = Forwarder(token)
+    forwarder = Forwarder("beta", settings)
     response = await forwarder.forward(request, operation, "https://alpha.example.org")
 
-The door has checked the access already, as its own settings say (`security.check_access`); so the request goes on with
-the owner's token, which all gateways of a cluster share. A node's token and a platform's signature go on as they are:
-the other gateway checks them again. A request is sent once. If the answer is lost, the client is told that the outcome
-is unknown, and repeats the request with its key (Law 1).
+The gateway that was asked has checked the access already, as its own settings say (`security.check_access`). So the
+request goes on with the owner's token, which all gateways of a cluster share. A node's token and a platform's signature
+go on as they are: the other gateway checks them again. A request is sent once. If the answer is lost, the client is
+told that the outcome is unknown, and repeats the request with its key (Law 1).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HOP_HEADERS = frozenset(
 )  # fmt: skip
 """Headers about a connection, which are not forwarded (RFC 9110, 7.6.1). The client library writes its own."""
 OWN_HEADERS = frozenset({"date", "server", "vary"})
-"""Headers of an answer that the door writes itself, as well as those of CORS."""
+"""Headers of an answer that the gateway which was asked writes itself, as well as those of CORS."""
 
 
 class Forwarder:
@@ -63,7 +63,7 @@ class Forwarder:
     async def forward(self, request: Request, operation: Operation, address: str) -> Response:
         """Return the answer of the gateway at `address`. Raises a Problem if it cannot be reached."""
         if FORWARDED_BY in request.headers:
-            raise make_unavailable(f"{self._settings.listen} is not the active gateway, and the request came from one.")
+            raise make_unavailable(f"The gateway {self._name} is not the active one any more; nothing was accepted.")
         outgoing = self._client.build_request(
             request.method,
             address.rstrip("/") + _read_target(request),
