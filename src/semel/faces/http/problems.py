@@ -111,18 +111,18 @@ MISSING_PATHS = (
         re.compile(r"/openai(/.*)?|.*/(chat/completions|completions|responses|embeddings|models(/.*)?)"),
         "Of OpenAI's API there are only /openai/v1/models and /openai/v1/chat/completions: the base URL of a client is "
         "{url}openai/v1",
-        "/openai",
+        "/openai/",
     ),
     (
         re.compile(r"/ag-ui(/.*)?"),
         "The URL of an AG-UI client is {url}ag-ui/AGENT, with the name of an agent (`semel agents list`) and nothing "
         "behind it.",
-        "/ag-ui",
+        "",
     ),
     (re.compile(r"/v1/sessions/.+/.+"), f"{KEY_RULE} For the operations of a session, see /v1/openapi.json.", ""),
 )
 """What clients are told that request a path which does not exist, by its pattern: they often have a wrong base URL.
-`{url}` stands for the gateway's own URL, as the client wrote it. Last comes the root of the API that they mean."""
+`{url}` stands for the gateway's own URL, as the client wrote it. Last comes the root of the API whose form of errors they read."""
 
 KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 """The exceptions that an operation may raise to refuse a request."""
