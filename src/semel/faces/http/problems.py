@@ -122,7 +122,8 @@ MISSING_PATHS = (
     (re.compile(r"/v1/sessions/.+/.+"), f"{KEY_RULE} For the operations of a session, see /v1/openapi.json.", ""),
 )
 """What clients are told that request a path which does not exist, by its pattern: they often have a wrong base URL.
-`{url}` stands for the gateway's own URL, as the client wrote it. Last comes the root of the API whose form of errors they read."""
+`{url}` stands for the gateway's own URL, as the client wrote it. Last comes the root of the API whose form of errors
+they read."""
 
 KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 """The exceptions that an operation may raise to refuse a request."""
