@@ -83,5 +83,5 @@ def test_the_sessions_in_which_owners_were_told_of_a_request_are_held_when_it_en
         rows = store.read_sync(lambda tx: tx.all(EntryRow, "entries_last", session=1, before=99, limit=2))
         assert sorted(row.text for row in rows) == [
             "In the conversation with bob: Withdrawn: ls",
-            "In the conversation with bob: Yes, by ada (outside the chat): ls",
+            "In the conversation with bob: Yes, by ada: ls",
         ]
