@@ -53,7 +53,8 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     else:
         yield "gateway", _describe_stopped(overview)
     moves: list[str | Text] = [Text(visible(f"{missing['text']}."), "yellow") for missing in overview["missing_agents"]]
-    yield from _label_lines("sessions", _list_attention(overview["attention"]) + moves)
+    sessions = _list_attention(overview["attention"]) + _list_put_off(overview.get("put_off", ()))
+    yield from _label_lines("sessions", sessions + moves)
     if overview["running"]:
         yield from _label_lines("channels", _list_channels(overview["channels"]))
     yield from _label_lines("schedules", _list_overdue(overview.get("overdue", ())))
@@ -116,7 +117,7 @@ def _list_agents(overview: dict[str, Any]) -> list[str | Text]:
 
 
 def _list_agent_notices(overview: dict[str, Any]) -> list[str | Text]:
-    """Name the running turns whose agent says something of itself, such as that it repeats its request."""
+    """Name the running turns whose agent says something of itself, such as that it repeats its request, or nothing."""
     lines: list[str | Text] = []
     for notice in overview.get("agent_notices", ())[:MAX_SHOWN_SESSIONS]:
         at = f" at {format_time(notice['said_at'])}" if "said_at" in notice else ""
@@ -127,7 +128,13 @@ def _list_agent_notices(overview: dict[str, Any]) -> list[str | Text]:
         else:
             text = f"the agent said{at}: {shorten_to_line(notice['says'], 160)}"
         lines.append(Text(visible(name_command(f"  {runs}: {text}")), "yellow"))
-    for session in overview.get("put_off", ())[:MAX_SHOWN_SESSIONS]:
+    return lines
+
+
+def _list_put_off(put_off: Sequence[dict[str, Any]]) -> list[str | Text]:
+    """Name the sessions whose turn failed and is tried again by itself."""
+    lines: list[str | Text] = []
+    for session in put_off[:MAX_SHOWN_SESSIONS]:
         error = shorten_to_line(session.get("error") or "no reason is known", 160).rstrip(".")
         again = f"is tried again at {format_time(session['at'])} (attempt {session['attempt']})"
         lines.append(

@@ -263,9 +263,7 @@ def _explain_event(tx: Tx, number: int) -> list[Json]:
 def _explain_conflict(conflict: ConflictOfEvent) -> Json:
     other = str(entries.load(conflict.payload).get("text", "")) if conflict.payload else ""
     content = _quote(other) if other else f"digest {conflict.digest.hex()}"
-    return _line(
-        conflict.at, f"the same key came with other content ({content}), which was refused and told nobody else"
-    )
+    return _line(conflict.at, f"the same key came with other content ({content}), which was refused")
 
 
 def _explain_removal(tx: Tx, event: int) -> str:
