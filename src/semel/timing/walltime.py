@@ -16,6 +16,11 @@ class BadSchedule(ValueError):
     """A schedule cannot be parsed, or never fires. The message says what to write."""
 
 
+def format_utc(at: int) -> str:
+    """Format a time in milliseconds since the Unix epoch for people: 2026-11-23 04:24:52 UTC."""
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def wall_at(zone: tzinfo, instant: int) -> datetime:
     """Return the wall time at an instant. Raises BadSchedule after the year 9999."""
     try:

@@ -129,9 +129,9 @@ def restore(
     """
     from semel.ledger.backup.last_backup import record_restore
     from semel.ledger.backup.restore import restore_backup, treat_as_restored
-    from semel.ledger.backup.snapshot import format_utc
     from semel.ledger.engines import treat_database_as_restored
     from semel.ledger.storage.store import now_ms
+    from semel.timing.walltime import format_utc
 
     if here:
         if folder is not None or replace:

@@ -14,9 +14,9 @@ import apsw
 from semel import __version__
 from semel.faces.health.finding import Finding, Level
 from semel.gateway.disk_use import LOW_FREE_BYTES, MIN_FREE_BYTES, format_bytes
-from semel.ledger.backup.snapshot import format_utc
 from semel.ledger.storage.migrations import list_migrations
 from semel.text.json_types import Json
+from semel.timing.walltime import format_utc
 
 CLOCK_TOLERANCE_MS = 5_000
 """How far the clock may be behind the ledger: a time server that corrects it by less is no reason to worry."""

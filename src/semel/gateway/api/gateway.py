@@ -32,10 +32,10 @@ from semel.gateway.ports import Heard
 from semel.law.identity import CUSTOMARY_NAME
 from semel.law.wake import Busy as Mode
 from semel.ledger.backup import settle_restored
-from semel.ledger.backup.snapshot import format_utc
 from semel.ledger.turns import limits, sessions
 from semel.ledger.turns import spawns as spawn_rows
 from semel.text.json_types import Json
+from semel.timing.walltime import format_utc
 
 log = structlog.get_logger("semel.gateway")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from semel.ledger.delivery import parts
 from semel.ledger.storage.rows import ClaimEntry, EventRow, PartAttemptRow, PartRow, RestoreRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.text.json_types import Json
+from semel.timing.walltime import format_utc
 
 MAX_ATTEMPTS_TOLD = 20  # of a part: while its platform is away for days, it is tried every ten minutes
 
@@ -36,8 +36,8 @@ def list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     error = f": {part_row.error}" if part_row.error and not is_told else ""
     settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
     if (restored := _find_restore(tx, part_row, attempts)) is not None:
-        moment = f"{datetime.fromtimestamp(restored.copied / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-        text = f"the ledger was restored from a copy of {moment}: nobody knows whether it was sent since"
+        copied = format_utc(restored.copied)
+        text = f"the ledger was restored from a copy of {copied}: nobody knows whether it was sent since"
         out.append(make_line(restored.at, f"p{part_row.id}: {text}"))
         settled_at = max(settled_at, restored.at)
     if decisions and (ending := _ENDINGS.get((decisions[-1]["decision"], part_row.state))):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from semel.ledger.inbound import schedules
 from semel.ledger.storage.rows import LedgerRow, RestoreRow, ScheduleRow
 from semel.ledger.storage.sql import Tx
 from semel.timing.schedule import LATE_AFTER_S, MAX_MADE_UP_FIRINGS
+from semel.timing.walltime import format_utc
 
 OVERDUE_MS = 5000
 """A firing that has not happened so many ms after its time is overdue."""
@@ -38,7 +38,7 @@ def is_overdue(tx: Tx, row: ScheduleRow) -> bool:
 
 def describe(tx: Tx, row: ScheduleRow) -> str:
     """Describe an overdue firing: when it was due, in UTC, and what the next start of a gateway does about it."""
-    due = datetime.fromtimestamp((row.due or 0) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    due = format_utc(row.due or 0)
     return f"schedule {row.name} was due at {due}; when a gateway starts, {_describe_next_start(tx, row)}"
 
 

@@ -33,7 +33,6 @@ from semel.ledger.backup.snapshot import (
     CHUNK_BYTES,
     SnapshotDamaged,
     digest_file,
-    format_utc,
     take_snapshot,
 )
 from semel.ledger.sqlite.connect import connect
@@ -57,6 +56,7 @@ from semel.ledger.storage.migrations import list_migrations
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import queries
 from semel.text.json_types import Json
+from semel.timing.walltime import format_utc
 
 FORMAT = 1
 FOLDER_FILE = "semel-backups.json"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from semel.ledger.backup.backups import Backup
-from semel.ledger.backup.snapshot import format_utc
 from semel.ledger.storage.atomic_files import write_atomically
 from semel.ledger.storage.errors import LedgerDamaged, LedgerError, NotALedger
+from semel.timing.walltime import format_utc
 
 BACKUP_FILE = "last-backup.json"
 RESTORE_FILE = "last-restore.json"

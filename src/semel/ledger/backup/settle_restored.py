@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from semel.law import delivery as law
 from semel.law import turn as turn_law
 from semel.ledger import people
-from semel.ledger.backup.snapshot import format_utc
 from semel.ledger.delivery import claims, part_transitions, parts, placeholders
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.delivery.part_transitions import PartMove
@@ -24,6 +23,7 @@ from semel.ledger.transcript.views import LIFE_BITS
 from semel.ledger.turns import close_output, turns
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.turns import WaitingEntry
+from semel.timing.walltime import format_utc
 
 KIND = "restored"
 """The kind of the notices about a restore."""

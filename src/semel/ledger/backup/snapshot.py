@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,8 +144,3 @@ def digest_file(path: Path) -> tuple[str, int]:
             digest.update(piece)
             size += len(piece)
     return digest.hexdigest(), size
-
-
-def format_utc(at: int) -> str:
-    """Format a time in milliseconds since the Unix epoch for people: 2026-11-23 04:24:52 UTC."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))
