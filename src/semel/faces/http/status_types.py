@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from semel.faces.http.operations.channels import ChannelState
 from semel.law.delivery import State as PartState
 from semel.law.limits import Measure, Scope
+from semel.ledger.storage.cluster import ClusterGateway
 
 
 class AgentProcess(Struct):
@@ -143,18 +144,6 @@ class BooksCheck(Struct):
     laws: int
     entries: int
     broken: list[str]
-
-
-class ClusterGateway(Struct):
-    """A living gateway of a ledger that several share. `seen`: its last sign of life."""
-
-    name: str
-    address: str | None
-    host: str
-    version: str
-    is_active: bool
-    joined: int
-    seen: int
 
 
 class Status(Struct):
