@@ -23,6 +23,7 @@ from semel.law.delivery import (
     event_of_not_sent,
     events_of_late_failure,
     events_of_refusal,
+    explain_hold,
     resolve_unknown,
     step,
 )
@@ -124,6 +125,21 @@ def test_a_reconcilable_part_is_looked_for_until_the_horizon_and_then_held() -> 
 def test_an_at_most_once_part_is_held_unless_the_operator_chose_repeats() -> None:
     assert resolve_unknown(AT_MOST_ONCE, first_attempt_at=0, now=0) == "hold"
     assert resolve_unknown(Rules("at-most-once", resend_unknown=True), first_attempt_at=0, now=0) == "repeat"
+
+
+@pytest.mark.parametrize(
+    ("rules", "age", "why"),
+    [
+        (AT_MOST_ONCE, 0, "the platform neither folds repeats nor tells what it has"),
+        (IDEMPOTENT, HOUR, "after 48 min the platform may fold a repeat no more"),
+        (Rules("idempotent", key_life=24 * HOUR), 20 * HOUR, "after 19.2 h the platform may fold a repeat no more"),
+        (Rules("idempotent"), 0, "sent again, it would be a second message"),
+        (RECONCILABLE, HORIZON_MS, "nothing settled this within 72 h"),
+    ],
+)
+def test_a_held_part_says_why_it_is_not_sent_again_by_itself(rules: Rules, age: int, why: str) -> None:
+    assert resolve_unknown(rules, first_attempt_at=0, now=age) == "hold"
+    assert explain_hold(rules, first_attempt_at=0, now=age) == f"{why}, so it is not sent again by itself"
 
 
 @pytest.mark.parametrize("rules", [IDEMPOTENT, RECONCILABLE, AT_MOST_ONCE], ids=lambda rules: str(rules.safety))

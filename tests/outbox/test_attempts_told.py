@@ -35,7 +35,9 @@ async def test_a_part_that_was_sent_again_keeps_its_first_attempt(ledger: Path) 
         began = desk.clock.now()
         [part] = await desk.say("chat:room", "hello")
         await desk.pass_time(600)
-        held = (0.0, f"attempt 1: nobody knows whether it arrived, so it was held: {Fault.LOSE.value}")
+        why = "the platform neither folds repeats nor tells what it has, so it is not sent again by itself"
+        outcome = f"attempt 1: nobody knows whether it arrived, so it was held: {Fault.LOSE.value}; {why}"
+        held = (0.0, outcome)
         assert await story_of(desk, part, began) == [(0.0, "attempt 1 began"), held, (0.0, "held")]
         chat.platform.fail_next(Fault.REFUSE)
         await desk.decide(part, "resend")
@@ -105,7 +107,7 @@ async def test_a_decision_that_was_not_kept_is_told_from_the_attempts(ledger: Pa
                 entries.set_entry(tx, entry.session, entry.seq, more={"decisions": None})
 
         await desk.store.write(forget_decisions)
-        told = [text for _, text in await story_of(desk, part, 0) if "sent again" in text]
+        told = [text for _, text in await story_of(desk, part, 0) if "had it sent again" in text]
         assert told == ["a person had it sent again; its tries are counted from here"]
 
 

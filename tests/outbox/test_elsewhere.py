@@ -56,7 +56,8 @@ async def test_a_held_message_is_told_as_one_that_may_have_arrived(ledger: Path)
         await desk.say("chat:room", "hello")
         await desk.quiet()
         assert mail.platform.shown("room") == [
-            "A message for you on chat may not have arrived: the platform takes it, and its answer is lost. "
+            "A message for you on chat may not have arrived: the platform takes it, and its answer is lost; the "
+            "platform neither folds repeats nor tells what it has, so it is not sent again by itself. "
             'It said "hello".'
         ]
 

@@ -26,7 +26,8 @@ async def test_at_most_once_is_held_after_a_lost_answer_and_later_parts_go_on(le
         assert chat.platform.shown("room") == ["one", "two"]
         [notice] = await desk.notices()
         assert notice.text == (
-            "A message to chat:room was held: the platform takes it, and its answer is lost. "
+            "A message to chat:room was held: the platform takes it, and its answer is lost; the platform neither "
+            "folds repeats nor tells what it has, so it is not sent again by itself. "
             'It said "one". It may have arrived: decide with resend, arrived or drop.'
         )
         assert notice.tell == 1

@@ -181,6 +181,22 @@ def resolve_unknown(rules: Rules, *, first_attempt_at: int, now: int, kind: str 
     return "repeat" if rules.resend_unknown else "hold"
 
 
+def explain_hold(rules: Rules, *, first_attempt_at: int, now: int) -> str:
+    """Return why an unknown part is held, for people: why Semel does not send it again by itself.
+
+    The arguments are those of `resolve_unknown`, which returned "hold".
+    """
+    if now - first_attempt_at >= rules.horizon:
+        return f"nothing settled this within {rules.horizon // 3_600_000} h, so it is not sent again by itself"
+    if rules.safety == "at-most-once":
+        return "the platform neither folds repeats nor tells what it has, so it is not sent again by itself"
+    if not rules.key_life:
+        return "sent again, it would be a second message, so it is not sent again by itself"
+    minutes = round(rules.key_life * TRUSTED_KEY_LIFE_SHARE / 60_000)
+    life = f"{minutes / 60:.3g} h" if minutes >= 120 else f"{minutes} min"
+    return f"after {life} the platform may fold a repeat no more, so it is not sent again by itself"
+
+
 def events_of_refusal(*, may_have_arrived: bool) -> tuple[Event, ...]:
     """Return the events to apply to a part after the platform's definite no.
 

@@ -174,7 +174,7 @@ def _resolve_unknown(
             looks.append(_departure(tx, row, first))
         case "hold":
             move = PartMove.of(row)
-            move.take("hold")
+            _hold(move, rules, first, tx.now)
             part_transitions.write_move(tx, move)
             other_channel.send_failure_notice(tx, move, channels)
         case "repeat" if row.outcome == "quiet":  # a placeholder says nothing, so there is nothing to mark
@@ -295,6 +295,8 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
     if outcome.result == "refused":
         for step in law.events_of_refusal(may_have_arrived=may_have_arrived):
             move.take(step)
+        if may_have_arrived:
+            move.error = f"{move.error or 'the platform refuses it'}; an earlier attempt may have arrived"
         return
     event: law.Event = "silence"
     retry_after = outcome.retry_after or 0
@@ -314,11 +316,19 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
     wait = retries.retry_delay_ms(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=retry_after)
     move.due = tx.now + min(wait, rules.horizon)
     if move.state == "unknown":
-        match law.resolve_unknown(rules, first_attempt_at=move.first or row.due, now=tx.now, kind=_op_kind(row)):
+        first = move.first or row.due
+        match law.resolve_unknown(rules, first_attempt_at=first, now=tx.now, kind=_op_kind(row)):
             case "hold":
-                move.take("hold")
+                _hold(move, rules, first, tx.now)
             case "look":
                 move.due = tx.now + max(1, rules.absence_proven_after)
+
+
+def _hold(move: PartMove, rules: law.Rules, first_attempt_at: int, now: int) -> None:
+    """Hold an unknown part for a person, and add to its error why it is not sent again by itself."""
+    move.take("hold")
+    why = law.explain_hold(rules, first_attempt_at=first_attempt_at, now=now)
+    move.error = f"{move.error}; {why}" if move.error else why
 
 
 def _apply_refused_fill(tx: Tx, move: PartMove) -> None:
