@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ from http_server import answers, breaks_off, drops, serve
 from semel.channels import signature
 from semel.channels.http import HttpAnswer, retry_after
 from semel.channels.webhook import WebhookChannel, WebhookSettings, make_payload, read_outcome
-from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Safety, Unknown
+from semel.gateway.ports import NotSent, Offline, Op, Receipt, Rejected, Safety, Unknown
+from semel.testing.inbox import KeptInbox
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OP = Op(key="k-1", kind="post", address="room", text="Grüße, 世界", session="main:hook:room", at=1763764681.25)
@@ -82,6 +85,29 @@ def test_a_retry_after_is_a_number_or_a_date() -> None:
     assert retry_after({}, 0.0) is None
     for nonsense in ("", "soon", "-5", "1.5", "٣"):
         assert retry_after({"retry-after": nonsense}, 0.0) is None
+
+
+async def test_a_url_that_does_not_answer_makes_the_channel_offline_until_it_does(tmp_path: Path) -> None:
+    ways = [drops, answers(502), answers(404)]  # the last one is an answer, though a refusal
+    async with serve(lambda request, writer: ways[len(server.requests) - 1](request, writer)) as server:
+        hook, inbox = channel(server.url), KeptInbox(tmp_path)
+        running = asyncio.create_task(hook.run(inbox))
+        await asyncio.sleep(0.01)
+        assert inbox.onlines == 1
+        with pytest.raises(Unknown):
+            await hook.send(OP)
+        with pytest.raises(Offline, match="the last attempt to send failed: "):
+            await running
+        running = asyncio.create_task(hook.run(inbox))  # the gateway calls it again
+        with pytest.raises(Unknown):
+            await hook.send(OP)
+        await asyncio.sleep(0.01)
+        assert inbox.onlines == 1, "an error of the server is no answer"
+        with pytest.raises(Rejected):
+            await hook.send(OP)
+        await asyncio.sleep(0.01)
+        assert inbox.onlines == 2 and not running.done()
+        running.cancel()
 
 
 async def test_a_channel_without_a_url_only_hears() -> None:

@@ -63,9 +63,14 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     assert row[1:4] == ["held", "hook:team", "1"]
     assert row[5] == "it is done"
     assert row[6] == "" and "HTTP 500" in row[7], "nothing is tried next; why it is held"
-    assert "1 held: nobody knows whether they arrived" in cli("doctor").stdout
+    examined = cli("doctor", rc=1).stdout
+    assert "1 held: nobody knows whether they arrived" in examined
+    assert "hook   offline: the last attempt to send failed: HTTP 500\n" in examined
+    assert "to do: nothing, if its platform is away: each attempt to send tries it again\n" in examined
     shown = cli("outbox", "show", row[0]).stdout
-    assert "held" in shown and "HTTP 500" in shown and shown.endswith("\nit is done\n")
+    why = "HTTP 500; sent again, it would be a second message, so it is not sent again by itself\n"
+    assert "held" in shown and why in shown and shown.endswith("\nit is done\n")
+    assert why in cli("why", row[0]).stdout
     assert "hook:team: held" in cli("show", "demo:hook:team").stdout
 
     receiver.status = 200
@@ -73,6 +78,7 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     until(lambda: cli.json("outbox", "show", row[0])["state"] == "sent", "the receipt")
     assert [came["text"] for came in receiver.came] == ["it is done", "it is done"]
     assert receiver.came[1]["repeat"]
+    until(lambda: cli.json("channels")[0]["state"] == "online", "the channel whose URL answers again")
     assert "sent" in cli("why", row[0]).stdout
     assert cli("outbox", "drop", row[0], rc=1).stderr  # what was sent cannot be unsent
     assert cli.json("doctor", "--laws")["ok"]
@@ -95,6 +101,7 @@ def test_it_is_told_everywhere_why_messages_wait_and_until_when(cli: Cli) -> Non
     cli("say", "demo:hook:team", "say: it is really done", "--wait")
     waits = re.compile(r"hook:team  p1 waits since [\d:]+: 127\.0\.0\.1: .+; next try at [\d:]+\n")
     until(lambda: waits.search(cli("status").stdout), "the status of the running gateway")
+    assert re.search(r"hook offline since .+: the last attempt to send failed: 127\.0\.0\.1: ", cli("status").stdout)
     end(process)
     behind, row = [line.split("\t") for line in cli("outbox", "list").stdout.splitlines()]
     assert row[1] == "queued" and re.search(r"\d\d:\d\d:\d\d$", row[6]) and "127.0.0.1" in row[7], row

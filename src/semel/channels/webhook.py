@@ -9,6 +9,10 @@ discard repeated ids; this contract makes the channel idempotent. Body (`?` mark
 
 `target` is the id of the message to edit or react to; `repeat` is true if a person asked to send the message again.
 
+Nothing is connected between two messages, so only sending shows whether the receiver is there: after an attempt without
+an answer, or with one of a broken server (5xx), the channel is offline until an attempt is answered. It goes on
+receiving meanwhile.
+
 Incoming requests: see `semel.channels.webhook_in`.
 """
 
@@ -25,7 +29,7 @@ from semel.channels import signature
 from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, request, retry_after
 from semel.channels.webhook_in import WebhookReceiver
 from semel.channels.webhook_settings import WebhookSettings
-from semel.gateway.ports import Caps, Denied, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
+from semel.gateway.ports import Caps, Denied, Inbox, NotSent, Offline, Op, Receipt, Rejected, Safety, Unknown
 from semel.text.json_types import Json
 
 
@@ -46,6 +50,9 @@ class WebhookChannel:
         )
         self._key = settings.signing_key
         self._clock = clock
+        self._failure = ""  # why the last attempt to send brought no answer
+        self._answers, self._fails = asyncio.Event(), asyncio.Event()  # one of them is set: how the last attempt ended
+        self._answers.set()
         self._receiver = WebhookReceiver(
             name,
             key=self._key,
@@ -60,11 +67,16 @@ class WebhookChannel:
         return f"<WebhookChannel {self.name} to {self.settings.url or 'nowhere'}, {self._receiver!r}>"
 
     async def run(self, inbox: Inbox) -> None:
-        """Report the channel as online, then do nothing: the HTTP server passes incoming POSTs to `receive`."""
+        """Report the channel as online while attempts to send are answered. Raises Offline once one is not.
+
+        Receiving needs no connection: the HTTP server passes incoming POSTs to `receive`.
+        """
         if self.settings.warning:
             raise Denied(f"it {self.settings.warning}")
+        await self._answers.wait()
         inbox.online()
-        await asyncio.Event().wait()
+        await self._fails.wait()
+        raise Offline(f"the last attempt to send failed: {self._failure}")
 
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle one incoming POST. Returns (HTTP status, JSON body of the answer), after the commit."""
@@ -81,15 +93,27 @@ class WebhookChannel:
             "user-agent": USER_AGENT,
             **signature.headers(self._key, op.key, int(self._clock()), body),
         }
-        answer = await request(
-            "POST",
-            self.settings.url,
-            body,
-            headers,
-            timeout=self.settings.timeout,
-            allow_private=self.settings.allow_private,
-        )
+        try:
+            answer = await request(
+                "POST",
+                self.settings.url,
+                body,
+                headers,
+                timeout=self.settings.timeout,
+                allow_private=self.settings.allow_private,
+            )
+        except (NotSent, Unknown) as error:
+            self._note_attempt(str(error))
+            raise
+        self._note_attempt(f"HTTP {answer.status}" if answer.status >= 500 else "")
         return read_outcome(answer, op.key, self._clock())
+
+    def _note_attempt(self, failure: str) -> None:
+        """Note whether an attempt to send was answered, for `run`. `failure`: why it was not; "" if it was."""
+        self._failure = failure or self._failure
+        ends, other = (self._fails, self._answers) if failure else (self._answers, self._fails)
+        ends.set()
+        other.clear()
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         raise NotImplementedError("a webhook cannot be asked what it has")

@@ -38,7 +38,9 @@ METRICS = {
     ),
     "semel_watchers": Metric("Open streams"),
     "semel_jobs_open": Metric("Background jobs that are not over"),
-    "semel_channel_online": Metric("1 while the channel is connected, else 0", ("channel",)),
+    "semel_channel_online": Metric(
+        "1 while the channel is connected, else 0; of a webhook, while attempts to send are answered", ("channel",)
+    ),
     "semel_channel_events_total": Metric(
         "Incoming events, by outcome: accepted, duplicate, conflict, quarantined", ("channel", "outcome")
     ),

@@ -216,13 +216,9 @@ def _describe_error(channel: dict[str, Any]) -> str:
     """Say why a channel is not connected, and what happens or is to be done next; "" if it is connected."""
     if channel["state"] not in ("offline", "denied"):
         return ""
-    if channel["state"] == "denied":
-        from semel.faces.health.channels import advise_denied
+    from semel.faces.health.channels import advise_denied, advise_offline
 
-        step = advise_denied(channel)
-    else:
-        retry = f" (next at {format_time(channel['retry_at'])})" if channel.get("retry_at") else ""
-        step = f"it is tried again by itself{retry}"
+    step = advise_denied(channel) if channel["state"] == "denied" else advise_offline(channel)
     error = _format_reason(channel.get("error") or "no reason is known").rstrip(".")
     return f": {error}; {step}"
 

@@ -16,10 +16,9 @@ def examine_channel(channel: Json) -> Finding:
     """Return the finding about a channel. `channel`: as in /v1/channels."""
     subject, state = f"channel {channel['name']}", str(channel["state"])
     if state in ("offline", "denied"):
-        is_offline = state == "offline"
-        remedy = (
-            "nothing, if its platform is away: it is tried again by itself" if is_offline else advise_denied(channel)
-        )
+        remedy = f"nothing, if its platform is away: {advise_offline(channel)}"
+        if state == "denied":
+            remedy = advise_denied(channel)
         return Finding(subject, "broken", f"{state}: {channel.get('error') or 'no reason is known'}", remedy)
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(channel["since"] / 1000))
     if (refused := describe_refused(channel)) is not None:
@@ -52,13 +51,23 @@ def advise_pairing(channel: Json) -> str:
     return f"semel pair {channel['name']} --name NAME --role owner"
 
 
+def advise_offline(channel: Json) -> str:
+    """Return what happens by itself to a channel that is offline. `channel`: as in /v1/channels."""
+    if channel.get("kind") == "webhook":  # it has no connection besides its attempts to send
+        return "each attempt to send tries it again"
+    return f"it is tried again by itself{_tell_next_try(channel)}"
+
+
 def advise_denied(channel: Json) -> str:
     """Return what to do about a channel whose platform refuses the account. `channel`: as in /v1/channels."""
     from semel.faces.service.installation import advise_restart  # only now: it imports all settings
 
-    retry_at = channel.get("retry_at")
-    moment = time.strftime(" (next at %H:%M:%S)", time.localtime(retry_at / 1000)) if retry_at else ""
     return (
-        f"remove the cause, and {advise_restart()}. By itself it tries every ten minutes{moment}, with the settings "
-        "that it has"
+        f"remove the cause, and {advise_restart()}. By itself it tries every ten minutes{_tell_next_try(channel)}, "
+        "with the settings that it has"
     )
+
+
+def _tell_next_try(channel: Json) -> str:
+    retry_at = channel.get("retry_at")
+    return time.strftime(" (next at %H:%M:%S)", time.localtime(retry_at / 1000)) if retry_at else ""
