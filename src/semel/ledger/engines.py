@@ -90,6 +90,22 @@ def find_copy(location: LedgerLocation) -> str | None:
     return read_moved_to(location)
 
 
+def is_older_copy(location: LedgerLocation) -> bool:
+    """Return whether a ledger is an older copy that somebody put in its place, as the next start will find, too.
+
+    A database cannot tell. Raises LedgerError.
+    """
+    if isinstance(location, DatabaseUrl):
+        return False
+    from semel.ledger.sqlite.mark_file import is_older_copy as is_older_file
+    from semel.ledger.sqlite.mark_file import read_mark
+    from semel.ledger.sqlite.open_ledger import read_own_mark
+
+    file_mark = read_mark(location)
+    with open_readonly(location) as store:
+        return is_older_file(store.read_sync(read_own_mark), file_mark)
+
+
 def find_holder(location: LedgerLocation) -> int | None:
     """Return the pid of the process that holds a ledger's file, such as a gateway that starts.
 

@@ -35,8 +35,9 @@ from semel.gateway.disk_use import measure_disk
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.admin.overdue import list_overdue
 from semel.ledger.backup.last_backup import advise_restore
+from semel.ledger.backup.settle_restored import is_unsettled_copy
 from semel.ledger.delivery import parts
-from semel.ledger.engines import find_copy, measure_ledger, open_readonly
+from semel.ledger.engines import find_copy, is_older_copy, measure_ledger, open_readonly
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.rows import LedgerRow
@@ -250,7 +251,8 @@ def _examine_ledger(
         overdue = store.read_sync(_examine_schedules, is_running)
         report = store.read_sync(audit_report)
         content = examine_content(store, data_dir / "blobs") if store.holds_files else []
-        copy = find_copy(ledger)
+        copy, is_settled = find_copy(ledger), not store.read_sync(is_unsettled_copy)
+        is_put_back = not is_running and is_settled and is_older_copy(ledger)
     except LedgerError as error:
         result.findings.append(Finding("ledger", "broken", str(error), advise_restore(error)))
         return
@@ -263,6 +265,8 @@ def _examine_ledger(
         result.findings.append(installation.examine_backup(storage["backup"], storage["restore"], began, now))
     if copy is not None:
         result.findings.append(_examine_copy(copy))
+    elif is_put_back or not is_settled:
+        result.findings.append(_explain_older_copy(is_settled))
     result.books, result.ledger = report["books"], report["ledger"]
     result.findings.append(_examine_books(report))
 
@@ -273,6 +277,15 @@ def _examine_copy(copy: str) -> Finding:
         "let [ledger] url name the copy; if that will never be used again, take this one back: semel restore --here"
     )
     return Finding("ledger", "broken", text, remedy)
+
+
+def _explain_older_copy(is_surprise: bool) -> Finding:
+    """Return the finding about a ledger that was put back. `is_surprise`: without `semel restore`, which marks it."""
+    fate = "the next start treats it as restored, and sends nothing on a guess"
+    if not is_surprise:
+        return Finding("ledger", "ok", f"it was put back from a copy: {fate}")
+    remedy = "nothing, if that is meant; else put the newer one back before a gateway starts: semel docs backup"
+    return Finding("ledger", "warning", f"it is an older copy, or was put here without its mark: {fate}", remedy)
 
 
 def _read_times(tx: Tx) -> tuple[int, int]:

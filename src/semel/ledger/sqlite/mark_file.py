@@ -54,6 +54,17 @@ class LedgerMark:
         return self.position > other.position
 
 
+def is_older_copy(ledger_mark: LedgerMark, file_mark: LedgerMark | None) -> bool:
+    """Return whether a ledger is an older copy that somebody put here: it is behind its mark file, or has none.
+
+    `ledger_mark`: the ledger's position. `file_mark`: what the mark file says, which must be read before the ledger if
+    a gateway may run. A ledger without commits needs no mark file.
+    """
+    if file_mark is None or file_mark.ledger != ledger_mark.ledger:
+        return ledger_mark.commits > 0
+    return file_mark.is_ahead_of(ledger_mark)
+
+
 def mark_path(ledger: Path) -> Path:
     return ledger.with_name(ledger.name + MARK_SUFFIX)
 

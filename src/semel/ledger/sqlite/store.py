@@ -140,13 +140,10 @@ class Store(LedgerStore):
         """
         try:
             ledger_mark = self.read_sync(read_own_mark)
-            file_mark, has_commits = mark_file.read_mark(self.path), ledger_mark.commits > 0
-            is_same_ledger = file_mark is not None and file_mark.ledger == ledger_mark.ledger
+            file_mark = mark_file.read_mark(self.path)
             log, base = self._identify_log(ledger_mark, file_mark)
-            if (has_commits and not is_same_ledger) or (
-                file_mark is not None and is_same_ledger and file_mark.is_ahead_of(ledger_mark)
-            ):
-                # The ledger is behind its mark, or was put here without one.
+            if mark_file.is_older_copy(ledger_mark, file_mark):
+                is_same_ledger = file_mark is not None and file_mark.ledger == ledger_mark.ledger
                 ledger_mark = self.write_sync(
                     mark_as_copy, file_mark.incarnation if file_mark is not None and is_same_ledger else 0
                 )
