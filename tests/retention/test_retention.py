@@ -85,6 +85,8 @@ def test_a_dry_run_says_what_the_next_run_removes_and_nothing_can_find_it_then(t
     before = now_ms()
     with opened(house):
         wait_until(lambda: not house.entries("main:web:short-1"), "the run at the start")
+        shown = house.cli("show", "main:web:short-1")
+        assert shown.stdout == "" and "the content of entries 1 to 2 was removed at " in shown.stderr
         hits = json.loads(house.cli("search", "walrus", "--json").stdout)["hits"]
         assert {hit["session"] for hit in hits} == {"main:web:long-1"}
         assert "walrus" not in house.cli("export", "main:web:short-1", "--format", "jsonl").stdout

@@ -59,6 +59,12 @@ class OfflineLedger:
         entries, _ = await self._record.read(views.read_entries, await self._find_session(session), after, ALL)
         return sorted(entries, key=lambda entry: int(entry["born"]))
 
+    async def read_removed(self, session: str) -> Json | None:
+        """Return what retention removed of a session, as `GET /v1/sessions/{key}/entries` does."""
+        from semel.ledger.transcript import views
+
+        return await self._record.read(views.read_removed, await self._find_session(session))
+
     async def search_page(self, words: str, **filters: Any) -> Json:
         """Return a page of hits. The index beside the ledger may be behind, so a copy of it is brought up to date."""
         from semel.gateway.api.search import Search, index_path

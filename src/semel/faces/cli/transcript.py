@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +12,9 @@ from rich.text import Text
 
 from semel.faces.busy_texts import number_waiting
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
-from semel.faces.cli.offline import ask_or_read
-from semel.faces.cli.printing import format_time, print_json, print_table, stdout_console
+from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
+from semel.faces.cli.printing import format_time, print_json, print_remark, print_table, stdout_console
+from semel.faces.client import quote_segment
 from semel.faces.transcript import format_body, format_entry, is_summary, list_remarks, speaker
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
@@ -76,17 +78,35 @@ def show(
     if diff_agent:
         _print_memory_difference(ask_gateway(config, data_dir, lambda client: client.compare_memory(session)), json)
         return
-    all_entries = ask_or_read(config, data_dir, lambda reader: reader.list_entries(session))
+    all_entries, missing = ask_or_read(config, data_dir, partial(_read_transcript, session))
     entries = all_entries if last is None else all_entries[len(all_entries) - min(last, len(all_entries)) :]
     places = number_waiting(all_entries)
     if json:
         print_json(entries)
         return
+    if missing:
+        print_remark(missing)
     for entry in entries:
         if sys.stdout.isatty():
             _print_entry(entry, places.get(entry["seq"]))
         else:
             print(format_entry(entry, places.get(entry["seq"])))
+
+
+async def _read_transcript(session: str, reader: Reader) -> tuple[list[dict[str, Any]], str]:
+    """Return a session's entries, and what to say if its first entry is not among them; "" if it is."""
+    entries = await reader.list_entries(session)
+    if entries and entries[0]["seq"] == 1:
+        return entries, ""
+    if isinstance(reader, OfflineLedger):
+        removed = await reader.read_removed(session)
+    else:
+        removed = (await reader.get(f"/v1/sessions/{quote_segment(session)}/entries", limit=1)).get("removed")
+    if removed is None:
+        return entries, "" if entries else "nothing was said here yet"
+    moment = f" at {format_time(removed['at'])}" if removed.get("at") else ""
+    what = f"entries 1 to {removed['upto']}" if removed["upto"] > 1 else "entry 1"
+    return entries, f"the content of {what} was removed{moment}, as `retain` says: semel docs retention"
 
 
 def _print_memory_difference(comparison: dict[str, Any], json: bool) -> None:

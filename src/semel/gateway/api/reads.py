@@ -46,6 +46,10 @@ class ReadApi(Components):
         """Return the entries that changed after the rev `after`, and the `after` for the next call."""
         return await self.record.read(views.read_entries, await self.record.find_session(session), after, limit)
 
+    async def removed(self, session: str) -> Json | None:
+        """Return what retention removed of a session, as `views.read_removed` does; None if nothing."""
+        return await self.record.read(views.read_removed, await self.record.find_session(session))
+
     async def history(self, session: str, before: int, limit: int = 100) -> Json:
         """Return a page of history that ends before the seq `before`: {"entries", "items", "more", "before"}."""
         return await self.record.read(views.read_history, await self.record.find_session(session), before, limit)

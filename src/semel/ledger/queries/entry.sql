@@ -192,6 +192,13 @@ WHERE i.id = (SELECT max(n.id) FROM item n WHERE n.turn = :turn AND n.kind <> 'u
 -- whether an item is still live
 SELECT live FROM item WHERE id = :id
 
+-- name: entries_removed
+-- up to which entry retention removed the content of a session, and when it removed that of the newest event among them
+SELECT s.erased AS upto,
+  (SELECT e.erased_at FROM entry n JOIN event e ON e.id = n.event
+   WHERE n.session = s.id AND n.seq <= s.erased AND n.seq > s.erased - 64 ORDER BY n.seq DESC LIMIT 1) AS at
+FROM session s WHERE s.id = :session AND s.erased > 0
+
 -- name: entry_before
 -- whether there is an entry before this one that was not deleted
 SELECT 1 FROM entry WHERE session = :session AND seq = CAST(:seq AS BIGINT) - 1 AND seq > (SELECT s.erased FROM session s WHERE s.id = :session)

@@ -62,6 +62,13 @@ class SessionStanding(Row):
     retry_at: int | None
 
 
+class RemovedEntries(Row):
+    """What retention removed of a session: the content of entries up to `upto`, lastly `at` (ms); None if unknown."""
+
+    upto: int
+    at: int | None
+
+
 def entry_json(tx: Tx, row: EntryRow) -> Json:
     """Return an entry as a JSON object for watchers and the API. "at" is in ms. A missing field is false or null."""
     if row.event is not None or row.claim is not None:
@@ -221,6 +228,12 @@ def read_entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Jso
     rows = tx.all(EntryRow, "entries_after", session=session, after=after, limit=limit)
     rev = session_row.rev if len(rows) < limit else rows[-1].rev if rows else after
     return [entry_json(tx, r) for r in rows], rev
+
+
+def read_removed(tx: Tx, session: int) -> Json | None:
+    """Return {"upto", "at"?} if retention removed content of a session: up to which entry, and when (ms), if known."""
+    row = tx.one(RemovedEntries, "entries_removed", session=session)
+    return None if row is None else {"upto": row.upto} | ({} if row.at is None else {"at": row.at})
 
 
 def read_snapshot(tx: Tx, session: int, limit: int = 200) -> Json:

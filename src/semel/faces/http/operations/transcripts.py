@@ -29,13 +29,21 @@ router = Router("read")
 WithHtml = Annotated[bool, Param("1: add `html`, the sanitised Markdown, to final agent entries.")]
 
 
+class Removed(Struct, omit_defaults=True):
+    """What retention removed of a session: the entries up to `upto`, lastly `at` (ms since 1970), if that is known."""
+
+    upto: int
+    at: int | None = None
+
+
 class Entries(Page):
     """Entries whose rev is above `after`, oldest change first. `next` is never null: it is `rev` as a string, and what
-    changes later comes after it.
+    changes later comes after it. `removed`: only from the beginning, and only if retention removed content.
     """
 
     entries: list[Entry]
     rev: int
+    removed: Removed | UnsetType = UNSET
 
 
 class History(Page):
@@ -76,7 +84,9 @@ async def list_entries(
         entries = entries[:limit]
         rev = entries[-1]["rev"]
     shown = await add_html(entries) if html else entries
-    return json_response({"entries": shown, "rev": rev, "more": more, "next": str(rev)})
+    removed = await call.gateway.removed(key) if after == 0 else None
+    page = {"entries": shown, "rev": rev, "more": more, "next": str(rev)}
+    return json_response(page if removed is None else {**page, "removed": removed})
 
 
 @router.route(
