@@ -67,7 +67,9 @@ class Covers(Struct, omit_defaults=True):
 
 
 class Mention(Struct):
-    """A resource or a link in a message that came as content blocks: `text[start:end]` of its entry stands for it."""
+    """A resource or a link in a message that came as content blocks: `text[start:end]` of its entry is its link, with
+    the blanks that Semel set beside it.
+    """
 
     start: int
     end: int
