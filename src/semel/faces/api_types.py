@@ -33,7 +33,7 @@ class Delivery(Struct, omit_defaults=True):
 
 
 class PartDecision(Struct):
-    """What a person decided about a held part, by its id, and when, in milliseconds since 1970."""
+    """What a person decided about a held or rejected part, by its id, and when, in milliseconds since 1970."""
 
     part: int
     decision: Literal["resend", "arrived", "drop"]
@@ -110,7 +110,7 @@ class Entry(Struct, omit_defaults=True):
 
     Delivery: `to`: the destination, if not home. `echoes`: how often the same text was said again and not sent again.
     `behind`: the session's chat got it after the entries up to this seq. `decisions`: what people decided about its
-    held parts.
+    held and rejected parts.
 
     References: `of`: the seq of the entry that this one edits, deletes, reacts or replies to; `quote`, `whose`: the
     beginning of that entry's text, and its author. `edited`, `deleted`: the seq of the entry that edited or deleted
