@@ -17,8 +17,8 @@ SIDE_BY_SIDE := -n 6 --dist loadfile --no-loadscope-reorder
 help: ## List what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-up: .venv/.installed ## Set up everything and start the gateway on http://127.0.0.1:8420 (Ctrl-C ends it)
-	@exec $(PY) -m semel up
+up: .venv/.installed ## Set up everything and start the gateway, until Ctrl-C (ARGS="--listen 127.0.0.1:8421" for another port)
+	@exec $(PY) -m semel up $(ARGS)
 
 test: .venv/.installed-dev ## Set up everything, check the code and run the tests (ARGS="tests/law -k echo" to choose)
 	@$(MAKE) --no-print-directory -j 2 lint $(if $(ARGS),,.compiled-tests)

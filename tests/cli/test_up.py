@@ -104,7 +104,7 @@ def test_a_taken_port_is_one_line_and_starts_nothing(cli: Cli) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         refused = cli("up", "--listen", f"127.0.0.1:{port}", rc=1).stderr
-    assert f"port {port} on 127.0.0.1 is in use" in refused
+    assert f"port {port} on 127.0.0.1 is in use" in refused and f" --listen 127.0.0.1:{port + 1}`" in refused
     assert refused.count("semel:") == 1
     end(cli.up())  # the ledger was let go
 

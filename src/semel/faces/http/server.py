@@ -20,6 +20,7 @@ from semel.faces.http.slow_clients import CLIENT_LIMITS, TimedConnection
 from semel.gateway.unix_socket import UnixListener
 
 BACKLOG = 512
+MAX_PORT = 65535
 
 
 class CannotListen(OSError):
@@ -187,9 +188,12 @@ def _listen(family: int, address: tuple[object, ...]) -> socket.socket:
 def _explain_refusal(error: OSError, host: str, port: int) -> str:
     match error.errno:
         case errno.EADDRINUSE:
+            free = port + 1 if port < MAX_PORT else port - 1
+            other = f"{f'[{host}]' if ':' in host else host or '127.0.0.1'}:{free}"
             return (
                 f"port {port} on {host or 'this machine'} is in use, perhaps by another gateway. "
-                "Stop that one, or set another port: `listen` in the [gateway] section of semel.toml."
+                f"Stop that one, or use another port: `semel up --listen {other}`, or `listen` in the [gateway] "
+                "section of semel.toml."
             )
         case errno.EACCES:
             return f"port {port} may not be opened by this user. Use a port above 1023."
