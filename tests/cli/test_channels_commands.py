@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx2
 import pytest
 from cli_house import Cli, until
 
@@ -26,6 +27,9 @@ def test_channels_are_listed_with_how_they_fare(cli: Cli, monkeypatch: pytest.Mo
     assert told[:3] == ["hook", "webhook", "online"]
     assert cli.json("channels", "--quarantined") == []
     assert "nothing is quarantined" in cli("channels", "--quarantined").stdout
+    assert httpx2.post(f"{cli.json('status')['url']}/v1/hooks/hook", json={"text": "hello"}).status_code == 401
+    told = cli("people", "strangers").stderr
+    assert "no sender was refused" in told and "hook: 1 refused, HTTP requests with no-token; see: semel logs" in told
 
 
 def test_the_reason_of_a_channel_that_is_down_is_whole_in_a_pipe(cli: Cli) -> None:

@@ -60,13 +60,14 @@ def strangers(json: Json = False, config: Config = None, data_dir: DataDir = Non
             (escape_text(s["account"]), s["times"], format_time(s["last"]), escape_text(s["name"]))
             for s in listing["strangers"]
         ),
-        "nobody was refused since the gateway started",
+        "no sender was refused since the gateway started",
         wrapped_columns=("ACCOUNT",),
     )
     if listing["strangers"]:
         print_remark("Let one in: semel people add ACCOUNT --name NAME")
     for item in listing["refused"]:
-        print_remark(f"{item['channel']}: {item['times']} refused, {REASONS.get(item['reason'], item['reason'])}")
+        why = REASONS.get(item["reason"], f"HTTP requests with {item['reason']}; see: semel logs")
+        print_remark(f"{item['channel']}: {item['times']} refused, {why}")
     for item in listing["codes"]:
         if item["state"] == "open":
             person, until = f"{item['name'] or 'somebody'} ({item['role']})", format_time(item["expires"])

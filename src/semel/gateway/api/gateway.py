@@ -219,16 +219,19 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         receive = getattr(self.channels.get(channel), "receive", None)
         if receive is None:
             raise NotFound(f"no webhook channel is named {channel!r}")
-        channel_status = self.channel_manager.status[channel]
         try:
             status, answer = await receive(self.channel_manager.inboxes[channel], headers, body)
         except BadRequest as error:
-            channel_status.note_refused_request("bad-request", str(error))
+            self._note_refused_request(channel, "bad-request", str(error))
             raise
         if 400 <= status < 500 and status != HTTPStatus.CONFLICT:  # a conflict was recorded and counted
             known = re.fullmatch(rf"{PROBLEM_URN}([a-z-]+)", str(answer.get("type")))
-            channel_status.note_refused_request(known[1] if known else "request", str(answer.get("detail", "")))
+            self._note_refused_request(channel, known[1] if known else "request", str(answer.get("detail", "")))
         return int(status), dict(answer)
+
+    def _note_refused_request(self, channel: str, reason: str, detail: str) -> None:
+        self.channel_manager.status[channel].note_refused_request(reason, detail)
+        self.people.strangers.count(channel, reason)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
