@@ -10,6 +10,7 @@ import pytest
 from stream_help import call, result, say, terminal, user
 from stream_truth import TRACES
 
+from semel.acp_stream import fold
 from semel.faces.fold import TraceError, fold_file
 
 
@@ -90,6 +91,16 @@ def test_xz_is_known_by_its_content(tmp_path: Path) -> None:
     packed = tmp_path / "trace.jsonl"
     packed.write_bytes(lzma.compress(lines(update(say("a"))).encode()))
     assert [o["text"] for o in fold_file(packed)] == ["a"]
+
+
+def test_lines_that_are_no_json_are_left_out_and_told(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    trace.write_text(lines(update(say("a"))) + "\nnoise\n" + lines(update(say("b"))) + '{"cut": ')
+    told: list[str] = []
+    assert [o["text"] for o in fold_file(trace, note=told.append)] == ["ab"]
+    assert told == [f"2 lines are not JSON and left out; the first is line 3 of {trace}"]
+    assert fold(trace.read_text().splitlines()).unreadable == (3, 5)
+    assert fold(lines(update(say("a"))).splitlines()).unreadable == ()
 
 
 def test_a_line_of_eight_megabytes(tmp_path: Path) -> None:

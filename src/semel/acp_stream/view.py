@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from semel.acp_stream.display import render_terminal
@@ -17,9 +17,13 @@ OPTIONAL_TOOL_FIELDS = frozenset(("truncated", "exit", "late", "history", "name"
 
 @dataclass(frozen=True)
 class View:
-    """The items that a person sees, in order. `sessions` maps a session's id to its items; `items` has all of them."""
+    """The items that a person sees, in order. `sessions` maps a session's id to its items; `items` has all of them.
+
+    `unreadable`: the numbers, from 1, of the elements that are texts and no JSON; they were left out.
+    """
 
     sessions: dict[str, tuple[ViewItem, ...]]
+    unreadable: tuple[int, ...] = ()
 
     @property
     def items(self) -> tuple[ViewItem, ...]:
@@ -94,8 +98,8 @@ def fold(
     (`{"sessionUpdate": ...}`), a JSON-RPC message, a record of a trace (`{"t", "dir", "msg"}`), a remark on what the
     client did, or a line of JSON that is one of these. The remarks are `{"_prompt": text}`, `{"_load": true}`,
     `{"_cancel": true}`, `{"_permission": toolCall}`, `{"_died": true}` and `{"_end_turn": stop reason}`. Lines that are
-    not JSON are ignored. Raises TypeError for anything else, such as one text, one update or the name of a file in
-    place of a stream, and ValueError if no profile fits the name.
+    not JSON are left out, and listed in the view's `unreadable`. Raises TypeError for anything else, such as one text,
+    one update or the name of a file in place of a stream, and ValueError if no profile fits the name.
     """
     if isinstance(lines_or_updates, (str, bytes)):
         raise TypeError("fold takes the lines of a stream, not one text: give it open(path), or text.splitlines()")
@@ -108,14 +112,16 @@ def fold(
         )
     wire = ConnectionFolder(find_profile(profile) if isinstance(profile, str) else profile, limits)
     reader = RecordedStreamReader(wire)
+    unreadable = []
     for number, element in enumerate(lines_or_updates, 1):
         if not isinstance(element, (str, bytes, Mapping, list)):
             raise TypeError(
                 f"element {number} of the stream is {_name_type(element)}; each is an update or a message (a dict), or "
                 "a line of JSON"
             )
-        reader.read(dict(element) if isinstance(element, Mapping) else element)
-    return reader.build_view()
+        if not reader.read(dict(element) if isinstance(element, Mapping) else element):
+            unreadable.append(number)
+    return replace(reader.build_view(), unreadable=tuple(unreadable))
 
 
 def _name_type(value: object) -> str:
@@ -129,17 +135,22 @@ class RecordedStreamReader:
         self.wire = wire
         self._loading = False
 
-    def read(self, element: object) -> None:
-        """Apply one element of the stream (see `fold`). A text is parsed as JSON."""
+    def read(self, element: object) -> bool:
+        """Apply one element of the stream (see `fold`). A text is parsed as JSON; return False if it is none."""
         if isinstance(element, (str, bytes)):
+            if not element.strip():
+                return True
             try:
                 element = json.loads(element)
             except (ValueError, RecursionError):
-                return
+                return False
         if isinstance(element, list):
             self.wire.fold_received(element)
-        if not isinstance(element, dict):
-            return
+        elif isinstance(element, dict):
+            self._read_object(element)
+        return True
+
+    def _read_object(self, element: dict[str, Any]) -> None:
         if "dir" in element:
             self._read_record(element)
         elif "sessionUpdate" in element:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,14 +24,17 @@ class TraceError(Exception):
     """The trace cannot be read. The message gives the reason and what to do."""
 
 
-def fold_file(path: str | Path, agent: str | None = None) -> Iterator[dict[str, Any]]:
+def fold_file(
+    path: str | Path, agent: str | None = None, note: Callable[[str], object] | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the view of the trace at `path`: one JSON object per item, in the order a person sees them.
 
     `agent` is a profile (claude, codex, gemini, ...) or an agent's own name; without it, the `initialize` answer in the
-    trace decides. Raises TraceError.
+    trace decides. `note` is called with a remark for people if lines are not JSON, which are left out. Raises
+    TraceError.
     """
     reader = RecordedStreamReader(ConnectionFolder(_find_profile(agent), WHOLE))
-    read_lines = unreadable_lines = 0
+    read_lines = unreadable_lines = first_unreadable = 0
     for number, line in _read_lines(Path(path)):
         if not line.strip():
             continue
@@ -39,6 +42,7 @@ def fold_file(path: str | Path, agent: str | None = None) -> Iterator[dict[str, 
             element = json.loads(line)
         except (ValueError, RecursionError):
             unreadable_lines += 1
+            first_unreadable = first_unreadable or number
             if not read_lines and unreadable_lines >= 20:
                 raise TraceError(f"{path}, line {number}: not JSON. A trace is one JSON object a line.") from None
             continue
@@ -47,6 +51,9 @@ def fold_file(path: str | Path, agent: str | None = None) -> Iterator[dict[str, 
             reader.read(element)
     if not read_lines:
         raise TraceError(f"{path}: no JSON line in it. A trace is one JSON object a line (`.jsonl` or `.jsonl.xz`).")
+    if unreadable_lines and note is not None:
+        lines = "1 line is" if unreadable_lines == 1 else f"{unreadable_lines} lines are"
+        note(f"{lines} not JSON and left out; the first is line {first_unreadable} of {path}")
     yield from reader.build_view().json()
 
 

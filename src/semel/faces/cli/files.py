@@ -13,7 +13,7 @@ import typer
 
 from semel import __version__
 from semel.faces.cli.app import Json, app
-from semel.faces.cli.printing import print_error, print_json
+from semel.faces.cli.printing import print_error, print_json, print_remark
 from semel.text.visible import escape_json
 
 
@@ -41,7 +41,7 @@ def fold(
 ) -> None:
     """Fold a recorded ACP trace as if it were live, and print what a person would have seen.
 
-    One JSON object per line, in the order of the view.
+    One JSON object per line, in the order of the view. Lines that are not JSON are left out and counted on stderr.
     """
     for item in _fold(trace, agent):
         sys.stdout.write(escape_json(jsonlib.dumps(item, ensure_ascii=False)) + "\n")
@@ -52,7 +52,7 @@ def _fold(trace: Path, agent: str | None) -> Iterator[dict[str, Any]]:
     from semel.faces.fold import TraceError, fold_file
 
     try:
-        yield from fold_file(trace, agent)
+        yield from fold_file(trace, agent, print_remark)
     except OSError as error:
         print_error(f"{trace} cannot be read: {error.strerror}")
         raise typer.Exit(1) from None
