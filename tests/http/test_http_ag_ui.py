@@ -207,6 +207,20 @@ async def test_a_message_behind_an_open_request_ends_with_that_interrupt(front: 
     assert behind == first
 
 
+async def test_a_client_that_lacks_the_tool_call_of_a_request_gets_it_with_the_interrupt(front: Front) -> None:
+    running = front.run(user("clean up"))
+    agent = await front.agent()
+    agent.update("tool_call", toolCallId="t1", title="rm", status="pending", rawInput={"path": "build"})
+    agent.ask("rm -rf build", OPTIONS)
+    (first,) = (await events(running))[-1]["outcome"]["interrupts"]
+    shown = await events(front.run(user("hello?", "u2"), run="r2"))  # from a page that did not load the thread
+    assert types(shown) == ["RUN_STARTED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "RUN_FINISHED"]
+    assert shown[1]["toolCallId"] == first["toolCallId"] and shown[-1]["outcome"]["interrupts"] == [first]
+    call = {"id": first["toolCallId"], "type": "function", "function": {"name": "rm", "arguments": "{}"}}
+    told = {"id": call["id"], "role": "assistant", "toolCalls": [call]}
+    assert types(await events(front.run(told, user("hello?", "u2"), run="r2"))) == ["RUN_STARTED", "RUN_FINISHED"]
+
+
 async def test_an_unknown_interrupt_is_not_found_and_nothing_is_said(front: Front) -> None:
     running = front.run(user("hello"))
     (await front.agent()).end()

@@ -145,6 +145,11 @@ def name_tool(item: Json) -> str:
     return str(name if name and name != item.get("call") else item.get("title") or "tool")
 
 
+def list_call_ids(messages: Iterable[Json]) -> set[str]:
+    """Return the ids of the tool calls that messages have."""
+    return {str(call.get("id")) for message in messages for call in objects_in(message.get("toolCalls"))}
+
+
 def is_made_result(message: Json) -> bool:
     """Return whether a message is a result of one of Semel's tool calls, and not from Semel."""
     match = CALL_ID.fullmatch(str(message.get("toolCallId")))

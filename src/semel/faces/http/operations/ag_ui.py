@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -22,6 +22,7 @@ from semel.faces.http.ag_ui_messages import (
     describe_tool_result,
     is_made_result,
     is_without_output,
+    list_call_ids,
     name_tool,
     read_conversation,
     write_transcript,
@@ -122,6 +123,8 @@ class _Run:
         self._texts: set[str] = set()  # messages that are open
         self._thoughts: dict[int, int] = {}  # thought -> how many of its characters were sent
         self._tools: dict[int, bool] = {}  # tool call -> whether its result was sent
+        self._known_calls: set[str] = set()  # tool calls that the client has, by their ids
+        self._known_until = 0  # the rev before which all tool calls came with the interrupt that the client answers
         self._requests: list[Json] = []  # open permission requests
         self._items: list[Json] = []  # of the session's history, as they were when a tool call ended
 
@@ -186,6 +189,7 @@ class _Run:
         messages = await self._list_earlier(await self._read_messages())
         if messages != self._input.messages:
             yield self.event("MESSAGES_SNAPSHOT", messages=messages)
+        self._known_calls = list_call_ids(messages)
         outcome: Json = {"type": "success"}
         for read in self._reads:
             async with contextlib.aclosing(self._stream_reply(read)) as events:
@@ -197,32 +201,36 @@ class _Run:
             if self._end.outcome == "cancelled" and self._input.protocol_version is not None:  # older clients refuse it
                 outcome = {"type": "cancelled"}
         if self._requests:
-            outcome = {"type": "interrupt", "interrupts": await self._describe_requests()}
+            calls = await self._find_calls()
+            for event in [event for item in calls.values() for event in self._announce_tool(item)]:
+                yield event
+            outcome = {"type": "interrupt", "interrupts": self._describe_requests(calls)}
         yield self.event("RUN_FINISHED", **ids, outcome=outcome)
 
     async def _stream_reply(self, read: Callable[[], Awaitable[Reply]]) -> AsyncGenerator[bytes]:
         """Yield the events of one reply, until it ends or its turn waits for an answer."""
-        since = (await read()).born
+        if self._input.resume:
+            self._known_until = (await read()).born
         async with contextlib.aclosing(follow_reply(self._gateway, read, self._url)) as pieces:
             async for piece in pieces:
                 is_end = isinstance(piece, ReplyEnd) and not all(self._tools.values())
                 if is_end or (isinstance(piece, Activity) and is_without_output(piece.item)):
                     self._items = (await self._read_history())["items"]
-                for event in self._write_piece(piece, since):
+                for event in self._write_piece(piece):
                     yield event
                 if self._requests:
                     break
         for event in self._end_open_items():
             yield event
 
-    def _write_piece(self, piece: Piece, since: int) -> list[bytes]:
+    def _write_piece(self, piece: Piece) -> list[bytes]:
         match piece:
             case TextPiece():
                 return self._write_text(f"entry-{piece.id}", piece.text, piece.is_last)
             case NoticePiece():
                 return self._write_text(f"entry-{piece.entry['seq']}", piece.entry["text"], True)
             case Activity():
-                return self._write_item(piece.item, since)
+                return self._write_item(piece.item)
         self._end = piece
         return []
 
@@ -238,9 +246,9 @@ class _Run:
             events.append(self.event("TEXT_MESSAGE_END", messageId=id))
         return events
 
-    def _write_item(self, item: Json, since: int) -> list[bytes]:
+    def _write_item(self, item: Json) -> list[bytes]:
         if item["kind"] == "tool":
-            return self._write_tool(item, since)
+            return self._write_tool(item)
         if item["kind"] == "thought":
             return self._write_thought(item)
         if item["kind"] == "plan":
@@ -250,19 +258,24 @@ class _Run:
             self._requests.append(item)
         return []
 
-    def _write_tool(self, item: Json, since: int) -> list[bytes]:
-        id, events = f"tool-{item['id']}", []
-        if item["id"] not in self._tools:
-            self._tools[item["id"]] = False
-            if item["born"] > since:  # else an earlier run announced it
-                events.append(self.event("TOOL_CALL_START", toolCallId=id, toolCallName=name_tool(item)))
-                if item.get("input") is not None:
-                    arguments = msgspec.json.encode(item["input"]).decode()
-                    events.append(self.event("TOOL_CALL_ARGS", toolCallId=id, delta=arguments))
-                events.append(self.event("TOOL_CALL_END", toolCallId=id))
+    def _write_tool(self, item: Json) -> list[bytes]:
+        events = self._announce_tool(item)
+        self._tools.setdefault(item["id"], False)
         if not item.get("live") and not self._tools[item["id"]]:
             events.append(self._write_result(item["id"], describe_tool_result(item, self._items)))
         return events
+
+    def _announce_tool(self, item: Json) -> list[bytes]:
+        """Return the events of a tool call without its result; none if the client has it, as from an earlier run."""
+        id = f"tool-{item['id']}"
+        if id in self._known_calls or item["born"] <= self._known_until:
+            return []
+        self._known_calls.add(id)
+        events = [self.event("TOOL_CALL_START", toolCallId=id, toolCallName=name_tool(item))]
+        if item.get("input") is not None:
+            arguments = msgspec.json.encode(item["input"]).decode()
+            events.append(self.event("TOOL_CALL_ARGS", toolCallId=id, delta=arguments))
+        return [*events, self.event("TOOL_CALL_END", toolCallId=id)]
 
     def _write_result(self, item: int, output: str) -> bytes:
         self._tools[item] = True
@@ -321,15 +334,18 @@ class _Run:
                 shown |= {f"tool-{row['id']}"} if "id" in row and row["born"] > reply.born else set()
         return [each for each in messages if each.get("id") not in shown and not is_made_result(each)]
 
-    async def _describe_requests(self) -> list[Json]:
-        """Return the open permission requests as interrupts."""
+    async def _find_calls(self) -> dict[int, Json]:
+        """Return the tool calls that the open permission requests are about, by the ids of the requests."""
         calls = {
-            (item.get("turn"), item.get("call")): f"tool-{item['id']}"
+            (item.get("turn"), item.get("call")): item
             for item in (await self._read_history())["items"]
             if item["kind"] == "tool"
         }
+        places = {request["id"]: (request.get("turn"), request.get("call")) for request in self._requests}
+        return {request: calls[place] for request, place in places.items() if place in calls}
+
+    def _describe_requests(self, calls: Mapping[int, Json]) -> list[Json]:
+        """Return the open permission requests as interrupts. `calls`: of `_find_calls`."""
         is_current = self._input.protocol_version is not None  # older clients cannot go on after an interrupt expired
-        return [
-            describe_request(item, calls.get((item.get("turn"), item.get("call"))), is_current)
-            for item in self._requests
-        ]
+        ids = {request: f"tool-{call['id']}" for request, call in calls.items()}
+        return [describe_request(item, ids.get(item["id"]), is_current) for item in self._requests]
