@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx2
 import structlog
@@ -23,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from semel.faces.http.problems import Problem, make_response
-from semel.faces.http.routing import Operation, read_bytes
+from semel.faces.http.routing import Operation, read_bytes, run_until_stopped
 from semel.faces.http.security import Access, find_node
 from semel.faces.http.settings import Settings
 
@@ -72,7 +71,7 @@ class Forwarder:
         )
         stopping: asyncio.Event = request.app.state.stopping
         try:
-            answer = await _until_stopped(self._client.send(outgoing, stream=True), stopping)
+            answer = await run_until_stopped(self._client.send(outgoing, stream=True), stopping)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise make_unavailable(
                 f"The active gateway at {address} cannot be reached; nothing was accepted."
@@ -132,7 +131,7 @@ async def _read_answer(answer: httpx2.Response, stopping: asyncio.Event) -> Asyn
     """
     chunks, is_whole = answer.aiter_raw(), False
     try:
-        while (chunk := await _until_stopped(anext(chunks, b""), stopping)) is not None:
+        while (chunk := await run_until_stopped(anext(chunks, b""), stopping)) is not None:
             if not chunk:
                 is_whole = True
                 break
@@ -144,14 +143,3 @@ async def _read_answer(answer: httpx2.Response, stopping: asyncio.Event) -> Asyn
             await answer.aclose()
     if not is_whole and not answer.headers.get("content-type", "").startswith("text/event-stream"):
         raise ClientDisconnect  # the answer is left incomplete
-
-
-async def _until_stopped(work: Any, stopping: asyncio.Event) -> Any:
-    """Return the result of a coroutine; None if the server stops before it has one."""
-    task, stop = asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())
-    try:
-        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-        return task.result() if task.done() else None
-    finally:
-        for waiter in (task, stop):
-            waiter.cancel()

@@ -16,6 +16,7 @@ checks access (security.py), then reads query, body and path, and calls the hand
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import json
@@ -23,7 +24,7 @@ import re
 import types
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from starlette.convertors import IntegerConvertor, register_url_convertor
@@ -37,6 +38,8 @@ from semel.faces.http.settings import NodeSettings, Settings
 
 if TYPE_CHECKING:
     from semel.gateway.api.gateway import Gateway
+
+T = TypeVar("T")
 
 
 class _BoundedIntConvertor(IntegerConvertor):
@@ -411,6 +414,20 @@ def page_response(name: str, rows: Sequence[Any], limit: int, *cursor: str, **me
     page, more = rows[:limit], len(rows) > limit
     next_page = "/".join(str(page[-1][field]) for field in cursor) if more else None
     return json_response({**members, name: page, "more": more, "next": next_page})
+
+
+async def run_until_stopped(work: Awaitable[T], stopping: asyncio.Event) -> T | None:
+    """Return the result of `work`; None, and cancel it, if the server stops first.
+
+    If both happen at once, the result counts: it may be the last piece of an answer.
+    """
+    task, stop = asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        stop.cancel()
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -26,9 +26,9 @@ from semel.faces.http.conversations import (
     name_session,
 )
 from semel.faces.http.operations.messages import IDEMPOTENCY_KEY, read_event_key
-from semel.faces.http.operations.stream import Stream, encode_data, receive_until_stopped
+from semel.faces.http.operations.stream import Stream, encode_data
 from semel.faces.http.problems import CODES, ErrorFormat, Problem
-from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response, run_until_stopped
 from semel.faces.reply_stream import Activity, NoticePiece, ReplyEnd, TextPiece, follow_reply
 from semel.gateway.errors import GatewayUnavailable
 from semel.ledger.turns.replies import Reply
@@ -421,7 +421,7 @@ async def _run_until_stopped(
     `is_known`: whether a repeat of the request is recognised. If not, the library is told not to repeat it by itself.
     """
     waiting = asyncio.ensure_future(answer)
-    ended = asyncio.ensure_future(receive_until_stopped(call.request.receive, call.request.app.state.stopping))
+    ended = asyncio.ensure_future(run_until_stopped(call.request.receive(), call.request.app.state.stopping))
     try:
         await asyncio.wait({waiting, ended}, return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():

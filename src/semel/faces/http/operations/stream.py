@@ -25,7 +25,7 @@ from starlette.types import Message, Receive, Scope, Send
 from semel.faces.api_types import Frame
 from semel.faces.http.markdown import add_html
 from semel.faces.http.operations.transcripts import WithHtml
-from semel.faces.http.routing import MAX_INT, ApiCall, Param, Returns, Router, SessionKey, read_int
+from semel.faces.http.routing import MAX_INT, ApiCall, Param, Returns, Router, SessionKey, read_int, run_until_stopped
 from semel.gateway.errors import NoSuchSession
 
 log = structlog.get_logger("semel.http")
@@ -146,7 +146,7 @@ class Stream(EventSourceResponse):
 
         async def until_stopped() -> Message:
             nonlocal stopped
-            message = await receive_until_stopped(receive, self._stopping)
+            message = await run_until_stopped(receive(), self._stopping)
             stopped = message is None
             return message or {"type": "http.disconnect"}
 
@@ -177,15 +177,3 @@ def _split_chunks(message: Message) -> Iterator[Message]:
     for start in range(0, len(body), MAX_CHUNK_BYTES):
         more_body = message.get("more_body", False) or start + MAX_CHUNK_BYTES < len(body)
         yield {**message, "body": body[start : start + MAX_CHUNK_BYTES], "more_body": more_body}
-
-
-async def receive_until_stopped(receive: Receive, stopping: asyncio.Event) -> Message | None:
-    """Return the client's next ASGI message; `None` if the server stops first."""
-    message = asyncio.ensure_future(receive())
-    stop = asyncio.ensure_future(stopping.wait())
-    try:
-        await asyncio.wait({message, stop}, return_when=asyncio.FIRST_COMPLETED)
-        return None if stop.done() else message.result()
-    finally:
-        message.cancel()
-        stop.cancel()
