@@ -11,6 +11,7 @@ of the checked addresses; the name cannot resolve to another address between che
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import time
@@ -171,6 +172,11 @@ def _describe_error(error: BaseException, host: str) -> str:
         return f"{host} took too long to accept a connection"
     if isinstance(error, httpx2.TimeoutException | TimeoutError):
         return f"{host} did not answer in time"
+    cause: BaseException | None = error
+    while cause is not None:  # the client library names the system's error only as a cause
+        if isinstance(cause, OSError) and cause.errno is not None and not isinstance(cause, ssl.SSLError):
+            return f"{host}: {os.strerror(cause.errno)}"
+        cause = cause.__cause__ or cause.__context__
     return f"{host}: {str(error) or type(error).__name__}"
 
 
