@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from backup_desk import make_place
 from cli_house import Cli
 
 from semel.ledger.backup import settle_restored
+from semel.ledger.sqlite import mark_file
 from semel.ledger.sqlite.store import Store
 
 
@@ -132,3 +134,15 @@ def test_a_ledger_that_went_back_by_itself_is_treated_as_restored_by_one_command
     cli.data = tmp_path / "elsewhere"
     assert "There is no ledger" in cli("restore", "--here", rc=1).stderr
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_doctor_tells_a_ledger_that_was_put_back_before_the_next_start(cli: Cli) -> None:
+    ledger = cli.data / "ledger.db"
+    Store.open(ledger, marked=True).close()
+    assert "ledger  " not in cli("doctor").stdout
+    mark = mark_file.read_mark(ledger)
+    assert mark is not None
+    mark_file.MarkFile(ledger, replace(mark, commits=mark.commits + 1)).close()  # as if the file were older
+    assert re.search(r"warning +ledger +it is an older copy, or was put here without its mark", cli("doctor").stdout)
+    cli("restore", "--here")
+    assert re.search(r"ok +ledger +it was put back from a copy", cli("doctor").stdout)

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import pytest
 from cli_house import SCRIPTED, Cli, end, until
 
 from semel.faces.health.installation import examine_files
-from semel.ledger.sqlite import mark_file
 from semel.ledger.sqlite.connect import connect
 from semel.testing.scripted_agent import prompt
 from semel.text.write_errors import advise_on_write_error
@@ -200,7 +198,7 @@ def test_an_address_that_another_program_has_is_told(cli: Cli) -> None:
     assert f"127.0.0.1:{port} is free" in findings(cli)["address"][0]["text"]
 
 
-def test_a_clock_behind_an_old_backup_and_a_ledger_that_was_put_back_are_told(cli: Cli) -> None:
+def test_a_clock_behind_the_ledger_and_an_old_backup_are_told(cli: Cli) -> None:
     process = cli.up()
     cli("say", "main", "hello", "--wait")
     end(process)
@@ -211,15 +209,6 @@ def test_a_clock_behind_an_old_backup_and_a_ledger_that_was_put_back_are_told(cl
     }  # fmt: skip
     cli("backup", str(cli.home / "copies"))
     assert "less than a minute ago, in " in findings(cli)["backup"][0]["text"]
-    assert "ledger" not in findings(cli)
-    ledger = cli.data / "ledger.db"
-    mark = mark_file.read_mark(ledger)
-    assert mark is not None
-    mark_file.MarkFile(ledger, replace(mark, commits=mark.commits + 1)).close()  # as if an older copy were put back
-    [told] = findings(cli)["ledger"]
-    assert told["level"] == "warning" and "it is an older copy" in told["text"], told
-    cli("restore", "--here")
-    assert "it was put back from a copy" in findings(cli)["ledger"][0]["text"]
     (cli.home / "copies").rename(cli.home / "elsewhere")
     assert "which is not there now" in findings(cli)["backup"][0]["text"]
     change(cli.data / "ledger.db", f"UPDATE event SET at = at + {day_ms}")
