@@ -364,7 +364,7 @@ address = "x"
     done = cli("config", "check", "--config", "mine.toml", rc=2)
     assert done.stdout == ""
     *lines, advice = [line for line in done.stderr.splitlines() if line]
-    assert advice.startswith("The file may be right: this shell lacks NO_SUCH.")
+    assert advice.startswith("About NO_SUCH, the file may be right: this shell lacks it. Set what ")
     assert len(lines) == 8 and all(line.startswith("semel: ") for line in lines), done.stderr
     for place in ("mine.toml:2:", "mine.toml:6:", "mine.toml:9:", "mine.toml:12:", "mine.toml:15:", "mine.toml:16:"):
         assert place in done.stderr, place

@@ -7,7 +7,7 @@ import re
 import shlex
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,14 +142,18 @@ def list_missing_variables(problems: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(match[1] for problem in problems if (match := _MISSING_VARIABLE.search(problem))))
 
 
-def advise_on_variables(problems: Iterable[str]) -> str:
-    """Say that the file may be right, if environment variables that it names are missing here; "" if none is."""
+def advise_on_variables(problems: Collection[str]) -> str:
+    """Say that the file may be right where it names environment variables that are missing here; "" if none is."""
     names = list_missing_variables(problems)
     if not names:
         return ""
+    lacked = ", ".join(names)
+    remark = f"The file may be right: this shell lacks {lacked}"
+    if not all(_MISSING_VARIABLE.search(problem) for problem in problems):
+        remark = f"About {lacked}, the file may be right: this shell lacks {'it' if len(names) == 1 else 'them'}"
     return (
-        f"The file may be right: this shell lacks {', '.join(names)}. Set what the gateway will have, then check "
-        "again; a service has the variables of its environment file (semel docs operate)"
+        f"{remark}. Set what the gateway will have, then check again; a service has the variables of its environment "
+        "file (semel docs operate)"
     )
 
 
