@@ -198,7 +198,7 @@ def ask_or_read(config: Path | None, data_dir: Path | None, call: Callable[[Read
         data, ledger, mistake = locate_to_read(config, data_dir)
         if not may_exist(ledger):
             raise
-        killed = ": the last one was killed, and the next one goes on with what ran" if was_killed(data) else ""
+        killed = ": the last one was killed, and the next one resumes or ends what ran" if was_killed(data) else ""
         if mistake:
             print_remark(f"{mistake}; the file is not used")
         print_remark(f"no gateway is running{killed}; read from {ledger}")

@@ -94,7 +94,7 @@ def _describe_stopped(overview: dict[str, Any]) -> Text:
     if overview["holder"] is not None:
         text = f"process {overview['holder']} holds the ledger: a gateway that starts or stops, or a restore or a copy"
         return Text(text, "yellow")
-    killed = ": the last one was killed, and the next one goes on with what ran" if overview["killed"] else ""
+    killed = ": the last one was killed, and the next one resumes or ends what ran" if overview["killed"] else ""
     problem = overview["problem"]
     step = name_command(problem or "start it with: semel up")
     return Text(visible(f"not running{killed}; {step}"), "bold red" if problem else "yellow")
