@@ -169,7 +169,8 @@ def test_a_variable_that_this_shell_lacks_hides_no_kill_and_is_no_mistake_of_the
     process.kill()
     process.wait()
     shown = cli("status").stdout.splitlines()[0]
-    assert shown == f"gateway   not running: the last one was killed, and the next one resumes or ends what ran; {lacks}"
+    fate = "the last one was killed, and the next one resumes or ends what ran"
+    assert shown == f"gateway   not running: {fate}; {lacks}"
     file.write_text(file.read_text() + "[gateway]\nliste = 1\n")
     assert f"which {file} names; besides, {file} has 1 mistake; see: " in cli("status").stdout.splitlines()[0]
     assert "The file may be right: this shell lacks CI_TOKEN. " in cli("doctor", rc=1).stdout
