@@ -9,6 +9,7 @@ from typing import Any
 
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Channel
+from semel.law.delivery import Rules, explain_hold
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import AddedClaim, EntryRow, SessionRow
@@ -18,6 +19,8 @@ from semel.testing import FrozenClock
 
 BOUND = 20.0
 """Seconds a test waits for something that should happen at once: other things run on this machine."""
+WHY_HELD = explain_hold(Rules("at-most-once"), first_attempt_at=0, now=0)
+"""The end of the error of a part that is held on an at-most-once channel."""
 
 
 def say(tx: Tx, dest: str, texts: list[str], session: str = "main:test", **op: Any) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outbox_desk import Desk, kill
+from outbox_desk import WHY_HELD, Desk, kill
 
 from semel.gateway.ports import Safety
 from semel.ledger.admin import erase, explain
@@ -35,8 +35,7 @@ async def test_a_part_that_was_sent_again_keeps_its_first_attempt(ledger: Path) 
         began = desk.clock.now()
         [part] = await desk.say("chat:room", "hello")
         await desk.pass_time(600)
-        why = "the platform neither folds repeats nor tells what it has, so it is not sent again by itself"
-        outcome = f"attempt 1: nobody knows whether it arrived, so it was held: {Fault.LOSE.value}; {why}"
+        outcome = f"attempt 1: nobody knows whether it arrived, so it was held: {Fault.LOSE.value}; {WHY_HELD}"
         held = (0.0, outcome)
         assert await story_of(desk, part, began) == [(0.0, "attempt 1 began"), held, (0.0, "held")]
         chat.platform.fail_next(Fault.REFUSE)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outbox_desk import Desk
+from outbox_desk import WHY_HELD, Desk
 
 from semel.channels.webhook import WebhookChannel, WebhookSettings
 from semel.gateway.outbound.outbox import UNRECORDED
@@ -126,9 +126,9 @@ class Unsayable(Rejected):
         (Rejected("x" * 1_000_000), "rejected", "x" * (MAX_REASON_CHARS - 1) + "…"),
         (Rejected(), "rejected", "Rejected"),
         (Unsayable(), "rejected", "Unsayable"),
-        (Unknown("\udfff"), "held", "\ufffd"),
-        (RuntimeError("\ud800"), "held", "the channel failed: \ufffd"),
-        (asyncio.CancelledError(), "held", "the channel gave no reason"),
+        (Unknown("\udfff"), "held", f"\ufffd; {WHY_HELD}"),
+        (RuntimeError("\ud800"), "held", f"the channel failed: \ufffd; {WHY_HELD}"),
+        (asyncio.CancelledError(), "held", f"the channel gave no reason; {WHY_HELD}"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -184,7 +184,7 @@ async def test_an_outcome_that_cannot_be_recorded_is_as_if_no_answer_had_come(
         assert chat.platform.shown("room") == ["one", "two"]
         assert f"the outcome of part {part} cannot be recorded: receipt" in caplog.text
         if settled == "held":
-            assert (await desk.part(part))["error"] == f"{UNRECORDED}: receipt"
+            assert (await desk.part(part))["error"] == f"{UNRECORDED}: receipt; {WHY_HELD}"
 
 
 async def test_a_look_that_cannot_be_recorded_is_made_again(ledger: Path) -> None:

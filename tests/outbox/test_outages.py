@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outbox_desk import BOUND, Desk, kill
+from outbox_desk import BOUND, WHY_HELD, Desk, kill
 
 from semel.gateway.clock import SystemClock
 from semel.gateway.ports import Op, Receipt, Safety
@@ -165,7 +165,7 @@ async def test_a_clean_stop_gives_grace_and_records_the_rest_as_unknown(ledger: 
     await asyncio.wait_for(worker, BOUND)
     [after] = await desk.say("quick:room", "said while stopping")
     assert await desk.states([hung, after]) == ["held", "queued"]
-    assert (await desk.part(hung))["error"] == "the gateway stopped before the answer came"
+    assert (await desk.part(hung))["error"] == f"the gateway stopped before the answer came; {WHY_HELD}"
     assert repr(desk.outbox) == "<Outbox stopping, quick: 0 under way, slow: 0 under way>"
     desk.store.close()
 
