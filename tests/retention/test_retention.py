@@ -98,3 +98,5 @@ def test_a_dry_run_says_what_the_next_run_removes_and_nothing_can_find_it_then(t
         assert "17 characters, removed since" in "".join(line["text"] for line in lines)
         house.cli("session", "delete", "main:web:long-1", "--yes")
         wait_until(lambda: "deleted with its session" in str(house.get("/v1/why/e2")), "the erasure")
+    offline = house.cli("show", "main:web:short-1").stderr
+    assert "no gateway is running" in offline and "the content of entries 1 to 2 was removed at " in offline
