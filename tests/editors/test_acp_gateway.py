@@ -265,6 +265,21 @@ def test_sessions_are_listed_by_folder_with_title_and_folder(desk: Desk, tmp_pat
     assert unknown["error"]["code"] == -32602
 
 
+def test_an_agents_workspace_lists_the_sessions_without_a_folder(desk: Desk, tmp_path: Path) -> None:
+    """The session of a chat works there, and is loaded from there."""
+    desk.house.say("demo:phone:9", "say: hello")
+    desk.house.idle("demo:phone:9")
+    editor = desk.editor()
+    own = editor.new(desk.house.data / "workspaces" / "demo")
+    editor.new(tmp_path)
+    listed = editor.call("session/list", cwd=f"{desk.house.data}/workspaces/../workspaces/demo")["sessions"]
+    keys = [one["sessionId"] for one in listed]
+    assert keys[0] == own and "demo:phone:9" in keys and editor.session not in keys
+    (chat,) = [one for one in listed if one["sessionId"] == "demo:phone:9"]
+    editor.load("demo:phone:9", folder=Path(chat["cwd"]))
+    assert editor.texts()[-1] == "hello"
+
+
 def test_unknown_requests_are_answered_and_noise_is_survived(desk: Desk) -> None:
     editor = desk.editor()
     answer = editor.answer_to(editor.request("session/levitate"))

@@ -28,14 +28,16 @@ class SessionApi(Components):
         """Return a page of sessions, newest first: the active ones or, if `archived`, the archived ones.
 
         `before`: the key of a session; only sessions that were created before it are returned. `folder`: only the
-        sessions that were made for this folder. Raises NoSuchSession.
+        sessions whose agent works in this folder. Raises NoSuchSession.
         """
         edge = 1 << 62 if before is None else await self.record.find_session(before)
-        wanted = None if folder is None else os.path.normpath(folder)
-        return [
-            self._add_workspace(row)
-            for row in await self.record.read(views.list_sessions, edge, limit, archived, wanted)
-        ]
+        if folder is None:
+            rows = await self.record.read(views.list_sessions, edge, limit, archived)
+        else:
+            place = os.path.normpath(folder)
+            agents = [name for name, agent in self.settings.agents.items() if str(agent.cwd) == place]
+            rows = await self.record.read(views.list_sessions_of_folder, place, agents, edge, limit, archived)
+        return [self._add_workspace(row) for row in rows]
 
     def _add_workspace(self, session: Json) -> Json:
         """Return a session with the folder in which its agent works, unless the agent is not configured any more."""

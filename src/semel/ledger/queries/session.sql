@@ -27,6 +27,14 @@ SELECT {SessionRow} FROM session INDEXED BY session_folder
 WHERE folder = :folder AND folder IS NOT NULL AND deleted IS NULL AND (archived IS NOT NULL) = (CAST(:archived AS BIGINT) = 1) AND id < :before
 ORDER BY id DESC LIMIT :limit
 
+-- name: session_list_workspace
+-- a page of the sessions of an agent without a folder of their own, newest first, without deleted ones. It looks at
+-- :newest ids below :before
+SELECT {SessionRow} FROM session
+WHERE id < :before AND id > (SELECT coalesce(max(id), 0) FROM session WHERE id < :before) - :newest
+  AND folder IS NULL AND agent = :agent AND deleted IS NULL AND (archived IS NOT NULL) = (CAST(:archived AS BIGINT) = 1)
+ORDER BY id DESC LIMIT :limit
+
 -- name: session_set_folder
 -- the folder in which a new session's agent works
 UPDATE session SET folder = :folder WHERE id = :id

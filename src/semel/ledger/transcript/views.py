@@ -6,7 +6,7 @@ watcher already has the beginning. Snapshots and changes are rendered by the sam
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -20,6 +20,9 @@ from semel.text.json_types import Json
 LIFE_BITS = 32
 """How many low bits of a rev count changes. The bits above hold the ledger's incarnation, so that a rev from before a
 restore is recognised as invalid."""
+
+NEWEST_SESSIONS = 5_000
+"""How many sessions are looked at for those that have an agent and no folder of their own: no index has both."""
 
 
 class ClaimDelivery(Row):
@@ -296,18 +299,27 @@ def _item_change(tx: Tx, row: ItemRow, after: int) -> Json:
     return {"op": "item", **item_json(tx, row)}
 
 
-def list_sessions(
-    tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False, folder: str | None = None
+def list_sessions_of_folder(
+    tx: Tx, folder: str, agents: Iterable[str], before: int, limit: int, archived: bool
 ) -> list[Json]:
+    """Return a page of the sessions that work in a folder, as `list_sessions` does.
+
+    `agents`: the agents whose workspace it is. Of their sessions without a folder of their own, each page finds those
+    among the NEWEST_SESSIONS below `before`, so that its cost is bounded (Law 11).
+    """
+    page: Json = {"archived": int(archived), "before": before, "limit": limit}
+    rows = tx.all(SessionRow, "session_list_folder", folder=folder, **page)
+    for agent in agents:
+        rows += tx.all(SessionRow, "session_list_workspace", agent=agent, newest=NEWEST_SESSIONS, **page)
+    return [_listed_json(tx, row) for row in sorted(rows, key=lambda row: row.id, reverse=True)[:limit]]
+
+
+def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
     """Return a page of sessions as JSON objects, newest first: those in use or, if `archived`, the archived ones.
 
-    Deleted sessions are left out. `before`: only sessions with a lower id. `folder`: only those of this folder.
+    Deleted sessions are left out. `before`: only sessions with a lower id.
     """
-    if folder is not None:
-        rows = tx.all(
-            SessionRow, "session_list_folder", folder=folder, archived=int(archived), before=before, limit=limit
-        )
-    elif archived:
+    if archived:
         rows = tx.all(SessionRow, "session_list_archived", before=before, limit=limit)
     else:
         rows = tx.all(SessionRow, "session_list", before=before, limit=limit)

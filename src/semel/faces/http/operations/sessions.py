@@ -86,7 +86,7 @@ async def list_sessions(
     after: Cursor = None,
     before: Annotated[str | None, Param("Key of a session: list only sessions created before it.")] = None,
     limit: Annotated[int, Param("Maximum number of sessions.", minimum=1, maximum=1000)] = 200,
-    folder: Annotated[str | None, Param("Absolute path: list only sessions that were made for this folder.")] = None,
+    folder: Annotated[str | None, Param("Absolute path: list only sessions whose agent works in this folder.")] = None,
 ) -> Response:
     """List the sessions, newest first, with their state and the beginning of their last text."""
     if after is not None:
