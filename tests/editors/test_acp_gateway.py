@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -306,7 +307,15 @@ def test_a_command_names_the_configured_agent_that_it_starts(desk: Desk) -> None
     assert editor.new().startswith("demo:editor:")
     other = desk.editor("--", "/opt/bin/claude-agent-acp")
     answer = other.answer_to(other.request("session/new", cwd=str(desk.house.home), mcpServers=[]))
-    assert "semel agents add claude" in answer["error"]["message"]
+    assert "command not found: '/opt/bin/claude-agent-acp'" in answer["error"]["message"]
+
+
+def test_only_the_gateways_own_user_adds_a_command_and_everybody_else_finds_the_configured_ones(desk: Desk) -> None:
+    bodies = [{"command": command, "path": os.defpath} for command in (scripted_agent.command(), ["env", "true"])]
+    answers = [desk.house.post("/v1/agents", body) for body in bodies]
+    assert [answer.status_code for answer in answers] == [200, 400]
+    assert answers[0].json() == {"agent": "demo"} and "unix socket" in answers[1].json()["detail"]
+    assert desk.house.get("/v1/status")["configured"] == ["demo"]
 
 
 @pytest.mark.parametrize("editor", EDITORS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import signal
 import sys
 import time
@@ -12,27 +14,66 @@ from pathlib import Path
 from gateway_editor import Desk, GatewayEditor, end_gateways, gateways_of, opened_desk, start_together
 from system_house import DEMO, House, script
 
+from semel.testing import scripted_agent
+
 
 def test_a_prompt_outlives_a_gateway_that_is_killed_in_its_turn(tmp_path: Path) -> None:
-    """The turn is tried again: what the editor has is continued, and the prompt is answered once."""
+    """The turn is tried again: what the editor has is continued, and the prompt is answered once.
+
+    One editor has a configured agent, the other one the command of a program that only its own PATH has.
+    """
     gate = tmp_path / "go on"
     with opened_desk(tmp_path) as desk:
-        editor = desk.editor()
-        session = editor.new()
-        editor.prompt("say: before")
-        prompt = editor.begin(script({"text": "The answer", "chunks": 1}, {"wait": str(gate)}, " is 42."))
-        editor.sees("The answer")
+        editors = [desk.editor(), open_editor_with_command(desk, tmp_path / "bin")]
+        sessions = [editor.new() for editor in editors]
+        for editor in editors:
+            editor.prompt("say: before")
+        steps = ({"text": "The answer", "chunks": 1}, {"wait": str(gate)}, " is 42.")
+        prompts = [editor.begin(script(*steps)) for editor in editors]
+        for editor in editors:
+            editor.sees("The answer")
         desk.house.kill()
         time.sleep(0.3)
         gate.touch()
         desk.house.up()
-        assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
-        said = [
-            one["text"] for one in desk.house.entries(session) if one["role"] == "agent" and not one.get("superseded")
-        ]
-        assert said == ["before", "The answer is 42."]
-        assert editor.texts() == said, "the second attempt goes on where the first one was"
-        assert editor.prompt("say: after") == "end_turn" and editor.texts()[-1] == "after"
+        for editor, session, prompt in zip(editors, sessions, prompts, strict=True):
+            assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
+            entries = [one for one in desk.house.entries(session) if one["role"] == "agent"]
+            said = [one["text"] for one in entries if not one.get("superseded")]
+            assert said == ["before", "The answer is 42."]
+            assert editor.texts() == said, "the second attempt goes on where the first one was"
+            assert editor.prompt("say: after") == "end_turn" and editor.texts()[-1] == "after"
+        check_kept_command(desk, sessions[1])
+
+
+PROGRAM = "my-agent"
+
+
+def open_editor_with_command(desk: Desk, folder: Path) -> GatewayEditor:
+    """An editor that names the scripted agent as a program in this folder, which is on its own PATH only."""
+    folder.mkdir()
+    (folder / PROGRAM).write_text(f"#!/bin/sh\nexec {shlex.join(scripted_agent.command())}\n")
+    (folder / PROGRAM).chmod(0o755)
+    desk.house.env["PATH"] = f"{folder}:{os.environ['PATH']}"
+    editor = desk.editor("--", PROGRAM, "--fast")
+    del desk.house.env["PATH"]
+    return editor
+
+
+def check_kept_command(desk: Desk, session: str) -> None:
+    """The gateway that was started again has the command as an agent, and goes on without the editor."""
+    name = session.partition(":")[0]
+    assert name.startswith(f"{PROGRAM}-")
+    assert desk.house.get("/v1/status")["configured"] == ["demo", name], "it is not the default agent"
+    (listed,) = [one for one in json.loads(desk.house.cli("agents", "list", "--json").stdout) if one["name"] == name]
+    assert listed["state"] == "of an editor" and listed["command"] == [PROGRAM, "--fast"]
+    desk.house.say(session, "say: to the phone")
+    desk.house.idle(session)
+    assert desk.house.texts(session)[-1] == "to the phone"
+    (desk.house.home / "bin" / PROGRAM).unlink()
+    moved = open_editor_with_command(desk, desk.house.home / "moved")
+    assert moved.new().startswith(f"{name}:editor:"), "the same command is the same agent"
+    assert moved.prompt("say: from its new folder") == "end_turn"
 
 
 def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_is_back(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ BODIES: dict[str, Any] = {
     "setMode": {"mode": "plan"},
     "setModel": {"model": "small"},
     "setOption": {"option": "search", "value": True},
+    "findOrAddAgent": {"command": ["played"], "path": "/usr/bin"},
     "setMcpServers": {"servers": [{"name": "files", "command": "files-mcp", "args": [], "env": []}]},
     "login": {"token": "t"},
     "setBusy": {"mode": None},

@@ -32,6 +32,7 @@ from semel.channels import ChannelError
 from semel.faces.address_file import publish_address, write_private
 from semel.faces.cluster import ClusterCaller, start_again, take_over
 from semel.faces.config import ConfigError
+from semel.faces.config.editor_agents import find_agent, is_kept, make_editor_agent
 from semel.faces.config.load import GatewayConfig
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
 from semel.faces.http.operations.login import LoginLink, make_login_link
@@ -42,6 +43,7 @@ from semel.faces.log import keep_log_file
 from semel.gateway import Gateway
 from semel.gateway.activity import log_activity
 from semel.gateway.clock import LedgerClock
+from semel.gateway.errors import BadRequest
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import RecordSpan
@@ -159,10 +161,11 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
         http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
         sockets = sockets or await _bind_address(config, stack)  # before anything starts: the port may be taken
         agents = await asyncio.to_thread(_build_agents, config)
+        workplaces = _build_workplaces(config)
         listener = _listen_locally(settings.data_dir)  # agents connect while the gateway starts
         stack.callback(listener.close)
         agent_checks: dict[str, Json] = {}
-        background = SupervisorRunner(settings.data_dir, _build_workplaces(config))
+        background = SupervisorRunner(settings.data_dir, workplaces)
         gateway = Gateway(
             settings,
             store,
@@ -170,6 +173,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             channels,
             reap=_kill_orphaned_agent,
             list_installed_agents=lambda: [dict(program) for program in find_agents_on_path()],
+            find_or_make_agent=partial(_find_or_make_agent, config, workplaces),
             agent_checks=agent_checks,
             clock=LedgerClock(store.now),
             background=background,
@@ -398,11 +402,34 @@ def find_program_problem(settings: AgentSettings, config: GatewayConfig) -> str 
 
 def _build_workplaces(config: GatewayConfig) -> dict[str, JobEnvironment]:
     """Map each agent's name to the directory and environment of its background jobs: those of the agent itself."""
-    agents = config.gateway.agents
-    return {
-        name: JobEnvironment(agent.cwd, build_environment(agent.command, agent.env, hidden=config.secrets))
-        for name, agent in agents.items()
-    }
+    return {name: _build_workplace(agent, config) for name, agent in config.gateway.agents.items()}
+
+
+def _build_workplace(agent: AgentSettings, config: GatewayConfig) -> JobEnvironment:
+    return JobEnvironment(agent.cwd, build_environment(agent.command, agent.env, hidden=config.secrets))
+
+
+def _find_or_make_agent(
+    config: GatewayConfig, workplaces: dict[str, JobEnvironment], command: Sequence[str], path: str | None
+) -> tuple[AgentSettings, AcpAgent | None]:
+    """Find the agent of an editor's command, or keep and make one (`FindOrMakeAgent`). Raises BadRequest.
+
+    A program that an editor finds on another PATH than before is looked up there from its next start on.
+    """
+    settings = config.gateway
+    known = find_agent(command, settings.agents)
+    if known is not None and (path is None or is_kept(known, path, settings.data_dir)):
+        return known, None
+    if config.cluster.name:
+        raise BadRequest(
+            "command: no agent of the configuration has it, and the gateways of a cluster take agents from their "
+            "configuration only: add it there, under [agents.NAME], on each machine"
+        )
+    if path is None:
+        raise BadRequest("command: no agent has it, and one is added on the gateway's machine only (its unix socket)")
+    made = make_editor_agent(command, path, settings.data_dir, settings.agents)
+    workplaces[made.name] = _build_workplace(made, config)
+    return made, build_acp_agent(made, config)
 
 
 def _kill_orphaned_agent(process: OrphanedProcess) -> bool:

@@ -71,18 +71,12 @@ def serve(options: EditorOptions) -> int:
 
     from semel.faces.acp.editor_server import Opening, serve_editor
     from semel.faces.acp.gateway_link import GatewayLink
-    from semel.faces.config.paths import find_config_file, locate, read_config_file
-    from semel.text.json_types import object_at
+    from semel.faces.config.paths import find_config_file, locate
 
     data_dir = locate(options.config, options.data_dir)[0].absolute()
     config = find_config_file(options.config, os.environ)
-    opening = Opening(options.agent, options.session)
-    if options.command and options.agent is None:
-        from semel.faces.acp.agent_of_command import UnknownCommand, find_agent
-
-        try:
-            agents = object_at(read_config_file(config)[1] if config else {}, "agents")
-            opening = opening._replace(agent=find_agent(options.command, agents))
-        except UnknownCommand as error:
-            opening = opening._replace(problem=str(error))
+    command = list(options.command)
+    if command and "/" in command[0]:
+        command[0] = str(Path(command[0]).absolute())  # the agent works in the folders of its sessions
+    opening = Opening(options.agent, options.session, command)
     return serve_editor(GatewayLink(data_dir, config, not options.no_start), opening)

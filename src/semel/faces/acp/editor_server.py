@@ -46,13 +46,13 @@ class RequestFailed(Exception):
 
 
 class Opening(NamedTuple):
-    """What `session/new` opens. `agent`: the agent of new sessions; None: the default one. `session`: the session that
-    it opens instead of a new one. `problem`: why it cannot open any.
+    """What `session/new` opens. `agent`: the agent of new sessions; None: the default one, or that of `command`.
+    `session`: the session that it opens instead of a new one. `command`: the command of an agent, [] for none.
     """
 
     agent: str | None = None
     session: str | None = None
-    problem: str | None = None
+    command: Sequence[str] = ()
 
 
 class EditorServer:
@@ -64,7 +64,7 @@ class EditorServer:
         self.name = "editor"
         self._pipe = pipe
         self._link = link
-        self._agent, self._session, self._problem = opening
+        self._agent, self._session, self._command = opening
         self._attached: dict[str, Attachment] = {}
         self._asked: dict[str, Callable[[Json], None]] = {}  # what to do with the answers to our requests, by id
         self._prompted: dict[str, str] = {}  # the session of each open prompt, by its request's id as JSON
@@ -192,7 +192,8 @@ class EditorServer:
             "promptCapabilities": {"image": True, "embeddedContext": True},
             "sessionCapabilities": {"list": {}, "resume": {}},
         }
-        title = f"Semel: {self._agent}" if self._agent else "Semel"
+        agent = self._agent or (Path(self._command[0]).name if self._command else "")
+        title = f"Semel: {agent}" if agent else "Semel"
         return {
             "protocolVersion": PROTOCOL_VERSION,
             "agentInfo": {"name": "semel", "title": title, "version": semel.__version__},
@@ -204,30 +205,34 @@ class EditorServer:
         raise RequestFailed(INVALID_PARAMS, "Semel has no login of its own: log in with `semel agents login`")
 
     async def _open_session(self, params: Json) -> Json:
-        if self._problem is not None:
-            raise RequestFailed(INTERNAL_ERROR, self._problem)
         folder = _read_folder(params)
-        key = self._session or self._make_key(folder)
+        agent = self._agent
+        if agent is None and self._command:
+            agent = await self._link.ask(self._find_agent)
+        key = self._session or _make_key(agent, folder)
         servers = objects_in(params.get("mcpServers"))
-        row = await self._link.ask(partial(self._start_agent, key=key, folder=folder, servers=servers))
+        about = {"agent": agent, "folder": folder}
+        row = await self._link.ask(partial(self._start_agent, key=key, about=about, servers=servers))
         attachment = await self._attach_session(key, row, replays=False, skips=self._session is None)
         return {"sessionId": key, **attachment.offers.describe(row)}
 
-    def _make_key(self, folder: str) -> str:
-        name = re.sub(r"[^A-Za-z0-9._+=~-]+", "-", Path(folder).name)[:40] or "root"
-        return f"{self._agent or 'main'}:editor:{name}-{secrets.token_hex(3)}"
+    async def _find_agent(self, client: AsyncClient) -> str:
+        """Return the name of the agent with the editor's command. The gateway keeps a command that it did not know."""
+        path = os.environ.get("PATH", os.defpath)
+        found = await client.post("/v1/agents", {"command": list(self._command), "path": path})
+        return str(found["agent"])
 
-    async def _start_agent(self, client: AsyncClient, key: str, folder: str, servers: list[Json]) -> Json:
+    async def _start_agent(self, client: AsyncClient, key: str, about: Json, servers: list[Json]) -> Json:
         """Start the agent of a session, which is made first if it is new, and return the session.
 
-        `servers`: the editor's MCP servers, for the agent.
+        `about`: agent and folder of a new session. `servers`: the editor's MCP servers, for the agent.
         """
         from semel.faces.client import session_path
         from semel.faces.client.connection import AGENT_START_TIMEOUT_S
 
         path = session_path(key)
         if self._session is None or not await _session_exists(client, key):
-            await client.put(path, {"agent": self._agent, "folder": folder})
+            await client.put(path, about)
         if servers:
             await client.put(f"{path}/mcp-servers", {"servers": servers})
         return await client.post(f"{path}/agent", timeout_s=AGENT_START_TIMEOUT_S)
@@ -333,6 +338,11 @@ def serve_editor(link: GatewayLink, opening: Opening) -> int:
 
     asyncio.run(serve())
     return 0
+
+
+def _make_key(agent: str | None, folder: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9._+=~-]+", "-", Path(folder).name)[:40] or "root"
+    return f"{agent or 'main'}:editor:{name}-{secrets.token_hex(3)}"
 
 
 async def _session_exists(client: AsyncClient, key: str) -> bool:

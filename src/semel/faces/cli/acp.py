@@ -23,7 +23,7 @@ def acp(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[--] CMD...", help="The agent's command: that of a configured agent or, with --alone, any."
+            metavar="[--] CMD...", help="The command of an agent. One that is not configured is kept as a new agent."
         ),
     ] = None,
     agent: Annotated[
@@ -48,7 +48,8 @@ def acp(
 
     The editor's sessions are the gateway's. They are recorded, go on when the editor ends, and are seen on the page and
     in chats, too; what is said there is shown in the editor. If no gateway runs, one is started. `semel acp --` may
-    stand before the command of a configured agent; --agent comes first.
+    stand before the command of any agent that speaks ACP: the gateway keeps one that is not configured, so that its
+    sessions go on without the editor (`semel agents list` shows it). --agent comes first.
 
     With --alone, an agent is run for the editor without a gateway, and nothing is recorded. The editor sees its
     messages, thoughts and tool calls once; everything else passes as it came. The exit code is the agent's: 128 + n

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -40,8 +40,8 @@ MAX_LISTED = 12
 
 
 @agents_app.command("list")
-def list_agents(json: Json = False, config: Config = None) -> None:
-    """List the agents that are configured, those found on PATH, and programs that need an adapter first."""
+def list_agents(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """List the agents: configured ones, commands of editors, those found on PATH, and programs without an adapter."""
     from semel.agents.known import find_agents_on_path, find_agents_without_adapter
 
     commands = {name: _read_command(table) for name, table in _read_config(config)[2].items()}
@@ -49,6 +49,7 @@ def list_agents(json: Json = False, config: Config = None) -> None:
         {"name": name, "state": "configured", "command": command, "todo": _find_todo(name, command)}
         for name, command in commands.items()
     ]
+    rows += _list_editor_agents(config, data_dir, commands)
     used = {row["command"][0] for row in rows if row["command"]}
     for agent in find_agents_on_path():
         if agent["command"][0] not in used:
@@ -200,6 +201,25 @@ def _read_config(config: Path | None) -> tuple[Path, str, dict[str, Any]]:
         {name: table for name, table in tables.items() if isinstance(table, dict)} if isinstance(tables, dict) else {}
     )
     return path, text, agents
+
+
+def _list_editor_agents(
+    config: Path | None, data_dir: Path | None, configured: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return a row for each agent whose command came from an editor. Raises ConfigError."""
+    from semel.faces.config.editor_agents import read_editor_agents
+    from semel.faces.config.paths import locate
+    from semel.faces.config.problems import ConfigError, ProblemList
+
+    found = ProblemList()
+    agents = read_editor_agents(locate(config, data_dir)[0], found)
+    if found.problems:
+        raise ConfigError(*found.problems)
+    return [
+        {"name": name, "state": "of an editor", "command": list(agent.command), "todo": f"semel agents check {name}"}
+        for name, agent in agents.items()
+        if name not in configured
+    ]
 
 
 def _read_command(table: dict[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from semel.faces.config.channel_options import check_options
+from semel.faces.config.editor_agents import read_editor_agents
 from semel.faces.config.file import ClusterSection, ConfigFile, ConfigSource, HttpOptions, NodeSettings
 from semel.faces.config.leave_out import KeyPath, find_paths, leave_out
 from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger, read_config_file
@@ -146,7 +147,10 @@ def examine_config_file(
         _check_data_dir(data, data_dir, source)
     fields: dict[str, Any] = {"data_dir": data, "ledger": find_ledger(file.ledger.url, data)}
     fields |= pick_fields(file.gateway, GatewayOptions) | pick_fields(file, Sections)
-    fields["agents"] = _complete_agents(file, source, found)
+    agents = _complete_agents(file, source, found)
+    fields["agents"] = agents | {
+        name: agent for name, agent in read_editor_agents(data, found).items() if name not in agents
+    }
     fields["continues_sessions"] = bool(file.agents)  # the demo, which nobody configured, continues no session
     fields["channels"] = _complete_channels(file.channels, source, found)
     if fields["default_agent"] not in fields["agents"]:

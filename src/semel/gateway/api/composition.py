@@ -31,7 +31,7 @@ from semel.gateway.outbound.typing import Typing
 from semel.gateway.ports import Agent, Background, Channel, Heard
 from semel.gateway.readiness import Readiness
 from semel.gateway.record import Hub, LedgerAccess
-from semel.gateway.settings import GatewaySettings
+from semel.gateway.settings import AgentSettings, GatewaySettings
 from semel.gateway.tools.heartbeats import Heartbeats
 from semel.gateway.tools.job_tools import make_job_tools
 from semel.gateway.tools.jobs import JobManager
@@ -52,6 +52,10 @@ from semel.ledger.storage.store import LedgerStore
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 
+FindOrMakeAgent = Callable[[Sequence[str], str | None], tuple[AgentSettings, Agent | None]]
+"""(command, PATH) -> the agent's settings, and the agent if the gateway does not have it like this yet. Without a PATH,
+none is made. Raises BadRequest."""
+
 
 class Components:
     """The components of a gateway, as attributes. `Gateway`, the last subclass, starts and stops them.
@@ -69,6 +73,7 @@ class Components:
         *,
         reap: Callable[[OrphanedProcess], bool] | None = None,
         list_installed_agents: Callable[[], list[Json]] | None = None,
+        find_or_make_agent: FindOrMakeAgent | None = None,
         agent_checks: Mapping[str, Json] | None = None,
         clock: Clock | None = None,
         background: Background | None = None,
@@ -80,6 +85,7 @@ class Components:
 
         `reap`: kills an agent process that a dead gateway left running, if it is still the same process, and returns
         whether it did (Law 10). `list_installed_agents`: lists the agents found on this machine, for `status`.
+        `find_or_make_agent`: finds the agent of an editor's command, or keeps and makes one; None: it is not offered.
         `agent_checks`: the result of trying each agent, by name, for `status`; the caller adds results later.
         `tools_url`: the URL at which agents reach Semel's MCP server; None if it is not served over HTTP.
         `record_span`: gets the spans of each event, for traces. `cluster_name`: this gateway's name among those that
@@ -95,6 +101,7 @@ class Components:
         self.clock = clock or SystemClock()
         self.reap = reap
         self.list_installed_agents = list_installed_agents
+        self.find_or_make_agent = find_or_make_agent
         self.agent_checks = {} if agent_checks is None else agent_checks
         self.hub = Hub()
         self.places = Destinations(settings.destinations, settings.channels, self.channels)
@@ -115,7 +122,7 @@ class Components:
         )
         kick = self.outbox.kick
         self.spawns = AgentPool(
-            self.record, agents, configured=settings.configured_agents, gateway=self.name, socket=self.socket,
+            self.record, dict(agents), configured=settings.configured_agents, gateway=self.name, socket=self.socket,
             tools_url=tools_url, max_processes=settings.max_live_agents,
             idle_after_s=self._idle_after, make_files=lambda: AgentFiles(self.record, self.file_store),
             read_mcp_servers=self.mcp_servers.read,

@@ -78,6 +78,25 @@ class SessionApi(Components):
         await self.controls.start_agent(session)
         return await self.session(session)
 
+    async def find_or_add_agent(self, command: Sequence[str], path: str | None) -> tuple[str, bool]:
+        """Return the name of the agent with this command, and whether it is new: then it is kept for the next gateway.
+
+        `path`: the PATH on which a new agent's program is looked up; None: no agent may be added. Raises BadRequest,
+        GatewayUnavailable.
+        """
+        self._check_running()
+        if self.find_or_make_agent is None:
+            for name, configured in self.settings.agents.items():
+                if configured.command == tuple(command):
+                    return name, False
+            raise BadRequest("command: no agent has it, and this gateway takes agents from its settings only")
+        settings, agent = await asyncio.to_thread(self.find_or_make_agent, command, path)
+        is_new = settings.name not in self.settings.agents
+        if agent is not None:
+            self.spawns.add_agent(settings.name, agent)
+            self.settings.add_agent(settings)
+        return settings.name, is_new
+
     async def set_mcp_servers(self, session: str, servers: Sequence[Json]) -> None:
         """Replace the MCP servers that the session's agent gets besides Semel's own, from its next start on.
 

@@ -5,15 +5,16 @@ defaults and descriptions from them. A program that embeds a gateway builds them
 
     GatewaySettings(data_dir=Path("/srv/semel"), agents={"main": AgentSettings(command=("codex-acp",))})
 
-Times are in seconds and end in `_s`; paths are absolute. Settings are read once: a change needs a restart.
+Times are in seconds and end in `_s`; paths are absolute. Settings are read once: a change needs a restart. Only agents
+are added while a gateway runs (`add_agent`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -110,10 +111,29 @@ class GatewaySettings(GatewayOptions, Sections):
 
     @property
     def configured_agents(self) -> ConfiguredAgents:
-        attempts = {name: agent.attempts for name, agent in self.agents.items()}
-        return ConfiguredAgents(attempts, self.default_agent if self.continues_sessions else "")
+        return ConfiguredAgents(_Attempts(self.agents), self.default_agent if self.continues_sessions else "")
+
+    def add_agent(self, agent: AgentSettings) -> None:
+        """Add an agent, or replace it, while the gateway runs. Whoever has `agents` sees it from now on."""
+        cast("dict[str, AgentSettings]", self.agents)[agent.name] = agent
 
     def session(self, key: str) -> SessionSettings:
         """Return the settings of the session with this key: those of the first pattern that matches it."""
         matching = (settings for pattern, settings in self.sessions.items() if fnmatchcase(key, pattern))
         return next(matching, SessionSettings())
+
+
+class _Attempts(Mapping[str, int]):
+    """The maximum number of attempts of each agent, as `agents` says at the moment."""
+
+    def __init__(self, agents: Mapping[str, AgentSettings]) -> None:
+        self._agents = agents
+
+    def __getitem__(self, name: str) -> int:
+        return self._agents[name].attempts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._agents))
+
+    def __len__(self) -> int:
+        return len(self._agents)

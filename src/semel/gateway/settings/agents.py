@@ -127,6 +127,8 @@ class AgentSettings(NamedTable):
     request_settings: Mapping[str, Any] = Field(default_factory=dict, validation_alias="settings")
     """Further settings of each request, named as in pydantic-ai, like temperature."""
 
+    is_of_editor: bool = Field(default=False, validation_alias="(of editor)")
+
     @model_validator(mode="after")
     def _check_kind(self, info: ValidationInfo) -> Self:
         raise_conflicts(self, self._find_model_conflicts() if self.kind == "model" else self._find_program_conflicts())

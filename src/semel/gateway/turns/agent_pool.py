@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,7 +50,7 @@ class AgentPool:
     """The pool of live agents. Call `take` before a turn, and `give_back` or `drop` after it."""
 
     record: LedgerAccess
-    agents: Mapping[str, Agent]
+    agents: dict[str, Agent]
     _: KW_ONLY
     configured: ConfiguredAgents
     gateway: str  # the name of this run of the gateway
@@ -77,6 +77,10 @@ class AgentPool:
         busy = sum(1 for s in self.live.values() if s.busy)
         idle = len(self.live) - busy
         return f"<AgentPool {busy} busy, {idle} idle, {self._opening} opening, at most {self.max_processes}>"
+
+    def add_agent(self, name: str, agent: Agent) -> None:
+        """Add an agent, or replace it. A session whose agent lives keeps it until that one is ended."""
+        self.agents[name] = agent
 
     def idle_spawn(self, session: int) -> int | None:
         """Return the spawn id of the session's idle agent; None if it has none. May be called from any thread."""

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from semel.faces.http.openapi import make_document
 from semel.faces.http.operations import (
     ag_ui,
+    agents,
     archive,
     channels,
     diagnostics,
@@ -31,8 +32,8 @@ from semel.faces.http.routing import ApiCall, Operation, Returns, Router
 
 router = Router("books")
 MODULES = (
-    messages, sessions, transcripts, archive, stream, files, outbox, channels, schedules, jobs, limits, retention,
-    people, diagnostics, login, openai_chat, ag_ui,
+    messages, sessions, agents, transcripts, archive, stream, files, outbox, channels, schedules, jobs, limits,
+    retention, people, diagnostics, login, openai_chat, ag_ui,
 )  # fmt: skip
 
 
