@@ -13,6 +13,7 @@ import pytest
 from semel.faces.config import ConfigError
 from semel.faces.config.editor_agents import MAX_EDITOR_AGENTS, find_agent, is_kept, make_editor_agent, name_agent
 from semel.faces.config.load import GatewayConfig, load_config
+from semel.faces.health.agents import examine_agents
 from semel.faces.run import _find_or_make_agent
 from semel.gateway.errors import BadRequest
 from semel.gateway.settings import AgentSettings
@@ -128,3 +129,9 @@ def test_another_path_and_a_removed_file_are_written_when_the_command_is_named_a
     assert json.loads(file.read_text())["path"] == f"/bin:{PATH}"
     file.unlink()
     assert _find_or_make_agent(config, {}, made.command, PATH)[1] is not None and file.exists()
+
+
+async def test_a_command_that_does_not_work_is_a_warning_that_says_how_to_remove_it(tmp_path: Path) -> None:
+    made = keep(tmp_path, "true")
+    (warning,) = [one for one in await examine_agents(load(tmp_path)) if one.level != "ok"]
+    assert warning.level == "warning" and f"editor-agents/{made.name}.json" in warning.remedy

@@ -145,7 +145,8 @@ def _check_command(command: Sequence[str], path: str) -> None:
         installers = (known.install_command for known in recognise_command(command) if known.command[0] == command[0])
         installer = shlex.join(next(installers, ()))
         install = f". Install it with `{installer}`" if installer else ""
-        raise BadRequest(f"command not found: {command[0]!r}, on the PATH {path!r} of the editor{install}")
+        place = "" if "/" in command[0] else f", on the PATH {path!r} of the editor"
+        raise BadRequest(f"command not found: {command[0]!r}{place}{install}")
 
 
 def _is_unicode(word: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 import structlog
 
 from semel.faces.agent_check import AgentCheck, check_agent, check_quickly
+from semel.faces.config.editor_agents import FOLDER
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
 from semel.faces.run import RunningGateway, build_acp_agent, build_agent, find_program_problem
@@ -71,7 +72,19 @@ async def examine_agent(settings: AgentSettings, config: GatewayConfig) -> list[
         if check.problem:
             return list(_list_findings(subject, check))
         return [Finding(subject, "ok", f"{settings.model}: nothing was sent to it; {check.key}")]
-    return list(_list_findings(subject, await check_quickly(build_acp_agent(settings, config))))
+    findings = list(_list_findings(subject, await check_quickly(build_acp_agent(settings, config))))
+    return _weigh_origin(findings, settings)
+
+
+def _weigh_origin(findings: list[Finding], settings: AgentSettings) -> list[Finding]:
+    """Return warnings instead, if the agent's command came from an editor: perhaps somebody only tried it once."""
+    if not settings.is_of_editor:
+        return findings
+    remedy = f"correct the command in the editor, and remove {FOLDER}/{settings.name}.json in the data directory"
+    return [
+        Finding(finding.subject, "warning", finding.text, remedy) if finding.level == "broken" else finding
+        for finding in findings
+    ]
 
 
 def _list_findings(subject: str, check: AgentCheck) -> Iterable[Finding]:
@@ -128,7 +141,8 @@ def _examine_program(settings: AgentSettings, config: GatewayConfig) -> list[Fin
     """Return a finding if the agent's program is missing or cannot be executed."""
     problem = find_program_problem(settings, config)
     check = AgentCheck(settings.name, list(settings.command), problem or "")
-    return list(_list_findings(f"agent {settings.name}", check)) if problem is not None else []
+    findings = list(_list_findings(f"agent {settings.name}", check)) if problem is not None else []
+    return _weigh_origin(findings, settings)
 
 
 def _log_finding(agent: str, finding: Finding) -> None:
