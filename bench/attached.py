@@ -114,7 +114,12 @@ async def _make_sessions(one: House) -> None:
 
 def _list(one: House, editor: Editor) -> None:
     asyncio.run(_make_sessions(one))
-    for name, where in (("", {}), (" by folder", {"cwd": editor.folder})):
+    folders = {
+        "": {},
+        " by folder": {"cwd": editor.folder},
+        " of the agent's workspace": {"cwd": str(one.root / "work")},
+    }
+    for name, where in folders.items():
         took = []
         for _ in range(LISTS):
             begin = time.monotonic()
