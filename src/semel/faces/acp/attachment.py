@@ -91,6 +91,7 @@ class Attachment:
         self._is_open = False
         self.is_over = False  # the session was deleted
         self._timer: asyncio.TimerHandle | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.has_view = asyncio.Event()
 
@@ -105,7 +106,7 @@ class Attachment:
         `replays`: write the history, for `session/load`. `skips`: the editor has or does not want the history;
         otherwise it counts as not shown yet.
         """
-        self._watching = asyncio.create_task(self._watch_until_end(replays, skips))
+        self._watching = self._spawn(self._watch_until_end(replays, skips))
         await self.has_view.wait()
 
     def open(self) -> None:
@@ -116,16 +117,23 @@ class Attachment:
         self.show()
 
     def close(self) -> None:
-        """Stop watching. Messages that are on their way to the gateway still reach it."""
-        self._watching.cancel()
+        """Stop watching. Messages that are on their way to the gateway still reach it.
+
+        Nothing refers to itself afterwards, so the session's rows are freed at once: an editor may open many sessions,
+        and the collector of cycles hardly runs where nearly everything is text.
+        """
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
         if self._timer is not None:
             self._timer.cancel()
         self._dialogs.close()
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # ---- watching
 
