@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from model_editor import ModelEditor, Shown
+
 from semel.faces.acp.attachment import Attachment
 from semel.faces.acp.clients import CLIENTS
+from semel.faces.acp.editor_pipe import MAX_WAITING_BYTES, EditorPipe
 
 Json = dict[str, Any]
 ENTRY: Json = {"seq": 1, "born": 1, "rev": 1, "role": "agent", "text": "hello"}
@@ -22,28 +26,42 @@ SNAPSHOT: Json = {
 }  # fmt: skip
 
 
-class QuietGateway:
-    """The link and the client: a stream with one snapshot, after which nothing happens."""
+class ScriptedGateway:
+    """The link and the client: a stream with these frames, after which nothing happens."""
 
-    async def connect(self) -> QuietGateway:
+    def __init__(self, *frames: Json) -> None:
+        self.frames = frames
+        self.is_over = asyncio.Event()
+
+    async def connect(self) -> ScriptedGateway:
         return self
 
     async def stream(self, key: str, rev: int | None) -> AsyncIterator[Json]:
-        yield SNAPSHOT
+        for frame in self.frames:
+            yield frame
+            await asyncio.sleep(0)
+        self.is_over.set()
         await asyncio.Event().wait()
 
 
-class QuietEditor:
+class ScriptedEditor:
+    """An editor with this pipe; without one, what is written to it is dropped."""
+
     client = CLIENTS["zed"]
     connection = "acp-1"
     name = "zed"
-    is_full = False
 
-    def __init__(self) -> None:
+    def __init__(self, pipe: EditorPipe | None = None) -> None:
         self.asked: dict[str, Callable[[Json], None]] = {}
+        self.pipe = pipe
+
+    @property
+    def is_full(self) -> bool:
+        return self.pipe is not None and self.pipe.is_full
 
     def write(self, lines: Sequence[bytes]) -> None:
-        pass
+        if self.pipe is not None:
+            self.pipe.write(lines)
 
     def ask(self, method: str, params: Json, done: Callable[[Json], None]) -> str:
         self.asked[method] = done
@@ -55,8 +73,8 @@ class QuietEditor:
 
 async def test_a_session_that_is_opened_again_leaves_nothing_for_the_garbage_collector() -> None:
     """Its rows would stay: the collector hardly runs in a process whose memory is text."""
-    gateway: Any = QuietGateway()
-    editor = QuietEditor()
+    gateway: Any = ScriptedGateway(SNAPSHOT)
+    editor = ScriptedEditor()
     attachment = Attachment("s", editor, gateway, {})
     await attachment.start(replays=False)
     attachment.open()
@@ -71,3 +89,33 @@ async def test_a_session_that_is_opened_again_leaves_nothing_for_the_garbage_col
         assert [one() for one in kept] == [None, None]
     finally:
         gc.enable()
+
+
+async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each_text_once_later() -> None:
+    from_editor, to_editor = os.pipe(), os.pipe()
+    pipe = EditorPipe(from_editor[0], to_editor[1])
+    piece = "wörd " * 20_000
+    live = {**ENTRY, "text": "", "live": True}
+    pieces: list[Json] = [
+        {"type": "change", "rev": rev, "changes": [{"op": "append", "seq": 1, "text": piece, "rev": rev}]}
+        for rev in range(3, 203)
+    ]
+    gateway: Any = ScriptedGateway({**SNAPSHOT, "entries": [live], "items": []}, *pieces)
+    attachment = Attachment("s", ScriptedEditor(pipe), gateway, {})
+    pipe.on_room = attachment.show
+    await attachment.start(replays=False)
+    attachment.open()
+    await asyncio.wait_for(gateway.is_over.wait(), 60)
+    assert len(piece) * len(pieces) > 2 * MAX_WAITING_BYTES
+    assert pipe.is_full and pipe.waiting_bytes < MAX_WAITING_BYTES + 2 * len(piece.encode())
+
+    model = ModelEditor()
+    with os.fdopen(to_editor[0], "rb") as out:
+        while model.sessions.get("s", Shown()).texts() != [piece * len(pieces)]:
+            model.read([await asyncio.wait_for(asyncio.to_thread(out.readline), 60)])
+    attachment.close()
+    os.close(from_editor[1])
+    assert [line async for line in pipe.lines()] == []
+    pipe.close()
+    for descriptor in (from_editor[0], to_editor[1]):
+        os.close(descriptor)

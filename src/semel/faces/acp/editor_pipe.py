@@ -47,9 +47,15 @@ class EditorPipe:
     @property
     def is_full(self) -> bool:
         """Whether so much waits for the editor that no more should be written now."""
-        if self._waiting_bytes > MAX_WAITING_BYTES:
-            self._was_full = True
-        return self._was_full
+        with self._changed:  # otherwise the writer may see between the two lines that there is room, and tell nobody
+            if self._waiting_bytes > MAX_WAITING_BYTES:
+                self._was_full = True
+            return self._was_full
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits for the editor."""
+        return self._waiting_bytes
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Write lines, in order and without waiting. Each ends with a newline."""
