@@ -9,11 +9,14 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+import pytest
 from model_editor import ModelEditor, Shown
 
 from semel.faces.acp.attachment import Attachment
 from semel.faces.acp.clients import CLIENTS
 from semel.faces.acp.editor_pipe import MAX_WAITING_BYTES, EditorPipe
+from semel.faces.acp.history import read_history
+from semel.faces.view import SessionView
 
 Json = dict[str, Any]
 ENTRY: Json = {"seq": 1, "born": 1, "rev": 1, "role": "agent", "text": "hello"}
@@ -119,3 +122,40 @@ async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each
     pipe.close()
     for descriptor in (from_editor[0], to_editor[1]):
         os.close(descriptor)
+
+
+class Archive:
+    """The client: it has pages of a session with these entries, and counts how many were asked for."""
+
+    def __init__(self, count: int, **entry: Any) -> None:
+        self.entries = [{"seq": seq, "born": seq, "rev": seq, **entry} for seq in range(1, count + 1)]
+        self.pages = 0
+
+    def page(self, before: int, limit: int) -> Json:
+        first = max(0, before - 1 - limit)
+        return {"entries": self.entries[first : before - 1], "items": [], "more": first > 0, "before": first + 1}
+
+    async def get(self, path: str, after: int, limit: int) -> Json:
+        self.pages += 1
+        return self.page(after, limit)
+
+
+@pytest.mark.parametrize(
+    ("count", "entry", "shown"),
+    [
+        (1_000, {"role": "agent", "text": "short"}, 1_000),
+        (3_000, {"role": "user", "text": "short"}, 200),
+        (3_000, {"role": "agent", "text": "x" * 10_000}, 200),
+        (100_000, {"role": "event", "text": "short"}, 10_000),
+    ],
+    ids=["all of it", "prompts", "characters", "rows"],
+)
+async def test_what_a_load_reads_and_shows_is_bounded_however_long_the_session_is(
+    count: int, entry: Json, shown: int
+) -> None:
+    archive: Any = Archive(count, **entry)
+    view, snapshot = SessionView(), {"type": "snapshot", "rev": count, "session": {}, **archive.page(count + 1, 200)}
+    view.apply(snapshot)
+    rows, is_cut = await read_history(archive, "s", view, snapshot)
+    assert [row["seq"] for row in rows] == list(range(count - shown + 1, count + 1))
+    assert is_cut == (shown < count) and archive.pages <= 11

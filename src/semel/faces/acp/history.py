@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_CHARS = 2_000_000
 MAX_PROMPTS = 200
+MAX_ROWS = 10_000  # of sessions in which hardly any person speaks, such as those of schedules
 PAGE_ENTRIES = 1000
 
 
@@ -35,7 +36,7 @@ def _find_cut(rows: list[Json]) -> int:
     for index in range(len(rows) - 1, -1, -1):
         row = rows[index]
         size += count_chars(row)
-        if size > MAX_CHARS or prompts >= MAX_PROMPTS:
+        if size > MAX_CHARS or prompts >= MAX_PROMPTS or len(rows) - index > MAX_ROWS:
             return index + 1
         prompts += row.get("role") == "user"
     return 0
