@@ -181,7 +181,8 @@ def test_a_failed_turn_is_an_error_in_the_words_that_people_see(desk: Desk) -> N
 def test_semels_commands_are_answered_at_once_and_listed(desk: Desk) -> None:
     editor = desk.editor()
     editor.new()
-    (commands,) = [one for one in editor.shown.others if one["sessionUpdate"] == "available_commands_update"]
+    kind = "available_commands_update"  # it comes after the answer
+    (commands,) = editor.until(lambda: [one for one in editor.shown.others if one["sessionUpdate"] == kind], kind)
     assert {"stop", "help"} <= {one["name"] for one in commands["availableCommands"]}
     assert editor.prompt("/help") == "end_turn"
     assert "/stop" in editor.texts()[-1]
