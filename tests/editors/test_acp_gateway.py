@@ -229,6 +229,23 @@ def test_a_loaded_session_shows_what_was_said_once_and_goes_on_in_the_same_messa
     assert third.shown.order[-1] == editor.shown.order[-1], "messages keep their ids"
 
 
+def test_a_client_with_terminals_shows_a_commands_output_in_one(desk: Desk) -> None:
+    editor = desk.editor(capabilities={"_meta": {"terminal_output": True}})
+    editor.new()
+    output = [f"line {number}\n" for number in range(2_000)]
+    assert editor.prompt(script({"tool": "make", "output": output, "exit": 2}, "Failed.")) == "end_turn"
+    (call,) = editor.shown.calls.values()
+    kinds = [part["type"] for part in call.fields["content"]]
+    assert kinds == ["terminal"] and call.fields["status"] == "failed"
+    assert call.terminal.startswith("".join(output[:500])) and call.terminal.endswith("".join(output[-500:]))
+    exits = [
+        one["params"]["update"].get("_meta", {}).get("terminal_exit")
+        for one in editor.messages
+        if "params" in one and "update" in one["params"]
+    ]
+    assert [one["exit_code"] for one in exits if one] == [2]
+
+
 def test_a_resumed_session_shows_nothing_of_what_was_said(desk: Desk) -> None:
     editor = desk.editor()
     session = editor.new()

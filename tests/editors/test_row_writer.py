@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from acp_schema import SchemaCheck
 from model_editor import ModelEditor, Shown
 
+from semel.acp_stream.display import Display
 from semel.faces.acp.catch_up import MAX_CHARS, choose_rows
 from semel.faces.acp.clients import CLIENTS, UNMEASURED, Client
 from semel.faces.acp.row_writer import RowWriter, describe_permission
+from semel.faces.acp.terminal_text import CLEAR, REWRITE_LINE, TerminalText
 from semel.faces.view import SessionView
+from semel.gateway.turns.stream_view import OutputView
 
 Json = dict[str, Any]
 ZED = CLIENTS["zed"]
@@ -209,6 +214,72 @@ def test_a_tool_calls_diffs_places_and_long_output_are_shown() -> None:
     assert "head\n[5000 characters not shown]\ntail" in call.text
     described = describe_permission({**item, "options": []}, "semel-ask-1")
     assert described["toolCallId"] == "semel-ask-1" and described["status"] == "pending" and "content" in described
+
+
+def played(written: str) -> str:
+    """What a terminal shows, and has scrolled away, of what Semel writes to it."""
+    shown = ""
+    for piece in re.split(f"({re.escape(CLEAR)}|{re.escape(REWRITE_LINE)})", written):
+        shown = "" if piece == CLEAR else shown[: shown.rfind("\n") + 1] if piece == REWRITE_LINE else shown + piece
+    return shown
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_terminal_shows_an_output_whole_whatever_of_it_a_row_has_and_is_overwritten(seed: int) -> None:
+    """Rows come from the view that the gateway makes of a tool's output: its head, a gap, and its tail."""
+    chance = random.Random(seed)
+    view, terminal, written, display = OutputView(), TerminalText(), "", Display()
+    whole, largest = "", chance.choice((10, 2_000, 7_000))
+    for _ in range(60):
+        piece = chance.choice(("", "\r", "\rline", "\x1b[2K\r")) + f"{chance.random()}\n" * (
+            chance.randrange(largest) // 19
+        )
+        piece += chance.choice(("", "10 %", "x" * 100))
+        view.grow(piece)
+        kept, new = display.feed(piece)
+        whole = whole[:kept] + new
+        body = view.body()
+        row = (view.head, body["gap"] or 0, body["tail"] or "")
+        text = terminal.write(*row)
+        written += text
+        assert terminal.write(*row) == "", "the same again is nothing new"
+        shown = played(written)
+        assert shown.endswith(row[2] if row[1] else whole), "the newest part is there"
+        if CLEAR not in written:
+            assert shown == whole, "and so is everything before it"
+
+
+def test_a_terminal_is_told_how_much_of_a_fast_output_it_lacks() -> None:
+    terminal = TerminalText()
+    assert terminal.write("ab", 0, "") == "ab"
+    assert terminal.write("abcd", 10, "xyz") == "cd\n[10 characters not shown]\nxyz"
+    assert terminal.write("abcd", 30, "uvw") == "\n[17 characters not shown]\nuvw"
+    assert terminal.write("abcd", 31, "vw!") == "!"
+    assert terminal.write("other", 31, "vw!") == CLEAR + "other\n[31 characters not shown]\nvw!"
+
+
+def test_a_client_with_terminals_gets_a_commands_output_there_as_from_an_agent_of_its_own() -> None:
+    client = replace(ZED, takes_terminal_deltas=True)
+    watcher = Watcher(client)
+    item: Json = {
+        "id": 1, "born": 1, "rev": 1, "kind": "tool", "title": "make", "tool_kind": "execute", "status": "running",
+        "text": "one\n", "call": "c",
+    }  # fmt: skip
+    first, second = watcher.writer.write_row(item, 0.0)
+    assert b"terminal_info" in first and b"terminal_output" not in first, "Zed reads no output of the first update"
+    watcher.read([first, second])
+    grown = {**item, "rev": 2, "text": "one\ntwo\n"}
+    watcher.read(watcher.writer.write_row(grown, 0.01))
+    watcher.read(watcher.writer.write_row({**grown, "rev": 3, "status": "failed", "exit": 2}, 0.02))
+    (call,) = watcher.end().calls.values()
+    assert call.terminal == "one\ntwo\n" and call.fields["status"] == "failed"
+    assert call.fields["content"] == [{"type": "terminal", "terminalId": "c"}]
+    assert call.fields["_meta"]["terminal_exit"] == {"terminal_id": "c", "exit_code": 2}
+
+    loaded = Watcher(client)
+    loaded.read(loaded.writer.write_row({**grown, "status": "done"}, 0.0, is_history=True))
+    (call,) = loaded.end().calls.values()
+    assert (call.text, call.terminal) == ("one\ntwo\n", ""), "a loaded session has no terminals"
 
 
 def test_a_call_without_a_result_is_shown_as_failed() -> None:

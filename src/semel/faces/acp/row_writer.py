@@ -20,6 +20,7 @@ from semel.acp_stream.output_fields import NO_RESULT
 from semel.acp_stream.profiles import CAREFUL
 from semel.faces.acp.call_rows import KINDS, WIRE_STATUS, CallRows, dump_json
 from semel.faces.acp.clients import Client
+from semel.faces.acp.terminal_text import TerminalText
 from semel.faces.acp.update_writer import AGENT, BEGAN_AGAIN, NOTICE_TITLE_CHARS, THOUGHT, USER
 from semel.faces.transcript import describe_references, format_file
 from semel.text.json_types import Json
@@ -57,6 +58,7 @@ class RowWriter:
         self._ids_of_agent: dict[str, str] = {}  # the same, by the agent's own id
         self._taken_call_ids: set[str] = set()
         self._calls = CallRows(client, CAREFUL, set())
+        self._terminals: dict[int, TerminalText] = {}  # the calls whose output the client shows in a terminal, by item
         self._told: dict[str, Any] = {}  # plan and usage, by kind
         self._revs: dict[tuple[str, int], int] = {}  # the rev of each row that the client has, or need not have
 
@@ -74,7 +76,7 @@ class RowWriter:
             return self._write_entry(row, is_history)
         match row["kind"]:
             case "tool":
-                return self._write_call(row, now)
+                return self._write_call(row, now, is_history)
             case "thought" if not row.get("superseded") and not row.get("repeated"):
                 return self._write_text(f"i{row['id']}", THOUGHT, row["text"])
             case "plan":
@@ -233,28 +235,59 @@ class RowWriter:
         self._last = None
         return self._format_line(update)
 
-    def _write_call(self, item: Json, now: float) -> list[bytes]:
+    def _write_call(self, item: Json, now: float, is_history: bool) -> list[bytes]:
         before = self._items.get(item["id"])
+        if before is None and self._client_opens_terminal(item, is_history):
+            self._terminals[item["id"]] = TerminalText()
         self._items[item["id"]] = item
-        fields, output = _read_call(item), _read_output(item)
-        source: Json | None = None
+        terminal = self._terminals.get(item["id"])
+        lines = [] if terminal is None or before is None else self._write_terminal(item, terminal)
+        source = self._note_call(before, item, has_terminal=terminal is not None)
+        lines += [self._format_call(update) for update in self._calls.take_updates(source, now)]
+        return lines + self._write_terminal(item, terminal) if terminal is not None and before is None else lines
+
+    def _note_call(self, before: Json | None, item: Json, *, has_terminal: bool) -> Json | None:
+        """Note what has changed in a call. Return an update with what `CallRows` does not know of it; None if nothing.
+
+        The output of a call with a terminal is left out.
+        """
+        fields, call = _read_call(item), self.call_id(item)
+        source = {"toolCallId": call, **_describe_call(item)}
+        if has_terminal:
+            source["content"] = [*source.get("content", ()), {"type": "terminal", "terminalId": call}]
         if before is None:
-            call = self.call_id(item)
             self._calls.apply_op(Began(item["id"], "tool", {**fields, "call": call}))
-            if output:
+            if has_terminal:
+                source["_meta"] = {"terminal_info": {"terminal_id": call}}
+            elif output := _read_output(item):
                 self._calls.apply_op(Grew(item["id"], output))
-            source = {"sessionUpdate": "tool_call", "toolCallId": call, **_describe_call(item)}
-        else:
-            changed = {key: value for key, value in fields.items() if _read_call(before).get(key) != value}
-            was = _read_output(before)
-            if output != was:
-                op = Grew(item["id"], output[len(was) :]) if output.startswith(was) else None
-                self._calls.apply_op(op or Changed(item["id"], {"text": output}))
-            if changed:
-                self._calls.apply_op(Changed(item["id"], changed))
-            if any(item.get(key) != before.get(key) for key in ("diffs", "locations")):
-                source = {"sessionUpdate": "tool_call_update", "toolCallId": self.call_id(item), **_describe_call(item)}
-        return [self._format_call(update) for update in self._calls.take_updates(source, now)]
+            return {"sessionUpdate": "tool_call", **source}
+        output, was = _read_output(item), _read_output(before)
+        if output != was and not has_terminal:
+            op = Grew(item["id"], output[len(was) :]) if output.startswith(was) else None
+            self._calls.apply_op(op or Changed(item["id"], {"text": output}))
+        if changed := {key: value for key, value in fields.items() if _read_call(before).get(key) != value}:
+            self._calls.apply_op(Changed(item["id"], changed))
+        if any(item.get(key) != before.get(key) for key in ("diffs", "locations")):
+            return {"sessionUpdate": "tool_call_update", **source}
+        return None
+
+    # ---- terminals
+
+    def _client_opens_terminal(self, item: Json, is_history: bool) -> bool:
+        """Whether the client shows the call's output in a terminal, as it does for an agent that it runs itself."""
+        return self.client.takes_terminal_deltas and not is_history and item.get("tool_kind") == "execute"
+
+    def _write_terminal(self, item: Json, terminal: TerminalText) -> list[bytes]:
+        """Return the line with the call's new output. It is a `tool_call_update`: Zed reads no output elsewhere."""
+        call = {"terminal_id": self.call_id(item)}
+        text = terminal.write(item["text"], item.get("gap") or 0, item.get("tail") or "")
+        meta: Json = {"terminal_output": {**call, "data": text}} if text else {}
+        if _is_final(item) and not terminal.has_ended:
+            terminal.has_ended = True
+            meta["terminal_exit"] = call if item.get("exit") is None else {**call, "exit_code": item["exit"]}
+        update = {"sessionUpdate": "tool_call_update", "toolCallId": call["terminal_id"], "_meta": meta}
+        return [self._format_call(update)] if meta else []
 
     def call_id(self, item: Json) -> str:
         """Return the id by which the editor knows a tool call: the agent's own, unless there is none or it is taken."""
@@ -289,6 +322,10 @@ def _read_call(item: Json) -> Json:
     if fields.get("status") == NO_RESULT or item.get("lost"):
         fields["status"] = "failed"
     return fields
+
+
+def _is_final(item: Json) -> bool:
+    return WIRE_STATUS.get(str(_read_call(item).get("status"))) in ("completed", "failed")
 
 
 def _read_output(item: Json) -> str:
