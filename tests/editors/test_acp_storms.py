@@ -19,6 +19,8 @@ import pytest
 from gateway_editor import Desk, GatewayEditor, Json, end_gateways, opened_desk, start_together
 from system_house import DEMO, House, left, script, until
 
+from semel.testing import scripted_agent
+
 pytestmark = pytest.mark.storm
 SEEDS = range(int(os.environ.get("STORM_SEED", "0")), int(os.environ.get("STORM_SEED", "0")) + 4)
 QUICK = bool(os.environ.get("STORM_QUICK"))  # `python -m proof storms --quick`
@@ -27,6 +29,8 @@ OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
+COMMAND = ("--", "env", "UNUSED=1", *scripted_agent.command())
+TERMINALS = {"_meta": {"terminal_output": True}}
 
 
 @pytest.fixture
@@ -43,16 +47,20 @@ def visible(desk: Desk, session: str) -> list[str]:
 
 def kill_agent(desk: Desk) -> None:
     for process in left(desk.house):
-        if "scripted_agent" in process:
+        if "scripted_agent" in process and " acp " not in process:  # an editor may name the agent's command
             with contextlib.suppress(ProcessLookupError):  # the gateway was faster
                 os.kill(int(process.split()[0]), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_is_killed_a_prompt_is_answered_once_and_each_text_is_shown_once(desk: Desk, seed: int) -> None:
-    """The gateway, the agent, or `semel acp` itself: then the editor loads the session, and the turn is there."""
+    """The gateway, the agent, or `semel acp` itself: then the editor loads the session, and the turn is there.
+
+    With every other seed, the editor names the command of an agent that is not configured, and has terminals.
+    """
     chance = random.Random(seed)
-    editor = desk.editor()
+    words, capabilities = (COMMAND, TERMINALS) if seed % 2 else ((), {})
+    editor = desk.editor(*words, capabilities=capabilities)
     session = editor.new()
     outlived = []  # prompts whose editor was not killed, perhaps before it could pass them on
     for number in range(KILLS):
@@ -68,7 +76,7 @@ def test_whatever_is_killed_a_prompt_is_answered_once_and_each_text_is_shown_onc
                 kill_agent(desk)
             case _:
                 editor.kill()
-                editor = desk.editor()
+                editor = desk.editor(*words, capabilities=capabilities)
                 desk.house.idle(session)
                 editor.load(session)
                 continue
