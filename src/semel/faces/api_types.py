@@ -356,7 +356,7 @@ class SessionState(Struct, kw_only=True):
     `SessionModelState` and `AvailableCommand`. `unattended_modes`: the ids of the modes in which the agent decides by
     itself, and nobody is asked for a permission. `options`: its configuration options, as ACP's `SessionConfigOption`;
     `chosen`: those that a person has set, as {id: value}. `tools`: whether the agent has Semel's tools; absent if that
-    is not known yet.
+    is not known yet. `gateway`: the gateway of a cluster that serves it.
     """
 
     key: str
@@ -366,6 +366,7 @@ class SessionState(Struct, kw_only=True):
     waiting: int
     title: str | None = None
     folder: str | None = None
+    gateway: str | None = None
     archived: bool = False
     chapter: int = 1
     turn: int | None = None

@@ -32,9 +32,12 @@ class Erasure(Row):
     later: int
 
 
-def list_unfinished(tx: Tx) -> list[int]:
-    """Return the ids of the sessions whose erasure is unfinished."""
-    return tx.values(int, "erasures_left")
+def list_unfinished(tx: Tx, min_age_ms: int = 0) -> list[int]:
+    """Return the ids of the sessions whose erasure is unfinished.
+
+    `min_age_ms`: only those that were deleted so long ago.
+    """
+    return tx.values(int, "erasures_left", deleted=tx.now - min_age_ms)
 
 
 def erase_step(tx: Tx, session: int) -> str:

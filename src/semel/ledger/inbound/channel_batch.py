@@ -193,9 +193,12 @@ def release_copied_file(tx: Tx, id: str, size: int, name: str, mime: str) -> Non
     release_files(tx, (id,))
 
 
-def release_unclaimed_files(tx: Tx) -> int:
-    """Release files whose message was never accepted; return their number. Call this at start-up."""
-    blobs = tx.values(str, "blobs_kept")
+def release_unclaimed_files(tx: Tx, min_age_ms: int = 0) -> int:
+    """Release files whose message was never accepted; return their number. Call this at start-up.
+
+    `min_age_ms`: leave younger ones alone, because another gateway may be receiving their message.
+    """
+    blobs = tx.values(str, "blobs_kept", before=tx.now - min_age_ms)
     release_files(tx, blobs)
     return len(blobs)
 

@@ -156,6 +156,11 @@ def list_sessions_with_open(tx: Tx) -> list[int]:
     return tx.values(int, "commands_left")
 
 
+def read_seat(tx: Tx, session: int) -> str | None:
+    """Return the gateway that serves the session; None if it has no seat."""
+    return tx.get(SessionRow, "session_by_id", id=session).seat
+
+
 def list_open(tx: Tx, session: int) -> list[OpenCommand]:
     """Return a session's unanswered commands, in order of acceptance."""
     return tx.all(OpenCommand, "commands_open", session=session)

@@ -23,7 +23,7 @@ from semel.ledger.inbound import commands, references
 from semel.ledger.storage.rows import AddedTurn, BoundEvent, EntryRole, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import jobs, limits, permission_requests, questions, turn_events, turns
+from semel.ledger.turns import jobs, limits, permission_requests, questions, seats, turn_events, turns
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
 from semel.text.content_blocks import name_mentions
 from semel.text.wellformed import shorten_to_line
@@ -75,8 +75,9 @@ class Addressee:
 class IdleStart:
     """How a gateway begins a turn in the transaction that hears its event, if the session is idle.
 
-    `lease`, `policy`, `agents`: as for `turns.begin`. `is_idle`: whether nothing of the gateway works on the session.
-    `find_spawn`: the session's idle process. Both are called with the session's id in the thread that writes.
+    `lease`, `policy`, `agents`, `seat_rule`: as for `turns.begin`. `is_idle`: whether nothing of the gateway works on
+    the session. `find_spawn`: the session's idle process. Both are called with the session's id in the thread that
+    writes.
     `take_over`: called with the turn that began, after the commit, as for `Tx.after_commit`. It is called even if the
     caller of the transaction was cancelled, so no turn that began is left without its run.
     """
@@ -87,6 +88,7 @@ class IdleStart:
     take_over: Callable[[turns.BegunTurn], object]
     policy: limits.LimitPolicy | None = None
     agents: ConfiguredAgents = ANY_AGENT
+    seat_rule: seats.SeatRule | None = None
 
 
 @dataclass(frozen=True)
@@ -182,11 +184,18 @@ class SessionDiffers(Exception):
         super().__init__(f"the session {key!r} exists, and its {field} is {value or 'the own folder of its agent'}")
 
 
-def make_session(tx: Tx, addressee: Addressee, agent: str | None, folder: str | None) -> tuple[int, bool]:
+def make_session(
+    tx: Tx,
+    addressee: Addressee,
+    agent: str | None,
+    folder: str | None,
+    seat_rule: seats.SeatRule | None = None,
+) -> tuple[int, bool]:
     """Make a session before its first event. Return its id, and whether it is new. Asking again changes nothing.
 
     `agent`: its agent; None takes the addressee's, or that of an existing session. `folder`: the folder in which its
-    agent works; None takes the agent's own, or that of an existing session. Raises SessionDiffers.
+    agent works; None takes the agent's own, or that of an existing session. The folder is on this machine, so
+    `seat_rule` gives a session with a folder to this gateway. Raises SessionDiffers.
     """
     row = tx.one(SessionRow, "session_by_key", key=addressee.key)
     if row is not None and agent not in (None, row.agent):
@@ -198,6 +207,8 @@ def make_session(tx: Tx, addressee: Addressee, agent: str | None, folder: str | 
     addressee = replace(addressee, agent=agent or addressee.agent)
     row = _create_or_revive(tx, addressee, row)
     tx.run("session_set_folder", id=row.id, folder=folder)
+    if folder is not None:
+        seats.take_seat(tx, tx.get(SessionRow, "session_by_id", id=row.id), seat_rule, is_wanted_here=True)
     entries.touch_session(tx, row.id)
     return row.id, True
 
@@ -372,6 +383,10 @@ def _open_turn_at_once(
         newcomer = limits.Asker.of_event(event.source, event.kind, event.more or {}, event_id)
         if not limits.may_begin(tx, row, newcomer, start.policy):
             return None
+    taken = seats.take_seat(tx, row, start.seat_rule)
+    if isinstance(taken, seats.SeatedElsewhere):
+        return None
+    row = taken
     return turns.open_turn(tx, row, start.lease, start.find_spawn(row.id), start.agents, start.policy)
 
 

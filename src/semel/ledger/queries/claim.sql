@@ -103,9 +103,9 @@ UPDATE blob SET kept = 0, gone = 0 WHERE id = :id
 UPDATE blob SET kept = 0 WHERE id = :id
 
 -- name: blobs_kept
--- received files whose message was never accepted
+-- files that were received until then, and whose message was never accepted
 -- scans: few, at the start
-SELECT id FROM blob INDEXED BY blob_kept WHERE kept = 1
+SELECT id FROM blob INDEXED BY blob_kept WHERE kept = 1 AND at <= :before
 
 -- name: blob_get
 -- one stored file

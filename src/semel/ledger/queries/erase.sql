@@ -22,7 +22,8 @@ DELETE FROM erasure WHERE session = :session
 
 -- name: erasures_left
 -- sessions whose erasure is not finished
-SELECT session FROM erasure WHERE session > 0 ORDER BY session
+SELECT e.session FROM erasure e JOIN session s ON s.id = e.session
+WHERE e.session > 0 AND coalesce(s.deleted, 0) <= :deleted ORDER BY e.session
 
 -- name: erase_claims_next
 -- a session's claims, newest first

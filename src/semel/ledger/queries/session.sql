@@ -39,6 +39,14 @@ ORDER BY id DESC LIMIT :limit
 -- the folder in which a new session's agent works
 UPDATE session SET folder = :folder WHERE id = :id
 
+-- name: session_set_seat
+-- the gateway that serves the session
+UPDATE session SET seat = :seat, away = NULL WHERE id = :id
+
+-- name: session_told_away
+-- people were told that the gateway which serves the session is away
+UPDATE session SET away = :at WHERE id = :id
+
 -- name: session_next_entry
 -- take the numbers of the next entry
 UPDATE session SET seq = seq + 1, rev = rev + 1 WHERE id = :id RETURNING seq, rev, chapter
@@ -120,6 +128,14 @@ SELECT id FROM session WHERE wake_at IS NOT NULL AND turn IS NULL ORDER BY wake_
 -- name: session_busy
 -- sessions with a turn
 SELECT {HomeSession} FROM session WHERE turn IS NOT NULL
+
+-- name: sessions_left
+-- sessions with a turn that runs under another lease
+SELECT {SessionRow} FROM session WHERE turn IS NOT NULL AND coalesce(lease, '') <> :lease
+
+-- name: sessions_due_now
+-- sessions with a wake that is due and no turn, earliest due first
+SELECT {SessionRow} FROM session WHERE wake_at IS NOT NULL AND wake_at <= :now AND turn IS NULL ORDER BY wake_at
 
 -- name: session_waiting_count
 -- how many events wait; counted up to a thousand (Law 11)

@@ -148,6 +148,16 @@ SELECT {SpawnRow} FROM spawn WHERE token = :token
 -- scans: one row per live process
 SELECT {SpawnRow} FROM spawn INDEXED BY spawn_live WHERE state = 'live'
 
+-- name: spawns_live_at
+-- processes whose end was not recorded, of the sessions that this gateway serves
+-- scans: one row per live process
+SELECT {SpawnRow p} FROM spawn p INDEXED BY spawn_live JOIN session s ON s.id = p.session
+WHERE p.state = 'live' AND coalesce(s.seat, :seat) = :seat
+
+-- name: spawns_end_of_session
+-- the processes of a session ended with their gateway
+UPDATE spawn SET state = 'ended', ended = :at, why = :why WHERE session = :session AND state = 'live'
+
 -- name: spawn_get
 -- one process
 SELECT {SpawnRow} FROM spawn WHERE id = :id

@@ -102,6 +102,8 @@ class SessionRow(HomeSession):
     aged_epoch: int
     aged_claim: int
     folder: str | None
+    seat: str | None
+    away: int | None
 
 
 class EventRow(Row):

@@ -178,6 +178,8 @@ def session_json(tx: Tx, row: SessionRow) -> Json:
         out["title"] = row.title
     if row.folder is not None:
         out["folder"] = row.folder
+    if row.seat is not None:
+        out["gateway"] = row.seat
     if row.archived is not None:
         out["archived"] = True
     if row.chapter > 1:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from semel.ledger.storage.rows import SpawnRow
+from semel.ledger.storage.rows import SessionRow, SpawnRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.turns import seats
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,16 @@ class OrphanedProcess:
     born: str | None
 
 
-def record_start(tx: Tx, session: int, agent: str, gateway: str, token: bytes) -> int:
-    """Record that a process is about to start. Return the spawn's id. `token`: the digest of its fencing token."""
+def record_start(
+    tx: Tx, session: int, agent: str, gateway: str, token: bytes, seat_rule: seats.SeatRule | None = None
+) -> int:
+    """Record that a process is about to start. Return the spawn's id. `token`: the digest of its fencing token.
+
+    `seat_rule`: gives a session without a seat to this gateway. Raises ServedElsewhere if another one serves it.
+    """
+    taken = seats.take_seat(tx, tx.get(SessionRow, "session_by_id", id=session), seat_rule, is_wanted_here=True)
+    if isinstance(taken, seats.SeatedElsewhere):
+        raise seats.ServedElsewhere(taken.seat)
     return tx.number("spawn_add", session=session, agent=agent, gateway=gateway, token=token, at=tx.now)
 
 
@@ -40,6 +49,10 @@ def record_end(tx: Tx, spawn: int, reason: str) -> None:
     tx.run("spawn_end", id=spawn, at=tx.now, why=reason)
 
 
-def list_orphaned(tx: Tx) -> list[OrphanedProcess]:
-    """Return the processes whose end is not recorded; earlier gateways started them."""
-    return [OrphanedProcess(r.id, r.session, r.pid, r.pgid, r.born) for r in tx.all(SpawnRow, "spawns_live")]
+def list_orphaned(tx: Tx, seat: str | None = None) -> list[OrphanedProcess]:
+    """Return the processes whose end is not recorded; earlier gateways started them.
+
+    `seat`: only those of sessions that have this seat, or none.
+    """
+    rows = tx.all(SpawnRow, "spawns_live") if seat is None else tx.all(SpawnRow, "spawns_live_at", seat=seat)
+    return [OrphanedProcess(r.id, r.session, r.pid, r.pgid, r.born) for r in rows]

@@ -24,7 +24,7 @@ from semel.ledger.people import PersonAccount, list_people_at
 from semel.ledger.storage.rows import AddedTurn, EntryRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import close_output, ending, limits
+from semel.ledger.turns import close_output, ending, limits, seats
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents, replace_missing_agent
 from semel.ledger.turns.turn_events import TurnEvent, list_bound
@@ -167,24 +167,27 @@ def begin(
     death: str | None = None,
     agents: ConfiguredAgents = ANY_AGENT,
     policy: limits.LimitPolicy | None = None,
-) -> BegunTurn | GivenUp | NotYetDue | None:
+    seat_rule: seats.SeatRule | None = None,
+) -> BegunTurn | GivenUp | NotYetDue | seats.SeatedElsewhere | None:
     """Begin the next turn of a session, or settle the turn that was lost there.
 
     `spawn`: the live process that will be prompted; if there is none, `record_prompting` is called once a process has
     started. `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `agents`: the session's
-    agent is replaced if it is none of these. `policy`: the limits of use; None counts nothing.
+    agent is replaced if it is none of these. `policy`: the limits of use, if any. `seat_rule`: decides who serves it.
 
-    Return the turn to run (a new one, or the next attempt of the lost one), GivenUp or NotYetDue. Return None if
-    nothing is due, or if a turn already runs under this lease.
+    Return the turn to run (a new one, or the next attempt of the lost one), GivenUp, NotYetDue, SeatedElsewhere, or
+    None if nothing is due or a turn already runs under this lease.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
-    if row.turn is not None:
-        if row.lease == lease:
-            return None
-        return _settle_lost(tx, row, lease, death, agents)
     pending = pending_wake(row)
-    if pending is None:
+    if (row.turn is None and pending is None) or (row.turn is not None and row.lease == lease):
         return None
+    if isinstance(taken := seats.take_seat(tx, row, seat_rule), seats.SeatedElsewhere):
+        return taken
+    row = taken
+    if row.turn is not None:
+        return _settle_lost(tx, row, lease, death, agents)
+    assert pending is not None
     if wait_ms := wake.time_until_due(tx.now, pending):
         return NotYetDue(wait_ms)
     if policy is not None and (hold := limits.hold_back(tx, row, policy)) is not None:
