@@ -27,6 +27,7 @@ POSTGRES_FILES = [
     "test_machine_faults.py",
     "test_postgres_commits.py",
     "test_postgres_held.py",
+    "test_postgres_hints.py",
     "test_postgres_members.py",
     "test_postgres_open.py",
     "test_postgres_schema.py",

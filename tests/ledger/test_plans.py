@@ -184,6 +184,7 @@ OUTSIDE = {
     "postgres/migrate.py",
     "postgres/moved.py",
     "postgres/server.py",
+    "postgres/hints.py",
     "postgres/holder.py",
     "postgres/members.py",
     "postgres/server_clock.py",

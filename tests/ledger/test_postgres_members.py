@@ -1,10 +1,13 @@
-"""Gateways that share a database: one is active, another one takes over when it is gone, hangs or is cut off."""
+"""Gateways that share a database: one is active, another one takes over when it is gone, hangs or is cut off.
+
+The others run turns beside it.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +15,7 @@ import pytest
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres, shared_server
 from semel.ledger.engines import list_gateways
-from semel.ledger.storage.cluster import GatewayIdentity
+from semel.ledger.storage.cluster import ClusterGateway, GatewayIdentity
 from semel.ledger.storage.location import DatabaseUrl
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from semel.ledger.postgres.store import PostgresStore
 
 pytestmark = needs_postgres
-END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'semel'"
+END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ~ '^semel [0-9]+$'"
 END_ALL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'semel%'"
 STEP_S = 0.1
 
@@ -45,6 +48,32 @@ def members(url: str) -> Iterator[Callable[[str], Member]]:
         member.leave()
         if member.holder is not None:
             member.holder.release()
+
+
+class Watcher:
+    """What a member tells. `gateways`: those that live, as they were told last."""
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+        self.is_active = False
+        self.gateways: list[ClusterGateway] = []
+        self.agents = 0
+
+    def note_loss(self, reason: str) -> None:
+        self.lost.append(reason)
+
+    def note_active(self) -> None:
+        self.is_active = True
+
+    def note_gateways(self, gateways: Sequence[ClusterGateway]) -> None:
+        self.gateways = list(gateways)
+
+    def count_agents(self) -> int:
+        return self.agents
+
+    @property
+    def names(self) -> list[str]:
+        return [gateway.name for gateway in self.gateways]
 
 
 def open_store(url: str, member: Member) -> PostgresStore:
@@ -120,7 +149,7 @@ def test_the_other_one_takes_over_from_a_killed_one_within_two_seconds(
 ) -> None:
     from semel.ledger.postgres.errors import DatabaseTakenOver
 
-    one, other, lost = members("one"), members("other"), list[str]()
+    one, other, watcher = members("one"), members("other"), Watcher()
     assert one.try_to_take_over()
     with open_store(url, one) as cut_off:
         set_cursor(cut_off, "1")
@@ -132,23 +161,23 @@ def test_the_other_one_takes_over_from_a_killed_one_within_two_seconds(
             assert not store.was_closed
             with pytest.raises(DatabaseTakenOver):
                 set_cursor(cut_off, "zombie")
-            one.guard(lost.append)
-            wait_until(lambda: lost == ["another gateway has taken over"], 5.0)
+            one.watch(watcher)
+            wait_until(lambda: bool(watcher.lost), 5.0)
             cut_off.close()
             set_cursor(store, "2")  # what was cut off has not dismissed the workers of the active one
 
 
 def test_a_moment_without_connections_changes_nothing(url: str, members: Callable[[str], Member]) -> None:
-    one, other, lost = members("one"), members("other"), list[str]()
+    one, other, watcher = members("one"), members("other"), Watcher()
     assert one.try_to_take_over()
     with open_store(url, one) as store:
-        one.guard(lost.append)
+        one.watch(watcher)
         for _ in range(3):
             assert not other.try_to_take_over()
             shared_server().execute(END_CONNECTIONS)
             set_cursor(store, "1")
         assert not other.try_to_take_over()
-        assert not lost and names(url) == [("one", True), ("other", False)]
+        assert not watcher.lost and names(url) == [("one", True), ("other", False)]
 
 
 def test_the_other_one_takes_over_from_one_that_hangs_when_its_lease_has_ended(
@@ -187,14 +216,15 @@ def test_a_gateway_knows_in_time_that_it_may_have_been_replaced(
     from semel.ledger.postgres import members as module
 
     monkeypatch.setattr(module, "TRUST_S", 1.0)
-    one, lost, told = members("one"), list[str](), threading.Event()
+    one, watcher = members("one"), Watcher()
     assert one.try_to_take_over()
     with open_store(url, one):
-        monkeypatch.setattr(one, "_show_life", lambda _: time.sleep(60))  # the server does not answer
+        monkeypatch.setattr(one, "_connect", lambda: time.sleep(60))  # the server does not answer
         began = time.monotonic()
-        one.guard(lambda reason: (lost.append(reason), told.set()))
-        assert told.wait(10) and time.monotonic() - began > 0.9
-        assert lost == ["the database has not answered for 1 s"]
+        one.watch(watcher)
+        wait_until(lambda: bool(watcher.lost), 10.0)
+        assert time.monotonic() - began > 0.9
+        assert watcher.lost == ["the database has not answered for 1 s"]
 
 
 def test_a_gateway_without_a_cluster_is_never_taken_over_from(url: str, members: Callable[[str], Member]) -> None:
@@ -209,6 +239,119 @@ def test_a_gateway_without_a_cluster_is_never_taken_over_from(url: str, members:
             time.sleep(STEP_S)
         set_cursor(alone, "1")
     assert wait_for_takeover(other, 0.5) < 0.5
+
+
+# ---------------------------------------------------------------- gateways that run turns beside the active one
+
+
+def open_beside(url: str, member: Member) -> PostgresStore:
+    """Let a member serve beside the active one."""
+    wait_until(lambda: not member.try_to_take_over() and member.may_serve, 5.0)
+    return open_store(url, member)
+
+
+def test_another_gateway_writes_beside_the_active_one_and_goes_on_when_it_takes_over(
+    url: str, members: Callable[[str], Member]
+) -> None:
+    one, other, watcher = members("one"), members("other"), Watcher()
+    assert one.try_to_take_over()
+    store = open_store(url, one)
+    with open_beside(url, other) as beside:
+        other.watch(watcher)
+        set_cursor(beside, "1")
+        set_cursor(store, "2")
+        wait_until(lambda: watcher.names == ["one", "other"], 5.0)
+        assert [(gateway.serves, gateway.is_active) for gateway in watcher.gateways] == [(True, True), (True, False)]
+        store.close()
+        one.leave()
+        wait_until(lambda: watcher.is_active and watcher.names == ["other"], 3.0)
+        assert beside.was_closed
+        set_cursor(beside, "3")
+        assert not watcher.lost
+
+
+def test_the_active_one_buries_a_killed_gateway_within_two_seconds(url: str, members: Callable[[str], Member]) -> None:
+    from semel.ledger.postgres.errors import DatabaseTakenOver
+
+    one, other, watcher = members("one"), members("other"), Watcher()
+    assert one.try_to_take_over()
+    with open_store(url, one) as store, open_beside(url, other) as beside:
+        one.watch(watcher)
+        wait_until(lambda: watcher.names == ["one", "other"], 5.0)
+        other._disconnect()  # nothing shows its life any more
+        began = time.monotonic()
+        wait_until(lambda: watcher.names == ["one"], 5.0)
+        assert 0.9 < time.monotonic() - began < 2.5
+        with pytest.raises(DatabaseTakenOver):
+            set_cursor(beside, "zombie")
+        set_cursor(store, "1")
+
+
+def test_a_gateway_that_hangs_is_buried_when_its_lease_has_ended_and_learns_of_it(
+    url: str, members: Callable[[str], Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from semel.ledger.postgres.errors import DatabaseTakenOver
+
+    shorten_lease(monkeypatch)
+    from semel.ledger.postgres import members as module
+
+    monkeypatch.setattr(module, "RENEWAL_S", 0.5)
+    one, other, watcher, late = members("one"), members("other"), Watcher(), Watcher()
+    assert one.try_to_take_over()
+    with open_store(url, one), open_beside(url, other) as beside:
+        one.watch(watcher)
+        wait_until(lambda: "other" in watcher.names, 5.0)
+        wait_until(lambda: watcher.names == ["one"], 6.0)  # it holds its lock all the time
+        with pytest.raises(DatabaseTakenOver):
+            set_cursor(beside, "zombie")
+        other.watch(late)
+        wait_until(lambda: bool(late.lost), 5.0)
+        assert late.lost[0].startswith("another gateway has removed this one")
+
+
+def test_two_living_gateways_cannot_have_one_name(url: str, members: Callable[[str], Member]) -> None:
+    one, twin = members("one"), members("one")
+    assert one.try_to_take_over()
+    with open_store(url, one):
+        assert not twin.try_to_take_over()
+        assert twin.problem is not None and "another gateway named one lives, on one-host" in twin.problem
+        assert not twin.may_serve
+    one.leave()
+    assert wait_for_takeover(twin, 0.5) < 0.5
+
+
+def test_a_gateway_that_starts_again_under_its_name_replaces_the_one_that_was_killed(
+    url: str, members: Callable[[str], Member]
+) -> None:
+    from semel.ledger.postgres.errors import DatabaseTakenOver
+
+    one, killed, again = members("one"), members("other"), members("other")
+    assert one.try_to_take_over()
+    with open_store(url, one), open_beside(url, killed) as old:
+        killed._disconnect()
+        with open_beside(url, again) as new:
+            set_cursor(new, "1")
+            with pytest.raises(DatabaseTakenOver):
+                set_cursor(old, "zombie")
+
+
+def test_a_gateway_without_a_cluster_ends_all_that_share_the_database(
+    url: str, members: Callable[[str], Member]
+) -> None:
+    from semel.ledger.postgres.errors import DatabaseTakenOver
+    from semel.ledger.postgres.store import PostgresStore
+
+    one, other, watcher = members("one"), members("other"), Watcher()
+    assert one.try_to_take_over()
+    store = open_store(url, one)
+    with open_beside(url, other) as beside:
+        store.close()  # the database is free for a moment, and `other` does not look
+        with PostgresStore.open(url) as alone:
+            with pytest.raises(DatabaseTakenOver):
+                set_cursor(beside, "zombie")
+            other.watch(watcher)
+            wait_until(lambda: watcher.lost == ["another gateway has taken over"], 5.0)
+            set_cursor(alone, "1")
 
 
 def wait_until(condition: Callable[[], bool], at_most_s: float) -> None:

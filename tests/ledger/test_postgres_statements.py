@@ -90,4 +90,14 @@ def test_the_engine_has_no_code_of_its_own_in_the_database() -> None:
     folder = resources.files("semel.ledger.postgres")
     for file in folder.iterdir():
         if file.name.endswith((".py", ".sql")):
-            assert not re.search(r"(?i)\bplpgsql\b|CREATE (OR REPLACE )?FUNCTION|\bNOTIFY\b", file.read_text("utf-8"))
+            assert not re.search(r"(?i)\bplpgsql\b|CREATE (OR REPLACE )?FUNCTION", file.read_text("utf-8"))
+
+
+def test_no_transaction_of_the_ledger_sends_a_message() -> None:
+    """One that does waits at its commit for every other one that does, in all databases of the server."""
+    from importlib import resources
+
+    folder = resources.files("semel.ledger")
+    files = [file for part in ("postgres", "queries") for file in folder.joinpath(part).iterdir()]
+    texts = {file.name: file.read_text("utf-8") for file in files if file.name.endswith((".py", ".sql"))}
+    assert {name for name, text in texts.items() if re.search(r"(?i)\b(pg_)?notify\b", text)} == {"hints.py"}

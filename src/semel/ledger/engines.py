@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 
-from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayIdentity
+from semel.ledger.storage.cluster import ClusterGateway, ClusterHints, ClusterMember, GatewayIdentity
 from semel.ledger.storage.errors import EngineMissing, LedgerOlder
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.migrations import Upgrade
@@ -29,6 +29,14 @@ def join_cluster(location: DatabaseUrl, identity: GatewayIdentity) -> ClusterMem
     return Member(location.uri, identity)
 
 
+def open_hints(location: DatabaseUrl, name: str, has_duties: Callable[[], bool]) -> ClusterHints:
+    """Return the hints between the gateways of a database. `name`: of this one. `has_duties`: whether it is active."""
+    require_engine(location)
+    from semel.ledger.postgres.hints import PostgresHints
+
+    return PostgresHints(location.uri, name, has_duties)
+
+
 def list_gateways(location: LedgerLocation) -> list[ClusterGateway]:
     """Return the living gateways of a ledger that several may share; [] for others. This blocks. Raises LedgerError."""
     if not isinstance(location, DatabaseUrl):
@@ -46,8 +54,8 @@ def open_ledger(
 ) -> LedgerStore:
     """Create or migrate a ledger and open it for a gateway, which is the only one. This blocks.
 
-    `announce` is called before an older ledger is migrated. `member`: the gateway's place in a cluster, where it has
-    taken over. Raises LedgerError.
+    `announce` is called before an older ledger is migrated. `member`: the gateway's place in a cluster; if it has not
+    taken over, the ledger is opened beside the active one. Raises LedgerError.
     """
     if isinstance(location, DatabaseUrl):
         require_engine(location)

@@ -13,7 +13,7 @@ from typing import Any
 
 from semel.ledger.postgres.errors import DatabaseInUse
 from semel.ledger.postgres.migrate import list_table_names
-from semel.ledger.postgres.statements import own_statements
+from semel.ledger.postgres.statements import Statement, own_statements
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 
 LOCK = 0x53454D4C  # "SEML", the number of the advisory lock
@@ -25,6 +25,19 @@ _KEEPALIVES = (
 """If a gateway's machine is gone, the server releases its lock after 25 s, not after the usual 2 hours."""
 ACTIVE_TABLE = "active_member"
 """Names the active gateway, if several share the database (`members.py`)."""
+ADD_WORKER = Statement(
+    "member_add_worker",
+    """WITH w AS (INSERT INTO worker(member) VALUES(:id) RETURNING id)
+    INSERT INTO mark(worker, serial) SELECT id, 0 FROM w RETURNING worker""",
+)
+SERVE = Statement("member_serve", "UPDATE member SET serves = true WHERE id = :id")
+_DISMISS_ACTIVE = Statement(
+    "member_dismiss_active",
+    f"DELETE FROM worker WHERE member IS NULL OR member IN (SELECT a.member FROM {ACTIVE_TABLE} a)",
+)
+_ACTIVATE = Statement("member_activate", f"UPDATE {ACTIVE_TABLE} SET member = :id")
+DISMISS = Statement("member_dismiss", "DELETE FROM worker WHERE member = :id")
+_REMOVE = Statement("member_remove", "DELETE FROM member WHERE id = :id")
 _HOLDER = f"""SELECT coalesce(host(a.client_addr), 'this host'), a.pid, CAST(a.backend_start AS text)
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.objid = {LOCK}
 AND l.granted AND a.datname = current_database()"""
@@ -40,6 +53,8 @@ class Holder:
         self._url = url
         self._turn = threading.Lock()  # the workers' threads may ask at once
         self._has_taken_over = False
+        self._member = 0  # in a cluster: the id of the member that has taken over
+        self._application = ""
         self._is_held = False
         self.was_released = True
         self._connection = Connection(url)
@@ -71,6 +86,7 @@ class Holder:
             except (ConnectionLost, ServerError):
                 self._connection.close()
                 self._connection = Connection(self._url)
+                self._name_connection()
                 self._try_lock()
 
     def _try_lock(self) -> bool:
@@ -81,23 +97,51 @@ class Holder:
         self._is_held = bool(is_held)
         return self._is_held
 
-    def take_over(self, workers: int = 0) -> list[int]:
+    def take_over(self, workers: int = 0, member: int = 0, application: str = "") -> list[int]:
         """Let no worker of an earlier gateway commit any more, and return the ids of as many new workers.
 
         Both is one transaction of the connection that holds the lock. So no worker is added by a gateway that has lost
-        its place. The ledger's tables must be there.
+        its place. The ledger's tables must be there. `member`: the id of a member of a cluster, which becomes the
+        active one; then other members go on, and only the workers of the active one before are dismissed.
+        `application`: the name of the member's connections.
         """
-        self.was_released = self._dismiss_workers() == 0
-        ids = [self._connection.read(own_statements()["worker_add"], {})[0][0] for _ in range(workers)]
+        if member:
+            self._application = application
+            self._name_connection()
+            dismissed = self._replace_active(member)
+            self._connection.send(SERVE, {"id": member})
+            add, params = ADD_WORKER, {"id": member}
+        else:
+            dismissed = self._dismiss_workers()
+            add, params = own_statements()["worker_add"], {}
+        ids = [self._connection.read(add, params)[0][0] for _ in range(workers)]
         self._connection.end("COMMIT")
-        self._has_taken_over = True
+        self.was_released = dismissed == 0
+        self._has_taken_over, self._member = True, member
         return ids
+
+    def _replace_active(self, member: int) -> int:
+        """Make a member the active one, and remove the one before. Return how many workers were dismissed with it."""
+        dismissed = self._connection.change(_DISMISS_ACTIVE, {})
+        old = self._connection.execute(f"SELECT member FROM {ACTIVE_TABLE} WHERE member IS NOT NULL")
+        self._connection.send(_ACTIVATE, {"id": member})
+        for (id,) in old:
+            self._connection.send(_REMOVE, {"id": id})
+        return dismissed
+
+    def _name_connection(self) -> None:
+        """Let this connection end with those of the member's workers, if another gateway takes over."""
+        if self._application:
+            self._connection.execute(f"SET application_name = '{self._application}'")
 
     def release(self) -> None:
         """Let another gateway hold the database. Call this when all workers are closed."""
         if self._has_taken_over and self._is_held:  # the workers may be those of a gateway that has taken over
             with contextlib.suppress(ServerError, ConnectionLost):  # else the next gateway checks the books
-                self._dismiss_workers()
+                if self._member:
+                    self._connection.send(DISMISS, {"id": self._member})
+                else:
+                    self._dismiss_workers()
                 self._connection.end("COMMIT")
         self._connection.close()
 

@@ -1,13 +1,15 @@
-"""Gateways that share a database: one is active, the others wait and take over from it.
+"""Gateways that share a database: all of them run turns, and one of them, the active one, has the duties.
 
-The active one holds the database (`holder.py`), and renews its row in `member` by the server's clock. Another one takes
-over if the database is held no longer (the gateway was killed, or its machine is gone), or if the row was not renewed
-for `LEASE_S` seconds (the gateway hangs, or is cut off). Whoever takes over dismisses the workers of the gateway before
-it, so that none of their transactions commits any more.
+Each renews its row in `member` by the server's clock, and holds an advisory lock on the connection with which it does
+so. A gateway whose lock nobody has held for `BLIP_S` was killed, or its machine is gone; one whose row was not renewed
+for `LEASE_S` hangs, or is cut off. The active one *buries* such a gateway: it ends its connections at the server, then
+deletes its workers and its row in one transaction, so that none of its transactions commits any more. The active one
+also holds the database (`holder.py`). If it is gone, another one buries it and becomes the active one.
 
-A gateway that cannot renew its row has to assume that another one takes over: `Member.guard` tells it, early enough
-that its agents are ended before the other gateway starts its own. It counts by its own clock, from the beginning of the
-last renewal that succeeded. A member never comes back: a gateway that lost its place joins again, under a new id.
+A gateway that cannot renew its row has to assume that it is buried: `Member.watch` tells it, early enough that its
+agents are ended before another gateway starts some for the same sessions. It counts by its own clock, from the
+beginning of the last renewal that succeeded. A member never comes back: a gateway that lost its place joins again,
+under a new id.
 """
 
 from __future__ import annotations
@@ -15,24 +17,33 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseInUse, DatabaseNotOpened, to_ledger_error
-from semel.ledger.postgres.holder import ACTIVE_TABLE, LOCK, Holder
+from semel.ledger.postgres.errors import (
+    DatabaseEmpty,
+    DatabaseInUse,
+    DatabaseNotOpened,
+    DatabaseTakenOver,
+    to_ledger_error,
+)
+from semel.ledger.postgres.holder import ACTIVE_TABLE, ADD_WORKER, DISMISS, LOCK, SERVE, Holder
 from semel.ledger.postgres.migrate import list_table_names, read_version
 from semel.ledger.postgres.server_clock import read_steady_clock
 from semel.ledger.postgres.statements import Statement
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
-from semel.ledger.storage.cluster import ClusterGateway, GatewayIdentity
+from semel.ledger.storage.cluster import ClusterGateway, ClusterWatcher, GatewayIdentity
 from semel.ledger.storage.location import DatabaseUrl
+from semel.ledger.storage.migrations import list_migrations
 
 RENEWAL_S = 2.0  # seconds between two renewals
-LEASE_S = 10.0  # seconds after a renewal for which no other gateway takes over, if the database is held
-TRUST_S = 8.0  # seconds after a renewal for which a gateway trusts that no other one has taken over
-BLIP_S = 1.0  # seconds for which a living gateway may be without its connection, and no other one takes over
+LEASE_S = 10.0  # seconds after a renewal for which a gateway is not buried, if it holds its lock
+TRUST_S = 8.0  # seconds after a renewal for which a gateway trusts that it is not buried
+BLIP_S = 1.0  # seconds for which a living gateway may be without its connection, and is not buried
 CHECK_S = 0.2  # seconds between two attempts to connect, and between two looks at the clock
+LOOK_S = 0.3  # seconds between two looks at the other gateways
 APPLICATION = "semel member"  # the name of members' connections (pg_stat_activity)
+MEMBER_LOCK = 0x53454D4D  # "SEMM": the first number of each member's advisory lock; the second one is its id
 _OPTIONS = {"connect_timeout": 2, "tcp_user_timeout": 4000, "application_name": APPLICATION}
 """A member's connection fails within 4 s if the server's machine is gone."""
 
@@ -40,35 +51,59 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS member(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
     'name text COLLATE "C" NOT NULL, address text COLLATE "C", host text COLLATE "C" NOT NULL, '
     'version text COLLATE "C" NOT NULL, joined timestamptz NOT NULL, until timestamptz NOT NULL)',
+    "ALTER TABLE member ADD COLUMN IF NOT EXISTS serves boolean NOT NULL DEFAULT false",
+    "ALTER TABLE member ADD COLUMN IF NOT EXISTS agents integer NOT NULL DEFAULT 0",
+    "ALTER TABLE member ADD COLUMN IF NOT EXISTS room integer NOT NULL DEFAULT 1",
+    "ALTER TABLE worker ADD COLUMN IF NOT EXISTS member bigint",
     f"CREATE TABLE IF NOT EXISTS {ACTIVE_TABLE}(only_row boolean PRIMARY KEY DEFAULT true CHECK(only_row), "
     "member bigint REFERENCES member(id))",
     f"INSERT INTO {ACTIVE_TABLE}(member) VALUES(NULL) ON CONFLICT DO NOTHING",
 )
 _JOIN = Statement(
     "member_join",
-    f"""INSERT INTO member(name, address, host, version, joined, until) VALUES(:name, :address, :host, :version,
-    clock_timestamp(), clock_timestamp() + interval '{LEASE_S} s') RETURNING id""",
+    f"""INSERT INTO member(name, address, host, version, room, joined, until) VALUES(:name, :address, :host, :version,
+    CAST(:room AS integer), clock_timestamp(), clock_timestamp() + interval '{LEASE_S} s') RETURNING id""",
 )
 _RENEW = Statement(
     "member_renew",
-    f"""UPDATE member SET until = clock_timestamp() + interval '{LEASE_S} s' WHERE id = :id
-    RETURNING EXISTS(SELECT 1 FROM {ACTIVE_TABLE} a WHERE a.member = member.id)""",
+    f"""UPDATE member SET until = clock_timestamp() + interval '{LEASE_S} s', agents = CAST(:agents AS integer)
+    WHERE id = :id RETURNING EXISTS(SELECT 1 FROM {ACTIVE_TABLE} a WHERE a.member = member.id),
+    EXISTS(SELECT 1 FROM worker w WHERE w.member = member.id)""",
 )
-_ACTIVATE = Statement("member_activate", f"UPDATE {ACTIVE_TABLE} SET member = :id")
+_LOCK = Statement("member_lock", f"SELECT pg_try_advisory_lock({MEMBER_LOCK}, CAST(:id AS integer))")
+_FIND = Statement("member_find", "SELECT id FROM member WHERE id = :id FOR UPDATE")
 _LEAVE = Statement("member_leave", f"UPDATE {ACTIVE_TABLE} SET member = NULL WHERE member = :id")
+_DISMISS_OTHERS = Statement("member_dismiss_others", "DELETE FROM worker WHERE member IS DISTINCT FROM :id")
 _REMOVE = Statement("member_remove", "DELETE FROM member WHERE id = :id")
-_REMOVE_OLD = Statement(
-    "member_remove_old",
-    f"""DELETE FROM member m WHERE m.until < clock_timestamp() - interval '1 day'
-    AND NOT EXISTS(SELECT 1 FROM {ACTIVE_TABLE} a WHERE a.member = m.id)""",
+_END_CONNECTIONS = Statement(
+    "member_end_connections",
+    """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()
+    AND application_name = :application""",
 )
 _LIST = f"""SELECT m.id, m.name, m.address, m.host, m.version, CAST(extract(epoch FROM m.joined) * 1000 AS bigint),
-  CAST((extract(epoch FROM m.until) - {LEASE_S}) * 1000 AS bigint), m.until > clock_timestamp(), a.member IS NOT NULL
+  CAST((extract(epoch FROM m.until) - {LEASE_S}) * 1000 AS bigint), m.until > clock_timestamp(), a.member IS NOT NULL,
+  m.serves, m.agents, m.room, EXISTS(SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+    WHERE l.locktype = 'advisory' AND l.classid = {MEMBER_LOCK} AND l.objid = m.id AND l.objsubid = 2 AND l.granted
+    AND d.datname = current_database())
 FROM member m LEFT JOIN {ACTIVE_TABLE} a ON a.member = m.id ORDER BY m.id"""
 _IS_HELD = f"""SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-WHERE l.locktype = 'advisory' AND l.objid = {LOCK} AND l.granted AND d.datname = current_database()"""
-_END_CONNECTIONS = f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-AND application_name LIKE 'semel%' AND application_name <> '{APPLICATION}'"""
+WHERE l.locktype = 'advisory' AND l.objid = {LOCK} AND l.objsubid = 1 AND l.granted
+AND d.datname = current_database()"""
+
+
+def name_application(member: int) -> str:
+    """Return the name of the connections on which a member's workers write."""
+    return f"semel {member}"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A member. `has_lease`: its row was renewed in time. `is_held`: it holds its lock."""
+
+    id: int
+    gateway: ClusterGateway
+    has_lease: bool
+    is_held: bool
 
 
 class Member:
@@ -79,25 +114,41 @@ class Member:
         self._path = str(DatabaseUrl(url))
         self._identity = identity
         self._connection: Connection | None = None
-        self._id = 0  # 0: it has not joined yet
+        self.id = 0  # 0: it has not joined yet
         self.holder: Holder | None = None  # while it is the active one
         self.active: ClusterGateway | None = None
         self.problem: str | None = None
+        self.may_serve = False
+        self._watcher: ClusterWatcher | None = None
         self._renewed_at = 0.0  # when the last renewal began that succeeded, by `read_steady_clock`
-        self._free_since: float | None = None  # when the database was first seen to be held by nobody
+        self._free_since: dict[int, float] = {}
+        """Member -> when nobody was first seen to hold its lock; 0: the lock of the database."""
         self._trusted_until = 0.0
+        self._told: list[ClusterGateway] = []
+        self._has_lock = False
         self._left = threading.Event()
 
     def __repr__(self) -> str:
-        return f"<Member {self._id} {self._identity.name!r} of {self._path}, {'active' if self.holder else 'waiting'}>"
+        state = "active" if self.holder else "not active"
+        return f"<Member {self.id} {self._identity.name!r} of {self._path}, {state}>"
 
-    # ------------------------------------------------------------ waiting
+    @property
+    def address(self) -> str | None:
+        """See `ClusterMember`."""
+        return self._identity.address
+
+    @property
+    def has_taken_over(self) -> bool:
+        """See `ClusterMember`."""
+        return self.holder is not None
+
+    # ------------------------------------------------------------ taking a place
 
     def try_to_take_over(self) -> bool:
         """See `ClusterMember`."""
-        self.problem = None
+        self.problem, self.may_serve = None, False
         try:
-            return self._try_to_take_over()
+            return self._try_to_take_over(self._connect())
         except ConnectionLost as error:  # the server is restarted, or another one takes its place
             self._disconnect()
             self.problem = str(DatabaseNotOpened(path=self._path, why=error))
@@ -106,89 +157,184 @@ class Member:
             self._disconnect()
             raise to_ledger_error(error, self._path) from error
 
-    def _try_to_take_over(self) -> bool:
-        connection = self._connect()
-        is_new = read_version(connection, self._path) == 0
+    def _try_to_take_over(self, connection: Connection) -> bool:
+        version = read_version(connection, self._path)
         connection.end("COMMIT")
-        if not is_new and read_steady_clock() - self._renewed_at > RENEWAL_S:
+        if version != 0 and self._watcher is None and read_steady_clock() - self._renewed_at > RENEWAL_S:
             self._show_life(connection)
         ((holders,),) = connection.execute(_IS_HELD)
-        rows = [] if is_new else connection.execute(_LIST)
+        rows = [] if version == 0 else _list_members(connection)
         connection.end("COMMIT")
-        (active, is_alive) = next(((_read_gateway(row), bool(row[7])) for row in rows if row[8]), (None, False))
-        self.active = active
+        active = next((row for row in rows if row.gateway.is_active), None)
+        self.active = None if active is None else active.gateway
+        self.may_serve = (
+            bool(holders) and active is not None and active.has_lease and self.id != 0
+            and version == list_migrations()[-1].version
+        )  # fmt: skip
+        is_alive = active is not None and active.has_lease
         if holders and (active is None or is_alive):
-            self._free_since = None
+            self._free_since.pop(0, None)
             return False
-        if not holders and is_alive and not self._has_been_free():
+        if not holders and is_alive and not self._has_been_free(0):
             return False
-        return self._take_over(active)
+        return self._take_over(connection, active)
 
-    def _has_been_free(self) -> bool:
-        """Whether nobody has held the database for so long that the active gateway must have ended."""
+    def _has_been_free(self, lock: int) -> bool:
+        """Whether nobody has held a lock for so long that the gateway which had it must have ended."""
         now = time.monotonic()
-        self._free_since = self._free_since or now
-        return now - self._free_since > BLIP_S
+        return now - self._free_since.setdefault(lock, now) > BLIP_S
 
-    def _take_over(self, active: ClusterGateway | None) -> bool:
+    def _take_over(self, connection: Connection, active: _Row | None) -> bool:
         """Take the database from a gateway that is gone, hangs or is cut off."""
         if active is not None:  # whatever its transactions hold would be kept for another minute
-            connection = self._connect()
-            connection.execute(_END_CONNECTIONS)
-            connection.end("COMMIT")
+            self._end_connections(connection, active.id)
         try:
             self.holder = Holder(self._url, self._path)
         except DatabaseInUse:  # another one was faster
             return False
         return True
 
-    # ------------------------------------------------------------ the active gateway
-
-    def activate(self) -> None:
-        """Record that this gateway is the active one. It holds the database, and the ledger's tables are there."""
-        connection = self._connect()
-        self._show_life(connection)
-        connection.send(_REMOVE_OLD, {})
-        connection.send(_ACTIVATE, {"id": self._id})
+    def _end_connections(self, connection: Connection, member: int) -> None:
+        connection.read(_END_CONNECTIONS, {"application": name_application(member)})
         connection.end("COMMIT")
 
-    def guard(self, when_lost: Callable[[str], Any]) -> None:
-        """See `ClusterMember`."""
-        self._trusted_until = self._renewed_at + TRUST_S
-        for task in (self._renew_lease, self._watch_clock):
-            threading.Thread(target=task, args=(when_lost,), name=f"member {task.__name__}", daemon=True).start()
+    # ------------------------------------------------------------ the workers
 
-    def _renew_lease(self, when_lost: Callable[[str], Any]) -> None:
-        while not self._left.wait(RENEWAL_S):
+    @property
+    def application(self) -> str:
+        """The name of the connections on which its workers write."""
+        return name_application(self.id)
+
+    def hold_again(self) -> None:
+        """Take the database's lock again if its connection was lost, and this gateway is the active one."""
+        if self.holder is not None:
+            self.holder.hold_again()
+
+    def add_workers(self, count: int) -> list[int]:
+        """Let this gateway write with so many workers, and return their ids.
+
+        If it holds the database, it becomes the active one with them (`Holder.take_over`). The ledger's tables must be
+        there. Raises DatabaseTakenOver if another gateway has removed this one.
+        """
+        connection = self._connect()
+        if not self.id:
+            self._show_life(connection)
+        if self.holder is not None:
+            return self.holder.take_over(count, self.id, self.application)
+        connection.queue("BEGIN")
+        if not connection.read(_FIND, {"id": self.id}):
+            raise DatabaseTakenOver(path=self._path)
+        ids = [connection.read(ADD_WORKER, {"id": self.id})[0][0] for _ in range(count)]
+        connection.send(SERVE, {"id": self.id})
+        connection.end("COMMIT")
+        return ids
+
+    def dismiss_others(self) -> None:
+        """Let no other gateway write any more: the tables are about to be upgraded. It starts again, and waits."""
+        connection = self._connect()
+        if _has_tables(connection):
+            connection.send(_DISMISS_OTHERS, {"id": self.id})
+        connection.end("COMMIT")
+
+    # ------------------------------------------------------------ keeping the place
+
+    def watch(self, watcher: ClusterWatcher) -> None:
+        """See `ClusterMember`."""
+        self._watcher = watcher
+        self._trusted_until = self._renewed_at + TRUST_S
+        for task in (self._keep_place, self._watch_clock):
+            threading.Thread(target=task, name=f"member {task.__name__}", daemon=True).start()
+
+    def _keep_place(self) -> None:
+        while not self._left.wait(LOOK_S):
             try:
-                if not self._show_life(self._connect()):
-                    self._report_loss(when_lost, "another gateway has taken over")
-                    return
-                self._trusted_until = self._renewed_at + TRUST_S
+                connection = self._connect()
+                if not self._has_lock:
+                    self._take_lock(connection)
+                if read_steady_clock() - self._renewed_at > RENEWAL_S:
+                    if (reason := self._renew(connection)) is not None:
+                        self._report_loss(reason)
+                        return
+                    self._trusted_until = self._renewed_at + TRUST_S
+                self._look_at_others(connection)
             except (ConnectionLost, ServerError):
                 self._disconnect()
                 self._left.wait(CHECK_S)
 
-    def _watch_clock(self, when_lost: Callable[[str], Any]) -> None:
-        """Look at the clock beside `_renew_lease`, which may wait for a server that does not answer."""
+    def _renew(self, connection: Connection) -> str | None:
+        """Renew the member's row. Return why its place is lost; None if it is not."""
+        began = read_steady_clock()
+        rows = self._write_renewal(connection)
+        if not rows:
+            return "another gateway has removed this one, which did not answer in time"
+        ((is_active, has_workers),) = rows
+        if not has_workers or (self.holder is not None and not is_active):
+            return "another gateway has taken over"
+        self._renewed_at = began
+        return None
+
+    def _look_at_others(self, connection: Connection) -> None:
+        rows = _list_members(connection)
+        connection.end("COMMIT")
+        if self.holder is None:
+            if self._try_to_take_over(connection):
+                self._begin_duties()
+                rows = _list_members(connection)
+                connection.end("COMMIT")
+        else:
+            for row in [row for row in rows if row.id != self.id and self._is_gone(row)]:
+                self._bury(connection, row.id)
+                rows.remove(row)
+        self._tell_gateways([row.gateway for row in rows if row.has_lease])
+
+    def _begin_duties(self) -> None:
+        """Become the active gateway, while its workers go on."""
+        assert self.holder is not None and self._watcher is not None
+        self.holder.take_over(0, self.id, self.application)
+        self._watcher.note_active()
+
+    def _is_gone(self, row: _Row) -> bool:
+        if row.is_held:
+            self._free_since.pop(row.id, None)
+        return not row.has_lease or (not row.is_held and self._has_been_free(row.id))
+
+    def _bury(self, connection: Connection, member: int) -> None:
+        self._end_connections(connection, member)
+        connection.queue("BEGIN")
+        connection.send(DISMISS, {"id": member})
+        connection.send(_REMOVE, {"id": member})
+        connection.end("COMMIT")
+        self._free_since.pop(member, None)
+
+    def _tell_gateways(self, gateways: list[ClusterGateway]) -> None:
+        assert self._watcher is not None
+        self.active = next((gateway for gateway in gateways if gateway.is_active), None)
+        if gateways != self._told:
+            self._told = gateways
+            self._watcher.note_gateways(gateways)
+
+    def _watch_clock(self) -> None:
+        """Look at the clock beside `_keep_place`, which may wait for a server that does not answer."""
         while not self._left.wait(CHECK_S):
             if read_steady_clock() > self._trusted_until:
-                self._report_loss(when_lost, f"the database has not answered for {TRUST_S:g} s")
+                self._report_loss(f"the database has not answered for {TRUST_S:g} s")
                 return
 
-    def _report_loss(self, when_lost: Callable[[str], Any], reason: str) -> None:
+    def _report_loss(self, reason: str) -> None:
         if not self._left.is_set():
             self._left.set()
-            when_lost(reason)
+            assert self._watcher is not None
+            self._watcher.note_loss(reason)
 
     def leave(self) -> None:
         """See `ClusterMember`."""
         self._left.set()
         with contextlib.suppress(ConnectionLost, ServerError):  # else the next gateway waits a moment longer
-            if self._id:
+            if self.id:
                 connection = Connection(self._url, _OPTIONS)
-                connection.send(_LEAVE, {"id": self._id})
-                connection.send(_REMOVE, {"id": self._id})
+                connection.send(_LEAVE, {"id": self.id})
+                connection.send(DISMISS, {"id": self.id})
+                connection.send(_REMOVE, {"id": self.id})
                 connection.end("COMMIT")
                 connection.close()
 
@@ -197,6 +343,9 @@ class Member:
     def _connect(self) -> Connection:
         if self._connection is None:
             self._connection = Connection(self._url, _OPTIONS)
+            self._has_lock = False
+            if self.id:
+                self._take_lock(self._connection)
         return self._connection
 
     def _disconnect(self) -> None:
@@ -204,21 +353,65 @@ class Member:
             self._connection.close()
             self._connection = None
 
-    def _show_life(self, connection: Connection) -> bool:
-        """Join, or renew the member's row. Return whether this gateway is the active one."""
-        if not self._id:
-            has_tables = ACTIVE_TABLE in list_table_names(connection)
-            connection.end("COMMIT")
-            if not has_tables:
-                _make_tables(connection)
-            ((self._id,),) = connection.read(_JOIN, vars(self._identity))
-        began = read_steady_clock()
-        rows = connection.read(_RENEW, {"id": self._id})
+    def _take_lock(self, connection: Connection) -> None:
+        """Try to take the member's lock. The server may still keep it for the connection before."""
+        ((is_taken,),) = connection.read(_LOCK, {"id": self.id})
         connection.end("COMMIT")
-        self._renewed_at = began
-        if not rows:  # it was away for so long that it was removed
-            self._id = 0
-        return rows == [[1]]
+        self._has_lock = bool(is_taken)
+
+    def _show_life(self, connection: Connection) -> None:
+        """Join, or renew the member's row."""
+        if not self.id and not self._join(connection):
+            return
+        began = read_steady_clock()
+        if self._write_renewal(connection):
+            self._renewed_at = began
+        else:  # it was away for so long that it was removed
+            self.id = 0
+
+    def _write_renewal(self, connection: Connection) -> list[list[Any]]:
+        agents = 0 if self._watcher is None else self._watcher.count_agents()
+        rows = connection.read(_RENEW, {"id": self.id, "agents": agents})
+        connection.end("COMMIT")
+        return rows
+
+    def _join(self, connection: Connection) -> bool:
+        """Join under a new id. Return False, with `problem`, if another living gateway has the same name."""
+        has_tables = _has_tables(connection)
+        connection.end("COMMIT")
+        if not has_tables:
+            _make_tables(connection)
+        rows = _list_members(connection)
+        connection.end("COMMIT")
+        for row in rows:
+            if row.gateway.name != self._identity.name:
+                continue
+            if row.has_lease and row.is_held:
+                self.problem = (
+                    f"another gateway named {row.gateway.name} lives, on {row.gateway.host}; "
+                    "give each gateway of the cluster a name of its own"
+                )
+                return False
+            if not row.gateway.is_active:  # it was this one, before it was killed
+                self._bury(connection, row.id)
+        ((self.id,),) = connection.read(_JOIN, vars(self._identity))
+        self._take_lock(connection)
+        return True
+
+
+def _list_members(connection: Connection) -> list[_Row]:
+    return [
+        _Row(row[0], _read_gateway(row), has_lease=bool(row[7]), is_held=bool(row[12]))
+        for row in connection.execute(_LIST)
+    ]
+
+
+def _has_tables(connection: Connection) -> bool:
+    found = connection.execute(
+        "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema() "
+        "AND table_name = 'worker' AND column_name = 'member'"
+    )
+    return bool(found) and ACTIVE_TABLE in list_table_names(connection)
 
 
 def _make_tables(connection: Connection) -> None:
@@ -237,14 +430,16 @@ def list_gateways(url: str) -> list[ClusterGateway]:
         try:
             if read_version(connection, path) == 0:
                 raise DatabaseEmpty(path=path)
-            rows = connection.execute(_LIST) if ACTIVE_TABLE in list_table_names(connection) else []
+            rows = _list_members(connection) if _has_tables(connection) else []
         finally:
             connection.close()
     except (ConnectionLost, ServerError) as error:
         raise to_ledger_error(error, path) from error
-    return [_read_gateway(row) for row in rows if row[7]]
+    return [row.gateway for row in rows if row.has_lease]
 
 
 def _read_gateway(row: list[Any]) -> ClusterGateway:
-    _, name, address, host, version, joined, seen, _, is_active = row
-    return ClusterGateway(name, address, host, version, bool(is_active), joined, seen)
+    _, name, address, host, version, joined, seen, _, is_active, serves, agents, room, _ = row
+    return ClusterGateway(
+        name, address, host, version, bool(is_active), joined, seen, bool(serves), int(agents), int(room)
+    )

@@ -48,9 +48,11 @@ class PostgresStore(LedgerStore):
         threads: bool,
         readonly: bool = False,
         holder: Holder | None = None,
+        member: Member | None = None,
         workers: Sequence[int] = (0,) * WRITERS,
     ) -> None:
         self._url = url
+        self._member = member
         self._name = str(DatabaseUrl(url))
         self._holder = holder
         self._clock = clock
@@ -60,11 +62,14 @@ class PostgresStore(LedgerStore):
         self._closed = False
         if threads:
             order, reads = DeliveryOrder(), SimpleQueue[WorkItem | None]()
+            hold_again = member.hold_again if member is not None else None if holder is None else holder.hold_again
+            settings = {} if member is None else {"application_name": member.application}
             for n, id in enumerate(() if readonly else workers):
-                worker = Worker(url, self._name, clock, order, None if holder is None else holder.hold_again, id)
+                worker = Worker(url, self._name, clock, order, hold_again, id, settings)
                 self._writers.append(_WorkerThread(f"ledger-writer-{n}", worker))
             for n in range(READERS):
-                self._readers.append(_WorkerThread(f"ledger-reader-{n}", Worker(url, self._name, clock), reads))
+                reader = Worker(url, self._name, clock, settings=settings)
+                self._readers.append(_WorkerThread(f"ledger-reader-{n}", reader, reads))
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self._name} {'closed' if self._closed else self.statistics()}>"
@@ -86,8 +91,8 @@ class PostgresStore(LedgerStore):
         gateway; one that was cut off from the server before cannot write any more. `clock`: None takes the server's.
         `announce` is called before an older
         ledger is migrated. `take_back`: use a ledger again that was marked as moved; mark it as restored then.
-        `member`: what has taken over for this gateway. Raises LedgerMoved and the errors of
-        `semel.ledger.postgres.errors`.
+        `member`: this gateway's place in a cluster; if it has not taken over, the ledger is neither created nor
+        migrated, and other gateways go on. Raises LedgerMoved and the errors of `semel.ledger.postgres.errors`.
         """
         return cls._open(
             url, clock, list_migrations(), announce, threads=True, exclusive=exclusive, take_back=take_back,
@@ -139,11 +144,14 @@ class PostgresStore(LedgerStore):
                 if not take_back:
                     refuse_moved(connection, name)
                 clock = ServerClock(connection) if clock is None else clock
+                if member is not None and 0 < read_version(connection, name) < migrations[-1].version:
+                    member.dismiss_others()
                 migrate_to_newest(connection, migrations, name, clock(), announce)
-                workers = (0,) * WRITERS if holder is None else holder.take_over(WRITERS)
                 if member is not None:
-                    member.activate()
-                return cls(url, clock, threads=threads, holder=holder, workers=workers)
+                    workers: Sequence[int] = member.add_workers(WRITERS)
+                else:
+                    workers = (0,) * WRITERS if holder is None else holder.take_over(WRITERS)
+                return cls(url, clock, threads=threads, holder=holder, member=member, workers=workers)
             except BaseException:
                 if holder is not None:
                     holder.release()
@@ -169,7 +177,8 @@ class PostgresStore(LedgerStore):
 
     @property
     def was_closed(self) -> bool:
-        return self._holder is None or self._holder.was_released
+        holder = self._holder if self._member is None else self._member.holder
+        return holder is None or holder.was_released
 
     async def wait_for_writer(self) -> None:
         loop = asyncio.get_running_loop()
@@ -200,8 +209,9 @@ class PostgresStore(LedgerStore):
             thread.join()
         if self._worker is not None:
             self._worker.close()
-        if self._holder is not None:
-            self._holder.release()
+        holder = self._holder if self._member is None else self._member.holder
+        if holder is not None:
+            holder.release()
 
     def _queue_write(self, job: WorkItem) -> None:
         self._refuse_if_inside(job)

@@ -66,6 +66,7 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(self._pg.socket, select.POLLIN)
         self._trips = 0
+        self._has_begun = False
 
     def __repr__(self) -> str:
         return f"<Connection {self._trips} round trips, {len(self._sent)} statements wait>"
@@ -128,6 +129,7 @@ class Connection:
 
     def queue(self, sql: str) -> None:
         """Let a statement without parameters wait in the pipeline."""
+        self._has_begun = self._has_begun or sql.startswith("BEGIN")
         try:
             self._pg.send_query_params(sql.encode(), None)
         except psycopg.Error as error:
@@ -141,7 +143,10 @@ class Connection:
         ConnectionLost: then the outcome of a COMMIT is unknown.
         """
         error: ServerError | None = None
+        if not self._has_begun:  # what was sent is a transaction all the same; but the server would log a warning
+            self.queue("BEGIN")
         self.queue(command)
+        self._has_begun = False
         try:
             result = self._collect(sync=True)
             if command == "COMMIT" and result.command_status != b"COMMIT":
@@ -153,6 +158,20 @@ class Connection:
             self._collect(sync=True)
         if error is not None and command == "COMMIT":
             raise error
+
+    def wait_for_messages(self, timeout_s: float) -> list[str]:
+        """Return what was sent on the channels that this connection listens to, as soon as there is something.
+
+        After `timeout_s` seconds without a message, return none. No transaction is open. Raises ConnectionLost.
+        """
+        try:
+            messages = self._take_messages()  # one may have come with an earlier result
+            if not messages and self._poll.poll(timeout_s * 1000):
+                self._pg.consume_input()
+                messages = self._take_messages()
+        except psycopg.Error as error:
+            raise ConnectionLost(str(error)) from error
+        return messages
 
     def close(self) -> None:
         self._owner.close()
@@ -211,6 +230,12 @@ class Connection:
             self._poll.poll()
             self._pg.consume_input()
         return self._pg.get_result()
+
+    def _take_messages(self) -> list[str]:
+        messages: list[str] = []
+        while (message := self._pg.notifies()) is not None:
+            messages.append(message.extra.decode(errors="replace"))
+        return messages
 
     def _flush(self) -> None:
         while self._pg.flush():

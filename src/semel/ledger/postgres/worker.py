@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from semel.ledger.postgres import locks
 from semel.ledger.postgres.delivery_order import DeliveryOrder
@@ -36,7 +37,8 @@ FOREIGN_KEY_VIOLATION = "23503"
 class Worker:
     """A connection and its row. It belongs to one thread; the store may tell it to stop waiting (`give_up`).
 
-    `id`: of its row, if the gateway that took the database over has added it (`Holder.take_over`).
+    `id`: of its row, if the gateway that took the database over has added it (`Holder.take_over`). `settings`: of its
+    connection.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Worker:
         order: DeliveryOrder | None = None,
         when_reconnected: Callable[[], object] | None = None,
         id: int = 0,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._order = order or DeliveryOrder()
         self._ticket = 0  # of the transaction whose result is not delivered; 0: it changed nothing for watchers
@@ -54,7 +57,8 @@ class Worker:
         self._url = url
         self._path = path
         self._clock = clock
-        self._connection: Connection | None = Connection(url)
+        self._settings = settings
+        self._connection: Connection | None = Connection(url, settings)
         self._id = id  # of its row; 0: it has none yet
         self._serial = 0
         self._is_closing = False
@@ -230,7 +234,7 @@ class Worker:
         deadline = None if patience_s is None else time.monotonic() + patience_s
         while True:
             try:
-                self._connection = Connection(self._url)
+                self._connection = Connection(self._url, self._settings)
                 if self._when_reconnected is not None:
                     self._when_reconnected()
                 return
