@@ -109,7 +109,7 @@ FAULTS = {
     "SemelPartsStuck": ("semel_parts_queued", "1x90"),
     "SemelPartsHeld": ("semel_parts_held", "1x90"),
     "SemelLawBroken": ("semel_books_broken", "1x90"),
-    "SemelNobodyWaits": ('semel_cluster_gateways{state="waiting"}', "0x90"),
+    "SemelNoOtherGateway": ('semel_cluster_gateways{state="waiting"}', "0x90"),
 }
 """What Prometheus sees while something is wrong: alert -> series and its values, one a minute."""
 HEALTHY = {name: "0x90" if name.startswith(("semel_parts_", "semel_books_")) else "1e12x90" for name in METRICS}

@@ -1,93 +1,23 @@
-"""`[cluster]`: two gateways on one database. One is active; the other one waits, and takes over when it is gone."""
+"""`[cluster]`: two gateways on one database. Both run turns; one is active, and the other one takes over from it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 from cli_house import SCRIPTED, Cli, until
+from cluster_house import TOKEN, Member, find_agents, rest, texts
 
 from proof.postgres_server import PostgresServer
-from semel.faces.client import Client, NoGateway, RequestRefused
-from semel.gateway.unix_socket import socket_path
-from semel.testing import scripted_agent
+from semel.faces.client import NoGateway, RequestRefused
 from semel.testing.scripted_agent import prompt
-from semel.tools.address import find_waiting
 from semel.tools.http_tools import MCP_PATH
-
-Json = dict[str, Any]
-TOKEN = "a-token-that-all-gateways-share"
-
-
-def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
-
-
-class Member:
-    """A gateway of the cluster, with a home and a data directory of its own."""
-
-    def __init__(self, home: Path, name: str, url: str, has_address: bool = True) -> None:
-        home.mkdir()
-        self.name = name
-        self.home = home
-        self.cli = Cli(home, home / "data")
-        self.cli.data.mkdir(mode=0o700)
-        token = self.cli.data / "owner.token"  # the same on all machines
-        token.touch(0o600)
-        token.write_text(f"{TOKEN}\n")
-        self.port = find_free_port()
-        self.address = f"http://127.0.0.1:{self.port}"
-        where = f'address = "{self.address}"\n' if has_address else ""
-        section = f'[cluster]\nname = "{name}"\n{where}' if name else ""
-        # The agents' memory is on a file system that all machines share.
-        agent = f"[agents.demo]\ncommand = {json.dumps(scripted_agent.command(state=home.parent / 'agent'))}\n"
-        (home / "semel.toml").write_text(f'{agent}[ledger]\nurl = "{url}"\n{section}')
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it with an interpreter of its own: it may replace its program."""
-        with (self.home / "log").open("ab") as log:
-            command = [sys.executable, "-m", "semel", "up", "--listen", f"127.0.0.1:{self.port}", "--log", "json"]
-            env = {**self.cli.env, "SEMEL_DUMPABLE": "1"}  # its /proc is looked at, also by tests that are not root's
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self.home)
-        until(lambda: self.is_active or self.is_waiting, f"{self.name} is started")
-
-    @property
-    def log(self) -> list[Json]:
-        return [json.loads(line) for line in (self.home / "log").read_text().splitlines() if line.startswith("{")]
-
-    @property
-    def is_active(self) -> bool:
-        assert self.process is not None
-        return self.cli.address(self.process.pid) is not None and find_waiting(self.cli.data) is None
-
-    @property
-    def is_waiting(self) -> bool:
-        return bool(self.log) and self.log[-1]["event"].startswith("waits to take over")
-
-    def signal(self, number: signal.Signals) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
-        if number in (signal.SIGKILL, signal.SIGTERM):
-            self.process.wait(30)
-
-    def say(self, session: str, text: str, key: str) -> None:
-        """Say it to whoever is active, again with the same key until it is accepted."""
-        with Client(self.cli.data) as client:
-            client.post(f"/v1/sessions/{session}/messages", {"text": text, "id": key})
 
 
 @pytest.fixture
@@ -114,14 +44,6 @@ def say_to_active(members: tuple[Member, Member], session: str, text: str, key: 
     until(accepted, f"{text} is accepted")
 
 
-def texts(cli: Cli, session: str, role: str) -> list[str]:
-    return [entry["text"] for entry in cli.json("show", session) if entry["role"] == role]
-
-
-def rest(cli: Cli) -> None:
-    until(lambda: all(one["state"] == "idle" and not one["waiting"] for one in cli.json("sessions")), "all turns end")
-
-
 def take_over(member: Member, at_most_s: float) -> float:
     """Return how many seconds it takes until it is active."""
     began = time.monotonic()
@@ -129,7 +51,7 @@ def take_over(member: Member, at_most_s: float) -> float:
     return time.monotonic() - began
 
 
-def test_a_gateway_that_waits_lets_the_active_one_answer_and_takes_over_when_that_stops(
+def test_a_gateway_beside_the_active_one_lets_it_answer_and_takes_over_when_that_stops(
     members: tuple[Member, Member],
 ) -> None:
     alpha, beta = members
@@ -139,29 +61,27 @@ def test_a_gateway_that_waits_lets_the_active_one_answer_and_takes_over_when_tha
     assert texts(beta.cli, "main", "user") == ["hello"] == texts(alpha.cli, "main", "user")
     assert httpx2.get(f"{beta.address}/healthz").json() == {"ok": True}
     for path in ("/readyz", "/metrics"):
-        refused = httpx2.get(f"{beta.address}{path}")
-        assert refused.status_code == 503 and refused.headers["retry-after"] == "2"
-    assert "waits to take over from the gateway alpha" in refused.json()["detail"]
+        assert httpx2.get(f"{beta.address}{path}").status_code == 200
     page = httpx2.get(f"{beta.address}/", headers={"Accept": "text/html"})
     assert page.status_code == 200 and "text/html" in page.headers["content-type"]
     assert page.headers["content-security-policy"] == httpx2.get(alpha.address).headers["content-security-policy"]
-    assert re.search(r"beta waits to take over from alpha, which answers", beta.cli("status").stdout)
-    assert [(one["name"], one["is_active"]) for one in alpha.cli.json("status")["gateways"]] == [
-        ("alpha", True), ("beta", False),
+    assert [(one["name"], one["is_active"], one["serves"]) for one in beta.cli.json("status")["gateways"]] == [
+        ("alpha", True, True), ("beta", False, True),
     ]  # fmt: skip
     assert f"alpha is active at {alpha.address}" in alpha.cli("status").stdout
-    assert cluster_finding(alpha.cli) == "alpha is active; waiting: beta"
+    assert f"beta serves, too, at {beta.address}" in alpha.cli("status").stdout
+    assert cluster_finding(alpha.cli) == "alpha is active; serving, too: beta"
     metrics = httpx2.get(f"{alpha.address}/metrics").text
-    assert 'semel_cluster_gateways{state="waiting"} 1' in metrics and "semel_database_retries_total 0" in metrics
+    assert 'semel_cluster_gateways{state="serving"} 1' in metrics and "semel_database_retries_total 0" in metrics
     alpha.signal(signal.SIGTERM)
     assert take_over(beta, 10) < 5
-    assert cluster_finding(beta.cli) == "beta is active, and no other one waits"
+    assert cluster_finding(beta.cli) == "beta is active, and there is no other one"
     beta.cli("say", "main", "are you there?", "--wait")
     assert texts(beta.cli, "main", "user") == ["hello", "are you there?"]
     assert beta.cli.json("doctor", "--laws")["ok"]
 
 
-def test_whoever_asks_the_waiting_gateway_needs_what_the_active_one_asks_for(members: tuple[Member, Member]) -> None:
+def test_whoever_asks_the_other_gateway_needs_what_the_active_one_asks_for(members: tuple[Member, Member]) -> None:
     alpha, beta = members
     alpha.start()
     beta.start()
@@ -174,7 +94,7 @@ def test_whoever_asks_the_waiting_gateway_needs_what_the_active_one_asks_for(mem
     for code, headers in wrong.items():
         refused = httpx2.post(messages, json={"text": "no"}, headers=headers)
         assert refused.json()["type"] == f"urn:semel:problem:{code}"
-    assert httpx2.post(f"{beta.address}{MCP_PATH}", json={}).status_code == 503  # agents run beside the active gateway
+    assert httpx2.post(f"{beta.address}{MCP_PATH}", json={}).status_code == 401  # agents ask the gateway beside them
     sent = httpx2.post(messages, json={"text": "yes", "id": "once"}, headers={"Authorization": f"Bearer {TOKEN}"})
     again = httpx2.post(f"{alpha.address}/v1/sessions/main/messages", json={"text": "yes", "id": "once"})
     assert (sent.status_code, again.json()["status"]) == (202, "duplicate")
@@ -183,7 +103,7 @@ def test_whoever_asks_the_waiting_gateway_needs_what_the_active_one_asks_for(mem
     assert texts(alpha.cli, "main", "user") == ["yes"]
 
 
-def test_a_stream_through_the_waiting_gateway_goes_on_at_the_one_that_takes_over(
+def test_a_stream_through_the_other_gateway_goes_on_at_the_one_that_takes_over(
     members: tuple[Member, Member],
 ) -> None:
     alpha, beta = members
@@ -251,7 +171,7 @@ def test_gateways_that_are_killed_in_turn_lose_and_double_nothing(members: tuple
     assert cli.json("doctor", "--laws")["ok"]
 
 
-def test_a_gateway_that_hangs_is_replaced_and_comes_back_as_one_that_waits(
+def test_a_gateway_that_hangs_is_replaced_and_comes_back_beside_the_new_one(
     members: tuple[Member, Member], tmp_path: Path
 ) -> None:
     alpha, beta = members
@@ -269,7 +189,7 @@ def test_a_gateway_that_hangs_is_replaced_and_comes_back_as_one_that_waits(
     go.touch()
     until(lambda: texts(beta.cli, "main", "agent") == ["done"], "the turn goes on")
     alpha.signal(signal.SIGCONT)
-    until(lambda: alpha.is_waiting, "it waits again")
+    until(lambda: alpha.is_serving, "it serves again")
     assert pid not in find_agents(alpha) and beta.is_active
     assert [line["event"] for line in alpha.log if line["level"] == "error"] == [
         "this gateway stops at once, and waits to take over again"
@@ -295,18 +215,6 @@ def test_a_database_that_is_away_for_long_ends_the_work_but_not_the_gateway(
     alpha.cli("say", "main", "after", "--wait")
     assert texts(alpha.cli, "main", "user") == ["before", "after"]
     assert alpha.cli.json("doctor", "--laws")["ok"]
-
-
-def find_agents(member: Member) -> list[int]:
-    """The processes of a gateway's agents."""
-    mark, found = f"SEMEL_SOCKET={socket_path(member.cli.data)}".encode(), []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            pass
-    return found
 
 
 def test_a_job_of_another_machine_is_neither_lost_nor_told_twice(

@@ -1,5 +1,5 @@
-"""One of several gateways on a database (`[cluster]`): it waits until it may take over, and stops at once when another
-one has.
+"""One of several gateways on a database (`[cluster]`): it waits until it may run turns, and stops at once when another
+one has taken its place.
 
 A gateway that lost its place may still run agents, and has messages under way. None of its transactions commits any
 more; but its agents would act beside those of the other gateway. So it kills them, and starts its own program again,
@@ -28,7 +28,9 @@ from semel.faces.config.load import GatewayConfig
 from semel.faces.http.server import Server, UnixServer
 from semel.faces.http.settings import Settings
 from semel.faces.standard_streams import flush_streams
+from semel.gateway import Gateway
 from semel.gateway.process_identity import SOCKET_VARIABLE, kill_tagged_processes
+from semel.gateway.seats import Seats
 from semel.gateway.unix_socket import UnixListener, socket_path
 from semel.ledger.engines import join_cluster
 from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayIdentity
@@ -42,7 +44,7 @@ ATTEMPTS_TOLD = 10  # one of so many is told to the caller, which shows its serv
 
 
 class StoppedWaiting(Exception):
-    """The gateway was told to stop before it took over."""
+    """The gateway was told to stop before it could run turns."""
 
 
 @dataclass
@@ -57,35 +59,43 @@ class ClusterCaller:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-async def take_over(
+async def take_place(
     config: GatewayConfig, http: Settings, caller: ClusterCaller, sockets: Sequence[socket]
 ) -> ClusterMember:
-    """Wait until no other gateway is active, and return this one's place.
+    """Wait until this gateway may run turns, as the active one or beside it, and return its place.
 
-    `http`: who may ask the gateway. `sockets`: on which it will listen; meanwhile, it lets the active one answer there.
+    It waits if the active one cannot be reached, or is of another version. `http`: who may ask the gateway. `sockets`:
+    on which it will listen; meanwhile, it lets the active one answer there.
     Raises StoppedWaiting, SocketRefused (another gateway uses the data directory) or LedgerError.
     """
     assert isinstance(config.gateway.ledger, DatabaseUrl)
     path = socket_path(config.gateway.data_dir)
-    identity = GatewayIdentity(config.cluster.name, config.cluster.address, read_host_name(), __version__)
+    room = config.gateway.max_live_agents
+    identity = GatewayIdentity(config.cluster.name, config.cluster.address, read_host_name(), __version__, room)
     with contextlib.closing(UnixListener(path)) as listener:  # no other gateway uses the data directory
         (config.gateway.data_dir / GATEWAY_FILE).unlink(missing_ok=True)  # of a killed one
         await asyncio.to_thread(_end_agents, path)  # that an earlier gateway left: another one may run theirs now
         member = await asyncio.to_thread(join_cluster, config.gateway.ledger, identity)
         try:
-            if not await asyncio.to_thread(member.try_to_take_over):
+            if not await _try_to_take_place(member):
                 async with _answer_others(config, http, sockets, listener, member) as update:
-                    await _wait_to_take_over(member, caller, update)
+                    await _wait_for_place(member, caller, update)
         except BaseException:
             await asyncio.to_thread(member.leave)
             raise
     return member
 
 
-async def _wait_to_take_over(member: ClusterMember, caller: ClusterCaller, update: Callable[[], str]) -> None:
+async def _try_to_take_place(member: ClusterMember) -> bool:
+    if await asyncio.to_thread(member.try_to_take_over):
+        return True
+    return member.may_serve and _has_address(member.active) and member.address is not None
+
+
+async def _wait_for_place(member: ClusterMember, caller: ClusterCaller, update: Callable[[], str]) -> None:
     last_text, attempts = "", 0
     gc.enable()  # `semel up` starts without, and this may take days
-    while not await asyncio.to_thread(member.try_to_take_over):
+    while not await _try_to_take_place(member):
         if (text := update()) != last_text:
             log.info(text)
         if text != last_text or attempts % ATTEMPTS_TOLD == 0:
@@ -95,7 +105,6 @@ async def _wait_to_take_over(member: ClusterMember, caller: ClusterCaller, updat
             async with asyncio.timeout(ATTEMPT_INTERVAL_S):
                 await caller.stop.wait()
                 raise StoppedWaiting
-    log.warning("takes over", **({} if member.active is None else {"from": member.active.name}))
 
 
 @contextlib.asynccontextmanager
@@ -145,6 +154,47 @@ def _describe_wait(member: ClusterMember) -> str:
     if active is None:
         return "waits: a gateway that is not of this cluster uses the database"
     return f"waits to take over from {active.name}{f' at {active.address}' if active.address else ''}"
+
+
+class ClusterLink:
+    """Tells a gateway what happens to its place in the cluster (`ClusterWatcher`). Create it on the event loop.
+
+    `lose`: ends this gateway at once; it is called on any thread, with the reason.
+    """
+
+    def __init__(self, seats: Seats, lose: Callable[[str], object]) -> None:
+        self._seats = seats
+        self._lose = lose
+        self._loop = asyncio.get_running_loop()
+        self._knows_others = asyncio.Event()
+        self._is_active = asyncio.Event()
+
+    def note_loss(self, reason: str) -> None:
+        self._lose(reason)
+
+    def note_active(self) -> None:
+        self._call(self._is_active.set)
+
+    def note_gateways(self, gateways: Sequence[ClusterGateway]) -> None:
+        self._seats.note_gateways(gateways)
+        self._call(self._knows_others.set)
+        self._call(self._seats.look_soon)
+
+    def count_agents(self) -> int:
+        return self._seats.count_agents()
+
+    def _call(self, function: Callable[[], object]) -> None:
+        with contextlib.suppress(RuntimeError):  # the gateway has ended
+            self._loop.call_soon_threadsafe(function)
+
+    async def wait_until_known(self) -> None:
+        """Wait until this gateway knows which other ones live."""
+        await self._knows_others.wait()
+
+    async def pass_duties_to(self, gateway: Gateway) -> None:
+        """Let a gateway that has started take the duties as soon as it is the active one."""
+        await self._is_active.wait()
+        gateway.take_duties()
 
 
 def start_again(config: GatewayConfig, caller: ClusterCaller, reason: str) -> NoReturn:

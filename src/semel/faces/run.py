@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import structlog
+from starlette.applications import Starlette
 from starlette.datastructures import State
 
 import semel.channels
@@ -30,11 +31,12 @@ from semel.agents.known import find_agents_on_path
 from semel.agents.model import ModelAgent
 from semel.channels import ChannelError
 from semel.faces.address_file import publish_address, write_private
-from semel.faces.cluster import ClusterCaller, start_again, take_over
+from semel.faces.cluster import ClusterCaller, ClusterLink, start_again, take_place
 from semel.faces.config import ConfigError
 from semel.faces.config.editor_agents import find_agent, is_kept, make_editor_agent
 from semel.faces.config.load import GatewayConfig
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
+from semel.faces.http.app import make_cluster_app
 from semel.faces.http.operations.login import LoginLink, make_login_link
 from semel.faces.http.page_urls import list_page_urls
 from semel.faces.http.server import UnixServer, bind
@@ -45,13 +47,15 @@ from semel.gateway.activity import log_activity
 from semel.gateway.clock import LedgerClock
 from semel.gateway.errors import BadRequest
 from semel.gateway.ports import AgentError, Launch
+from semel.gateway.seats import Seats
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import RecordSpan
 from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
 from semel.installation import find_install_command
-from semel.ledger.engines import lacks_engine, open_ledger
+from semel.ledger.engines import lacks_engine, open_hints, open_ledger
 from semel.ledger.inbound import nodes
 from semel.ledger.storage.cluster import ClusterMember
+from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.migrations import Upgrade
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
@@ -148,12 +152,16 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
     async with contextlib.AsyncExitStack() as stack:
         caller = caller or ClusterCaller()
         sockets = await _bind_address(config, stack) if config.cluster.name else []
-        member = await _take_over(config, http, caller, sockets, stack) if config.cluster.name else None
+        member = await _take_place(config, http, caller, sockets, stack) if config.cluster.name else None
         upgrades: list[Upgrade] = []
         store = await asyncio.to_thread(open_ledger, settings.ledger, partial(_announce_upgrade, upgrades), member)
         stack.push_async_callback(asyncio.to_thread, store.close)
+        seats = link = None
         if member is not None:
-            member.guard(partial(start_again, config, caller))
+            seats = _make_seats(config, member)
+            link = ClusterLink(seats, partial(start_again, config, caller))
+            member.watch(link)
+            await link.wait_until_known()
         stack.enter_context(keep_log_file(settings.data_dir))  # this process holds the ledger's lock now
         for upgrade in upgrades:
             versions = f"from version {upgrade.found} to {upgrade.wanted}"
@@ -179,15 +187,18 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             background=background,
             tools_url=_make_tools_url(sockets),
             record_span=await _open_traces(store, stack),
-            cluster_name=config.cluster.name or None,
+            seats=seats,
         )
-        app = make_app(gateway, http)
+        app = make_app(gateway, http) if seats is None else await _make_cluster_app(gateway, seats, http, stack)
         running = RunningGateway(config, gateway, Server(app, sockets, config.host), agent_checks, app.state)
         app.state.page_urls = list_page_urls(config.host, running.server.port, config.http.hosts)
         servers: list[Server | UnixServer] = [running.server, UnixServer(app, listener)]
         stack.push_async_callback(_stop_all, servers)
         stack.push_async_callback(running.stop)  # ends first: watchers see the last turns finish
         await gateway.start()
+        if link is not None:
+            duties = asyncio.create_task(link.pass_duties_to(gateway), name="wait for the duties")
+            stack.callback(duties.cancel)
         for server in servers:
             await server.start()
         published = publish_address(settings.data_dir, config.path, running.url, listener.path)
@@ -202,20 +213,44 @@ async def _bind_address(config: GatewayConfig, stack: contextlib.AsyncExitStack)
     return sockets
 
 
-async def _take_over(
+async def _take_place(
     config: GatewayConfig,
     http: Settings,
     caller: ClusterCaller,
     sockets: Sequence[socket.socket],
     stack: contextlib.AsyncExitStack,
 ) -> ClusterMember:
-    """Wait until this gateway of a cluster may be the active one."""
+    """Wait until this gateway of a cluster may run turns."""
     try:
-        member = await take_over(config, http, caller, sockets)
+        member = await take_place(config, http, caller, sockets)
     except SocketRefused as error:
         raise CannotStart(str(error)) from None
     stack.push_async_callback(asyncio.to_thread, member.leave)
     return member
+
+
+def _make_seats(config: GatewayConfig, member: ClusterMember) -> Seats:
+    settings = config.gateway
+    assert isinstance(settings.ledger, DatabaseUrl)
+    moving = [
+        name
+        for name, agent in settings.agents.items()
+        if (agent.kind == "model" if agent.moves is None else agent.moves)
+    ]
+    hints = open_hints(settings.ledger, config.cluster.name, lambda: seats.has_duties)
+    seats = Seats(config.cluster.name, hints, moving, settings.max_live_agents)
+    seats.has_duties = member.has_taken_over
+    return seats
+
+
+async def _make_cluster_app(
+    gateway: Gateway, seats: Seats, http: Settings, stack: contextlib.AsyncExitStack
+) -> Starlette:
+    from semel.faces.http.forwarding import Forwarder  # only now: other gateways need no HTTP client
+
+    forwarder = Forwarder(seats.name, http)
+    stack.push_async_callback(forwarder.close)
+    return make_cluster_app(gateway, seats, http, forwarder)
 
 
 def _announce_upgrade(upgrades: list[Upgrade], upgrade: Upgrade) -> None:

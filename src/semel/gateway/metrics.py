@@ -68,7 +68,9 @@ METRICS = {
     "semel_database_lost_connections_total": Metric(
         "Commits whose answer was lost, so that the server was asked what became of them; only in a database"
     ),
-    "semel_cluster_gateways": Metric("Gateways that share the ledger: active, waiting; only in a cluster", ("state",)),
+    "semel_cluster_gateways": Metric(
+        "Gateways that share the ledger: active, serving, waiting; only in a cluster", ("state",)
+    ),
     "semel_disk_free_bytes": Metric("Free bytes on the data directory's disk, for the gateway's user"),
     "semel_disk_bytes": Metric("Size of the data directory's disk, in bytes"),
 }
@@ -103,5 +105,8 @@ def measure_storage(store: LedgerStore, data_dir: Path) -> dict[str, float]:
 
 def count_gateways(gateways: Iterable[ClusterGateway]) -> dict[str, float]:
     """Return the metrics of the gateways of a cluster that live."""
-    counts = Counter("active" if gateway.is_active else "waiting" for gateway in gateways)
-    return {f'semel_cluster_gateways{{state="{state}"}}': float(counts[state]) for state in ("active", "waiting")}
+    counts = Counter(
+        "active" if gateway.is_active else "serving" if gateway.serves else "waiting" for gateway in gateways
+    )
+    states = ("active", "serving", "waiting")
+    return {f'semel_cluster_gateways{{state="{state}"}}': float(counts[state]) for state in states}

@@ -120,6 +120,10 @@ class Hub:
             for watcher in self._watchers.get(session, ()):
                 watcher.lag()
 
+    def lag_all(self) -> None:
+        """Let every watcher read the ledger: another gateway may have changed any session."""
+        self.publish([], tuple(self._watchers))
+
     def join(self, session: int) -> Watcher:
         watcher = Watcher()
         self._watchers[session].add(watcher)
@@ -145,13 +149,21 @@ class LedgerAccess:
     """Run transactions on a store, and publish their changes to the hub before the caller continues (Law 6).
 
     `cut`: splits a text into the parts in which it is sent to a destination. A transaction calls it as `tx.cut` if it
-    has to send a text for which its caller made no parts, such as a notice.
+    has to send a text for which its caller made no parts, such as a notice. `tell_others`: tells other gateways, after
+    a commit, which sessions it has changed.
     """
 
-    def __init__(self, store: LedgerStore, hub: Hub, cut: CutText | None = None) -> None:
+    def __init__(
+        self,
+        store: LedgerStore,
+        hub: Hub,
+        cut: CutText | None = None,
+        tell_others: Callable[[Collection[int]], object] | None = None,
+    ) -> None:
         self.store = store
         self.hub = hub
         self.cut = cut
+        self.tell_others = tell_others
 
     async def write(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         """Run `body(tx, ...)` in one transaction. Return its result. Raises LedgerError, and whatever `body` raises."""
@@ -175,4 +187,6 @@ class LedgerAccess:
         if tx.dirty:  # rendering is half the cost of a message: skip it for sessions without a watcher
             unseen = {session for session, _, _ in tx.dirty if not self.hub.count_watchers(session)}
             tx.after_commit(functools.partial(self.hub.publish, views.render_changes(tx, unseen), unseen))
+            if self.tell_others is not None:
+                tx.after_commit(functools.partial(self.tell_others, {session for session, _, _ in tx.dirty}))
         return result

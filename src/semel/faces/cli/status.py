@@ -271,10 +271,12 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
 
 
 def _describe_member(gateway: dict[str, Any]) -> str:
-    """Say which gateway of a cluster it is, where it is, and whether it is the active one."""
-    state = "is active" if gateway["is_active"] else "waits to take over"
+    """Say which gateway of a cluster it is, where it is, whether it is the active one, and how much it does."""
+    state = "is active" if gateway["is_active"] else "serves, too," if gateway["serves"] else "waits to take over"
     where = f" at {gateway['address']}" if gateway["address"] else f" on {gateway['host']}"
-    return f"{gateway['name']} {state}{where}, Semel {gateway['version']}, since {format_time(gateway['joined'])}"
+    agents = f", {gateway['agents']} of {gateway['room']} agents run" if gateway["serves"] else ""
+    since = format_time(gateway["joined"])
+    return f"{gateway['name']} {state}{where}, Semel {gateway['version']}, since {since}{agents}"
 
 
 def _style_finding(finding: Finding) -> Text:

@@ -136,11 +136,12 @@ class ClusterSection(Table):
     """`[cluster]`"""
 
     name: str = Field(default="", pattern=f"^$|{NAME_PATTERN}", examples=["alpha"])
-    """A name for this gateway, which makes it one of [several on a database](postgres.md#several-gateways). One is
-    active; the others wait and take over. Default: none, and a gateway refuses a database that another one uses."""
+    """A name for this gateway, which makes it one of [several on a database](postgres.md#several-gateways). They share
+    the work. Default: none, and a gateway refuses a database that another one uses."""
     address: str | None = Field(default=None, pattern="^https?://[^/]+", examples=["https://alpha.example.org"])
-    """The URL of this gateway for the other machines. While it is active, the others let it answer what they are
-    asked, and send it the owner's token: use https, or a network that you trust."""
+    """The URL of this gateway for the other machines. They let it answer what concerns its sessions, and send it the
+    owner's token: use https, or a network that you trust. Default: none, and this gateway runs nothing until it takes
+    over."""
 
 
 def _check_token(token: str, info: ValidationInfo) -> str:

@@ -52,12 +52,16 @@ def _examine_cluster(ledger: DatabaseUrl) -> list[Finding]:
         return []
     if not gateways:
         return []
-    waiting = [gateway.name for gateway in gateways if not gateway.is_active]
     active = next((gateway.name for gateway in gateways if gateway.is_active), None)
     text = f"{active} is active" if active else "no gateway is active"
-    if not waiting:
-        return [Finding("cluster", "warning", f"{text}, and no other one waits", "start semel up on another machine")]
-    return [Finding("cluster", "ok" if active else "warning", f"{text}; waiting: {', '.join(waiting)}")]
+    if len(gateways) == 1 and active is not None:
+        remedy = "start semel up on another machine"
+        return [Finding("cluster", "warning", f"{text}, and there is no other one", remedy)]
+    others = [gateway for gateway in gateways if not gateway.is_active]
+    for state, serves in (("serving, too", True), ("waiting", False)):
+        if names := [gateway.name for gateway in others if gateway.serves == serves]:
+            text = f"{text}; {state}: {', '.join(names)}"
+    return [Finding("cluster", "ok" if active else "warning", text)]
 
 
 def examine_content(store: LedgerStore, folder: Path) -> list[Finding]:

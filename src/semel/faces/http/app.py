@@ -22,7 +22,9 @@ from semel.faces.http.security import SecurityHeaders
 from semel.faces.http.settings import Settings
 
 if TYPE_CHECKING:
+    from semel.faces.http.forwarding import Forwarder
     from semel.gateway.api.gateway import Gateway
+    from semel.gateway.seats import Seats
 
 
 def make_app(gateway: Gateway, settings: Settings, declared: Sequence[Operation] = ()) -> Starlette:
@@ -31,6 +33,13 @@ def make_app(gateway: Gateway, settings: Settings, declared: Sequence[Operation]
     Setting `app.state.stopping` ends its open streams. `app.state.page_urls` is where browsers reach the page.
     """
     return assemble_app(partial(handle, gateway=gateway, settings=settings), settings, declared)
+
+
+def make_cluster_app(gateway: Gateway, seats: Seats, settings: Settings, forwarder: Forwarder) -> Starlette:
+    """Build the ASGI application for a gateway that shares its ledger with others."""
+    from semel.faces.http.cluster_routing import ClusterRouting
+
+    return assemble_app(ClusterRouting(gateway, seats, settings, forwarder).answer, settings)
 
 
 def assemble_app(

@@ -3,7 +3,8 @@
     forwarder = Forwarder("beta", settings)
     response = await forwarder.forward(request, operation, "https://alpha.example.org")
 
-The gateway that was asked has checked the access already, as its own settings say (`security.check_access`). So the
+Another gateway answers what concerns a session that it serves, and the active one all else (`cluster_routing.py`). The
+gateway that was asked has checked the access already, as its own settings say (`security.check_access`). So the
 request goes on with the owner's token, which all gateways of a cluster share. A node's token and a platform's signature
 go on as they are: the other gateway checks them again. A request is sent once. If the answer is lost, the client is
 told that the outcome is unknown, and repeats the request with its key (Law 1).
@@ -29,7 +30,7 @@ from semel.faces.http.settings import Settings
 log = structlog.get_logger("semel.http")
 
 FORWARDED_BY = "x-semel-forwarded-by"
-"""Header with the name of the gateway that forwarded a request. Such a request is not forwarded again."""
+"""Header with the names of the gateways that forwarded a request, in order. None of them is asked again."""
 CONNECT_TIMEOUT_S = 4.0
 RETRY_AFTER_S = 2
 HOP_HEADERS = frozenset(
@@ -41,6 +42,17 @@ HOP_HEADERS = frozenset(
 """Headers about a connection, which are not forwarded (RFC 9110, 7.6.1). The client library writes its own."""
 OWN_HEADERS = frozenset({"date", "server", "vary"})
 """Headers of an answer that the gateway which was asked writes itself, as well as those of CORS."""
+
+
+class Unavailable(Problem):
+    """No gateway can answer now."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("unavailable", detail, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+class Unreachable(Unavailable):
+    """The other gateway could not be reached, so it was not asked."""
 
 
 class Forwarder:
@@ -59,49 +71,46 @@ class Forwarder:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def forward(self, request: Request, operation: Operation, address: str) -> Response:
-        """Return the answer of the gateway at `address`. Raises a Problem if it cannot be reached."""
-        if FORWARDED_BY in request.headers:
-            raise make_unavailable(f"The gateway {self._name} is not the active one any more; nothing was accepted.")
+    async def forward(
+        self, request: Request, operation: Operation, address: str, body: bytes | AsyncIterator[bytes] | None
+    ) -> Response:
+        """Return the answer of the gateway at `address`. `body`: of the request (`read_body`). Raises Unreachable."""
         outgoing = self._client.build_request(
             request.method,
             address.rstrip("/") + _read_target(request),
             headers=self._make_headers(request, operation),
-            content=await self._read_body(request, operation),
+            content=body,
         )
         stopping: asyncio.Event = request.app.state.stopping
         try:
             answer = await run_until_stopped(self._client.send(outgoing, stream=True), stopping)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise make_unavailable(
-                f"The active gateway at {address} cannot be reached; nothing was accepted."
-            ) from error
+            raise Unreachable(f"The gateway at {address} cannot be reached; nothing was accepted.") from error
         except httpx2.HTTPError as error:
             log.warning("a forwarded request broke off", path=request.url.path, why=str(error) or repr(error))
             answer = None
         if answer is None:  # no problem document: the outcome is unknown, and whoever asks repeats it with its key
-            text = f"The connection to the active gateway at {address} broke. Ask again with the same key."
+            text = f"The connection to the gateway at {address} broke. Ask again with the same key."
             return make_response(502, text, {"Connection": "close", "Retry-After": str(RETRY_AFTER_S)})
         return _relay(answer, stopping)
 
     def _make_headers(self, request: Request, operation: Operation) -> list[tuple[str, str]]:
         headers = [(name, value) for name, value in request.headers.items() if name not in HOP_HEADERS]
-        headers.append((FORWARDED_BY, self._name))
+        before = request.headers.get(FORWARDED_BY)
+        headers = [(name, value) for name, value in headers if name != FORWARDED_BY]
+        headers.append((FORWARDED_BY, self._name if before is None else f"{before},{self._name}"))
         if operation.access is Access.SIGNED or find_node(request, self._settings) is not None:
             return headers
         kept = [(name, value) for name, value in headers if name not in ("authorization", "cookie")]
         return [*kept, ("authorization", f"Bearer {self._settings.token}")]
 
-    async def _read_body(self, request: Request, operation: Operation) -> bytes | AsyncIterator[bytes] | None:
+    async def read_body(self, request: Request, operation: Operation) -> bytes | AsyncIterator[bytes] | None:
+        """Return the body of a request that is to be forwarded: whole, or as it comes; None if it has none."""
         if request.method in ("GET", "HEAD"):
             return None
         if operation.streamed:
             return request.stream()
         return await read_bytes(request, operation.max_body or self._settings.max_body)
-
-
-def make_unavailable(detail: str) -> Problem:
-    return Problem("unavailable", detail, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
 def _read_target(request: Request) -> str:

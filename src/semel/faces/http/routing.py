@@ -151,6 +151,7 @@ class Operation:
     body_optional: bool = False
     streamed: bool = False  # the handler reads the body itself
     documented: bool = True
+    makes_session: bool = False  # it makes a missing session; in a cluster, the gateway that is asked then serves it
     max_body: int | None = None  # bytes; None: as the settings say
     error_format: ErrorFormat | None = None  # None: problem details (RFC 9457)
 

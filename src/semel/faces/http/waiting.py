@@ -13,16 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from semel.faces.http.app import assemble_app
-from semel.faces.http.forwarding import Forwarder, make_unavailable
+from semel.faces.http.cluster_routing import OF_AGENTS, OWN_PATHS
+from semel.faces.http.forwarding import FORWARDED_BY, Forwarder, Unavailable
 from semel.faces.http.routing import Operation, json_response
-from semel.faces.http.security import Access, check_access
+from semel.faces.http.security import check_access
 from semel.faces.http.settings import Settings
 from semel.ledger.storage.cluster import ClusterGateway
-
-OWN_PATHS = frozenset({"/readyz", "/metrics"})
-"""They ask about this gateway, so no other one answers."""
-OF_AGENTS = frozenset({Access.SPAWN, Access.LOOPBACK_SPAWN})
-"""Access of operations for agents' processes, which run beside the active gateway."""
 
 
 def make_waiting_app(settings: Settings, forwarder: Forwarder) -> Starlette:
@@ -38,8 +34,11 @@ async def _answer(request: Request, operation: Operation, settings: Settings, fo
     check_access(request, settings, operation.access)
     active: ClusterGateway | None = request.app.state.active
     is_forwarded = operation.path not in OWN_PATHS and operation.access not in OF_AGENTS
+    if FORWARDED_BY in request.headers:
+        raise Unavailable("This gateway waits; nothing was accepted.")
     if is_forwarded and active is not None and active.address is not None:
-        return await forwarder.forward(request, operation, active.address)
+        body = await forwarder.read_body(request, operation)
+        return await forwarder.forward(request, operation, active.address, body)
     other = "another gateway" if active is None else f"the gateway {active.name}"
     where = f" at {active.address}" if active is not None and active.address else ""
-    raise make_unavailable(f"This gateway waits to take over from {other}; nothing was accepted. Ask that one{where}.")
+    raise Unavailable(f"This gateway waits to take over from {other}; nothing was accepted. Ask that one{where}.")

@@ -31,6 +31,7 @@ from semel.gateway.outbound.typing import Typing
 from semel.gateway.ports import Agent, Background, Channel, Heard
 from semel.gateway.readiness import Readiness
 from semel.gateway.record import Hub, LedgerAccess
+from semel.gateway.seats import Seats
 from semel.gateway.settings import AgentSettings, GatewaySettings
 from semel.gateway.tools.heartbeats import Heartbeats
 from semel.gateway.tools.job_tools import make_job_tools
@@ -55,6 +56,7 @@ from semel.text.json_types import Json
 FindOrMakeAgent = Callable[[Sequence[str], str | None], tuple[AgentSettings, Agent | None]]
 """(command, PATH) -> the agent's settings, and the agent if the gateway does not have it like this yet. Without a PATH,
 none is made. Raises BadRequest."""
+OTHER_GATEWAYS_DELETION_MS = 60_000  # another gateway has ended the agent of a session that it deletes in less time
 
 
 class Components:
@@ -79,7 +81,7 @@ class Components:
         background: Background | None = None,
         tools_url: str | None = None,
         record_span: RecordSpan | None = None,
-        cluster_name: str | None = None,
+        seats: Seats | None = None,
     ) -> None:
         """Build the components. None of them runs yet.
 
@@ -88,13 +90,13 @@ class Components:
         `find_or_make_agent`: finds the agent of an editor's command, or keeps and makes one; None: it is not offered.
         `agent_checks`: the result of trying each agent, by name, for `status`; the caller adds results later.
         `tools_url`: the URL at which agents reach Semel's MCP server; None if it is not served over HTTP.
-        `record_span`: gets the spans of each event, for traces. `cluster_name`: this gateway's name among those that
-        share the ledger; None if it is the only one.
+        `record_span`: gets the spans of each event, for traces. `seats`: the sessions that this gateway serves, if
+        several share the ledger; None if it is the only one.
         """
         self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # the name of this run, under which it holds its lease
         self.started_at = time.time()
         self.stopping = False
-        self.cluster_name = cluster_name
+        self.seats = seats
         self.settings = settings
         self.store = store
         self.channels = dict(channels or {})
@@ -105,7 +107,8 @@ class Components:
         self.agent_checks = {} if agent_checks is None else agent_checks
         self.hub = Hub()
         self.places = Destinations(settings.destinations, settings.channels, self.channels)
-        self.record = LedgerAccess(store, self.hub, self.places.cut_into_legs)
+        tell_others = None if seats is None else seats.hints.tell_changed
+        self.record = LedgerAccess(store, self.hub, self.places.cut_into_legs, tell_others)
         self.readiness = Readiness(store)
         self.socket = socket_path(settings.data_dir)
         self.file_store = FileStore(make_stored_files(store, settings.data_dir / "blobs"))
@@ -120,15 +123,17 @@ class Components:
             files=self.file_store.content,
             record_span=record_span,
         )
-        kick = self.outbox.kick
+        self.outbox.previews.runs = lambda: self.has_duties
+        kick = self._kick_outbox
         self.spawns = AgentPool(
             self.record, dict(agents), configured=settings.configured_agents, gateway=self.name, socket=self.socket,
             tools_url=tools_url, max_processes=settings.max_live_agents,
             idle_after_s=self._idle_after, make_files=lambda: AgentFiles(self.record, self.file_store),
             read_mcp_servers=self.mcp_servers.read,
             make_inside=lambda session: InProcessServices(self.record, session, self.turns.runs.get, self.tools),
+            seat_rule=None if seats is None else seats.rule,
         )  # fmt: skip
-        self.typing = Typing(self.channels, self.clock)
+        self.typing = Typing(self.channels, self.clock, lambda: self.has_duties)
         self.turns = TurnScheduler(
             self.record, self.places, settings.agents, self.spawns, lease=self.name, previews=self.outbox.previews,
             typing=self.typing, kick=kick, files=self.file_store.content,
@@ -137,27 +142,44 @@ class Components:
             configured=settings.configured_agents,
             quiet=(QUIET_WORD, *((settings.heartbeat.quiet,) if settings.heartbeat.sessions else ())),
             record_span=record_span,
+            seats=seats,
         )  # fmt: skip
+        if seats is not None:
+            seats.count_agents = self.spawns.count_processes
         self.controls = SessionControls(self.record, settings.agents, self.turns, self.spawns, kick)
         self.commands = Commands(
-            self.record, self.places, self.people, self.turns, self.controls, lease=self.name, kick=kick
+            self.record,
+            self.places,
+            self.people,
+            self.turns,
+            self.controls,
+            lease=self.name,
+            kick=kick,
+            seats=seats,
         )
         self.inbox = EventInbox(self.record, settings, self.turns, self.commands)
         heartbeats = Heartbeats(self.record, self.clock, settings.heartbeat, self.turns.wake)
         self.schedules = ScheduleManager(
-            self.record, self.clock, self.inbox.target, self.turns.wake, settings.default_agent, heartbeats
+            self.record,
+            self.clock,
+            self.inbox.target,
+            self.turns.wake,
+            settings.default_agent,
+            heartbeats,
+            self._tell_duties,
         )
-        self.jobs = JobManager(self.record, settings.background, background, self.report, self.clock, cluster_name)
+        self.jobs = JobManager(self.record, settings.background, background, self.report, self.clock, self.cluster_name)
         self.tools = ToolCallHandler(
             self.record, self.places, settings.agents, self.file_store, self.turns.runs.get, kick, self.spawns,
             silent_tools={**make_schedule_tools(self.schedules), **make_job_tools(self.jobs)},
             find_trace=self.turns.traces.get,
         )  # fmt: skip
-        self.erasures = Erasures(self.record, self.file_store)
+        min_age_ms = 0 if seats is None else OTHER_GATEWAYS_DELETION_MS
+        self.erasures = Erasures(self.record, self.file_store, min_age_ms)
         self.retention = Retention(self.record, settings, self.clock, self.file_store.unused.set)
         self.channel_manager = ChannelManager(self.inbox, self.channels, self.people, self.file_store, self.clock, kick)
         self.searches = Search(self.record, index_path(store.file, settings.data_dir))
-        after_crash = not store.was_closed
+        after_crash = not store.was_closed  # for a gateway that takes over later, `take_duties` decides
         self.book_checks = BookChecks(self.record, settings.data_dir, self.clock, kick, after_crash=after_crash)
         self._importing = asyncio.Lock()  # one import at a time
         self._deletions: set[asyncio.Task[None]] = set()
@@ -196,6 +218,24 @@ class Components:
         )  # fmt: skip
         self.jobs.note_end(kind, key)
         return heard
+
+    @property
+    def has_duties(self) -> bool:
+        """Whether this gateway does what only one may do: channels, outbox, schedules, erasures."""
+        return self.seats is None or self.seats.has_duties
+
+    @property
+    def cluster_name(self) -> str | None:
+        """This gateway's name among those that share the ledger; None if it is the only one."""
+        return None if self.seats is None else self.seats.name
+
+    def _kick_outbox(self) -> None:
+        self.outbox.kick()
+        self._tell_duties()
+
+    def _tell_duties(self) -> None:
+        if self.seats is not None:
+            self.seats.tell_duties()
 
     def _check_running(self) -> None:
         if self.stopping:

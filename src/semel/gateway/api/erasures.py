@@ -26,10 +26,13 @@ RETRY_S = 2.0  # delay after a ledger error, or while files are being copied
 class Erasures:
     """Erase deleted sessions. Run `run` as a task, and pass each deleted session to `add`."""
 
-    def __init__(self, record: LedgerAccess, store: FileStore) -> None:
+    def __init__(self, record: LedgerAccess, store: FileStore, min_age_ms: int = 0) -> None:
+        """Erase nothing yet. `min_age_ms`: how long after its deletion a session is erased that nobody has added."""
+        self.min_age_ms = min_age_ms
         self.record = record
         self.store = store
         self.queue: list[int] = []
+        self._is_complete = False  # whether the queue has all that the ledger has
         self.part_retry_s = PART_UNDER_WAY_RETRY_S
 
     def add(self, session: int) -> None:
@@ -38,15 +41,24 @@ class Erasures:
             self.queue.append(session)
         self.store.unused.set()
 
+    def look(self) -> None:
+        """Look at the ledger again: another gateway may have deleted a session."""
+        self._is_complete = False
+        self.store.unused.set()
+
     async def run(self) -> None:
         """Erase queued sessions until cancelled.
 
         Each step is a transaction of its own, so other writes come in between.
         """
-        self.queue = [*await self.record.read(erase.list_unfinished), *self.queue]
         while True:
             self.store.unused.clear()
             wait: float | None = None
+            try:
+                await self._complete_queue()
+            except LedgerError as error:
+                log.warning("erasures are put off", why=str(error))
+                wait = RETRY_S
             for session in list(self.queue):
                 try:
                     if await self._erase(session):
@@ -65,6 +77,13 @@ class Erasures:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self.store.unused.wait()
+
+    async def _complete_queue(self) -> None:
+        """Add the deleted sessions that earlier gateways, or other ones, have left."""
+        if not self._is_complete:
+            unfinished = await self.record.read(erase.list_unfinished, self.min_age_ms)
+            self.queue = [*unfinished, *(session for session in self.queue if session not in unfinished)]
+            self._is_complete = True
 
     async def _erase(self, session: int) -> bool:
         """Erase a session step by step.

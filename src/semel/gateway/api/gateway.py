@@ -29,9 +29,11 @@ from semel.gateway.file_store import HeldFiles
 from semel.gateway.files import clear_drafts
 from semel.gateway.inbound.prompt_content import check_content, hold_files
 from semel.gateway.ports import Heard
+from semel.gateway.seats import Seats
 from semel.law.identity import CUSTOMARY_NAME
 from semel.law.wake import Busy as Mode
 from semel.ledger.backup import settle_restored
+from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns import limits, sessions
 from semel.ledger.turns import spawns as spawn_rows
 from semel.text.json_types import Json
@@ -39,6 +41,7 @@ from semel.timing.walltime import format_utc
 
 log = structlog.get_logger("semel.gateway")
 
+DUTIES_RETRY_S = 1.0  # delay after a ledger error while the duties are taken
 STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 
@@ -51,29 +54,84 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
     # ------------------------------------------------------------ start and stop
 
     async def start(self) -> None:
-        """Recover what an earlier gateway left unfinished, then start sending, receiving and running turns."""
-        await self._settle_copy()
+        """Recover what an earlier gateway left unfinished, then start sending, receiving and running turns.
+
+        A gateway of a cluster that does not have the duties only runs turns.
+        """
+        if self.has_duties:
+            await self._settle_copy()
+        await self._note_restore()
         await asyncio.to_thread(clear_drafts, self.file_store.content.folder)
         await self._end_orphaned_agents()
-        await self.people.start()
-        await self.channel_manager.clean()
+        await (self.people.start() if self.has_duties else self.people.load())
+        if self.has_duties:
+            await self._prepare_duties()
         await self.commands.start()
-        await self.record.write(limits.ask_again, self.settings.limits.policy)
         unfinished = await self.record.read(sessions.list_sessions_to_resume)
+        if self.has_duties:
+            self._start_channels()
+        self._start_task("files", self.file_store.take_in_folder())
+        for session in unfinished:
+            self.turns.wake(session)
+        if self.has_duties:
+            await self._start_timers()
+        self._start_task("jobs", self.jobs.run())
+        self._start_task("search", self.searches.run())
+        if self.seats is not None:
+            self._start_task("seats", self.seats.run(self.record, self, self.name))
+        log.log(logging.INFO if unfinished else logging.DEBUG, "gateway started", unfinished=len(unfinished))
+
+    async def _prepare_duties(self) -> None:
+        await self.channel_manager.clean(is_alone=self.seats is None)
+        await self.record.write(limits.ask_again, self.settings.limits.policy)
+
+    def _start_channels(self) -> None:
         self._start_task("outbox", self.outbox.run())
         for name, supervisor in self.channel_manager.supervisors().items():
             self._start_task(f"channel {name}", supervisor.run())
-        self._start_task("files", self.file_store.take_in_folder())
-        self._start_task("erasures", self.erasures.run())
-        self._start_task("retention", self.retention.run())
-        for session in unfinished:
-            self.turns.wake(session)
+
+    async def _start_timers(self) -> None:
         await self.schedules.configure(self.settings.schedules)
         self._start_task("schedules", self.schedules.run())
-        self._start_task("jobs", self.jobs.run())
-        self._start_task("search", self.searches.run())
+        self._start_task("erasures", self.erasures.run())
+        self._start_task("retention", self.retention.run())
         self._start_task("books", self.book_checks.run())
-        log.log(logging.INFO if unfinished else logging.DEBUG, "gateway started", unfinished=len(unfinished))
+
+    def take_duties(self) -> None:
+        """Begin with what only the active gateway does, because the one before is gone."""
+        if self.seats is not None and not self.seats.has_duties and not self.stopping:
+            self.seats.has_duties = True
+            self.book_checks.after_crash = not self.store.was_closed
+            self._start_task("duties", self._take_duties(self.seats))
+
+    async def _take_duties(self, seats: Seats) -> None:
+        while True:
+            try:
+                await self.people.start()
+                await self._prepare_duties()
+                self._start_channels()
+                await self._start_timers()
+                break
+            except LedgerError as error:
+                log.warning("the duties are taken later", why=str(error))
+                await asyncio.sleep(DUTIES_RETRY_S)
+        log.warning("this gateway is the active one now")
+        seats.look_soon()
+
+    def look_at(self, session: int) -> None:
+        """Do what another gateway may have recorded for a session: a command, an event, or a stop."""
+        self.commands.wake(session)
+        self.turns.look_at(session)
+
+    def is_attended(self, session: int) -> bool:
+        """Return whether the session is being served, or a timer will wake it."""
+        return self.turns.is_attended(session)
+
+    def look_at_duties(self) -> None:
+        """Look at what this gateway sends and fires: another one may have recorded something for it."""
+        self.outbox.kick()
+        self.schedules.wake_timer()
+        self.erasures.look()
 
     def _start_task(self, name: str, run: Coroutine[Any, Any, None]) -> None:
         self._tasks[name] = asyncio.create_task(run, name=name)
@@ -88,13 +146,16 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
                     "the ledger was restored from a copy: nothing is repeated that may have happened since",
                     copied=format_utc(settled.copied), parts=settled.parts, unanswered=settled.unanswered,
                 )  # fmt: skip
+
+    async def _note_restore(self) -> None:
+        """Take note of when the ledger was restored last: what happened before may have been done already."""
         restored_at = await self.record.read(settle_restored.last_settled_at)
         self.schedules.doubtful_until = self.jobs.doubtful_until = restored_at
         self.channel_manager.doubt(restored_at)
 
     async def _end_orphaned_agents(self) -> None:
         """Kill the agent processes of a dead gateway, if they are still the same, before new ones start (Law 10)."""
-        for orphan in await self.record.read(spawn_rows.list_orphaned):
+        for orphan in await self.record.read(spawn_rows.list_orphaned, self.cluster_name):
             killed = await asyncio.to_thread(self.reap, orphan) if self.reap is not None else False
             reason = "killed: its gateway was gone" if killed else "it had ended with its gateway"
             await self.record.write(spawn_rows.record_end, orphan.id, reason)
@@ -126,6 +187,8 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         if sending is not None:
             await sending
         await self.searches.close()
+        if self.seats is not None:
+            await asyncio.to_thread(self.seats.hints.close)
 
     # ------------------------------------------------------------ accepting messages
 

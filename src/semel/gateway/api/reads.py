@@ -255,7 +255,7 @@ class ReadApi(Components):
             "semel_uptime_seconds": time.time() - self.started_at,
             "semel_ready": float(await self.find_problem() is None),
             "semel_turns_running": float(len(self.turns.runs)),
-            **self.turns.metrics(),
+            **self.turns.counts.metrics(),
             "semel_agents_live": float(len(self.spawns.live)),
             "semel_watchers": float(self.hub.count),
             "semel_jobs_open": float(await self.record.read(job_rows.count_open)),

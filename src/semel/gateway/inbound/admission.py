@@ -72,6 +72,10 @@ class AccountDirectory(Roster):
             if self.is_closed(name):
                 log.warning("nobody may talk on a channel", channel=name, what=f"`semel pair {name}` lets somebody in")
 
+    async def load(self) -> None:
+        """Load the known accounts as they are: the active gateway applies the configuration."""
+        self._set_accounts(await self.record.read(rows.list_accounts))
+
     def _channel_settings(self, channel: str) -> ChannelSettings:
         return self.settings.channels.get(channel) or ChannelSettings(name=channel, kind="")
 

@@ -14,6 +14,8 @@ from semel.gateway.ports import Channel
 from semel.ledger.inbound import channel_batch as rows
 from semel.text.json_types import Json
 
+RECEIVING_MS = 3_600_000  # a gateway beside this one receives a message with its files in less time
+
 
 class ChannelManager:
     """The inboxes and the status of all channels. Run its `supervisors` after everything else has started."""
@@ -39,12 +41,12 @@ class ChannelManager:
         online = sum(status.state == "online" for status in self.status.values())
         return f"<ChannelManager {online} of {len(self.status)} channels online>"
 
-    async def clean(self) -> None:
+    async def clean(self, *, is_alone: bool) -> None:
         """Release files whose messages never reached an inbox before the last gateway ended.
 
-        Call this before a channel runs.
+        Call this before a channel runs. `is_alone`: no other gateway can be receiving files now.
         """
-        await self.inbox.record.write(rows.release_unclaimed_files)
+        await self.inbox.record.write(rows.release_unclaimed_files, 0 if is_alone else RECEIVING_MS)
 
     def doubt(self, until: int) -> None:
         """Let events up to `until` (ms) be recorded without effect: they may have been answered already (Law 14).

@@ -21,6 +21,7 @@ from semel.gateway.inbound.command_replies import format_choices, format_history
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import AgentError
 from semel.gateway.record import LedgerAccess
+from semel.gateway.seats import Seats
 from semel.gateway.turns.scheduler import TurnScheduler
 from semel.gateway.turns.session_controls import SessionControls
 from semel.law import access
@@ -55,6 +56,7 @@ class Commands:
     _: KW_ONLY
     lease: str  # names this run of the gateway
     kick: Callable[[], None]  # wakes the outbox
+    seats: Seats | None = None  # in a cluster
 
     def __post_init__(self) -> None:
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -132,6 +134,10 @@ class Commands:
             while True:
                 self._again.discard(session)
                 try:
+                    if self.seats is not None and not self.seats.is_served_here(
+                        session, await self.record.read(rows.read_seat, session)
+                    ):
+                        return
                     for command in await self.record.read(rows.list_open, session):
                         await self._execute(command)
                 except LedgerError as error:

@@ -113,6 +113,7 @@ class Previews:
         self._pace = pace
         self._stop_waiting = stop_waiting
         self._followed: dict[int, tuple[_Preview, asyncio.Task[None]]] = {}  # by part
+        self.runs: Callable[[], bool] = lambda: True  # whether the channels run in this gateway
         self._refused: set[int] = set()  # parts whose edit was refused: no more previews until they end
         self._edits: dict[str, asyncio.Event] = {}  # destination -> set when its running edit is over
 

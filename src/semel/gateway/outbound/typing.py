@@ -26,8 +26,10 @@ Typist = Callable[[str], Awaitable[None]]
 class Typing:
     """The typing indicators of all running turns. Call `begin` and `end` with each turn."""
 
-    def __init__(self, channels: Mapping[str, Channel], clock: Clock) -> None:
+    def __init__(self, channels: Mapping[str, Channel], clock: Clock, runs: Callable[[], bool] = lambda: True) -> None:
+        """Connect the channels. `runs`: returns whether they run in this gateway."""
         self._channels = channels
+        self._runs = runs
         self._clock = clock
         self._turns: dict[int, asyncio.Task[None]] = {}
         self._calls: set[asyncio.Task[Any]] = set()
@@ -54,7 +56,7 @@ class Typing:
     def _typist(self, begun: BegunTurn) -> Typist | None:
         name = (begun.home or "").partition(":")[0]
         channel = self._channels.get(name)
-        if channel is None or not channel.caps.typing or not is_asked_by_person(begun.events, name):
+        if channel is None or not self._runs() or not channel.caps.typing or not is_asked_by_person(begun.events, name):
             return None
         typist: Typist | None = getattr(channel, "typing", None)
         return typist

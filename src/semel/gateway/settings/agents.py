@@ -97,6 +97,9 @@ class AgentSettings(NamedTable):
     """Replaces the gateway's `idle_after` for this agent. Default: the gateway's."""
     attempts: int = Field(default=MAX_ATTEMPTS, ge=1, le=MAX_ATTEMPTS)
     """How many attempts a turn gets if it is lost or fails for a temporary reason: 1 to 3."""
+    moves: bool | None = Field(default=None, examples=[True])
+    """In a cluster: whether its sessions go on at another gateway if theirs is gone. Set it if all machines share its
+    memory and `cwd`. Default: true for kind "model", whose memory is the ledger; else false."""
     silence_s: Duration = 1800.0
     """A turn counts as lost after this long without output, if no tool runs and no permission request is open."""
     trace: OptionalPath = Field(default=None, examples=["traces"])

@@ -39,12 +39,13 @@ FORMS: tuple[schedule.ScheduleKind, ...] = ("cron", "at", "every")
 class ScheduleManager:
     """The schedules of a gateway. `target`: returns agent and home for a session key. `wake`: wakes a session.
 
-    `agent`: the agent for schedules that have a session of their own.
+    `agent`: the agent for schedules that have a session of their own. `tell_duties`: tells the gateway that fires them,
+    if it is another one.
     """
 
     def __init__(
         self, record: LedgerAccess, clock: Clock, target: Callable[[str], Addressee], wake: Callable[[int], None],
-        agent: str, heartbeats: Heartbeats,
+        agent: str, heartbeats: Heartbeats, tell_duties: Callable[[], object] = lambda: None,
     ) -> None:  # fmt: skip
         self.record = record
         self.clock = clock
@@ -52,6 +53,7 @@ class ScheduleManager:
         self._target = target
         self._agent = agent  # the agent of schedules' own sessions
         self._heartbeats = heartbeats
+        self._tell_duties = tell_duties
         self._news = asyncio.Event()
         self.doubtful_until = 0  # ms: firings due up to then may have happened before a restore (Law 14)
 
@@ -162,7 +164,7 @@ class ScheduleManager:
             raise BadRequest(str(error)) from None
         except rows.ScheduleRefused as error:
             raise Conflict(str(error)) from None
-        self._news.set()
+        self.wake_timer()
         return await self.show(name)
 
     async def remove(self, name: str) -> None:
@@ -172,13 +174,13 @@ class ScheduleManager:
                 raise _no_such_schedule(name)
         except rows.ScheduleRefused as error:
             raise Conflict(str(error)) from None
-        self._news.set()
+        self.wake_timer()
 
     async def pause(self, name: str) -> Json:
         """Pause a schedule until `resume`. Firings during the pause do not count as missed. Raises NotFound."""
         if not await self.record.write(rows.pause, name):
             raise _no_such_schedule(name)
-        self._news.set()
+        self.wake_timer()
         return await self.show(name)
 
     async def resume(self, name: str) -> Json:
@@ -193,7 +195,7 @@ class ScheduleManager:
         except BadSchedule as error:
             raise Conflict(str(error)) from None
         await self.record.write(rows.resume, name, due)
-        self._news.set()
+        self.wake_timer()
         return await self.show(name)
 
     async def run_now(self, name: str) -> Json:
@@ -235,8 +237,9 @@ class ScheduleManager:
         return format_local(self.clock.now() // 1000, tz)
 
     def wake_timer(self) -> None:
-        """Make the timer compute the next due time again, because other code changed a schedule."""
+        """Make the timer compute the next due time again, because a schedule has changed."""
         self._news.set()
+        self._tell_duties()
 
     def _define(
         self,

@@ -28,6 +28,7 @@ from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as rows
+from semel.ledger.turns.seats import SeatRule, ServedElsewhere
 from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.text.json_types import Json
 
@@ -61,6 +62,7 @@ class AgentPool:
     make_files: Callable[[], AgentFiles]  # makes the store for the files of one process
     read_mcp_servers: Callable[[int], Sequence[Json]]  # reads the servers that clients gave to this session's agent
     make_inside: Callable[[int], Inside]  # makes the services that an in-process agent of this session uses
+    seat_rule: SeatRule | None = None  # in a cluster
 
     def __post_init__(self) -> None:
         self.live: dict[int, LiveAgent] = {}
@@ -86,6 +88,10 @@ class AgentPool:
         """Return the spawn id of the session's idle agent; None if it has none. May be called from any thread."""
         live = self.live.get(session)
         return live.spawn if live is not None and not live.busy else None
+
+    def count_processes(self) -> int:
+        """Return the number of processes that live or start. May be called from any thread."""
+        return sum(live.process for live in tuple(self.live.values())) + self._opening
 
     def holds(self, spawn: int) -> bool:
         """Return whether this spawn is live in this pool: neither dead nor about to be ended."""
@@ -172,7 +178,12 @@ class AgentPool:
             raise AgentError(problem)
         row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
         token = secrets.token_urlsafe(32)
-        spawn = await self.record.write(rows.record_start, session, agent, self.gateway, token_digest(token))
+        try:
+            spawn = await self.record.write(
+                rows.record_start, session, agent, self.gateway, token_digest(token), self.seat_rule
+            )
+        except ServedElsewhere as error:
+            raise AgentError(str(error)) from None
 
         async def on_start(pid: int, pgid: int, born: str) -> None:
             await self.record.write(rows.record_identity, spawn, pid, pgid, born)

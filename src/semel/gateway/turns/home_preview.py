@@ -17,13 +17,15 @@ from semel.ledger.turns import turn_ops
 class HomePreview:
     """The preview of a turn at its session's home. It does nothing if texts are not previewed there.
 
+    Nor does it if another gateway runs the channels.
+
     `session`: the session's key. `kick`: wakes the outbox.
     """
 
     def __init__(
         self, home: str | None, session: str, places: Destinations, previews: Previews, kick: Callable[[], None]
     ) -> None:
-        self._home = home if home is not None and places.streams(home) else None
+        self._home = home if home is not None and places.streams(home) and previews.runs() else None
         self._session = session
         self._places = places
         self._previews = previews

@@ -8,8 +8,7 @@ await in between.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -24,12 +23,15 @@ from semel.gateway.outbound.previews import Previews
 from semel.gateway.outbound.typing import Typing
 from semel.gateway.ports import AgentError, Died
 from semel.gateway.record import LedgerAccess
+from semel.gateway.seats import Seats
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import RecordSpan, TurnTrace
 from semel.gateway.turns.agent_pool import AgentPool
 from semel.gateway.turns.live_agent import AgentLost, LiveAgent
+from semel.gateway.turns.pending_stops import PendingStops
 from semel.gateway.turns.planner import AttemptPlanner
 from semel.gateway.turns.run import Run
+from semel.gateway.turns.turn_counts import TurnCounts
 from semel.gateway.turns.turn_end import make_retry_notice
 from semel.gateway.turns.usage import UsageCollector
 from semel.law import turn as law
@@ -37,8 +39,9 @@ from semel.law.access import may_hold_agent
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
 from semel.ledger.storage.errors import LedgerError
-from semel.ledger.turns import finish_turn, turn_ops, turns
+from semel.ledger.turns import finish_turn, interventions, turn_ops, turns
 from semel.ledger.turns.limits import LimitPolicy
+from semel.ledger.turns.seats import SeatedElsewhere
 from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnFence
 
@@ -48,7 +51,6 @@ T = TypeVar("T")
 
 RETRY_S = 2.0  # delay after the ledger or an agent could not be used
 ABANDON_TIMEOUT_S = 30.0  # how long `abandon` waits for the turn to end
-AGENT_ERRORS = ("start", "lost", "answer")  # the steps at which an agent may fail, as the metric's label
 POLL_INTERVAL_S = 0.05  # interval at which `run_alone` checks whether the served session runs a turn
 
 
@@ -71,6 +73,7 @@ class TurnScheduler:
     limits: LimitPolicy
     configured: ConfiguredAgents
     record_span: RecordSpan | None = None
+    seats: Seats | None = None  # in a cluster
 
     def __post_init__(self) -> None:
         self.runs: dict[int, Run] = {}
@@ -78,9 +81,7 @@ class TurnScheduler:
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         self._woken: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._stopped: dict[int, tuple[int | None, StopRequest]] = {}
-        """Session -> (root, stop): a turn that was stopped before its agent was prompted. None: of any root."""
-        self._overtaken: dict[int, tuple[int, StopRequest]] = {}  # the same, if a newer message interrupted it
+        self._stops = PendingStops()
         self._interventions: set[asyncio.Task[None]] = set()  # tasks that steer or interrupt a turn
         self._starting: dict[int, tuple[int, asyncio.Task[LiveAgent]]] = {}  # session -> (root, start of its agent)
         self._loss_reasons: dict[int, str] = {}  # session -> why its agent died last
@@ -88,11 +89,11 @@ class TurnScheduler:
         """Session -> the turn whose run broke off and was not recorded as lost."""
         self._begun: dict[int, BegunTurn] = {}  # session -> a turn that began when its event was heard
         self.idle_start = hear.IdleStart(
-            self.lease, self._is_idle, self.spawns.idle_spawn, self._take_over, self.limits, self.configured
-        )
+            self.lease, self._is_idle, self.spawns.idle_spawn, self._take_over, self.limits, self.configured,
+            None if self.seats is None else self.seats.rule,
+        )  # fmt: skip
         self.planner = AttemptPlanner(self.record, self.places, self.quiet)
-        self.ended: Counter[tuple[str, str]] = Counter()  # (agent, outcome) -> turns since the start
-        self.agent_errors: Counter[tuple[str, str]] = Counter()  # (agent, one of AGENT_ERRORS) -> failed attempts
+        self.counts = TurnCounts(self.agents)
         self.stopping = False
 
     def __repr__(self) -> str:
@@ -102,6 +103,30 @@ class TurnScheduler:
         """Make sure that a task serves this session, because it has something to do."""
         if not self.stopping:
             self._serve_soon(session)
+
+    def is_attended(self, session: int) -> bool:
+        """Return whether a task serves the session, or a timer will wake it."""
+        return session in self.tasks or session in self._timers
+
+    def look_at(self, session: int) -> None:
+        """Do what another gateway may have recorded for the session."""
+        if session in self.tasks:
+            self._start_intervention(self._obey_rows(session), f"look at session {session}")
+        else:
+            self.wake(session)
+
+    async def _obey_rows(self, session: int) -> None:
+        """Steer or stop the session's turn, if messages wait to join it, or somebody has stopped it."""
+        found = await self.record.read(interventions.read_intervention, session)
+        if found is not None and found.stop is not None:
+            if (run := self._run_of(session, found.root)) is not None:
+                await run.cancel(found.stop)
+            elif session in self.tasks:
+                self._stops.stop(session, found.stop, found.root)
+                self._stop_start(session, found.root)
+        elif found is not None and found.steers:
+            await self._steer(session)
+        self.wake(session)
 
     def _serve_soon(self, session: int) -> None:
         if session in self.tasks:
@@ -125,9 +150,12 @@ class TurnScheduler:
             self.wake(addressed.session)
         elif addressed.act is not None and not self.stopping:
             work = self._steer(addressed.session) if addressed.act == "steer" else self._interrupt(addressed)
-            task = asyncio.get_running_loop().create_task(work, name=f"{addressed.act} session {addressed.session}")
-            self._interventions.add(task)
-            task.add_done_callback(self._interventions.discard)
+            self._start_intervention(work, f"{addressed.act} session {addressed.session}")
+
+    def _start_intervention(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._interventions.add(task)
+        task.add_done_callback(self._interventions.discard)
 
     def can_steer(self, key: str) -> bool:
         """Return whether a message can join the session's running turn now."""
@@ -150,7 +178,7 @@ class TurnScheduler:
             await run.cancel(by)
         else:
             if session in self.tasks:
-                self._overtaken[session] = root, by
+                self._stops.overtake(session, by, root)
             self._stop_start(session, root)
         self.wake(session)
 
@@ -181,7 +209,7 @@ class TurnScheduler:
             only = run.begun.root
             await run.cancel(by)
         elif session in self.tasks:
-            self._stopped[session] = only, by
+            self._stops.stop(session, by, only)
             self._stop_start(session, only)
         else:
             return await self._stop_waiting(session, by, only)
@@ -202,7 +230,7 @@ class TurnScheduler:
         if run is not None:
             run.live.signals.put_nowait(Died(reason))
         elif session in self.tasks:
-            self._stopped[session] = None, StopRequest(reason)
+            self._stops.stop(session, StopRequest(reason))
             self._stop_start(session)
         if (task := self.tasks.get(session)) is not None:
             await asyncio.wait({task}, timeout=ABANDON_TIMEOUT_S)
@@ -266,8 +294,7 @@ class TurnScheduler:
     def _end_service(self, session: int) -> None:
         """Clean up after the session's task. Start a new task if a wake came in the meantime."""
         del self.tasks[session]
-        self._stopped.pop(session, None)
-        self._overtaken.pop(session, None)
+        self._stops.forget(session)
         if session in self._woken and not self.stopping:
             self.wake(session)
 
@@ -276,13 +303,17 @@ class TurnScheduler:
         if session in self._unreleased:
             await self.record.write(turns.release_lease, self._unreleased[session])
             del self._unreleased[session]
-        begun: BegunTurn | GivenUp | NotYetDue | None = self._begun.pop(session, None)
+        begun: BegunTurn | GivenUp | NotYetDue | SeatedElsewhere | None = self._begun.pop(session, None)
         if begun is None:
             begun = await self.record.write(
                 turns.begin, session, self.lease, self.spawns.idle_spawn(session),
-                self._loss_reasons.pop(session, None), self.configured, self.limits,
+                self._loss_reasons.pop(session, None), self.configured, self.limits, self.idle_start.seat_rule,
             )  # fmt: skip
         if begun is None:
+            return False
+        if isinstance(begun, SeatedElsewhere):
+            assert self.seats is not None
+            self.seats.pass_on(begun)
             return False
         if isinstance(begun, NotYetDue):
             if begun.hold is not None:
@@ -306,8 +337,7 @@ class TurnScheduler:
         finally:
             self.typing.end(begun)
             self.traces.pop(session).end()
-            if self._overtaken_by(begun) is not None:
-                del self._overtaken[session]
+            self._stops.note_end(begun)
 
     def _waits_for_person(self, session: int) -> bool:
         """Return whether the running turn waits for a person's answer."""
@@ -323,7 +353,7 @@ class TurnScheduler:
                 await self._handle_failed_start(fence, begun, error)
                 return True
             if live is None:
-                end = finish_turn.End("cancelled", "cancelled", stopped=self._take_stop(begun))
+                end = finish_turn.End("cancelled", "cancelled", stopped=self._stops.take(begun))
                 await self._finish_unasked(fence, begun, end)
                 return True
             return await self._run_with(live, begun, fence)
@@ -339,7 +369,7 @@ class TurnScheduler:
         try:
             return await start
         except asyncio.CancelledError:
-            if start.cancelled() and self._stop_of(begun) is not None and not self.stopping:
+            if start.cancelled() and self._stops.find(begun) is not None and not self.stopping:
                 return None
             raise
         finally:
@@ -362,7 +392,7 @@ class TurnScheduler:
             begun, live, self.record, self.places, self.agents[begun.agent], previews=self.previews, kick=self.kick,
             files=self.files, permission_deadline=self.permission_deadline, may_wait=self._may_wait,
             note_end=partial(self._note_end, begun), usage=UsageCollector(self.limits),
-            note_error=lambda: self._note_error(begun, "answer"),
+            note_error=lambda: self.counts.note_error(begun.agent, "answer"),
         )  # fmt: skip
         may_keep = False
         try:
@@ -372,7 +402,7 @@ class TurnScheduler:
         except AgentLost as error:
             log.warning("agent lost", session=begun.key, turn=begun.turn, why=str(error))
             self._loss_reasons[begun.session] = str(error)
-            self._note_error(begun, "lost")
+            self.counts.note_error(begun.agent, "lost")
             await self._settle_lost(run, fence)
             return True
         finally:
@@ -393,7 +423,7 @@ class TurnScheduler:
             await self._fail(fence, begun, plan.reason)
         elif plan.how == "recall":
             await run.end_unanswered("end_turn")
-        elif (by := run.stopped or self._take_stop(begun)) is not None:
+        elif (by := run.stopped or self._stops.take(begun)) is not None:
             run.stopped = by
             await run.end_unanswered("cancelled")
         else:
@@ -412,23 +442,9 @@ class TurnScheduler:
         await run.show_broken_off()
         await self.record.write(turns.release_lease, fence)
 
-    def _take_stop(self, begun: BegunTurn) -> StopRequest | None:
-        """Remove and return the request that stopped this turn before its agent was prompted; None if there is none."""
-        by = self._stop_of(begun)
-        self._stopped.pop(begun.session, None)
-        return by
-
-    def _stop_of(self, begun: BegunTurn) -> StopRequest | None:
-        root, by = self._stopped.get(begun.session, (None, None))
-        return by if by is not None and root in (None, begun.root) else self._overtaken_by(begun)
-
-    def _overtaken_by(self, begun: BegunTurn) -> StopRequest | None:
-        root, by = self._overtaken.get(begun.session, (None, None))
-        return by if root == begun.root else None
-
     async def _handle_failed_start(self, fence: TurnFence, begun: BegunTurn, error: AgentError) -> None:
         reason = f"the agent could not be started: {error}"
-        self._note_error(begun, "start")
+        self.counts.note_error(begun.agent, "start")
         delay_s = law.delay_after_failure(
             attempt=begun.attempt, is_transient=error.passing, retry_after=None,
             max_attempts=self.configured.max_attempts(begun.agent),
@@ -456,29 +472,13 @@ class TurnScheduler:
     def _note_end(self, begun: BegunTurn | GivenUp, event: law.Event, error: str | None) -> None:
         """Count a turn that has ended. Log it if it failed."""
         outcome = law.step("running", event)
-        self.ended[begun.agent, outcome] += 1
+        self.counts.note_end(begun.agent, outcome)
         if (trace := self.traces.get(begun.session)) is not None:
             trace.outcome = outcome
         if outcome == "failed":
             log.warning("turn failed", session=begun.key, turn=begun.turn, agent=begun.agent, why=error)
         else:
             log_activity("turn ended", session=begun.key, turn=begun.turn, agent=begun.agent, outcome=outcome)
-
-    def _note_error(self, begun: BegunTurn, error: str) -> None:
-        self.agent_errors[begun.agent, error] += 1
-
-    def metrics(self) -> dict[str, float]:
-        """Return the metrics of turns for Prometheus, by name."""
-        # A series that begins at 0 shows its first increase to Prometheus; one that begins at 1 does not.
-        ended = {(agent, outcome): 0 for agent in self.agents for outcome in law.FINISHED} | self.ended
-        errors = {(agent, error): 0 for agent in self.agents for error in AGENT_ERRORS} | self.agent_errors
-        return {
-            f'semel_turns_total{{agent="{agent}",outcome="{outcome}"}}': float(count)
-            for (agent, outcome), count in ended.items()
-        } | {
-            f'semel_agent_errors_total{{agent="{agent}",error="{error}"}}': float(count)
-            for (agent, error), count in errors.items()
-        }
 
     # ------------------------------------------------------------ stopping
 

@@ -110,6 +110,7 @@ async def read_session(call: ApiCall, key: SessionKey) -> Response:
     Returns("The session is new.", MadeSession, status=201),
     errors=("bad-request", "wrong-state", "unavailable"),
     body_optional=True,
+    makes_session=True,
 )
 async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
     """Make a session before anybody speaks in it. The same again changes nothing."""
@@ -124,6 +125,7 @@ async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Resp
     Returns("The session, with what its agent offers.", SessionRow),
     errors=("bad-request", "wrong-state", "agent-refused", "agent-logged-out", "unavailable"),
     body_optional=True,
+    makes_session=True,
 )
 async def start_agent(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
     """Start the session's agent without a turn, and return what it offers. A missing session is made first."""
