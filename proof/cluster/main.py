@@ -1,4 +1,4 @@
-"""`python -m proof cluster`: gateways of one database take over from each other."""
+"""`python -m proof cluster`: gateways share the work on one database, and take over from each other."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from semel.testing import scripted_agent
 
 SESSIONS = 8
 TAKEOVER_S = {"kill": 10.0, "apart": 22.0, "server": 40.0, "stop": 20.0, "cut": 10.0, "hang": 22.0, "deaf": 22.0}
-"""What happens to the active gateway, and seconds after which somebody has to be active again; generous on a machine
-that does much else. `cut`: the server ends all of its connections. `server`: the server is killed and started. `apart`:
-the network between it and the server drops everything for a while. `deaf`: only what the server answers is dropped."""
+"""What happens to a gateway, to the active one more often than to another, and seconds after which somebody has to be
+active again, or the other one given up; generous on a machine that does much else. `cut`: the server ends all
+connections. `server`: the server is killed and started. `apart`: the network between a gateway and the server drops
+everything for a while. `deaf`: only what the server answers is dropped."""
+OTHER_SHARE = 0.4  # of the faults that hit one of the other gateways
 QUICK_ROUNDS = 5  # the first of these faults
 OUTCOME_UNKNOWN = 502  # what a gateway answers if the answer of the one to which it forwarded a request was lost
 HANG_S = 24.0  # seconds for which a gateway hangs, or is apart: longer than it takes until it is replaced
@@ -155,33 +157,55 @@ class ClusterRun:
 
     def _strike(self, fault: str) -> None:
         active, _ = self.world.wait_for_active(60.0)
+        others = [member for member in self.world.members if member is not active]
+        victim = self.dice.choice(others) if self.dice.random() < OTHER_SHARE else active
+        self._wait_until_served(60.0)
         began = time.monotonic()
         if fault == "kill":
-            active.send_signal(signal.SIGKILL)
+            victim.send_signal(signal.SIGKILL)
         elif fault == "stop":
-            active.send_signal(signal.SIGTERM)
+            victim.send_signal(signal.SIGTERM)
         elif fault == "hang":
-            active.send_signal(signal.SIGSTOP)
-            threading.Timer(HANG_S, active.send_signal, (signal.SIGCONT,)).start()
+            victim.send_signal(signal.SIGSTOP)
+            threading.Timer(HANG_S, victim.send_signal, (signal.SIGCONT,)).start()
         elif fault in ("apart", "deaf"):
-            active.link.cut(answers_only=fault == "deaf")
-            threading.Timer(HANG_S, active.link.heal).start()
+            victim.link.cut(answers_only=fault == "deaf")
+            threading.Timer(HANG_S, victim.link.heal).start()
         elif fault == "cut":
             self.world.server.execute(END_CONNECTIONS)
         else:
             self.world.server.kill()
             self.world.server.start()
         is_replaced = fault in ("hang", "apart", "deaf")
-        self.world.wait_for_active(TAKEOVER_S[fault], active if is_replaced else None)
+        if victim is active:
+            self.world.wait_for_active(TAKEOVER_S[fault], active if is_replaced else None)
+        elif is_replaced or fault in ("kill", "stop"):
+            self._wait_until_buried(victim, TAKEOVER_S[fault])
         took = time.monotonic() - began
-        self.took[fault].append(took)
-        if fault in ("apart", "deaf") and (agents := active.list_agents()):
-            self.broken.append(f"{len(agents)} processes of {active.name} live beside the gateway that replaced it")
+        self.took[fault if victim is active else f"{fault} of another one"].append(took)
+        if fault in ("apart", "deaf") and (agents := victim.list_agents()):
+            self.broken.append(f"{len(agents)} processes of {victim.name} live beside the gateway that replaced it")
         if is_replaced:
             time.sleep(max(0.0, HANG_S + 2.0 - took))
         for member in self.world.members:
             if not member.is_alive:
                 member.start()
+
+    def _wait_until_served(self, at_most_s: float) -> None:
+        """Wait until all gateways that live run turns: one that has just started does not yet."""
+        end = time.monotonic() + at_most_s
+        while len(self.world.list_serving()) < sum(member.is_alive for member in self.world.members):
+            if time.monotonic() > end:
+                raise TimeoutError(f"only these gateways run turns after {at_most_s:g} s: {self.world.list_serving()}")
+            time.sleep(0.1)
+
+    def _wait_until_buried(self, victim: Member, at_most_s: float) -> None:
+        """Wait until the active gateway goes on without another one."""
+        end = time.monotonic() + at_most_s
+        while victim.name in (serving := self.world.list_serving()) or not serving:
+            if time.monotonic() > end:
+                raise TimeoutError(f"{victim.name} is not given up after {at_most_s:g} s")
+            time.sleep(0.1)
 
     # ------------------------------------------------------------ judgement
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import random
@@ -32,6 +33,7 @@ LOST_ANSWERS = 0.05  # share of the posts that a platform takes and does not ans
 TIMEOUT_S = 5.0
 CLOCKS_S = {"alpha": 0.0, "beta": 3600.0, "gamma": -3600.0}
 """The gateways, and by how many seconds the clock of each machine is fast."""
+ROOM = 4  # agents of a gateway, so that every gateway runs some
 TICK, TICK_S = "tick", 5  # a schedule and its session, and seconds between two firings
 WRONG_CLOCK = """import os, time
 fast = float(os.environ["CLOCK_IS_FAST_S"])
@@ -95,9 +97,9 @@ class Member:
         port = _find_free_port()
         tick = json.dumps(scripted_agent.prompt("Ticked."))
         lines = [
-            f'[gateway]\nlisten = "127.0.0.1:{port}"\ndata_dir = "{self.root}/data"\nmax_live_agents = 8\n'
+            f'[gateway]\nlisten = "127.0.0.1:{port}"\ndata_dir = "{self.root}/data"\nmax_live_agents = {ROOM}\n'
             f'check_agents = false\n[ledger]\nurl = "{url}"\n[cluster]\nname = "{name}"\naddress = "http://127.0.0.1:{port}"\n'
-            f'[agents.demo]\ncommand = {command}\ncwd = "{root}/work"\n'
+            f'[agents.demo]\ncommand = {command}\ncwd = "{root}/work"\nmoves = true\n'
             f'[schedules.{TICK}]\nevery = "{TICK_S}s"\nsession = "{TICK}"\ntext = {tick}\n'
         ]
         for kind, key_life in KINDS.items():
@@ -174,12 +176,21 @@ class World:
 
     def find_active(self, other_than: Member | None = None) -> Member | None:
         members = (member for member in self.members if member is not other_than)
-        return next((member for member in members if member.url is not None and self._answers(member)), None)
+        return next((member for member in members if member.url is not None and self._is_active(member)), None)
 
-    def _answers(self, member: Member) -> bool:
+    def _is_active(self, member: Member) -> bool:
         with contextlib.suppress(OSError, ValueError):
-            return bool(self.call(member, "/readyz")["ok"])
+            gateways = self.call(member, "/v1/status")["gateways"]
+            return any(one["name"] == member.name and one["is_active"] for one in gateways)
         return False
+
+    def list_serving(self) -> list[str]:
+        """The names of the gateways that run turns, as the active one sees them."""
+        active = self.find_active()
+        with contextlib.suppress(OSError, ValueError):
+            if active is not None:
+                return [one["name"] for one in self.call(active, "/v1/status")["gateways"] if one["serves"]]
+        return []
 
     def call(self, member: Member, path: str, body: Json | None = None) -> Json:
         """Ask a member. Raises OSError (also urllib.error.HTTPError)."""
@@ -188,8 +199,11 @@ class World:
         if url is None:
             raise ConnectionRefusedError(member.name)
         request = urllib.request.Request(url + path, data, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            return dict(json.loads(answer.read()))
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                return dict(json.loads(answer.read()))
+        except http.client.HTTPException as error:  # it broke off in the middle
+            raise ConnectionError(repr(error)) from error
 
     def wait_for_active(self, at_most_s: float, other_than: Member | None = None) -> tuple[Member, float]:
         """Return the active gateway, and how many seconds it took until there was one. Raises TimeoutError."""
