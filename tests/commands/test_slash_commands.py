@@ -173,6 +173,7 @@ async def test_a_mode_in_which_nobody_is_asked_is_told_when_it_is_chosen(tmp_pat
         await w.ask("hello")
         assert await command(w, "/mode ask") == "The mode is ask now."
         assert await command(w, "/mode auto") == alone
+        assert await command(w, "/mode") == "Modes:\n* auto (asks nobody)\n- ask"
         assert (await w.gateway.session("s"))["unattended_modes"] == ["auto"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from semel.acp_stream.choices import group_variants, read_choices
 from semel.ledger.delivery.parts import Undelivered
@@ -93,17 +93,22 @@ def _format_age(age_ms: int) -> str:
     return format_duration(max(1, round(age_ms / 1000)))
 
 
-def format_choices(kind: str, current: str | None, offered: Iterable[str]) -> str:
+def format_choices(
+    kind: str, current: str | None, offered: Iterable[str], unattended_modes: Collection[str] = ()
+) -> str:
     """Return the reply to /mode or /model (`kind`) alone: what the agent offers, marked with a star what is on.
 
     A model that is offered in variants has one line. It begins with the variant that is on, or else with the first one.
+    `unattended_modes`: the modes in which the agent asks nobody for a permission, which their lines say.
     """
     lines = [f"{kind.capitalize()}s:"]
     for base, variants in group_variants(offered).items():
         ids = [base + variant for variant in variants]
         first = current if current in ids else ids[0]
         others = [variant or base for id, variant in zip(ids, variants, strict=True) if id != first]
-        lines.append(f"{'*' if first == current else '-'} {first}" + (f"; also {', '.join(others)}" if others else ""))
+        remark = " (asks nobody)" if first in unattended_modes else ""
+        remark += f"; also {', '.join(others)}" if others else ""
+        lines.append(f"{'*' if first == current else '-'} {first}{remark}")
     return "\n".join(lines)
 
 

@@ -34,6 +34,7 @@ from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import OpenCommand
 from semel.ledger.turns import permission_requests, sessions
 from semel.ledger.turns.turns import StopRequest
+from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.commands")
 
@@ -228,21 +229,22 @@ class Commands:
         model = self.controls.fixed_model(standing.row.agent)
         if model is not None:
             return _describe_fixed_model(standing.row.agent, kind, model)
-        current, offered = read_choices(standing.about, kind)
-        if not offered and await self.controls.learn_choices(command.key):
-            current, offered = read_choices((await self.record.read(rows.read_status, command.session)).about, kind)
+        about = standing.about
+        if not read_choices(about, kind)[1] and await self.controls.learn_choices(command.key):
+            about = (await self.record.read(rows.read_status, command.session)).about
+        current, offered = read_choices(about, kind)
         if not offered:
             return f"The agent has reported no {kind}s."
         if not command.argument:
-            return format_choices(kind, current, offered)
+            return format_choices(kind, current, offered, _unattended_choices(kind, about))
         chosen_id = find_choice(command.argument, offered)
         if chosen_id is None:
             problem = explain_no_choice(kind, command.argument, offered)
             return problem[0].upper() + problem[1:]
         await (self.controls.set_mode if kind == "mode" else self.controls.set_model)(command.key, chosen_id)
         about = (await self.record.read(rows.read_status, command.session)).about
-        asks_nobody = kind == "mode" and chosen_id in (about.get("unattended_modes") or ())
-        return f"The {kind} is {chosen_id} now." + (f" {ASKS_NOBODY}" if asks_nobody else "")
+        remark = f" {ASKS_NOBODY}" if chosen_id in _unattended_choices(kind, about) else ""
+        return f"The {kind} is {chosen_id} now.{remark}"
 
     async def _decide(self, command: OpenCommand) -> str:
         """Answer the permission request that the command named when it was accepted (Law 13). Return the reply.
@@ -315,6 +317,11 @@ def _describe_fixed_model(agent: str, kind: str, model: str) -> str:
         return f"The agent {agent} has no modes."
     remedy = f"change `model` in [agents.{agent}], and start the gateway again"
     return f"The model is {model}. It is set in semel.toml: {remedy}."
+
+
+def _unattended_choices(kind: str, about: Json) -> Sequence[str]:
+    """Return the ids of the modes in which the agent decides by itself; none of its models (`kind`)."""
+    return about.get("unattended_modes") or () if kind == "mode" else ()
 
 
 def _sender_name(command: OpenCommand) -> str:
