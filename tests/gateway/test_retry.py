@@ -103,6 +103,15 @@ async def test_it_gives_up_visibly_after_three_attempts(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("soon")
+async def test_giving_up_after_a_death_names_the_failure_before_it(tmp_path: Path) -> None:
+    async with logged(tmp_path) as w:
+        await w.ask(script(name="n", attempts=[[OVERLOADED], [OVERLOADED], [{"die": 9}]]))
+        last = (await notices(w))[-1]
+        assert "the last time the agent was killed by SIGKILL" in last
+        assert last.endswith("; the time before: API Error: 529 Overloaded.")
+
+
+@pytest.mark.usefixtures("soon")
 async def test_what_does_not_pass_fails_at_once(tmp_path: Path) -> None:
     async with logged(tmp_path) as w:
         await w.ask(script(REFUSED))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semel.law.turn import FINISHED, MAX_ATTEMPTS, TABLE, TurnStepNotAllowed, decide_after_loss, step
+from semel.law.turn import FINISHED, MAX_ATTEMPTS, TABLE, TurnStepNotAllowed, decide_after_loss, explain_giving_up, step
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,25 @@ def test_there_are_at_most_three_attempts_and_less_where_the_agent_gets_less() -
         attempt=2, tools_started=False, restored=True, history_complete=False, history_begun=True, max_attempts=1
     )
     assert (few.how, few.reason) == ("give up", "it was lost")
+
+
+@pytest.mark.parametrize(
+    ("death", "earlier", "words"),
+    [
+        (None, [None, None], "it was lost"),
+        ("closed its output", [None, "closed its output"], "it was lost; the last time the agent closed its output"),
+        (None, ["overloaded.", None], "it was lost; the time before: overloaded"),
+        (
+            "closed its output",
+            ["busy", "overloaded"],
+            "it was lost; the last time the agent closed its output; the time before: overloaded",
+        ),
+    ],
+)
+def test_giving_up_names_the_last_reasons_that_are_known(
+    death: str | None, earlier: list[str | None], words: str
+) -> None:
+    assert explain_giving_up("it was lost", death, earlier) == words
 
 
 def test_what_is_given_up_says_why() -> None:

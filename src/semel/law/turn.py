@@ -19,6 +19,7 @@ most three attempts share a root.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,6 +109,17 @@ def decide_after_loss(
         f"a tool call {'had' if tools_started else 'may have'} started and the agent could not restore its session: "
         "running it again could repeat what the tool did",
     )
+
+
+def explain_giving_up(reason: str, death: str | None, earlier_errors: Sequence[str | None]) -> str:
+    """Return why a turn is given up after its last attempt was lost, with the last reasons that are known.
+
+    `reason`: that of the `LossDecision`. `death`: how the agent ended, as a clause; None if its gateway ended.
+    `earlier_errors`: why the attempts before failed or were lost, in their order; None if that is unknown.
+    """
+    text = f"{reason}; the last time the agent {death}" if death else reason
+    earlier = next((error for error in reversed(earlier_errors) if error), death)
+    return text if earlier in (None, death) else f"{text}; the time before: {earlier.rstrip('. ')}"
 
 
 def delay_after_failure(

@@ -403,7 +403,7 @@ def _settle_lost(
             history_complete=False,
             max_attempts=max_attempts,
         )
-        error = f"{decision.reason}; the last time the agent {death}" if death else decision.reason
+        error = law.explain_giving_up(decision.reason, death, [a.error for a in attempts if a.id != old.id])
         fail(tx, row.id, old, error)
         return GivenUp(row.id, old.id, row.key, row.agent, error)
     tx.run(
