@@ -20,6 +20,12 @@ OVERLOADED = {"error": {"code": -32603, "message": "API Error: 529 Overloaded"}}
 REFUSED = {"error": {"code": -32602, "message": "API Error: 400 invalid_request_error"}}
 
 
+GAVE_UP: list[Any] = [  # what codex-acp 2.6.0 sends before it ends the prompt as if it were answered
+    {"update": {"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": "systemError"}}}}},
+    {"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "last status: 429\n\n"}}},
+]
+
+
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The back-off, in less time."""
@@ -100,6 +106,22 @@ async def test_it_gives_up_visibly_after_three_attempts(tmp_path: Path) -> None:
         assert len(agent_saw(w)) == 3
         assert (await notices(w))[-1] == "The agent's turn failed: API Error: 529 Overloaded (tried 3 times)"
         assert len(await notices(w)) == 3
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_failure_that_only_the_stream_tells_is_tried_again(tmp_path: Path) -> None:
+    answer = {"text": "Here it is.", "message": "m2"}
+    half = {"text": "Here", "message": "m1"}
+    async with logged(tmp_path, args=("--name", "codex")) as w:
+        assert await w.ask(script(name="n", attempts=[[*GAVE_UP], [half, *GAVE_UP], [answer]])) == [
+            "Here",
+            "Here it is.",
+        ]
+        retries = [text for text in await notices(w) if "tried again" in text]
+        assert len(retries) == 2
+        assert retries[0].startswith("The agent's turn failed: last status: 429. It is tried again in")
+        assert await w.ask(script(answer)) == ["Here", "Here it is.", "Here it is."]
+        assert len(agent_saw(w)) == 4
 
 
 @pytest.mark.usefixtures("soon")

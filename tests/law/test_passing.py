@@ -14,6 +14,7 @@ PASSING = [
     "unexpected status 502 Bad Gateway",
     "stream disconnected before completion: Transport error: network error",
     "429 Too Many Requests",
+    "exceeded retry limit, last status: 429 Too Many Requests",
     "error: socket hang up",
     "fetch failed: ECONNRESET",
     "Request timed out.",
@@ -34,6 +35,7 @@ FINAL = [
     "Authentication required: log in first",
     "'NoneType' has no attribute 'startswith'",
     "it gave no reason",
+    "stream disconnected before completion: Incomplete response returned, reason: content_filter",
 ]
 
 

@@ -266,6 +266,19 @@ def test_what_claude_says_about_a_failure_is_a_notice() -> None:
         assert [o for o in view(name) if o["item"] == "notice" and "API Error" in o["text"]]
 
 
+def test_a_request_that_codex_gave_up_is_a_failed_turn_with_its_reason() -> None:
+    """It ends such a prompt as if it were answered; before, it says "systemError", and then why."""
+    failed = {
+        name: turn["error"]
+        for name in ALL if name.startswith("codex/")
+        for turn in view(name) if turn["item"] == "turn" and turn.get("error", "the agent died") != "the agent died"
+    }  # fmt: skip
+    given_up = ("drop_always", "e400", "maxtok", "refuse", "sse_err", "sse_err_diff", "sse_err_tool")
+    assert failed.keys() == {f"codex/{name}" for name in given_up}
+    assert failed["codex/drop_always"].startswith("stream disconnected before completion: Transport error")
+    assert failed["codex/sse_err"] == "Selected model is at capacity. Please try a different model."
+
+
 def test_a_prompt_that_is_only_queued_is_unanswered() -> None:
     assert [o["queued"] for o in view("hermes/cancel_tool") if o["item"] == "notice"] == [True]
 

@@ -17,8 +17,8 @@ from typing import Any
 from semel.acp_stream.block import MESSAGE, THOUGHT, TextBlock
 from semel.acp_stream.history import Replay
 from semel.acp_stream.messages import BlockAssembler
-from semel.acp_stream.notices import read_retry_text, read_signal
-from semel.acp_stream.ops import Grew, GrowingItem, Limits, Op, ViewItem, ViewItems
+from semel.acp_stream.notices import read_retry_text, read_signal, read_thread_error
+from semel.acp_stream.ops import Began, Grew, GrowingItem, Limits, Op, ViewItem, ViewItems
 from semel.acp_stream.output_fields import NO_RESULT
 from semel.acp_stream.profiles import CAREFUL, Profile
 from semel.acp_stream.redelivery import without_white_space
@@ -54,6 +54,8 @@ class Fold:
         self._echoes: deque[str] = deque(maxlen=8)  # sent prompts, without white space; the agent may send them back
         self._user: TextBlock | None = None
         self._retry_notice = ("", 0)  # the latest notice of a retry: its text and id
+        self._has_thread_error = False  # the agent said so, and has not taken it back
+        self.failure: str | None = None  # the reason with which the agent says that its turn failed, if it says so
         self._greeting: list[str] = []  # text of the agent before the first prompt of a new session
         self._halves = PendingSurrogates()
 
@@ -131,6 +133,7 @@ class Fold:
         """
         ops = self._show_lost_halves() if not self._open_prompts else []
         ops += self._finish_replay() + self._end_greeting()
+        self._has_thread_error, self.failure = False, None
         if not self._open_prompts:
             ops += self._end_user() + self.talk.begin_turn()
             self.state.begin_turn()
@@ -240,7 +243,8 @@ class Fold:
         kind = data.get("sessionUpdate")
         if not replay:
             if kind == "agent_message_chunk":
-                return self.talk.chunk(MESSAGE, data)
+                ops = self.talk.chunk(MESSAGE, data)
+                return self._note_failure(ops) if self._has_thread_error else ops
             if kind == "tool_call_update" or kind == "tool_call":
                 return self._fold_tool_call(data, kind)
             if kind == "agent_thought_chunk":
@@ -355,7 +359,16 @@ class Fold:
             return [op for chunk in chunks for op in self._replay.update(kind + "_chunk", chunk)]
         return [op for chunk in chunks for op in self._fold_user_chunk(chunk)]
 
+    def _note_failure(self, ops: list[Op]) -> list[Op]:
+        """Take the notice that these operations begin, if they do, for the reason of the agent's failure."""
+        reasons = [str(op.fields["text"]) for op in ops if isinstance(op, Began) and op.kind == "notice"]
+        self.failure = next(filter(None, reasons), self.failure)
+        return ops
+
     def _fold_signal(self, meta: object) -> list[Op]:
+        has_thread_error = read_thread_error(meta)
+        if has_thread_error is not None:
+            self._has_thread_error, self.failure = has_thread_error, None
         signal = read_signal(meta)
         if signal is None:
             return []

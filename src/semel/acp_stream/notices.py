@@ -79,6 +79,16 @@ def read_signal(meta: object) -> tuple[str, bool] | None:
     return None
 
 
+def read_thread_error(meta: object) -> bool | None:
+    """Return whether Codex says that its turn failed; None if `meta`, that of a `session_info_update`, does not say.
+
+    Codex ends such a prompt like one that was answered. But `_meta.codex.threadStatus.type` is then "systemError", and
+    a message chunk without an id gives the reason.
+    """
+    status = text_at(object_at(meta, "codex", "threadStatus"), "type")
+    return None if status is None else status == "systemError"
+
+
 def _add_cause(text: str, cause: str | None) -> str:
     """Add the cause of a retry to its announcement, on a line of its own."""
     return f"{text}\n{cause}" if cause else text

@@ -135,7 +135,8 @@ class ConnectionFolder:
             if "error" in message:
                 return self.fold(session).end("error", _error_text(message["error"]))
             stop = text_at(result, "stopReason")
-            return self.fold(session).end("unknown" if stop is None else stop, read_failure_text(result.get("_meta")))
+            fold = self.fold(session)
+            return fold.end("unknown" if stop is None else stop, read_failure_text(result.get("_meta")) or fold.failure)
         return []
 
 

@@ -223,7 +223,7 @@ async def _ask(
                     case Asked(id):
                         await conversation.answer(id, None)
                     case Answered() as end:
-                        check.problem = normalize_end(end).error or ""
+                        check.problem = normalize_end(end, fold.failure).error or ""
                         break
                     case Died(why):
                         check.problem = f"it {why}"

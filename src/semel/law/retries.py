@@ -53,7 +53,7 @@ TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524
 _STATUS = re.compile(r"(?:status|http|error|code)\W{0,12}(?:code\W{0,3})?([45]\d\d)\b|^\W*([45]\d\d)\b", re.I)
 _PERMANENT_ERROR = re.compile(
     r"quota|billing|credit|insufficient|unauthori[sz]ed|authenticat|forbidden|invalid.{0,12}(?:key|request)|not found"
-    r"|context.{0,10}(?:length|window)|too long|log ?in",
+    r"|context.{0,10}(?:length|window)|too long|log ?in|content.?filter|max_output_tokens",
     re.I,
 )
 _TRANSIENT_ERROR = re.compile(

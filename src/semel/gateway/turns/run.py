@@ -227,7 +227,7 @@ class Run:
         await self.live.conversation.prompt(content)
         self.was_prompted = self.live.was_prompted = True
         while True:
-            end = normalize_end(await self._follow())
+            end = normalize_end(await self._follow(), self.fold.failure)
             self._check_answered(end)
             self._end_blocks(end)
             if self.cancelled_by is None and self.corrections.are_due(end, self.speech.problems):

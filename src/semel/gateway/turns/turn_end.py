@@ -37,9 +37,13 @@ def retry_delay_s(end: Answered, attempt: int, max_attempts: int) -> float | Non
     return None if delay_s is None else delay_s * random.uniform(1.0, MAX_JITTER_FACTOR)
 
 
-def normalize_end(end: Answered) -> Answered:
-    """Return the answer as an error if it reports a failure. Some agents report it only in the response's `_meta`."""
-    failure_text = read_failure_text(end.meta) if end.error is None else None
+def normalize_end(end: Answered, streamed_failure: str | None) -> Answered:
+    """Return the answer as an error if the agent reports a failure in another way.
+
+    Some agents report it only in the response's `_meta`, or in the stream (`streamed_failure`: see `Fold.failure`).
+    """
+    streamed_failure = streamed_failure if end.stop == "end_turn" else None
+    failure_text = (read_failure_text(end.meta) or streamed_failure) if end.error is None else None
     return end if failure_text is None else Answered("error", failure_text, end.meta)
 
 
