@@ -1,12 +1,13 @@
 """An ACP agent that demands a login, written from the protocol alone: `python login_agent.py KIND`.
 
-KIND: "key" (codex-acp 2.6.0: a method whose key is OPENAI_API_KEY, told as a provider in `_meta`), "words" (the older
-codex adapter: the variable stands in the description), "status" (claude-agent-acp 0.101.0: a status before an
-internal error, logins in a terminal), "plain" (no methods), "wrong" (refuses every key), "node" (a crash of Node.js),
-"modes" (starts in the mode "auto"), "prompt" (opens a session, and refuses the first prompt), "prompt-key" (the same,
-with a method that has a key), "prompt-key-late" (the same, after two seconds), "root" (Claude Code started as root
-with a mode that it refuses then), "option" (lists models twice, and knows only session/set_config_option). To a client
-that shows pages, "key" offers one more method: it has a page opened, and waits for the client's consent.
+KIND: "key" (codex-acp 2.6.0: a method whose key is OPENAI_API_KEY, told as a provider in `_meta`, and a status when
+it is logged in), "words" (the older codex adapter: the variable stands in the description), "status" (claude-agent-
+acp 0.101.0: a status before an internal error, logins in a terminal), "plain" (no methods), "wrong" (refuses every
+key), "node" (a crash of Node.js), "modes" (starts in the mode "auto"), "prompt" (opens a session, and refuses the
+first prompt), "prompt-key" (the same, with a method that has a key), "prompt-key-late" (the same, after two seconds),
+"root" (Claude Code started as root with a mode that it refuses then), "option" (lists models twice, and knows only
+session/set_config_option). To a client that shows pages, "key" offers one more method: it has a page opened, and
+waits for the client's consent.
 """
 
 from __future__ import annotations
@@ -89,6 +90,8 @@ def main() -> None:
                 refuse(id, -32603, "the key was not accepted")
             else:
                 logged_in = True
+                if KIND == "key":
+                    send(method="_auth/status_update", params={"authStatus": {"kind": "api_key", "label": "A key"}})
                 send(id=id, result={})
         elif method == "session/new" and not logged_in:
             if KIND == "root":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from agents_house import House, turn, until
 
-from semel.agents.acp.login import LoginMethod, describe_login, read_login_methods
+from semel.agents.acp.login import LoginAdvice, LoginMethod, LoginStatus, describe_login, read_login_methods
 from semel.gateway.ports import AgentError, Answered
 
 AGENT = str(Path(__file__).with_name("login_agent.py"))
@@ -71,6 +71,32 @@ async def test_a_prompt_that_is_refused_although_a_key_is_set_says_that_the_key_
     assert isinstance(end, Answered) and end.error is not None
     assert end.error.startswith("Authentication required. OPENAI_API_KEY is set, so this key was probably refused")
     assert "not logged in" not in end.error
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable", "keeps_key", "words"),
+    [
+        (
+            "account",
+            "X_KEY",
+            True,
+            "Its login with a label was refused: run `semel agents login x` in a terminal. X_KEY",
+        ),
+        ("gateway", "X_KEY", True, "a label refused the key of the agent's own configuration: correct it there"),
+        ("api_key", "X_KEY", True, "run `semel agents login x --method k` in a terminal in which X_KEY has the right"),
+        ("api_key", None, True, "run `semel agents login x --method k` in a terminal in which its variable has"),
+        ("", "X_KEY", True, "run `semel agents login x --method k` in a terminal in which X_KEY has the right one"),
+        ("api_key", "X_KEY", False, "X_KEY is set, so this key was probably refused"),
+        ("", None, True, "The agent is not logged in, or its login was refused: log in"),
+    ],
+)
+def test_a_refused_login_names_the_remedy_that_fits_it_first(
+    kind: str, variable: str | None, keeps_key: bool, words: str
+) -> None:
+    """codex-acp 2.6.0 keeps the key of its login; claude-agent-acp 0.101.0 reads the variable anew."""
+    advice = LoginAdvice("x", "log in", variable, keeps_key, "k")
+    told = advice.explain_refusal(LoginStatus(kind, "a label"))
+    assert words in told and told.startswith((words, "The key that it keeps")), told
 
 
 async def test_a_mode_that_claude_refuses_as_root_is_told_with_what_to_do(house: House) -> None:

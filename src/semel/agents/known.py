@@ -23,6 +23,7 @@ class KnownAgent:
       the gateway's environment.
     - `env`: variables that its configuration should set.
     - `key`: the variable that holds its API key.
+    - `keeps_key`: it keeps the key with which it was logged in, and looks at the variable no more.
     - `npm`, `pypi`: the packages to install, in versions that are known to work.
     - `node`: the oldest major version of Node.js with which its packages work, as they say; 0 if any does.
     - `cli`: the program that people use without ACP, if it is another program.
@@ -34,6 +35,7 @@ class KnownAgent:
     env_prefixes: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+    keeps_key: bool = False
     npm: tuple[str, ...] = ()
     pypi: str = ""
     node: int = 0
@@ -81,6 +83,7 @@ KNOWN_AGENTS = (
         ("codex-acp",),
         ("OPENAI_", "CODEX_", "INITIAL_AGENT_MODE", "MODEL_PROVIDER"),
         key="OPENAI_API_KEY",
+        keeps_key=True,
         npm=("@agentclientprotocol/codex-acp@2.6.0", "@openai/codex@0.171.0"),
         cli="codex",
     ),

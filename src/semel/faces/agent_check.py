@@ -156,7 +156,7 @@ async def _check_program(
                 check.notes += find_codex_notes(agent)
                 check.key = describe_codex_account(agent)
                 if prompt is not None and not check.problem:
-                    delay = asyncio.create_task(_report_delay(on_delay, conversation.key_variable))
+                    delay = asyncio.create_task(_report_delay(on_delay, conversation.login_advice.key_variable))
                     try:
                         await _ask(conversation, prompt, answer_timeout, check, on_notice)
                     finally:
@@ -183,8 +183,8 @@ def _read_choices(conversation: AcpConversation, agent: AcpAgent, check: AgentCh
     check.mode, modes = read_choices(offers, "mode")
     check.model, models = read_choices(offers, "model")
     check.modes, check.models = list(modes), list(models)
-    if conversation.is_logged_out:
-        check.problem = f"agent {agent.name!r} is not logged in: {conversation.login_help}"
+    if conversation.login_status.kind == "none":
+        check.problem = f"agent {agent.name!r} is not logged in: {conversation.login_advice.help}"
     if agent.permissions != "allow" and conversation.decides_alone:
         where = f"in the mode {check.mode} " if check.mode else ""
         check.notes.append(f"{where}it decides by itself what it may do, and asks nobody")

@@ -19,11 +19,12 @@ from typing import IO, Any, Literal
 
 from semel.acp_stream.choices import set_current
 from semel.acp_stream.profiles import profile_for
+from semel.agents.acp.login import LoginAdvice, LoginStatus
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import AUTH_REQUIRED, Choices, RpcError, normalize_id, parse_prompt_answer
 from semel.agents.acp.wire import AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
-from semel.text.json_types import object_at, objects_in, text_at, value_at
+from semel.text.json_types import object_at, objects_in, value_at
 from semel.text.sentences import join_sentences
 
 log = logging.getLogger("semel.agents")
@@ -47,9 +48,8 @@ class AcpConversation:
         self.tools_problem = ""
         self.tools_advice = ""
         self.choices = Choices()
-        self.is_logged_out = False  # the agent reported that nobody is logged in (`_auth/status_update`)
-        self.login_help = ""  # what a person can do if the agent demands a login
-        self.key_variable: str | None = None  # the variable of its environment that holds a key
+        self.login_status = LoginStatus()
+        self.login_advice = LoginAdvice(name)
         self.show_url: Callable[[str, str], None] | None = None  # shows a person the agent's words, and a URL to open
         self.process = process
         self.name = name
@@ -248,7 +248,7 @@ class AcpConversation:
             ):  # Vibe: the model's stream broke; the next chunks replace the text so far
                 self._add_signal(Update({**message.params, "sessionUpdate": message.method}, self.replaying))
             case IncomingCall("_auth/status_update"):  # Claude Code, Codex
-                self.is_logged_out = text_at(message.params, "authStatus", "kind") == "none"
+                self.login_status = LoginStatus.read(message.params)
             case IncomingCall("elicitation/create", {"mode": "url"}) if message.is_request and self.show_url:
                 self.show_url(str(message.params.get("message") or ""), str(message.params.get("url") or ""))
                 self._send(id=message.id, result={"action": "accept"})
@@ -317,14 +317,8 @@ class AcpConversation:
 
         A wrong key is often noticed only here, because agents open a session without trying the key.
         """
-        if code == AUTH_REQUIRED and self.key_variable is not None:
-            error = join_sentences(
-                error,
-                f"{self.key_variable} is set, so this key was probably refused, or another one that the agent "
-                f"keeps: correct it and restart the gateway, or run `semel agents login {self.name}` in a terminal",
-            )
-        elif code == AUTH_REQUIRED and self.login_help:
-            error = join_sentences(error, f"The agent is not logged in, or its login was refused: {self.login_help}")
+        if code == AUTH_REQUIRED and (advice := self.login_advice.explain_refusal(self.login_status)):
+            error = join_sentences(error, advice)
         return profile_for(self.agent_name).add_hints(error)
 
     def drop_signals(self) -> None:

@@ -65,6 +65,66 @@ class LoginMethod:
         return next((name for name in self.variables if env.get(name)), None)
 
 
+@dataclass(frozen=True)
+class LoginStatus:
+    """Which login an agent says that it uses (`_auth/status_update`, which Claude Code's and Codex's adapters send).
+
+    `kind`: "none", "api_key", "account", "gateway" or "external" (the last two: from its own configuration); "" if the
+    agent has not said so. `description`: in its words, such as "Anthropic API key (ANTHROPIC_API_KEY)".
+    """
+
+    kind: str = ""
+    description: str = ""
+
+    @classmethod
+    def read(cls, params: Any) -> LoginStatus:
+        status = object_at(params, "authStatus")
+        label, detail = text_at(status, "label") or "", text_at(status, "detail")
+        return cls(text_at(status, "kind") or "", f"{label} ({detail})" if label and detail else label)
+
+
+@dataclass(frozen=True)
+class LoginAdvice:
+    """What a person can do about an agent's login. `agent`: its name.
+
+    `help`: as `describe_login` returns it. `key_variable`: the variable of its environment that holds a key; None if
+    none does. `keeps_key`: it keeps the key of its login, and looks at the variable no more. `key_method`: the id of
+    its login with a key; "" if it has none.
+    """
+
+    agent: str
+    help: str = ""
+    key_variable: str | None = None
+    keeps_key: bool = False
+    key_method: str = ""
+
+    def explain_refusal(self, status: LoginStatus) -> str:
+        """Return why the agent's model refused it, as far as that is known, and the step that fits its login first."""
+        login = f"`semel agents login {self.agent}"
+        if status.kind == "account":
+            unused = f". {self.key_variable} is set, but not used" if self.key_variable is not None else ""
+            return f"Its login with {status.description} was refused: run {login}` in a terminal{unused}"
+        if status.kind in ("gateway", "external"):
+            return (
+                f"{status.description} refused the key of the agent's own configuration: correct it there, or in the "
+                "variable that it names, and restart the gateway"
+            )
+        if self.keeps_key and (self.key_variable is not None or status.kind == "api_key"):
+            variable = self.key_variable or "its variable"
+            method = f" --method {self.key_method}" if self.key_method else ""
+            return (
+                "The key that it keeps from its login was refused: run "
+                f"{login}{method}` in a terminal in which {variable} has the right one. To restart the gateway "
+                "does not change the key that it keeps"
+            )
+        if self.key_variable is not None:
+            return (
+                f"{self.key_variable} is set, so this key was probably refused, or another one that the agent "
+                f"keeps: correct it and restart the gateway, or run {login}` in a terminal"
+            )
+        return f"The agent is not logged in, or its login was refused: {self.help}" if self.help else ""
+
+
 def read_login_methods(result: Any, agent_command: Sequence[str]) -> tuple[LoginMethod, ...]:
     """Return the login methods in an agent's answer to `initialize`. Entries without an id are left out."""
     methods = (LoginMethod.read(entry, agent_command) for entry in objects_in(value_at(result, "authMethods")))

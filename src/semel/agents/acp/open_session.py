@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from semel.acp_stream.profiles import Profile, profile_for
 from semel.agents.acp.conversation import AcpConversation
-from semel.agents.acp.login import describe_login
+from semel.agents.acp.login import LoginAdvice, describe_login
 from semel.agents.acp.session import (
     AUTH_REQUIRED,
     PROTOCOL_VERSION,
@@ -83,9 +83,14 @@ async def initialize(
     conversation.images, conversation.audio = initialized.images, initialized.audio
     conversation.resources = initialized.resources
     known_keys = [agent.key for agent in known if agent.key]
-    conversation.login_help = describe_login(conversation.name, initialized.logins, known_keys)
     variables = (*(name for method in initialized.logins for name in method.variables), *known_keys)
-    conversation.key_variable = next((name for name in variables if env.get(name)), None)
+    conversation.login_advice = LoginAdvice(
+        conversation.name,
+        describe_login(conversation.name, initialized.logins, known_keys),
+        key_variable=next((name for name in variables if env.get(name)), None),
+        keeps_key=any(agent.keeps_key for agent in known),
+        key_method=next((login.id for login in initialized.logins if login.variables and not login.command), ""),
+    )
     return initialized
 
 
@@ -281,7 +286,7 @@ class _SessionOpener:
             return False  # it said what else is wrong
         return (
             error.code == AUTH_REQUIRED
-            or (self.conversation.is_logged_out and str(error) == "Internal error")
+            or (self.conversation.login_status.kind == "none" and str(error) == "Internal error")
             or (words is not None and words.search(str(error)) is not None)
         )
 
@@ -301,5 +306,5 @@ class _SessionOpener:
 
     def _login_error(self, reason: str) -> AgentError:
         name = self.conversation.name
-        sentence = f"agent {name!r} is not logged in ({reason}): {self.conversation.login_help}"
+        sentence = f"agent {name!r} is not logged in ({reason}): {self.conversation.login_advice.help}"
         return AgentError(sentence, logged_out=True)
