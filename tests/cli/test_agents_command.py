@@ -310,6 +310,16 @@ def test_a_failure_that_only_the_meta_of_the_answer_tells_is_the_problem(cli: Cl
     assert "problem  API Error: Request rejected (429)\n" in done.stdout
 
 
+def test_a_failure_that_only_the_stream_tells_is_the_problem(cli: Cli) -> None:
+    """codex-acp 2.6.0 answers a request that it gave up like one that was answered."""
+    configure(cli, codex=[*command(), "--name", "codex"])
+    status = {"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": "systemError"}}}}
+    reason = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "No quota.\n\n"}}
+    half = {"text": "Half an answer", "message": "m1"}
+    done = cli("agents", "check", "--prompt", prompt(half, {"update": status}, {"update": reason}), rc=1)
+    assert "codex: cannot be used" in done.stdout and "problem  No quota.\n" in done.stdout
+
+
 def test_a_check_without_an_answer_yet_names_the_key_that_may_have_been_refused(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,11 +359,20 @@ def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(
     (cli.home / ".codex").mkdir()
     (cli.home / ".codex" / "auth.json").write_text('{"OPENAI_API_KEY": "sk-old"}')
     monkeypatch.setenv("OPENAI_API_KEY", "sk-old")
-    assert "keeps another key" not in cli("agents", "check").stdout
+    said = cli("agents", "check").stdout
+    assert "keeps another key" not in said
+    assert f"it uses the API key with which it was logged in ({cli.home}/.codex/auth.json)" in said
     monkeypatch.setenv("OPENAI_API_KEY", "sk-new")
     said = cli("agents", "check").stdout
     assert "Codex keeps another key in" in said and "semel agents login codex --method api-key" in said
     assert "sk-" not in said
+
+
+def test_a_check_tells_which_login_the_agent_says_that_it_uses(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure_codex(cli, "key")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    assert "login    A key; not tried: only a prompt shows whether it is accepted" in cli("agents", "check").stdout
+    assert "its login: A key" in cli("doctor").stdout
 
 
 def test_codex_says_that_it_uses_an_account_and_not_the_key_that_is_set(

@@ -28,16 +28,20 @@ def find_codex_notes(agent: AcpAgent) -> list[str]:
 
 
 def describe_codex_account(agent: AcpAgent) -> str:
-    """Say that Codex uses an account of ChatGPT, and what becomes of a key in its environment.
+    """Say which login Codex keeps, and what becomes of a key in its environment.
 
-    Return "" if it uses none, and for other agents.
+    Return "" if it keeps none, if its model's provider is another one, and for other agents.
     """
     if not _is_codex(agent):
         return ""
     env = agent.environment()
     file = _find_home(env) / "auth.json"
     kept = _read_login(file)
-    if kept.get("OPENAI_API_KEY") or not isinstance(kept.get("tokens"), dict):
+    if (env.get("MODEL_PROVIDER") or _read_config(env).get("model_provider") or "openai") != "openai":
+        return ""
+    if kept.get("OPENAI_API_KEY"):
+        return f"it uses the API key with which it was logged in ({file})"
+    if not isinstance(kept.get("tokens"), dict):
         return ""
     account = f"it uses the ChatGPT account with which it was logged in ({file})"
     variable = _find_key_variable(env)
@@ -66,6 +70,14 @@ def _read_login(file: Path) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
+def _read_config(env: Mapping[str, str]) -> dict[str, Any]:
+    """Return Codex's own configuration; {} if it has none that can be read."""
+    try:
+        return tomllib.loads((_find_home(env) / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
 def _find_key_variable(env: Mapping[str, str]) -> str | None:
     return next((name for name in PROVIDER_VARIABLES["openai"] if env.get(name)), None)
 
@@ -86,11 +98,8 @@ def _find_ignored_server(env: Mapping[str, str]) -> str | None:
     """Return a note if OPENAI_BASE_URL is set, which Codex does not read, and its config.toml names no server."""
     if not env.get("OPENAI_BASE_URL") or env.get("MODEL_PROVIDER"):
         return None
-    file = _find_home(env) / "config.toml"
-    try:
-        config = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        config = {}
+    config = _read_config(env)
     if "openai_base_url" in config or "model_provider" in config:
         return None
+    file = _find_home(env) / "config.toml"
     return f"Codex does not read OPENAI_BASE_URL. To use that server, write its URL as `openai_base_url` into {file}"

@@ -52,7 +52,8 @@ class AgentCheck:
     `program`: the name that the agent gives itself. `tools`: it reached Semel's MCP server. `session_s`: seconds until
     its session was open. `memory_mb`, `processes`: memory and number of its processes, the MCP server's included.
     `answer`: its answer to the prompt, if one was sent. `notes`: what works, but differs from what people expect.
-    `key`: which API key a model's server gets, or why it gets none; or which account Codex uses.
+    `key`: which API key a model's server gets, or why it gets none; or which account or key Codex keeps. `login`: which
+    login the agent says that it uses; "" if it does not say.
     """
 
     name: str
@@ -72,6 +73,7 @@ class AgentCheck:
     answer_s: float | None = None
     notes: list[str] = field(default_factory=list)
     key: str = ""
+    login: str = ""
 
 
 async def check_quickly(agent: AcpAgent) -> AgentCheck:
@@ -165,6 +167,7 @@ async def _check_program(
                     gateway.tools_reached.set()  # it starts Semel's MCP server when it first calls one of its tools
                 if not quick:
                     await _look_at_processes(conversation, check, gateway.tools_reached)
+                check.login = conversation.login_status.description
             finally:
                 await conversation.close(CLOSE_GRACE_S)
     return check

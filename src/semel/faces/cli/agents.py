@@ -414,8 +414,9 @@ def print_check(check: AgentCheck) -> None:
             )
         if check.answer_s is not None and not check.problem:
             lines.append(("answer", f"{check.answer!r} after {check.answer_s:g} s"))
-        if is_untried and check.profile not in KEYLESS_PROFILES:
-            lines.append(("login", _describe_untried(check, "its key is accepted")))
+        untried = _describe_untried(check, "it is accepted") if is_untried else ""
+        if check.profile not in KEYLESS_PROFILES and (login := "; ".join(filter(None, (check.login, untried)))):
+            lines.append(("login", login))
     if check.key:
         lines.append(("key", check.key))
         if is_untried and check.session_s is None:

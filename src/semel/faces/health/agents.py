@@ -92,7 +92,8 @@ def _list_findings(subject: str, check: AgentCheck) -> Iterable[Finding]:
         yield Finding(subject, "broken", check.problem, _find_remedy(check))
         return
     mode = f", mode {check.mode}" if check.mode else ""
-    key = f"; {check.key}" if check.key else ""
+    login = check.key or (f"its login: {check.login}" if check.login else "")
+    key = f"; {login}" if login else ""
     opened = f"{check.program or check.command[0]}: a session after {check.session_s:g} s"
     yield Finding(subject, "ok", f"{opened}{mode}{key}")
     for note in check.notes:
