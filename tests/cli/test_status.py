@@ -47,9 +47,9 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     }  # fmt: skip
     shown = cli("status").stdout
     assert "sessions  4 need someone" in shown
-    assert re.search(r"permits  asks for a permission \(t.*\): rm -r \./build; answer it: semel chat permits", shown), (
-        shown
-    )
+    asks = r"permits  asks for a permission \(t.*\): rm -r \./build; answer it: "
+    how = r'\S+ say permits "/approve (\d+)" or "/deny \1", or semel chat permits'
+    assert re.search(asks + how, shown), shown
     assert "asks  asked something (t" in shown and "answer it: semel chat asks" in shown
     assert re.search(
         r"no credit left.*: run `\S+ agents login demo` in a terminal; try again: \S+ say fails /retry", shown

@@ -193,6 +193,13 @@ def format_numbers(request: PermissionRequest) -> str:
     )
 
 
+def find_allowing_number(first_number: int, options: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the number of the option that allows a request once, else of one that allows it; None without one."""
+    kinds = [option.get("kind") for option in options]
+    allowing = next((kind for kind in ("allow_once", "allow_always") if kind in kinds), None)
+    return None if allowing is None else first_number + kinds.index(allowing)
+
+
 def choose_option(request: PermissionRequest, allow: bool, number: int | None) -> ChosenOption | str:
     """Return the option that an answer chooses. If there is none, return an error message for the person.
 

@@ -176,7 +176,9 @@ def _describe_need(session: dict[str, Any]) -> str:
     if session["why"] == "question":
         return f"asked something ({turn}, {since}); answer it: semel chat {key}"
     request = f": {shorten_to_line(session['asks'], 120)}" if session.get("asks") else ""
-    return f"asks for a permission ({turn}, {since}){request}; answer it: semel chat {key}"
+    numbers = f'semel say {key} "/approve {session["approve"]}" or "/deny {session["deny"]}", or '
+    say = numbers if session.get("approve") is not None else ""
+    return f"asks for a permission ({turn}, {since}){request}; answer it: {say}semel chat {key}"
 
 
 def _list_overdue(overdue: Sequence[dict[str, Any]]) -> list[str | Text]:

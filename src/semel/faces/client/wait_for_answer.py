@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from semel.faces.client.connection import Connection, session_path
 from semel.faces.transcript import format_timestamp
 from semel.faces.view import SessionView
 from semel.law.commands import RUNS_AGAIN, CommandCall, read_command
+from semel.law.permission_questions import find_allowing_number
 from semel.text.json_types import Json
 from semel.tools.address import NoGateway
 
@@ -281,27 +283,19 @@ def _report_questions(view: SessionView, session: str, reported: set[int], on_ne
         if question["id"] not in reported:
             reported.add(question["id"])
             text = question.get("title") or question["text"].partition("\n")[0]  # the answer has all of it
-            on_news(f"the agent asks: {text} (answer it with: {_describe_answers(question, session)})")
+            on_news(f"the agent asks: {text} (answer it with: {describe_answers(question, session)})")
 
 
-def _describe_answers(question: Json, session: str) -> str:
-    """Name the commands that answer a question or a permission request.
+def describe_answers(question: Json, session: str) -> str:
+    """Name the commands that answer an open question or permission request of the session with this key.
 
     They give the request's number, because a program whose output is a pipe has not been shown the request: an answer
     without a number does not count there (Law 13).
     """
+    key = shlex.quote(session)
     if question["kind"] != "permission":
-        return f'semel say {session} "your answer", or semel chat {session}'
-    if (allowing := _find_allowing_number(question)) is None:
-        return f"semel chat {session}"
-    approve, deny = f'semel say {session} "/approve {allowing}"', f'"/deny {question["first"]}"'
-    return f"{approve} or {deny}, or semel chat {session}"
-
-
-def _find_allowing_number(question: Json) -> int | None:
-    """Return the number of the option that allows a request once, else of one that allows it; `None` without one."""
-    if "first" not in question:
-        return None
-    kinds = [option.get("kind") for option in question.get("options", ())]
-    wanted = next((kind for kind in ("allow_once", "allow_always") if kind in kinds), None)
-    return None if wanted is None else int(question["first"]) + kinds.index(wanted)
+        return f'semel say {key} "your answer", or semel chat {key}'
+    allowing = find_allowing_number(question["first"], question.get("options", ())) if "first" in question else None
+    if allowing is None:
+        return f"semel chat {key}"
+    return f'semel say {key} "/approve {allowing}" or "/deny {question["first"]}", or semel chat {key}'

@@ -42,7 +42,8 @@ class UsedLimit(Struct):
 
 
 class Attention(Struct, omit_defaults=True):
-    """A session that needs someone. `asks`: what a permission is asked for; `error`: why the last turn failed, or what
+    """A session that needs someone. `asks`: what a permission is asked for; `approve`, `deny`: the numbers for /approve
+    and /deny that answer this request; `error`: why the last turn failed, or what
     the agent of a silent one said last; `until`: when the day of the `limit` ends.
     """
 
@@ -52,6 +53,8 @@ class Attention(Struct, omit_defaults=True):
     title: str | None = None
     turn: str | None = None
     asks: str | None = None
+    approve: int | None = None
+    deny: int | None = None
     error: str | None = None
     until: int | None = None
     limit: UsedLimit | None = None

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 from semel.law.limits import Measure, Scope
+from semel.law.permission_questions import find_allowing_number
 from semel.ledger.admin.overdue import list_overdue
 from semel.ledger.delivery import parts
 from semel.ledger.storage.rows import Row, TurnRow
@@ -152,14 +153,12 @@ def list_missing_channels(tx: Tx, channels: Collection[str] | None) -> list[Json
 def list_attention(tx: Tx) -> list[Json]:
     """Return the sessions that need someone, as `GET /v1/status` shows them.
 
-    `why`: "approval" (a permission request is open, `asks` is its title), "question" (the agent asked something),
+    `why`: "approval" (a permission request is open, `asks` is its title, `deny` the number of its first option and
+    `approve` that of the option that allows it), "question" (the agent asked something),
     "failed" (the last turn failed, `error` says why), "silent" (it ended without a word, `error` is the agent's last
     report, if there is one) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
     """
-    asking_sessions = [
-        _describe_session(row, row.turn, row.at, why="approval", asks=str(entries.load(row.body).get("title", "")))
-        for row in tx.all(AskingSession, "sessions_asking")
-    ]
+    asking_sessions = [_describe_asking(row) for row in tx.all(AskingSession, "sessions_asking")]
     left_turns = tx.all(LeftTurn, "turns_left", newest=NEWEST_TURNS)
     left_sessions = [found for turn in left_turns if (found := _describe_left(tx, turn)) is not None]
     limited_sessions = [_describe_limited(row) for row in tx.all(LimitedSession, "sessions_limited")]
@@ -191,6 +190,14 @@ def list_put_off(tx: Tx) -> list[Json]:
         _describe_session(row, row.turn, row.at, attempt=row.attempt + 1, error=row.error)
         for row in tx.all(PutOffSession, "sessions_put_off")
     ]
+
+
+def _describe_asking(row: AskingSession) -> Json:
+    body = entries.load(row.body)
+    first = body.get("first")
+    approve = None if first is None else find_allowing_number(first, body.get("options") or ())
+    numbers = {"approve": approve, "deny": first}
+    return _describe_session(row, row.turn, row.at, why="approval", asks=str(body.get("title", "")), **numbers)
 
 
 def _describe_left(tx: Tx, turn: LeftTurn) -> Json | None:
