@@ -131,6 +131,8 @@ def test_the_session_with_the_newest_entry_is_listed_first(house: Cli) -> None:
     for key in ("made-first", "made-later", "made-first"):
         house("say", key, "hello", "--wait")
     assert [session["key"] for session in house.json("sessions")][:2] == ["made-first", "made-later"]
+    assert house.json("sessions", "list")[:2] == house.json("sessions")[:2], "as other commands are typed"
+    assert "To read one: semel show made-first" in house("sessions", "made-first", rc=2).stderr
 
 
 def test_show_prints_the_transcript_in_order(house: Cli) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from functools import partial
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from rich.text import Text
 from semel.faces.busy_texts import number_waiting
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
-from semel.faces.cli.printing import format_time, print_json, print_remark, print_table, stdout_console
+from semel.faces.cli.printing import format_time, print_error, print_json, print_remark, print_table, stdout_console
 from semel.faces.client import quote_segment
 from semel.faces.transcript import format_body, format_entry, is_summary, list_remarks, speaker
 from semel.text.visible import visible
@@ -24,12 +25,17 @@ ROLE_STYLES = {"user": "bold cyan", "agent": "bold green", "event": "bold blue",
 
 @app.command()
 def sessions(
+    word: Annotated[str | None, typer.Argument(metavar="[list]", help="May be left out.")] = None,
     archived: Annotated[bool, typer.Option("--archived", help="List the archived sessions instead.")] = False,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
     """List the sessions that are not archived, those with the newest entry first. Works without a gateway, too."""
+    if word not in (None, "list"):
+        key = shlex.quote(str(word))
+        print_error(f"semel sessions only lists them. To read one: semel show {key}; to change one: semel session --help")
+        raise typer.Exit(2)
     listed = ask_or_read(config, data_dir, lambda reader: reader.list_sessions(archived))
     session_list = sorted(listed, key=lambda session: int(session["at"]), reverse=True)
     if json:
