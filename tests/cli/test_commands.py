@@ -325,6 +325,9 @@ def test_approve_without_a_number_shows_the_request_and_asks_on_a_terminal(house
         lambda: house("say", "approves", "/approve").stdout.partition("No permission")[0], "the agent asks again"
     )
     first = int(listed.splitlines()[1].partition(":")[0])
+    shown = house("show", "approves", "-n", "1").stdout
+    assert f"asks for permission: rm -r ./build\n\n{first}. Allow once\n" in shown, "the transcript does not have it"
+    assert shown.rstrip().endswith(f'say approves "/approve {first}" or "/deny {first}", or semel chat approves')
     assert listed.splitlines()[1:] == [
         f"{first}: rm -r ./build", f"/approve {first}: Allow once", f"/approve {first + 1}: Always allow",
         f"/approve {first + 2}: Reject",

@@ -189,6 +189,14 @@ def read_bare_answer(text: str) -> str:
     )
 
 
+async def read_view(client: AsyncClient, session: str) -> SessionView:
+    """Return the view of a session as it is now, with its open requests. Raises RequestRefused without such a one."""
+    view = SessionView()
+    async with aclosing(client.stream(session)) as frames:
+        view.apply(await anext(frames))
+    return view
+
+
 async def show_open_request(client: AsyncClient, session: str, answer: str) -> tuple[int | None, str]:
     """Show the only open permission request of a session, and ask whether it is meant. Exits with 1 if it is not.
 
@@ -196,10 +204,8 @@ async def show_open_request(client: AsyncClient, session: str, answer: str) -> t
     meanwhile (Law 13), and the number of the option that the person chose, or "". Return None instead of the rev if
     there is no request or more than one: then the gateway says what to do.
     """
-    view = SessionView()
     try:
-        async with aclosing(client.stream(session)) as frames:
-            view.apply(await anext(frames))
+        view = await read_view(client, session)
     except RequestRefused:  # there is no such session
         return None, ""
     requests = [question for question in view.open_questions() if question["kind"] == "permission"]

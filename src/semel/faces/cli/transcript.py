@@ -14,9 +14,21 @@ from rich.text import Text
 from semel.faces.busy_texts import number_waiting
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
-from semel.faces.cli.printing import format_time, print_error, print_json, print_remark, print_table, stdout_console
+from semel.faces.cli.printing import (
+    escape_text,
+    format_time,
+    name_command,
+    print_error,
+    print_json,
+    print_remark,
+    print_table,
+    stdout_console,
+)
+from semel.faces.cli.talk import read_view
 from semel.faces.client import quote_segment
+from semel.faces.client.wait_for_answer import describe_answers
 from semel.faces.transcript import format_body, format_entry, is_summary, list_remarks, speaker
+from semel.law.permission_questions import describe_request, name_option
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
 
@@ -34,7 +46,9 @@ def sessions(
     """List the sessions that are not archived, those with the newest entry first. Works without a gateway, too."""
     if word not in (None, "list"):
         key = shlex.quote(str(word))
-        print_error(f"semel sessions only lists them. To read one: semel show {key}; to change one: semel session --help")
+        print_error(
+            f"semel sessions only lists them. To read one: semel show {key}; to change one: semel session --help"
+        )
         raise typer.Exit(2)
     listed = ask_or_read(config, data_dir, lambda reader: reader.list_sessions(archived))
     session_list = sorted(listed, key=lambda session: int(session["at"]), reverse=True)
@@ -79,12 +93,12 @@ def show(
 ) -> None:
     """Print a session's transcript: number, time, speaker, marks such as "partial", and text.
 
-    If no gateway runs, the ledger itself is read.
+    At the end stands what the agent asks now, and how to answer it. If no gateway runs, the ledger itself is read.
     """
     if diff_agent:
         _print_memory_difference(ask_gateway(config, data_dir, lambda client: client.compare_memory(session)), json)
         return
-    all_entries, missing = ask_or_read(config, data_dir, partial(_read_transcript, session))
+    all_entries, missing, questions = ask_or_read(config, data_dir, partial(_read_transcript, session))
     entries = all_entries if last is None else all_entries[len(all_entries) - min(last, len(all_entries)) :]
     places = number_waiting(all_entries)
     if json:
@@ -97,22 +111,46 @@ def show(
             _print_entry(entry, places.get(entry["seq"]))
         else:
             print(format_entry(entry, places.get(entry["seq"])))
+    for question in questions:
+        print(escape_text(_format_question(question, session)))
 
 
-async def _read_transcript(session: str, reader: Reader) -> tuple[list[dict[str, Any]], str]:
-    """Return a session's entries, and what to say if its first entry is not among them; "" if it is."""
+async def _read_transcript(session: str, reader: Reader) -> tuple[list[dict[str, Any]], str, list[dict[str, Any]]]:
+    """Return a session's entries, what to say of missing ones, and its open questions and permission requests.
+
+    Without a gateway, none is open.
+    """
     entries = await reader.list_entries(session)
+    missing = await _describe_missing(session, reader, entries)
+    if isinstance(reader, OfflineLedger):
+        return entries, missing, []
+    return entries, missing, (await read_view(reader, session)).open_questions()
+
+
+def _format_question(question: dict[str, Any], session: str) -> str:
+    """Format an open question or permission request: its words, its numbered options, and the commands that answer."""
+    from semel.faces.terminal.lines import label_options
+
+    lines = ["The agent waits for an answer to its question above."]
+    if question["kind"] == "permission":
+        lines = [describe_request(str(question["title"]), question.get("input")), ""]
+        lines += [f"{label}. {name_option(option)}" for label, option in label_options(question)]
+    return "\n".join(["", *lines, "", f"Answer with: {name_command(describe_answers(question, session))}"])
+
+
+async def _describe_missing(session: str, reader: Reader, entries: list[dict[str, Any]]) -> str:
+    """Say why the first entry is not among a session's entries; "" if it is."""
     if entries and entries[0]["seq"] == 1:
-        return entries, ""
+        return ""
     if isinstance(reader, OfflineLedger):
         removed = await reader.read_removed(session)
     else:
         removed = (await reader.get(f"/v1/sessions/{quote_segment(session)}/entries", limit=1)).get("removed")
     if removed is None:
-        return entries, "" if entries else "nothing was said here yet"
+        return "" if entries else "nothing was said here yet"
     moment = f" at {format_time(removed['at'])}" if removed.get("at") else ""
     what = f"entries 1 to {removed['upto']}" if removed["upto"] > 1 else "entry 1"
-    return entries, f"the content of {what} was removed{moment}, as `retain` says: semel docs retention"
+    return f"the content of {what} was removed{moment}, as `retain` says: semel docs retention"
 
 
 def _print_memory_difference(comparison: dict[str, Any], json: bool) -> None:
