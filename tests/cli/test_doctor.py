@@ -102,15 +102,15 @@ def test_an_agent_whose_last_turn_gave_no_answer_is_a_warning_until_one_does(cli
     (cli.home / "semel.toml").write_text(SCRIPTED)
     process = cli.up()
     cli("say", "main", prompt({"error": {"code": -32602, "message": "the key was refused"}}), "--wait", rc=1)
-    [opened, failed] = findings(cli)["agent demo"]
-    assert (opened["level"], failed["level"]) == ("ok", "warning")
-    assert "its last turn (main, " in failed["text"] and "failed: the key was refused" in failed["text"]
+    [failed] = findings(cli)["agent demo"]
+    assert failed["level"] == "warning" and ": a session after " in failed["text"]
+    assert "; but its last turn (main, " in failed["text"] and "failed: the key was refused" in failed["text"]
     assert "semel agents check demo --prompt" in failed["remedy"]
     cli("say", "other", prompt(), "--wait", rc=1)
-    assert findings(cli)["agent demo"][1]["text"].endswith("ended without a word.")
+    assert findings(cli)["agent demo"][0]["text"].endswith("ended without a word.")
     cli("say", "main", "hello", "--wait")
     end(process)
-    assert len(findings(cli)["agent demo"]) == 1
+    assert findings(cli)["agent demo"][0]["level"] == "ok"
 
 
 def test_wrong_configuration_is_a_finding_and_the_rest_is_checked_all_the_same(cli: Cli) -> None:

@@ -29,7 +29,7 @@ from semel.faces.health.configuration import (
 )
 from semel.faces.health.database import examine_content, examine_database
 from semel.faces.health.finding import Finding, is_sound
-from semel.faces.health.session_agents import examine_session_agents
+from semel.faces.health.session_agents import examine_session_agents, weigh_last_turns
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.disk_use import measure_disk
 from semel.gateway.settings import ChannelSettings
@@ -84,7 +84,8 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings = result.findings
     findings += [*examine_running_config(checked, data), *unsure]
     if checked.config is not None:
-        findings += await examine_agents(checked.config, None if gateway is None else gateway.agent_checks)
+        agents = await examine_agents(checked.config, None if gateway is None else gateway.agent_checks)
+        findings += await asyncio.to_thread(weigh_last_turns, agents, checked.config, gateway is not None)
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
     findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
     findings += examine_credentials(checked)
