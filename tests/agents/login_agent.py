@@ -107,6 +107,8 @@ def main() -> None:
                 refuse(id, -32000, "Authentication required")
         elif method == "session/new":
             offers: dict[str, Any] = {"modes": MODES} if KIND == "modes" else {}
+            if os.environ.get("ANTHROPIC_AUTH_TOKEN"):  # with which claude-agent-acp 0.101.0 works
+                send(method="_auth/status_update", params={"authStatus": {"kind": "none", "label": "Not logged in"}})
             if KIND == "option":
                 offers = {"models": MODELS, "configOptions": [OPTION]}
             send(id=id, result={"sessionId": "s1", **offers})

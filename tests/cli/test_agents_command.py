@@ -345,11 +345,23 @@ def test_an_agents_own_program_is_named_with_its_adapter_and_not_started(cli: Cl
     assert not (cli.home / "started").exists()
 
 
+def configure_adapter(cli: Cli, agent: str, adapter: str, kind: str = "modes") -> None:
+    """Let an agent with modes, or a `login_agent` of another kind, stand for this adapter."""
+    install(cli, adapter)
+    (cli.home / "bin" / adapter).write_text(f"#!/bin/sh\nexec {shlex.join(login_agent(kind))}\n")
+    configure(cli, **{agent: [adapter]})
+
+
 def configure_codex(cli: Cli, kind: str = "modes") -> None:
-    """Let an agent with modes, or a `login_agent` of another kind, stand for Codex' adapter."""
-    install(cli, "codex-acp")
-    (cli.home / "bin" / "codex-acp").write_text(f"#!/bin/sh\nexec {shlex.join(login_agent(kind))}\n")
-    configure(cli, codex=["codex-acp"])
+    configure_adapter(cli, "codex", "codex-acp", kind)
+
+
+def test_a_token_of_which_claude_says_that_it_is_no_login_is_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure_adapter(cli, "claude", "claude-agent-acp")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "secret-token")
+    said = cli("agents", "check").stdout
+    assert "claude: ok" in said and "login    ANTHROPIC_AUTH_TOKEN is set; not tried" in said
+    assert "secret" not in said
 
 
 def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(

@@ -23,6 +23,7 @@ class KnownAgent:
       the gateway's environment.
     - `env`: variables that its configuration should set.
     - `key`: the variable that holds its API key.
+    - `other_keys`: other variables that log it in.
     - `keeps_key`: it keeps the key with which it was logged in, and looks at the variable no more.
     - `npm`, `pypi`: the packages to install, in versions that are known to work.
     - `node`: the oldest major version of Node.js with which its packages work, as they say; 0 if any does.
@@ -35,6 +36,7 @@ class KnownAgent:
     env_prefixes: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+    other_keys: tuple[str, ...] = ()
     keeps_key: bool = False
     npm: tuple[str, ...] = ()
     pypi: str = ""
@@ -72,6 +74,7 @@ KNOWN_AGENTS = (
         ("ANTHROPIC_", "CLAUDE_", "ENABLE_TOOL_SEARCH", "IS_SANDBOX"),
         {"ENABLE_TOOL_SEARCH": "false"},
         key="ANTHROPIC_API_KEY",
+        other_keys=("ANTHROPIC_AUTH_TOKEN",),  # its adapter says "Not logged in" then, and the login works
         npm=("@agentclientprotocol/claude-agent-acp@0.101.0",),
         node=22,
         cli="claude",

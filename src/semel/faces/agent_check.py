@@ -167,7 +167,7 @@ async def _check_program(
                     gateway.tools_reached.set()  # it starts Semel's MCP server when it first calls one of its tools
                 if not quick:
                     await _look_at_processes(conversation, check, gateway.tools_reached)
-                check.login = conversation.login_status.description
+                check.login = _describe_login(conversation)
             finally:
                 await conversation.close(CLOSE_GRACE_S)
     return check
@@ -186,11 +186,19 @@ def _read_choices(conversation: AcpConversation, agent: AcpAgent, check: AgentCh
     check.mode, modes = read_choices(offers, "mode")
     check.model, models = read_choices(offers, "model")
     check.modes, check.models = list(modes), list(models)
-    if conversation.login_status.kind == "none":
+    if conversation.login_status.kind == "none" and conversation.login_advice.key_variable is None:
         check.problem = f"agent {agent.name!r} is not logged in: {conversation.login_advice.help}"
     if agent.permissions != "allow" and conversation.decides_alone:
         where = f"in the mode {check.mode} " if check.mode else ""
         check.notes.append(f"{where}it decides by itself what it may do, and asks nobody")
+
+
+def _describe_login(conversation: AcpConversation) -> str:
+    """Return which login the agent says that it uses, or the variable that is set although it says that it has none."""
+    if conversation.login_status.kind != "none":
+        return conversation.login_status.description
+    variable = conversation.login_advice.key_variable
+    return "" if variable is None else f"{variable} is set"
 
 
 async def _look_at_processes(conversation: AcpConversation, check: AgentCheck, tools_reached: asyncio.Event) -> None:

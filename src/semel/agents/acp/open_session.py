@@ -83,7 +83,8 @@ async def initialize(
     conversation.images, conversation.audio = initialized.images, initialized.audio
     conversation.resources = initialized.resources
     known_keys = [agent.key for agent in known if agent.key]
-    variables = (*(name for method in initialized.logins for name in method.variables), *known_keys)
+    other_keys = [name for agent in known for name in agent.other_keys]
+    variables = (*(name for method in initialized.logins for name in method.variables), *known_keys, *other_keys)
     conversation.login_advice = LoginAdvice(
         conversation.name,
         describe_login(conversation.name, initialized.logins, known_keys),
