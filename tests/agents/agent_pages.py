@@ -33,6 +33,8 @@ def build_pages() -> dict[str, str]:
 def build_page(agent: KnownAgent, written: dict[str, Any]) -> str:
     blocks = [f"# {written['title']}", MARK, *list_commands(agent)]
     blocks += ["## Log in", written["login"].strip(), list_facts(agent)]
+    if "server" in written:
+        blocks += ["## Use another server", written["server"].strip()]
     failures = list_failures(agent) | written.get("failures", {})
     works = written.get("works", {}) | describe_profile(PROFILES.get(agent.name))
     if "works" in written:
