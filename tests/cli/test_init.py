@@ -217,7 +217,8 @@ def test_an_agent_that_does_not_work_yet_is_told_with_the_command_to_try_it_agai
 def test_after_an_agent_that_is_not_logged_in_the_next_command_is_its_login(cli: Cli) -> None:
     install(cli, "codex-acp", sys.executable, str(LOGIN_AGENT), "key")
     done = cli("init", "--agent", "codex", rc=1)
-    assert "is not logged in" in done.stdout and done.stdout.endswith("semel agents login codex\n")
+    assert "is not logged in" in done.stdout
+    assert "semel agents login codex, then " in done.stdout and done.stdout.endswith("semel up\n")
 
 
 def test_a_channel_of_options_is_checked_and_a_refused_account_is_not_written(

@@ -261,7 +261,8 @@ def _try_agent(path: Path, section: str, pairing: str) -> None:
     retry = f"agents login {section}" if is_logged_out else f"agents check {section}{prompt}"
     following = retry if check.problem else "up"
     correct = f"correct {path}, then " if check.problem and not is_logged_out else ""
-    print(name_command(f"\nNext: {correct}semel {following}{option}"))
+    start = f", then semel up{option}" if is_logged_out else ""
+    print(name_command(f"\nNext: {correct}semel {following}{option}{start}"))
     if pairing:
         then = "Then, while it runs" if not check.problem else "Once it runs"
         print(name_command(f"{then}: semel pair {pairing}{option} (nobody may talk on that channel before)"))
