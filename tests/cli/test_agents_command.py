@@ -92,8 +92,9 @@ def test_a_node_that_is_too_old_is_told_before_anything_is_downloaded(cli: Cli) 
     for name, script in (("npm", f": > {cli.home}/asked"), ("node", "echo v20.20.2")):
         install(cli, name)
         (cli.home / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
-    said = cli("agents", "add", "claude", "--install", rc=1).stderr
-    assert "claude needs Node.js 22 or newer, and this is v20.20.2. Nothing was installed" in said
+    for options in ((), ("--install",)):
+        said = cli("agents", "add", "claude", *options, rc=1).stderr
+        assert "claude needs Node.js 22 or newer, and this is v20.20.2. Nothing was installed" in said
     assert not (cli.home / "asked").exists()
     (cli.home / "bin/node").write_text("#!/bin/sh\necho v22.1.0\n")
     cli("agents", "add", "claude", "--install", rc=1)

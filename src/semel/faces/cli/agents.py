@@ -299,6 +299,7 @@ def install_agent(known: KnownAgent, wanted: bool) -> None:
         print_error(
             f"{program} is not installed. Install it with: {shlex.join(command)}",
             f"or let Semel do that: semel agents add {name} --install",
+            *filter(None, [find_node_problem(known)]),
         )
         raise typer.Exit(1)
     if shutil.which(command[0]) is None:
