@@ -102,7 +102,7 @@ class PartMachine(Counted):
                 self.settle(tells)
             case "held":
                 self.decided(decision)
-            case "rejected" if decision == "resend":
+            case "rejected" if decision != "arrived":
                 self.decided(decision)
             case _:
                 self.a_part_is_made(self.channel, self.kind)

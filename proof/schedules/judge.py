@@ -19,6 +19,7 @@ from proof.schedules.told import Prompted, count_copies
 from semel.gateway.ports import Safety
 from semel.ledger.admin import books
 from semel.ledger.delivery.claims import REISSUE_REASON
+from semel.ledger.delivery.parts import MARKED_AS_REPEAT
 from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.sql import queries
 from semel.text.verbatim import verbatim_form
@@ -423,14 +424,14 @@ class _Judge:
     def _part(self, part: Json, platform: Platform, taken: int, notices: Counter[Any]) -> Iterator[str]:
         name, state = f"part {part['id']} ({json.loads(part['op']).get('text')!r} to {part['dest']})", part["state"]
         tried = platform.tried.get(part["key"], [])
-        most = 1 + (part["marked"] and platform.safety is not Safety.IDEMPOTENT)
+        most = 1 + (part["marked"] == MARKED_AS_REPEAT and platform.safety is not Safety.IDEMPOTENT)
         if state not in FINAL:
             yield f"law 7: {name} is {state} although all is at rest"
         if taken > most and json.loads(part["op"])["kind"] == "post":
             yield f"law 7: {name} was taken {taken} times by {platform.name}, {platform.safety}; its attempts: {tried}"
         if state == "sent" and not taken and not self._arrived_by_hand(part, tried):
             yield f"law 7: {name} is sent, and {platform.name} never took it; its attempts: {tried}"
-        if state == "rejected" and taken and not part["marked"]:  # else a person had it sent once more, in doubt
+        if state == "rejected" and taken and part["marked"] != MARKED_AS_REPEAT:  # else it was sent once more, in doubt
             yield f"law 7: {name} is rejected, and {platform.name} took it; its attempts: {tried}"
         if state == "held" and not notices[part["id"]] and not self._silent(part):
             yield f"law 7: {name} is held, and no notice says so"
@@ -445,8 +446,8 @@ class _Judge:
         return said and part["receipt"] is None and not set(tried) & TAKEN
 
     def _order(self, platform: Platform, by_key: dict[str, Json]) -> Iterator[str]:
-        """Parts leave in the order of their line; a marked repeat joined its tail. What may be late there is not asked
-        for, and the line goes on meanwhile."""
+        """Parts leave in the order of their line; what a person resent joined its tail. What may be late there is not
+        asked for, and the line goes on meanwhile."""
         late = {key for key, tried in platform.tried.items() if "late" in tried}
         waits = platform.safety is Safety.RECONCILABLE
         by_address: defaultdict[str, list[Message]] = defaultdict(list)

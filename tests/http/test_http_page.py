@@ -250,7 +250,7 @@ def test_a_rejected_delivery_is_sent_again_by_a_button(page: Browser, live: Live
     (part,) = live.do(lambda: live.world.hold("hello", state="rejected"))
     platform.fail_always(None)
     visit(page, live, "main:chat:room")
-    shows(page, "#rows .again button", "Send again")
+    shows(page, "#rows .again button", "Send again", "Drop")
     page.click("#rows .again button")
     shows(page, "#rows .fate", "chat:room delivered")
     assert live.do(lambda: live.gateway.part(part))["state"] == "sent"

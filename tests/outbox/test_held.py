@@ -9,6 +9,7 @@ from outbox_desk import Desk, echo
 
 from semel.gateway.ports import Safety
 from semel.law.delivery import PartStepNotAllowed
+from semel.ledger.admin import explain
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.transcript import entries
 from semel.testing import FakeChannel, Fault
@@ -97,9 +98,8 @@ async def test_a_person_has_a_rejected_part_sent_again_behind_what_is_in_line(le
         [later] = await desk.say("chat:room", "two")
         await desk.quiet()
         assert await desk.states([refused, later]) == ["rejected", "sent"]
-        for decision in ("arrived", "drop"):
-            with pytest.raises(PartStepNotAllowed):
-                await desk.decide(refused, decision)
+        with pytest.raises(PartStepNotAllowed, match="only a part that is held can be marked as arrived"):
+            await desk.decide(refused, "arrived")
         chat.platform.fail_next(Fault.REJECT)
         await desk.decide(refused, "resend")
         await desk.quiet()
@@ -108,10 +108,43 @@ async def test_a_person_has_a_rejected_part_sent_again_behind_what_is_in_line(le
         await desk.quiet()
         assert await desk.states([refused]) == ["sent"]
         assert chat.platform.shown("room") == ["two", "one"]
-        assert [post.marked for post in chat.platform.log] == [False, True]
+        assert [post.marked for post in chat.platform.log] == [False, False], "nobody has seen it before"
         assert len(await desk.notices()) == 2
         with pytest.raises(PartStepNotAllowed, match="this part is sent"):
             await desk.decide(refused, "resend")
+
+
+async def test_a_person_drops_what_was_rejected_and_it_counts_as_rejected_no_more(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(Fault.REJECT)
+    async with Desk(ledger, chat) as desk:
+        [refused] = await desk.say("chat:room", "one")
+        await desk.quiet()
+        assert await desk.store.read(parts.count_rejected) == 1
+        assert (await desk.decide(refused, "drop"))["state"] == "dropped"
+        assert await desk.store.read(parts.count_rejected) == 0
+        assert (await desk.store.read(parts.count_undelivered, "chat:room")).rejected == 0
+        assert len(await desk.notices()) == 1, "the person who dropped it knows"
+        with pytest.raises(PartStepNotAllowed, match="this part is dropped; only a part that is held or rejected"):
+            await desk.decide(refused, "drop")
+
+
+async def test_what_was_resent_after_a_no_is_marked_once_it_may_have_arrived(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(Fault.REJECT, Fault.DROP)
+    async with Desk(ledger, chat) as desk:
+        [part] = await desk.say("chat:room", "one")
+        await desk.pass_time(60)
+        await desk.decide(part, "resend")
+        await desk.pass_time(60)
+        assert await desk.states([part]) == ["held"] and not (await desk.part(part)).get("marked")
+        await desk.decide(part, "resend")
+        await desk.quiet()
+        assert [post.marked for post in chat.platform.log] == [False, True]
+        story = await desk.store.read(explain.tell_story, f"p{part}")
+        begun = [line["text"].partition(": ")[2] for line in story["lines"] if " began" in line["text"]]
+        asked = ", marked as a repeat that a person asked for"
+        assert begun == ["attempt 1 began", "attempt 2 began", f"attempt 3 began{asked}"]
 
 
 async def test_a_rejected_part_whose_content_was_deleted_is_not_sent_again(ledger: Path) -> None:

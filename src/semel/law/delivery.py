@@ -17,11 +17,12 @@ Rules, in prose:
 - A part that only posts or removes a placeholder (a message whose text comes later, by an edit) causes no notice when
   it fails, and does not wait for a person: where another part would be held, it is dropped in the same step.
 - `sent`, `held`, `rejected` and `dropped` parts have left the line, and later parts go on.
-- A `rejected` part did not arrive, and nothing sends it again by itself. A person can, once they removed the cause
-  (`resend`): it joins the tail, marked, because it then arrives later than what was said after it.
+- A `rejected` part did not arrive, and nothing sends it again by itself. It waits for a person: they resend it once
+  they removed the cause, or drop it.
+- A part that a person resends joins the tail: it arrives later than what was said after it.
 - Three events send a part again that may have arrived. `again`: sending it twice has no further effect (an idempotency
   key, an edit). `repeat`: the operator prefers a possible duplicate to a held part. `resend`: a person decided so about
-  a held part, which joins the tail. A part is marked as a possible repeat by `repeat` and by `resend`.
+  a held part. A part is marked as a possible repeat by `repeat` and by the `resend` of a held part.
 - A ledger restored from a backup knows less than the platforms: every part that was in line is `unknown` (Law 14).
 - A platform may report later that a message it accepted has failed (a mail that bounces). The receipt was true, so the
   part stays `sent` and is marked as *failed later*; people and the agent get one notice, as for a rejected part.
@@ -52,7 +53,7 @@ Event = Literal[
     "hold",  # of an unknown part: only a person can decide
     "resend",  # of a held or rejected part, by a person: send it again
     "arrived",  # of a held part, by a person: it arrived
-    "drop",  # of a held part, by a person: do not send it
+    "drop",  # of a held or rejected part, by a person: do not send it
 ]
 
 Effect = Literal[
@@ -100,7 +101,8 @@ TABLE: Mapping[State, Mapping[Event, Step]] = MappingProxyType(
         },
         "sent": {},
         "rejected": {
-            "resend": Step("queued", ("clear doubt", "mark", "join tail")),
+            "resend": Step("queued", ("clear doubt", "join tail")),
+            "drop": Step("dropped"),
         },
         "dropped": {},
     }
@@ -125,8 +127,10 @@ def step(state: State, event: Event) -> Step:
 def _refusal(state: State, event: Event) -> str:
     if event == "resend":
         return f"this part is {state}; only a part that is held or rejected can be resent"
-    if event in ("arrived", "drop"):
-        return f"this part is {state}; only a part that is held can be marked as arrived or dropped"
+    if event == "drop":
+        return f"this part is {state}; only a part that is held or rejected can be dropped"
+    if event == "arrived":
+        return f"this part is {state}; only a part that is held can be marked as arrived"
     return f"a part that is {state} does not take {event!r}"
 
 

@@ -38,11 +38,11 @@ Parts = Annotated[
         help="Ids of held parts, like p12 p13. They are decided in this order, until one is not held.",
     ),
 ]
-ResentParts = Annotated[
+HeldOrRejectedParts = Annotated[
     list[str],
     typer.Argument(
         metavar="PART...",
-        help="Ids of held or rejected parts, like p12 p13. They are resent in this order, until one is neither.",
+        help="Ids of held or rejected parts, like p12 p13. They are decided in this order, until one is neither.",
     ),
 ]
 Part = Annotated[str, typer.Argument(metavar="PART", help="A part's id, as printed: p12.")]
@@ -147,7 +147,8 @@ _HELD_HELP = (
 
 
 def _format_rejected_help(part: dict[str, Any]) -> str:
-    return f"Once the cause is removed, send it again: semel outbox resend p{part['id']}"
+    resend, drop = (f"semel outbox {verdict} p{part['id']}" for verdict in ("resend", "drop"))
+    return f"Once the cause is removed, send it again: {resend}, or give it up: {drop}"
 
 
 @outbox.command()
@@ -168,10 +169,11 @@ async def _read_part(id: int, reader: Reader) -> dict[str, Any]:
 
 
 @outbox.command()
-def resend(parts: ResentParts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Send held or rejected parts again, visibly marked as a repeat, at the end of their destination's queue.
+def resend(parts: HeldOrRejectedParts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Send held or rejected parts again, at the end of their destination's queue.
 
-    A rejected part did not arrive. First remove the cause, which 'semel outbox show' names.
+    A held part may have arrived, so it is visibly marked as a repeat. A rejected part did not arrive: first remove the
+    cause, which 'semel outbox show' names.
     """
     _decide_parts(parts, "resend", json, config, data_dir)
 
@@ -183,8 +185,8 @@ def arrived(parts: Parts, json: Json = False, config: Config = None, data_dir: D
 
 
 @outbox.command()
-def drop(parts: Parts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Give up held parts: they are never sent."""
+def drop(parts: HeldOrRejectedParts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Give up held or rejected parts: they are not sent, and nothing names them any more as undelivered."""
     _decide_parts(parts, "drop", json, config, data_dir)
 
 

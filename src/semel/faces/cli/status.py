@@ -248,7 +248,7 @@ def _list_missing_channels(overview: dict[str, Any]) -> Iterator[Text]:
 
 def _describe_rejected(overview: dict[str, Any]) -> Iterator[Text]:
     if rejected := overview.get("rejected"):
-        text = f"{rejected} rejected in the last day; see why, and send again: semel outbox list --state rejected"
+        text = f"{rejected} rejected in the last day; see why, then resend or drop: semel outbox list --state rejected"
         yield Text(visible(name_command(text)), "yellow")
 
 

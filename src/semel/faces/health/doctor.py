@@ -193,7 +193,7 @@ def _examine_outbox(tx: Tx, channels: Collection[str] | None) -> list[Finding]:
     if rejected := parts.count_rejected(tx):
         text = f"{rejected} rejected in the last day: {'it was' if rejected == 1 else 'they were'} not delivered"
         findings.append(
-            Finding("outbox", "warning", text, "see why, and send again: semel outbox list --state rejected")
+            Finding("outbox", "warning", text, "see why, then resend or drop: semel outbox list --state rejected")
         )
     return findings + [_explain_delay(part) for part in parts.list_delayed(tx, channels)]
 

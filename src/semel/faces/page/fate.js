@@ -18,7 +18,10 @@ const VERDICTS = [
   ["arrived", "It arrived", "It is there: mark it as delivered"],
   ["drop", "Drop", "Give it up"],
 ];
-const AGAIN = [["resend", "Send again", "Send it again, behind what waits and marked as a repeat"]];
+const AFTER_NO = [
+  ["resend", "Send again", "Send it again, behind what waits, once the cause is removed"],
+  ["drop", "Drop", "Give it up"],
+];
 const OF_ALL = { resend: (n) => `Resend all ${n}`, arrived: (n) => `All ${n} arrived`, drop: (n) => `Drop all ${n}` };
 
 export function fate(entry, context) {
@@ -57,10 +60,10 @@ function held(one, line, context, place) {
   );
 }
 
-/** The line of what did not arrive, and the button that sends it again, once its cause (the line's title) is removed. */
+/** The line of what did not arrive, and the buttons that send it again, once its cause (the line's title) is removed, or give it up. */
 function rejected(one, line, context) {
   const ids = one.rejected ?? [one.part];
-  return h("span", { class: "again" }, line, ...buttons(ids, context, (_, text) => text, AGAIN));
+  return h("span", { class: "again" }, line, ...buttons(ids, context, (_, text) => text, AFTER_NO));
 }
 
 /** The decision buttons, three for what is held. Each decides about all of `ids` one by one, so that parts are resent in order. */

@@ -121,9 +121,9 @@ class ReadApi(Components):
     async def decide_part(self, id: int, decision: Literal["resend", "arrived", "drop"], by: str | None = None) -> Json:
         """Record a person's decision about a held or rejected part. Return the part.
 
-        "resend": send the part again, marked as a repeat, after all others for its destination. "arrived": count it as
-        sent. "drop": never send it. `by`: the person's name. Raises NotFound, or Conflict if the part is not held, nor
-        rejected and resent.
+        "resend": send the part again, after all others for its destination; a held one is marked as a repeat.
+        "arrived": count it as sent. "drop": never send it. `by`: the person's name. Raises NotFound, or Conflict if the
+        part is not held, nor rejected and resent or dropped.
         """
         by = one_line(by or "", MAX_NAME_CHARS) or "a person"
         try:

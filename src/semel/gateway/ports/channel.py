@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from semel.law.wake import Busy
 
 REPEAT_PREFIX = "(repeat) "
-"""The text with which a part begins if a person has resent it (`Op.marked`). It is the same on every platform."""
+"""The text with which a part begins if it may have arrived before (`Op.marked`). It is the same on every platform."""
 
 
 class Safety(enum.StrEnum):
@@ -81,7 +81,7 @@ class Op:
     name: str | None = None
     mime: str | None = None
     session: str = ""
-    marked: bool = False  # a deliberate resend of a held or rejected part; its text begins with REPEAT_PREFIX
+    marked: bool = False  # a deliberate resend of what may have arrived; its text begins with REPEAT_PREFIX
     at: float = 0.0  # when it was said, seconds since the epoch; the same on every retry
     n: int = 0  # which part of its message this is, from 0
     answers: Answers | None = None

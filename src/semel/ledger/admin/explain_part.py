@@ -95,14 +95,14 @@ def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow], d
             is_last = attempt is attempts[-1] and part_row.state not in ("queued", "sending")
             is_asked = number >= min(resends, default=len(attempts))
             # A part that is in line or being sent is marked for the attempt after these.
-            mark = _ASKED_MARK if is_asked else _repeat_mark(part_row) if is_last else ""
+            mark = _asked_mark(part_row, attempts[:number]) if is_asked else _repeat_mark(part_row) if is_last else ""
             out += _describe_attempt(attempt, mark)
     is_sending = part_row.state == "sending"
     if len(attempts) in resends:
         at = part_row.due if is_sending else None
         out.append(_describe_resend(part_row, resends[len(attempts)], at, is_newest=True))
     if attempts and is_sending:
-        mark = _ASKED_MARK if resends else _repeat_mark(part_row)
+        mark = _asked_mark(part_row, attempts) if resends else _repeat_mark(part_row)
         out.append(make_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} began{mark}"))
     return out
 
@@ -144,11 +144,16 @@ def _describe_attempt(attempt: PartAttemptRow, mark: str) -> list[Json]:
 _ENDINGS = {("arrived", "sent"): "said that it arrived", ("drop", "dropped"): "dropped it"}
 """What to say of a person's last decision about a part, by the decision and the state in which it left the part."""
 
-_ASKED_MARK = ", marked as a repeat that a person asked for"
-
 
 def _repeat_mark(part_row: PartRow) -> str:
-    return ", marked as a repeat" if part_row.marked else ""
+    return ", marked as a repeat" if part_row.marked == parts.MARKED_AS_REPEAT else ""
+
+
+def _asked_mark(part_row: PartRow, earlier: Sequence[PartAttemptRow]) -> str:
+    """Say how an attempt that a person asked for was marked. `earlier`: the attempts before it."""
+    has_not_arrived = earlier and all(attempt.state in ("queued", "rejected") for attempt in earlier)
+    mark = "" if has_not_arrived else _repeat_mark(part_row)
+    return mark and f"{mark} that a person asked for"
 
 
 _ATTEMPT_OUTCOMES = {

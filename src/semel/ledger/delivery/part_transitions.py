@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from semel.law import delivery as law
 from semel.ledger.delivery import notices, parts
-from semel.ledger.delivery.parts import PARKED
+from semel.ledger.delivery.parts import MARKED_AS_REPEAT, PARKED, RESENT_WITHOUT_MARK
 from semel.ledger.storage.rows import ClaimEntry, OutgoingPart
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -44,7 +44,9 @@ class PartMove:
         if "clear doubt" in step.effects:
             self.first = None
         if "mark" in step.effects:
-            self.marked = 1
+            self.marked = MARKED_AS_REPEAT
+        elif "join tail" in step.effects:
+            self.marked = self.marked or RESENT_WITHOUT_MARK
         if event == "hold" and not self.carries_claim:
             self.take("drop")
 

@@ -15,6 +15,10 @@ PARKED = 2**53 - 1
 """The `due` of a part that waits for no time: it is not the head of its queue, or it is being looked up."""
 
 
+MARKED_AS_REPEAT = 1
+RESENT_WITHOUT_MARK = 2
+"""Values of a part's `marked`. A part that a person resends leaves its place in line; it is a repeat only if it may
+have arrived before."""
 MAX_DELAYED_LISTED = 5
 OLDEST_DELAYED = 100
 """How many of the parts that delay a destination are looked at, so that the cost is bounded (Law 11)."""
@@ -201,7 +205,7 @@ def part_json(row: OutgoingPart) -> dict[str, Any]:
         fields["receipt"] = row.receipt
     if row.error is not None:
         fields["error"] = row.error
-    if row.marked:
+    if row.marked == MARKED_AS_REPEAT:
         fields["marked"] = True
     if row.failed is not None:
         fields["failed"] = row.failed

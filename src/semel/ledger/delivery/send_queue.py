@@ -16,7 +16,7 @@ from semel.law import retries
 from semel.law.identity import BadKey, check_event_key
 from semel.ledger.delivery import notices, other_channel, part_transitions, parts, placeholders
 from semel.ledger.delivery.part_transitions import PartMove
-from semel.ledger.delivery.parts import PARKED
+from semel.ledger.delivery.parts import MARKED_AS_REPEAT, PARKED
 from semel.ledger.storage.rows import EventRow, OutgoingPart
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -199,10 +199,10 @@ def _start_attempt(tx: Tx, row: OutgoingPart, event: law.Event | None = None) ->
         move.take(step)  # type: ignore[arg-type]
     tx.run("part_depart", id=row.id, state=move.state, now=tx.now, marked=move.marked)
     part_transitions.touch_entries(tx, row.claim)
-    return _departure(tx, row, row.first if row.first is not None else tx.now, marked=bool(move.marked))
+    return _departure(tx, row, row.first if row.first is not None else tx.now, marked=move.marked)
 
 
-def _departure(tx: Tx, row: OutgoingPart, first: int, marked: bool | None = None) -> Departure:
+def _departure(tx: Tx, row: OutgoingPart, first: int, marked: int | None = None) -> Departure:
     op = entries.load(row.op)
     if op.get("target") is None and "target_part" in op:
         # The message that this part edits or reacts to left before it, in the same queue: its platform id is known by
@@ -218,7 +218,7 @@ def _departure(tx: Tx, row: OutgoingPart, first: int, marked: bool | None = None
         key=row.key,
         op=op,
         session=row.session_key,
-        is_marked=bool(row.marked) if marked is None else marked,
+        is_marked=(row.marked if marked is None else marked) == MARKED_AS_REPEAT,
         first=first,
         at=row.at,
         n=row.n,
@@ -398,7 +398,7 @@ def decide(tx: Tx, part: int, decision: Decision, by: str = "a person") -> dict[
     row = parts.get(tx, part)
     move = PartMove.of(row)
     move.take(decision)
-    if row.state == "rejected" and (problem := _find_resend_problem(move)):
+    if row.state == "rejected" and decision == "resend" and (problem := _find_resend_problem(move)):
         raise law.PartStepNotAllowed(problem)
     if decision == "resend":
         move.due, move.attempts, move.error = tx.now, 0, None

@@ -394,7 +394,7 @@ class PartRow(Row):
     first: int | None
     receipt: str | None
     error: str | None
-    marked: int
+    marked: int  # 1: it is sent with a sign that it may be a repeat; 2: a person resent it, and it had not arrived
     failed: int | None
     at: int
 

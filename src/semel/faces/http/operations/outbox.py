@@ -71,7 +71,7 @@ async def read_part(call: ApiCall, id: PartId) -> Response:
     "POST", "/v1/parts/{id:int}/resend", THE_DECIDED_PART, errors=("not-found", "wrong-state"), body_optional=True
 )
 async def resend_part(call: ApiCall, id: PartId, body: Decided) -> Response:
-    """Send a held or rejected part again, marked as a repeat, at the end of its queue."""
+    """Send a held or rejected part again, at the end of its queue; a held one is marked as a repeat."""
     return json_response(await call.gateway.decide_part(id, "resend", body.by))
 
 
@@ -87,5 +87,5 @@ async def arrived_part(call: ApiCall, id: PartId, body: Decided) -> Response:
     "POST", "/v1/parts/{id:int}/drop", THE_DECIDED_PART, errors=("not-found", "wrong-state"), body_optional=True
 )
 async def drop_part(call: ApiCall, id: PartId, body: Decided) -> Response:
-    """Give up a held part."""
+    """Give up a held or rejected part."""
     return json_response(await call.gateway.decide_part(id, "drop", body.by))
