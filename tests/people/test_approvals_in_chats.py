@@ -77,6 +77,13 @@ async def test_by_number_and_no(tmp_path: Path, answer: str, said: str) -> None:
         assert (await request(w))["answer"] == ("y" if said == "tidy" else "n")
 
 
+async def test_a_group_reads_who_allowed_what(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await asked(w, BOB, room="room")
+        await w.tell("/approve", ADA, "room", group=True, mentioned=True)
+        assert await w.until_shown("Allow once, by", "room") == "Allow once, by ada: rm -r build"
+
+
 async def test_with_two_requests_open_a_number_is_needed(tmp_path: Path) -> None:
     async with asking(tmp_path) as w:
         await asked(w, step=TWO)

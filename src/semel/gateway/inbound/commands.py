@@ -258,10 +258,8 @@ class Commands:
         status = await self.controls.answer(
             command.key, choice.item, choice.option, _sender_name(command), is_told=True, context=context
         )
-        if status == "answered" and choice.face == permission_requests.API:
-            return await self.record.read(permission_requests.describe_answer, choice.item) or choice.text
         if status == "answered":
-            return choice.text
+            return await self.record.read(permission_requests.describe_answer, choice.item) or choice.text
         return "That request is gone: somebody answered it already, or it was withdrawn. Your answer changed nothing."
 
     async def _repeat_argument(self, command: OpenCommand) -> str:

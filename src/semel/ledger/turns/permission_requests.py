@@ -133,9 +133,14 @@ def _read_request(row: ItemRow) -> law.PermissionRequest:
 
 
 def describe_answer(tx: Tx, item: int) -> str:
-    """Say how a request that was announced in a chat was answered, and by whom; "" if it was not announced there."""
+    """Say how a request that was announced in a chat was answered, and by whom.
+
+    Return "" if its chat needs no name: it was not announced there, or the one who reads there answered it.
+    """
     row = tx.get(ItemRow, "item_get", id=item)
-    return describe_ending(row) if entries.load(row.body).get("announced") else ""
+    body = entries.load(row.body)
+    is_for_others = body.get("face") == API or body.get("place") == "group"
+    return describe_ending(row) if body.get("announced") and is_for_others else ""
 
 
 def describe_ending(row: ItemRow) -> str:
