@@ -100,3 +100,17 @@ async def test_a_question_in_a_group_says_to_reply_to_it(tmp_path: Path) -> None
         assert await w.until_shown("Which?", "room") == f"{question}\n\nIn the group, reply to this message to answer."
         await w.tell(script(ask), ADA, "ada-dm")
         assert await w.until_shown("Which?", "ada-dm") == question
+
+
+async def test_what_is_asked_in_a_group_says_to_reply_also_if_nobody_there_asked_for_the_turn(tmp_path: Path) -> None:
+    ask = {"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}
+    async with Chat(tmp_path) as w:
+        await w.tell(script("hello"), BOB, "room", group=True, mentioned=True)
+        await w.until_shown("hello", "room")
+        await w.idle("demo:chat:room")
+        await w.gateway.say("demo:chat:room", script(ask))
+        assert (await w.until_shown("Which?", "room")).endswith("In the group, reply to this message to answer.")
+        await w.gateway.say(
+            "demo:chat:room", script({"permission": "rm -r build", "allowed": ["tidy"], "denied": ["left it"]})
+        )
+        assert "replies to this with /approve" in await w.until_shown("rm -r build", "room")

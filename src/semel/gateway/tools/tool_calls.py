@@ -27,7 +27,6 @@ from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import Attributes, TurnTrace
 from semel.gateway.turns.agent_pool import AgentPool, token_digest
-from semel.gateway.turns.permissions import are_from_group
 from semel.gateway.turns.run import Run
 from semel.law import echo
 from semel.ledger.delivery.claims import ClaimRequest, ClaimResult
@@ -295,7 +294,7 @@ class ToolCallHandler:
         options = [str(o) for o in call.arguments.get("options") or []]
         text = question if not options else question + "\n" + "\n".join(f"{n}. {o}" for n, o in enumerate(options, 1))
         running = self.find_run(call.caller.session)
-        if running is not None and are_from_group(running.begun.events):
+        if running is not None and running.begun.is_home_group:
             text = f"{text}\n\n{REPLY_IN_GROUP}"
         more = {"kind": "ask", "options": options}
         return self._say(call, text, self._place(call, None), {}, kind="ask", more=more), None

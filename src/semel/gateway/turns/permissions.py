@@ -17,10 +17,10 @@ from semel.gateway.turns.call_details import read_requested_change
 from semel.law import permission_questions
 from semel.law.access import ROLES, approves, format_approvers
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.people import PersonAccount
 from semel.ledger.transcript.entries import read_object
 from semel.ledger.turns import permission_requests, turn_ops
 from semel.ledger.turns.turn_events import TurnEvent
+from semel.ledger.turns.turns import BegunTurn
 from semel.text.json_types import Json
 
 MCP_SERVER_NAME = "semel"  # the name of Semel's MCP server in every agent
@@ -45,11 +45,6 @@ def find_guests(events: Sequence[TurnEvent]) -> frozenset[str]:
     return frozenset(f"{event.source} {writer.get('id')}" for event, writer in zip(events, writers, strict=True))
 
 
-def are_from_group(events: Sequence[TurnEvent]) -> bool:
-    """Return whether one of a turn's events was written in a group, where a reply is sure to reach the agent."""
-    return any(read_object(event.data, "data").get("group") for event in events)
-
-
 @dataclass(frozen=True)
 class Readers:
     """Who reads a request in the chat to which it is sent.
@@ -61,18 +56,16 @@ class Readers:
     name: str = ""
 
 
-def find_readers(events: Sequence[TurnEvent], people: Collection[PersonAccount], approvals: Collection[str]) -> Readers:
+def find_readers(begun: BegunTurn, approvals: Collection[str]) -> Readers:
     """Return who reads a turn's requests at the session's home.
 
-    `events`: what the turn answers. `people`: the known people whose direct chat the home is. `approvals`: who may
-    answer there, besides the owner.
+    `approvals`: who may answer there, besides the owner.
     """
-    if are_from_group(events):
+    if begun.is_home_group:
         return Readers("group")
-    data = [read_object(event.data, "data") for event in events]
-    readers = {(person.role, person.name) for person in people}
+    readers = {(person.role, person.name) for person in begun.people}
     if not readers:  # a guest, or somebody's first message
-        writers = [(read_object(fields, "from"), event) for fields, event in zip(data, events, strict=True)]
+        writers = [(read_object(read_object(event.data, "data"), "from"), event) for event in begun.events]
         readers = {
             (writer["role"], str(writer.get("person") or event.sender))
             for writer, event in writers

@@ -101,7 +101,7 @@ class Run:
             self.live.conversation, self.agent.permissions, self.permission_deadline, self._on_expired, self._is_seen,
             lambda text: self.places.legs(self.begun.home, self.begun.key, text), self.agent.approvals,
             self.begun.last_number, lambda: self.may_wait(self),
-            find_readers(self.begun.events, self.begun.people, self.agent.approvals),
+            find_readers(self.begun, self.agent.approvals),
         )  # fmt: skip
         self.guests = find_guests(self.begun.events)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from semel.ledger.storage.rows import BoundEvent
+from semel.ledger.delivery.cutting import is_local
+from semel.ledger.storage.rows import BoundEvent, EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns.limits import Asker
 from semel.text.content_blocks import remove_mentions
+
+MAX_SEARCHED_ENTRIES = 50
+"""How many of a session's newest entries are searched for one that was written in a group."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,19 @@ class TurnEvent:
     def person(self) -> str | None:
         """The person whose limit the event counts toward; None if no person sent it."""
         return Asker.of_event(self.source, self.kind, self.data, self.event).name
+
+
+def is_home_group(tx: Tx, row: SessionRow, events: Sequence[TurnEvent]) -> bool:
+    """Return whether the session's home is a group, where only a reply is sure to reach the agent.
+
+    `events`: those of a turn. If nobody wrote them in a chat, as a schedule's firing, the newest entries tell.
+    """
+    data = [entries.read_object(event.data, "data") for event in events]
+    if row.home is None or is_local(row.home) or any(fields.get("address") for fields in data):
+        return any(fields.get("group") for fields in data)
+    newest = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=MAX_SEARCHED_ENTRIES)
+    written = [entries.read_object(entries.load(entry.more), "data") for entry in newest if entry.role == "user"]
+    return any(fields.get("group") for fields in written)
 
 
 def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:

@@ -27,7 +27,7 @@ from semel.ledger.transcript import entries
 from semel.ledger.turns import close_output, ending, limits, seats
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents, replace_missing_agent
-from semel.ledger.turns.turn_events import TurnEvent, list_bound
+from semel.ledger.turns.turn_events import TurnEvent, is_home_group, list_bound
 
 
 class WaitingEntry(Row):
@@ -80,7 +80,7 @@ class BegunTurn:
     agent reported a failure instead of dying. `has_started_tools`: an earlier attempt had started a tool call.
     `was_prompted`: an agent was prompted in an earlier attempt. `last_number`: the highest option number that was shown
     in the session. `folder`: the session's folder; None for the agent's own workspace. `people`: the known people whose
-    direct chat the home is.
+    direct chat the home is. `is_home_group`: the home is a group.
     """
 
     session: int
@@ -102,6 +102,7 @@ class BegunTurn:
     last_number: int = 0
     folder: str | None = None
     people: tuple[PersonAccount, ...] = ()
+    is_home_group: bool = False
 
 
 @dataclass(frozen=True)
@@ -462,6 +463,7 @@ def _read_begun_turn(
         was_prompted=any(a.how is not None for a in attempts), lost_turn=lost, has_failed=failed,
         last_number=row.numbers, folder=row.folder,
         people=() if row.home is None or local else tuple(list_people_at(tx, row.home)),
+        is_home_group=is_home_group(tx, row, events),
     )  # fmt: skip
 
 
