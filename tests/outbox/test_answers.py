@@ -105,6 +105,18 @@ async def test_an_agent_is_told_at_once_that_a_file_is_too_large(tmp_path: Path)
         )
 
 
+async def test_an_agent_is_told_at_once_that_a_platform_takes_no_empty_file(tmp_path: Path) -> None:
+    chat = Watched(empty_files=False)
+    async with world(tmp_path, chat) as w:
+        (w.work / "empty.txt").touch()
+        empty = {"call": "send_file", "arguments": {"path": "empty.txt", "text": "The list."}}
+        await chat.tell(wrote(script(empty, "done")))
+        await over(w)
+        assert [op.kind for op in chat.ops] == ["post"]
+        [held] = [e for e in await w.entries(HERE) if e["role"] == "notice"]
+        assert "it is empty, and chat takes no file of 0 bytes; write the file first, or say it" in held["text"]
+
+
 async def test_a_caption_that_is_too_long_goes_on_in_posts(tmp_path: Path) -> None:
     chat = Watched(max_len=12)
     async with world(tmp_path, chat) as w:

@@ -149,16 +149,19 @@ class FolderFiles(StoredFiles):
         yield self.folder / id
 
 
-def copy_from_workspace(workspace: Path, path: str, store: StoredFiles, limit: int) -> Blob:
+def copy_from_workspace(
+    workspace: Path, path: str, store: StoredFiles, limit: int, empty_file_problem: str = ""
+) -> Blob:
     """Copy a file from the workspace into the store, durably. Return its blob.
 
-    `path`: inside `workspace`, relative to it or absolute. `limit`: the maximum size in bytes. If this raises
-    FileRefused, StoreFailed or LedgerError, no message may refer to the file.
+    `path`: inside `workspace`, relative to it or absolute. `limit`: the maximum size in bytes. `empty_file_problem`:
+    why a file of 0 bytes cannot be sent; "" if it can. If this raises FileRefused, StoreFailed or LedgerError, no
+    message may refer to the file.
     """
     names = _split_path(workspace, path)
     source = _open_inside(workspace, names, path)
     try:
-        _check_sendable(os.fstat(source), path, limit)
+        _check_sendable(os.fstat(source), path, limit, empty_file_problem)
         mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
         return _store(source, path, store, limit, remove_unseen(scrub(names[-1]), JOINERS) or "file", mime)
     finally:
@@ -294,13 +297,15 @@ def _is_link(name: str, directory: int) -> bool:
     return False
 
 
-def _check_sendable(status: os.stat_result, path: str, limit: int) -> None:
+def _check_sendable(status: os.stat_result, path: str, limit: int, empty_file_problem: str) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise FileRefused(f"{path!r} is a directory; send_file sends one file (an archive, for instance).")
     if not stat.S_ISREG(status.st_mode):
         raise FileRefused(f"{path!r} is not a regular file.")
     if status.st_size > limit:
         raise FileRefused(_too_large(path, limit))
+    if status.st_size == 0 and empty_file_problem:
+        raise FileRefused(f"{path!r} was not sent: {empty_file_problem}; write the file first, or say it in a message.")
 
 
 def _too_large(path: str, limit: int) -> str:

@@ -65,6 +65,7 @@ class TelegramChannel:
             threads=True,
             files=True,
             file_limit=MAX_UPLOAD_BYTES,
+            empty_files=False,
             caption_len=MAX_CAPTION_UNITS - spare,
             dialect="telegram",
             numbered=True,

@@ -156,12 +156,22 @@ class Destinations:
         channel = self.channels.get((dest or "").partition(":")[0])
         return channel.caps.file_limit if channel is not None else None
 
+    def find_empty_file_problem(self, dest: str | None) -> str:
+        """Return why a destination cannot take a file of 0 bytes; "" if it can, or is not on a channel."""
+        name = (dest or "").partition(":")[0]
+        channel = self.channels.get(name)
+        return (
+            "" if channel is None or channel.caps.empty_files else f"it is empty, and {name} takes no file of 0 bytes"
+        )
+
     def file_legs(self, dest: str, session: str, file: Mapping[str, Any]) -> tuple[Leg, ...]:
         """Return the legs that send a file or, if the destination cannot take the file, its description in words."""
         size, limit = int(file.get("size") or 0), self.file_limit(dest)
         problem = self.find_problem(dest, "file") or (
             f"it is larger than {limit:,} bytes, the most that can be sent there" if limit and size > limit else ""
         )
+        if not problem and file.get("size") == 0:
+            problem = self.find_empty_file_problem(dest)
         if file.get("id") is None or problem:
             return self.legs(dest, session, "", {"text": describe_file(file, problem)})
         op = {"kind": "file", "file": file["id"], "name": file["name"], "mime": file["mime"]}

@@ -46,6 +46,7 @@ class Caps:
     threads: bool = False
     files: bool = False
     file_limit: int | None = None  # maximum size of one sent file, in bytes
+    empty_files: bool = True  # whether it can send a file of 0 bytes
     caption_len: int | None = None  # maximum length of the text of a file, if less than `max_len`
     dialect: str = "plain"
     numbered: bool = False

@@ -241,8 +241,8 @@ class ToolCallHandler:
             return ClaimRequest("tool", caption, None, kind="file", problem=problem, more=named), None
         limit = min(MAX_FILE_BYTES, self.places.file_limit(place.dest) or MAX_FILE_BYTES)
         try:
-            copy = files.copy_from_workspace
-            blob = await asyncio.to_thread(copy, call.workspace, path, self.store.content, limit)
+            copy, empty = files.copy_from_workspace, self.places.find_empty_file_problem(place.dest)
+            blob = await asyncio.to_thread(copy, call.workspace, path, self.store.content, limit, empty)
         except (files.FileRefused, files.StoreFailed) as error:
             return ClaimRequest("tool", caption, None, kind="file", problem=str(error), more=named), None
         row = {"id": blob.id, "size": blob.size, "name": blob.name, "mime": blob.mime}
