@@ -40,6 +40,20 @@ def test_no_part_is_longer_than_the_limit_as_it_is_sent(text: str, limit: int, u
         assert text[lo:hi] in sent or (measure(text[lo:hi], unit) > limit - 8 and text[lo:hi].strip() in sent)
 
 
+@given(TEXT, st.integers(8, 60), st.integers(4, 60), UNITS)
+@settings(max_examples=400)
+def test_only_the_first_part_keeps_a_lower_limit(text: str, limit: int, first: int, unit: Unit) -> None:
+    parts = render_parts(text, limit, unit, first)
+    assert "".join(text[lo:hi] for lo, hi, _ in parts) == text
+    assert all(one[1] == two[0] for one, two in pairwise(parts))
+    assert all(measure(sent, unit) <= (limit if lo else min(first, limit)) for lo, _, sent in parts)
+
+
+def test_a_caption_with_one_very_long_word_goes_on_in_one_message() -> None:
+    assert [hi - lo for lo, hi, _ in render_parts("Here: " + "x" * 2000, 4000, first_limit=1000)] == [6, 2000]
+    assert [hi - lo for lo, hi, _ in render_parts(" " * 1500 + "x" * 600, 4000, first_limit=1000)] == [2100]
+
+
 @given(TEXT, st.integers(40, 80), UNITS)
 @settings(max_examples=300)
 def test_every_fence_that_is_cut_is_closed_in_its_part(text: str, limit: int, unit: Unit) -> None:

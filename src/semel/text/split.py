@@ -34,15 +34,22 @@ def measure(text: str, unit: Unit) -> int:
     return len(text) if unit == "char" else len(text.encode("utf-8", "surrogatepass"))
 
 
-def render_parts(text: str, limit: int, unit: Unit = "char") -> list[tuple[int, int, str]]:
+def render_parts(
+    text: str, limit: int, unit: Unit = "char", first_limit: int | None = None
+) -> list[tuple[int, int, str]]:
     """Cut a text into parts and render each in at most `limit` units. Returns (lo, hi, rendering) for each part.
 
+    `first_limit`: that of the first part, if it is lower, as a file's caption is shorter than a message.
     `lo` and `hi` are offsets in code points. In the rendering, a fence that was cut is reopened and closed. An empty
     text has no parts. A character that exceeds the limit by itself becomes a part that is too long. Raises ValueError
     for a limit below 1.
     """
-    splitter = _Splitter(text, limit, unit)
-    return [(lo, hi, splitter.render(lo, hi)) for lo, hi in splitter.cuts()]
+    splitter = _Splitter(text, limit, unit, first_limit)
+    parts = [(lo, hi, splitter.render(lo, hi)) for lo, hi in splitter.cuts()]
+    if first_limit is not None and parts and measure(parts[0][2], unit) > first_limit:
+        # Its white space was joined to the part after it, which has more room.
+        return render_parts(text, first_limit, unit)
+    return parts
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,11 @@ _NO_REPAIR = _FenceRepair("", "", 0, 0)
 
 
 class _Splitter:
-    def __init__(self, text: str, limit: int, unit: Unit):
-        if limit < 1:
-            raise ValueError(f"a limit of {limit} leaves no room; give at least 1")
+    def __init__(self, text: str, limit: int, unit: Unit, first_limit: int | None = None):
         self.text, self.limit, self.unit = text, limit, unit
+        self.first_limit = limit if first_limit is None else min(limit, first_limit)
+        if self.first_limit < 1:
+            raise ValueError(f"a limit of {self.first_limit} leaves no room; give at least 1")
         self.fences = list(find_fences(text))
         self.fence_starts = [fence.lo for fence in self.fences]
         self.visible_size = len(text.rstrip())
@@ -101,9 +109,13 @@ class _Splitter:
     def render(self, lo: int, hi: int) -> str:
         body = self.text[lo:hi]
         for shown in (self._repair_ends(lo, hi, body), self._repair_ends(lo, hi, body.strip())):
-            if measure(shown, self.unit) <= self.limit:
+            if measure(shown, self.unit) <= self._limit_from(lo):
                 return shown
         return body.strip()  # joined white space moved the end of the part into a fence: there is no room to close it
+
+    def _limit_from(self, lo: int) -> int:
+        """Return the limit of the part that begins at `lo`."""
+        return self.limit if lo else self.first_limit
 
     def _repair_ends(self, lo: int, hi: int, body: str) -> str:
         tail = self._repair_at(hi).tail if hi < len(self.text) else ""
@@ -128,7 +140,7 @@ class _Splitter:
         for info in (word[0] if word else "", ""):
             head, tail = f"{fence.marker}{info}\n", f"\n{fence.marker}"
             costs = measure(head, self.unit), measure(tail, self.unit)
-            if sum(costs) * 2 <= self.limit:
+            if sum(costs) * 2 <= self.first_limit:
                 return _FenceRepair(head, tail, *costs)
         return _NO_REPAIR
 
@@ -138,11 +150,11 @@ class _Splitter:
         tail = self._repair_at(hi).closing if hi < len(self.text) else 0
         if tail and self.text[hi - 1] in "\r\n":  # the text already ends with the line break of the tail
             tail -= 1
-        return self._repair_at(lo).opening + self.offsets[hi] - self.offsets[lo] + tail <= self.limit
+        return self._repair_at(lo).opening + self.offsets[hi] - self.offsets[lo] + tail <= self._limit_from(lo)
 
     def _furthest_end(self, lo: int) -> int:
         """Return the furthest end at which a part from `lo` fits into the limit; at least `lo` + 1."""
-        room = self.limit - self._repair_at(lo).opening
+        room = self._limit_from(lo) - self._repair_at(lo).opening
         hi = bisect_right(self.offsets, self.offsets[lo] + room) - 1
         while hi > lo + 1 and not self._fits(lo, hi):
             hi -= 1

@@ -207,8 +207,7 @@ class Destinations:
         if first["kind"] not in ("post", "file") or caps.max_len is None or not text:
             return (Leg(0, len(text), name, dest, {"text": text, **first}),)
         following = {"kind": "post", "session": session, "address": address}
-        max_len = caps.caption_len if first["kind"] == "file" and caps.caption_len else caps.max_len
-        parts = render_parts(text, max_len, caps.unit)
+        parts = render_parts(text, caps.max_len, caps.unit, caps.caption_len if first["kind"] == "file" else None)
         return tuple(
             Leg(lo, hi, name, dest, {**(following if n else first), "text": sent})
             for n, (lo, hi, sent) in enumerate(parts)
