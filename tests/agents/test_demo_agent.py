@@ -51,10 +51,15 @@ async def test_anything_else_is_answered(house: House) -> None:
     assert (await turn(talk, "[semel: schedule x is due (1); do what it asks]\nsay: Up!\n[/semel]")).text() == "Up!"
 
 
+async def test_it_says_the_lines_below_say_too(house: House) -> None:
+    talk = await open_demo(house)
+    assert (await turn(talk, "say: One.\n\n- two\n- three\nsay: Four.")).text() == "One.\n\n- two\n- threeFour."
+
+
 async def test_words_are_said_again_after_an_interruption_and_nothing_is_done_twice(house: House) -> None:
     talk = await open_demo(house)
     resume = "[semel: your turn goes on; nobody typed this]\n- Go on.\n- it was asked: {!r}\n[/semel]"
-    assert (await turn(talk, resume.format("say: it's late"))).text() == "it's late"
+    assert (await turn(talk, resume.format("say: it's late\nnow"))).text() == "it's late\nnow"
     for question in ("send: x", "file", "job", "permission", "anything"):
         heard = await turn(talk, resume.format(question))
         assert "I do nothing twice by myself" in heard.text() and not heard.asked()

@@ -7,6 +7,7 @@ that turn (steering). A session's history is a file with one ACP update per line
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -30,7 +31,7 @@ QUIET = re.compile(r"answer with exactly (\S+)")  # in the title of a heartbeat'
 HELP = """I am Semel's demo agent: no model, no network. Words I know:
 
 - `help`: this list
-- `say: TEXT`: say exactly TEXT
+- `say: TEXT`: say exactly TEXT, and the lines below it
 - `send: TEXT`: send TEXT in the middle of the turn, then close with the same text (an echo)
 - `file`: send a small file
 - `ask`: ask you to choose
@@ -173,7 +174,8 @@ class DemoSession:
         elif quiet := QUIET.search(title):
             self._say(quiet[1])
         elif interrupted := INTERRUPTED.findall(body):
-            self._go_on(interrupted[-1][1])
+            quote, question = interrupted[-1]
+            self._go_on(ast.literal_eval(f"{quote}{question}{quote}"))
         elif title.startswith("event "):
             verb = "You chose" if title.startswith("event answer ") else "I was told"
             self._say(f"{verb}: {body[:500]}")
@@ -181,18 +183,26 @@ class DemoSession:
             self._obey(body)  # a schedule is due
 
     def _go_on(self, question: str) -> None:
-        match = COMMAND.fullmatch(question)
-        if match and (match[1] or match[2]).lower() in REPEATABLE:
+        matches = list(filter(None, map(COMMAND.fullmatch, question.splitlines())))
+        if matches and all((match[1] or match[2]).lower() in REPEATABLE for match in matches):
             self._obey(question)
         else:
             self._say("I was interrupted. I do nothing twice by myself: ask me again, if you still want it.")
 
     def _obey(self, words: str) -> None:
-        """Run each command among the lines (see HELP), since several messages may have waited; or repeat the lines."""
+        """Run each command among the lines (see HELP), since several messages may have waited; or repeat the lines.
+
+        Lines that are no command continue the text of the `say` or `send` above them.
+        """
         lines = words.splitlines()
-        commands = list(filter(None, map(COMMAND.fullmatch, lines)))
-        for command in commands:
-            self._run_command(*command.groups(default=""))
+        commands: list[list[str]] = []  # word, verb, text
+        for line in lines:
+            if command := COMMAND.fullmatch(line):
+                commands.append(list(command.groups(default="")))
+            elif commands and commands[-1][1]:
+                commands[-1][2] += f"\n{line}"
+        for word, verb, text in commands:
+            self._run_command(word, verb, text.rstrip())
         if not commands:
             said = "\n".join(filter(str.strip, lines))[:300]
             self._say(f"You said: {said}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
