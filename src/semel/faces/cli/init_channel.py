@@ -89,11 +89,12 @@ def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
         if not options.asks:
             print_remark("The channel is configured all the same; `semel up` tries it again.")
             break
-        if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False):
+        if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False, hidden=True):
             break
         setup.discard(setup.secrets.keys() - before.keys())
         asked = _list_questions(kind)
-        if not ask_yes_or_no(f"Enter the {' and the '.join(asked)} again? (n: choose another chat, or none)"):
+        again = f"Enter the {' and the '.join(asked)} again? (n: choose another chat, or none)"
+        if not ask_yes_or_no(again, hidden=True):
             return False
         options.settings = {key: value for key, value in options.settings.items() if key not in asked}
     setup.add_section(f"channels.{kind}", {"kind": kind, **references})

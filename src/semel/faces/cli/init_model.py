@@ -138,7 +138,8 @@ def _ask_server(options: Options) -> tuple[ModelListing, str]:
             return listing, key or ""
         print_error(listing.problem)
         doubted = "address" if not listing.wants_key else "key" if key else "server without a key"
-        if not problem and ask_yes_or_no(f"Use this {doubted} all the same?", default=False):
+        is_key_doubted = doubted != "address"
+        if not problem and ask_yes_or_no(f"Use this {doubted} all the same?", default=False, hidden=is_key_doubted):
             return listing, key or ""
         # a server that wants a key was the right one
         url, key = (listing.url, None) if listing.wants_key else (None, options.key)

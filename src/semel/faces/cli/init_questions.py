@@ -48,8 +48,17 @@ def ask_text(question: str, *, default: str | None = None, hidden: bool = False)
         print_error("an answer is needed; Ctrl-C ends this, and nothing is written")
 
 
-def ask_yes_or_no(question: str, default: bool = True) -> bool:
-    return typer.confirm(question, default=default)
+def ask_yes_or_no(question: str, default: bool = True, *, hidden: bool = False) -> bool:
+    """Ask a question. `hidden`: do not show what is typed, because a secret may be pasted at a question about one."""
+    if not hidden:
+        return typer.confirm(question, default=default)
+    while True:
+        answer = ask_text(f"{question} [{'Y/n' if default else 'y/N'}]", default="", hidden=True).lower()
+        if answer in ("", "y", "yes", "n", "no"):
+            return default if not answer else answer.startswith("y")
+        print_error(
+            "that was not taken, and is not shown: answer this question with y or n; secrets are asked for by name"
+        )
 
 
 # ---------------------------------------------------------------- options
