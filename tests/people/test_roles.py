@@ -79,6 +79,7 @@ def test_what_is_heard_in_a_group(policy: access.Policy, mentioned: bool, heard:
         ("ada", ("ada", "ada-2"), "ada-3"),
         ("owner", (), "owner-2"),
         ("guest", ("guest-2",), "guest-3"),
+        ("Zoë Ångström", (), "Zoe-Angstrom"),
         ("Ада", (), "somebody"),
         ("", ("somebody",), "somebody-2"),
         ("-_-", (), "somebody"),

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -111,7 +112,8 @@ def make_unique_name(display_name: str, taken_names: Collection[str]) -> str:
 
     The result has only ASCII letters, digits, "-" and "_", so that it can be written in commands and in semel.toml.
     """
-    bare = re.sub(r"[^A-Za-z0-9_-]+", "-", display_name).strip("-_")[:40] or "somebody"
+    without_accents = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", display_name))
+    bare = re.sub(r"[^A-Za-z0-9_-]+", "-", without_accents).strip("-_")[:40] or "somebody"
     if bare not in taken_names and bare not in ROLES:
         return bare
     return next(name for n in itertools.count(2) if (name := f"{bare}-{n}") not in taken_names)

@@ -167,17 +167,18 @@ def _check_channel(setup: Setup, kind: str, references: Mapping[str, str]) -> Ch
 
 def _add_owner(setup: Setup, kind: str, declared: Kind, options: Options) -> None:
     from semel.faces.cli.talk import get_login_name
-    from semel.law.access import ROLES
+    from semel.law.access import ROLES, make_unique_name
 
     login = re.sub(r"[^A-Za-z0-9_-]", "-", get_login_name())
     name, account = options.name, options.account
     if name is None:
         name = ask_text("\nWho are you? A name, by which it knows you", default=login) if options.asks else login
     while not NAME.fullmatch(name) or name in ROLES:
-        print_error(f"{name!r} should be letters, digits, - and _, and not {', '.join(ROLES)}")
+        example = make_unique_name(name, ())
+        print_error(f"{name!r} should be letters, digits, - and _, and not {', '.join(ROLES)}; such as {example!r}")
         if not options.asks:
             raise typer.Exit(2)
-        name = ask_text("Who are you?", default=login)
+        name = ask_text("Who are you?", default=example)
     if account is None and options.asks:
         example = f", such as {declared.person[1]}" if declared.person else ""
         account = ask_text(f"Your own account on {kind}{example} (Enter: be paired with a code)", default="")

@@ -11,6 +11,7 @@ from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
 from semel.faces.cli.printing import escape_text, format_time, print_json, print_remark, print_table, stdout_console
 from semel.faces.client import quote_segment
 from semel.law.access import REASONS
+from semel.text.visible import visible
 
 people = typer.Typer(
     help="List who may talk on the channels and who was refused; add and remove accounts.", no_args_is_help=True
@@ -64,7 +65,7 @@ def strangers(json: Json = False, config: Config = None, data_dir: DataDir = Non
         wrapped_columns=("ACCOUNT",),
     )
     if listing["strangers"]:
-        print_remark("Let one in: semel people add ACCOUNT --name NAME")
+        print_remark("Let one in, as a member: semel people add ACCOUNT --name NAME")
     for item in listing["refused"]:
         why = REASONS.get(item["reason"], f"HTTP requests with {item['reason']}; see: semel logs")
         print_remark(f"{item['channel']}: {item['times']} refused, {why}")
@@ -89,7 +90,9 @@ def add(
     if json:
         print_json(person)
     else:
-        print_remark(f"{account} is {person['name']} ({person['role']})")
+        others = [other["account"] for other in person["accounts"] if other["account"] != account]
+        known = f", who is known as {', '.join(map(visible, others))}, too" if others else ""
+        print_remark(f"{account} is {person['name']} ({person['role']}){known}")
 
 
 @people.command()

@@ -160,7 +160,9 @@ class Roster:
         It is the requested `role`, or else the role of the person's other accounts, or else member.
         """
         if not NAME_PATTERN.fullmatch(name) or name in law.ROLES:
-            raise BadRequest(f"name: {name[:80]!r} should be letters, digits, - and _, and not the name of a role")
+            example = law.make_unique_name(name, ())
+            kind = f"letters, digits, - and _, and not the name of a role; such as {example!r}"
+            raise BadRequest(f"name: {name[:80]!r} should be {kind}")
         listed = self.settings.people.get(name)
         if listed is not None and role not in (None, listed.role):
             raise Conflict(f"{name} is {listed.role} in semel.toml: change the role there, or choose another name")
