@@ -65,6 +65,19 @@ async def test_a_firing_that_a_person_asks_for_is_one_more_and_moves_nothing(tmp
         assert len(set(await world.turns())) == 3
 
 
+async def test_what_a_person_runs_twice_within_a_second_fires_twice_and_a_repeated_request_once(tmp_path: Path) -> None:
+    async with World(tmp_path, at("2026-03-01 08:00"), schedules=every_day(job("Watered."))) as world:
+        run = world.gateway.schedules.run_now
+        for key in (None, None, "k1", "k1"):
+            await run("daily", key)
+        await world.advance_to("2026-03-01 09:00")
+        await run("daily", None)  # in the second in which it is due by itself
+        await world.idle()
+        events = [await world.gateway.schedules.show("daily"), *await world.entries("s", "event")]
+        assert len(events[1:]) == 5
+        assert (await run("daily", "k1"))["last"] == events[0]["last"], "a repeat changes nothing"
+
+
 async def test_it_fires_day_after_day_and_through_the_change_of_the_clocks(tmp_path: Path) -> None:
     told = every_day(job("."), cron="30 2 * * *", tz="Europe/Berlin")
     async with World(tmp_path, at("2026-03-27 12:00"), schedules=told) as world:

@@ -198,10 +198,17 @@ class ScheduleManager:
         self.wake_timer()
         return await self.show(name)
 
-    async def run_now(self, name: str) -> Json:
-        """Fire a schedule now, even if it is paused or over. Its next due time stays. Raises NotFound."""
+    async def run_now(self, name: str, key: str | None = None) -> Json:
+        """Fire a schedule now, even if it is paused or over. Its next due time stays. Raises NotFound.
+
+        `key`: an idempotency key, by which a repeat of the request fires nothing; None makes each request one more.
+        """
         target = self._target_of(name, (await self.show(name))["session"])
-        woken = await self.record.write(rows.fire_now, name, target, self.clock.now() // 1000)
+        try:
+            event_key = identity.check_event_key(f"run:{secrets.token_hex(8) if key is None else key}")
+        except identity.BadKey as error:
+            raise BadRequest(str(error)) from None
+        woken = await self.record.write(rows.fire_now, name, target, self.clock.now() // 1000, event_key)
         if woken is None:
             raise _no_such_schedule(name)
         for session in woken:

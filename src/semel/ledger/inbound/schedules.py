@@ -7,7 +7,7 @@ the event exists, and its key, the due time, cannot be accepted again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from semel.law import identity
 from semel.ledger.inbound import hear
@@ -204,13 +204,11 @@ def fire(
     addressee: hear.Addressee,
     firings: Firings,
     next_due_s: int | None,
-    sender: str | None = None,
 ) -> tuple[int, ...]:
     """Accept the firings of a schedule as events and set its next due time. Return the ids of the woken sessions.
 
     `expected_row`: the row from which the caller computed `firings` (due times in seconds) and `next_due_s` (None ends
-    the series). If the row has changed since, do nothing. A notice in the session reports missed firings. `sender`: who
-    asked for them, if somebody did.
+    the series). If the row has changed since, do nothing. A notice in the session reports missed firings.
     """
     row = tx.one(ScheduleRow, "schedule_get", name=expected_row.name)
     if row is None or row != expected_row:
@@ -218,7 +216,7 @@ def fire(
     woken: set[int] = set()
     last_event = None
     for n, at in enumerate(firings.fire):
-        event = _firing_event(row, at, firings if n == len(firings.fire) - 1 else None, sender)
+        event = _firing_event(row, at, firings if n == len(firings.fire) - 1 else None)
         outcome = hear.hear(tx, event, [addressee])
         woken.update(outcome.woken_sessions)
         last_event = outcome.event
@@ -229,29 +227,35 @@ def fire(
     return tuple(woken)
 
 
-def fire_now(tx: Tx, name: str, addressee: hear.Addressee, at: int) -> tuple[int, ...] | None:
+def fire_now(tx: Tx, name: str, addressee: hear.Addressee, at: int, key: str) -> tuple[int, ...] | None:
     """Accept a firing that a person asked for, due `at` (seconds since the epoch). The schedule's due time stays.
 
-    Return the ids of the woken sessions; None if there is no such schedule.
+    `key`: the key of its event, which is not a due time: another firing at the same second is another act. If it fired
+    before under this key, nothing changes. Return the ids of the woken sessions; None if there is no such schedule.
     """
     row = tx.one(ScheduleRow, "schedule_get", name=name)
     if row is None:
         return None
-    return fire(tx, row, addressee, Firings((at,)), None if row.due is None else row.due // 1000, RUN_BY)
+    event = _firing_event(row, at, None)
+    digest = identity.digest_fields({"kind": event.kind, "run": name})  # not of the text, which may change
+    outcome = hear.hear(tx, replace(event, key=key, digest=digest, sender=RUN_BY), [addressee])
+    if outcome.status == "accepted":
+        tx.run("schedule_fired", id=row.id, due=row.due, fired=_ms(at), event=outcome.event)
+    return outcome.woken_sessions
 
 
-def _firing_event(row: ScheduleRow, at: int, firings: Firings | None, sender: str | None) -> hear.Event:
+def _firing_event(row: ScheduleRow, at: int, firings: Firings | None) -> hear.Event:
     data: Json = {"schedule": row.name, "due": format_instant(at)}
     if firings is not None and firings.missed:
         data["missed"] = f"{firings.missed}{' or more' if firings.has_more else ''}"
-    return _timed_event(f"schedule:{row.name}", "schedule", at, row.text, data, sender)
+    return _timed_event(f"schedule:{row.name}", "schedule", at, row.text, data)
 
 
-def _timed_event(source: str, kind: str, at: int, text: str, data: Json, sender: str | None = None) -> hear.Event:
+def _timed_event(source: str, kind: str, at: int, text: str, data: Json) -> hear.Event:
     """Return an event whose key is its due time `at` (seconds since the epoch), so that it is accepted only once."""
     digest = identity.digest_fields({"kind": kind, "text": text})
     key = format_instant(at)
-    return hear.Event(source=source, key=key, kind=kind, text=text, digest=digest, sender=sender, more={"data": data})
+    return hear.Event(source=source, key=key, kind=kind, text=text, digest=digest, more={"data": data})
 
 
 def _missed_note(row: ScheduleRow, firings: Firings) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from starlette.responses import Response
 
+from semel.faces.http.operations.messages import IDEMPOTENCY_KEY, read_event_key
 from semel.faces.http.routing import (
     ApiCall,
     Page,
@@ -138,7 +139,15 @@ async def resume_schedule(call: ApiCall, name: Name) -> Response:
     return json_response(await call.gateway.schedules.resume(name))
 
 
-@router.route("POST", "/v1/schedules/{name}/run", THE_SCHEDULE, errors=("not-found",))
+@router.route(
+    "POST",
+    "/v1/schedules/{name}/run",
+    THE_SCHEDULE,
+    headers=(IDEMPOTENCY_KEY,),
+    errors=("not-found", "two-keys", "bad-request"),
+)
 async def run_schedule(call: ApiCall, name: Name) -> Response:
-    """Fire a schedule now, once, even if it is paused or over. Its next due time stays."""
-    return json_response(await call.gateway.schedules.run_now(name))
+    """Fire a schedule now, once, even if it is paused or over. Its next due time stays. Each request is a firing of its
+    own; with an Idempotency-Key, a repeat fires nothing.
+    """
+    return json_response(await call.gateway.schedules.run_now(name, read_event_key(call)))
