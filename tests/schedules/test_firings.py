@@ -78,6 +78,19 @@ async def test_what_a_person_runs_twice_within_a_second_fires_twice_and_a_repeat
         assert (await run("daily", "k1"))["last"] == events[0]["last"], "a repeat changes nothing"
 
 
+async def test_a_change_that_leaves_the_times_alone_leaves_the_next_firing_alone(tmp_path: Path) -> None:
+    async with World(tmp_path, at("2026-03-01 08:00")) as world:
+        schedules = world.gateway.schedules
+        made = await schedules.add("tide", "Look.", session="s", every="3h")
+        await world.advance_to("2026-03-01 09:00")
+        changed = await schedules.add("tide", "Look!", session="s", every="3h", downtime="skip", replace=True)
+        assert changed["next"] == made["next"] == moment("2026-03-01 11:00")
+        await world.advance_to("2026-03-01 11:00")
+        assert (await schedules.show("tide"))["next"] == moment("2026-03-01 14:00")
+        faster = await schedules.add("tide", "Look!", session="s", every="1h", replace=True)
+        assert faster["next"] == moment("2026-03-01 12:00")
+
+
 async def test_it_fires_day_after_day_and_through_the_change_of_the_clocks(tmp_path: Path) -> None:
     told = every_day(job("."), cron="30 2 * * *", tz="Europe/Berlin")
     async with World(tmp_path, at("2026-03-27 12:00"), schedules=told) as world:

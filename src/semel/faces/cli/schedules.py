@@ -172,7 +172,7 @@ def change(
 ) -> None:
     """Change a schedule: what is given changes, the rest stays. One from the configuration is changed there.
 
-    An interval counts anew from the change. A paused schedule stays paused.
+    A new interval counts from the change. A paused schedule stays paused.
     """
     timing = {"cron": cron, "at": at, "in": in_, "every": every}
     rest = {"text": text, "tz": tz, "session": session, "downtime": downtime}

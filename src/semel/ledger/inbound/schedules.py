@@ -94,7 +94,7 @@ def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> list[str]:
         existing = tx.one(ScheduleRow, "schedule_get", name=definition.name)
         if existing is None or not is_same_schedule(existing, definition):
             remarks += _list_remarks(existing, definition)
-            _put(tx, definition, paused=existing is not None and not existing.enabled and not existing.error)
+            _put(tx, definition, existing, paused=existing is not None and not existing.enabled and not existing.error)
         else:
             tx.run("schedule_source", id=existing.id, source="config", downtime=definition.downtime)
     return remarks
@@ -130,16 +130,24 @@ def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
         and len(tx.all(ListedSchedule, "schedules_all", after="", limit=MAX_SCHEDULES)) == MAX_SCHEDULES
     ):
         raise ScheduleRefused(f"there are {MAX_SCHEDULES} schedules already: remove one first")
-    _put(tx, definition)
+    _put(tx, definition, existing)
     return True
 
 
-def _put(tx: Tx, definition: ScheduleDefinition, paused: bool = False) -> None:
+def _put(tx: Tx, definition: ScheduleDefinition, existing: ScheduleRow | None, paused: bool = False) -> None:
+    """Add a schedule or replace `existing`, which keeps its times if it is not paused and they did not change."""
+    anchor, due = tx.now, _ms(definition.due)
+    if existing is not None and existing.enabled and existing.due is not None and _has_same_times(existing, definition):
+        anchor, due = existing.anchor, existing.due
     tx.run(
         "schedule_put", name=definition.name, session=definition.session, text=definition.text, form=definition.form,
         spec=definition.spec, tz=definition.tz, downtime=definition.downtime, source=definition.source,
-        enabled=int(not paused), due=_ms(definition.due), at=tx.now,
+        enabled=int(not paused), anchor=anchor, due=due, at=tx.now,
     )  # fmt: skip
+
+
+def _has_same_times(row: ScheduleRow, definition: ScheduleDefinition) -> bool:
+    return (row.form, row.spec, row.tz) == (definition.form, definition.spec, definition.tz)
 
 
 def add_by_agent(tx: Tx, definition: ScheduleDefinition) -> str:

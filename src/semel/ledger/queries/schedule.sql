@@ -5,9 +5,9 @@ SELECT {ScheduleRow} FROM schedule WHERE name = :name
 -- name: schedule_put
 -- add a schedule, or replace the one of that name; the last firing stays known
 INSERT INTO schedule(name, session, text, form, spec, tz, downtime, source, enabled, anchor, due, at)
-VALUES(:name, :session, :text, :form, :spec, :tz, :downtime, :source, :enabled, :at, :due, :at)
+VALUES(:name, :session, :text, :form, :spec, :tz, :downtime, :source, :enabled, :anchor, :due, :at)
 ON CONFLICT(name) DO UPDATE SET session = :session, text = :text, form = :form, spec = :spec, tz = :tz,
-  downtime = :downtime, source = :source, enabled = :enabled, anchor = :at, due = :due, error = NULL, at = :at
+  downtime = :downtime, source = :source, enabled = :enabled, anchor = :anchor, due = :due, error = NULL, at = :at
 
 -- name: schedule_source
 -- the same schedule is now defined by another source
