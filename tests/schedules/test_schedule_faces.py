@@ -98,6 +98,10 @@ def test_a_schedule_can_be_run_now(house: House) -> None:
     code, output = house.semel("schedules", "run", "none")
     assert (code, "there is no schedule 'none'" in output) == (1, True), output
     assert house.semel("schedules", "remove", "probe")[0] == 0
+    code, story = house.semel("why", "probe")
+    assert (code, "accepted schedule from the owner at schedule:probe" in story) == (0, True), story
+    assert "schedule probe is gone: it was removed, or is no longer in semel.toml; its firings stay" in story
+    assert house.semel("why", "schedule:probe")[1] == story
 
 
 def test_a_one_shot_may_be_a_time_of_day_or_a_delay(house: House) -> None:

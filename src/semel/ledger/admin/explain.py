@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 
 from semel.law.turn import State as TurnState
-from semel.ledger.admin import overdue
 from semel.ledger.admin.explain_job import list_job_lines
 from semel.ledger.admin.explain_part import list_part_lines
 from semel.ledger.admin.explain_part import make_line as _line
+from semel.ledger.admin.explain_schedule import (
+    describe_next_firing,
+    describe_removal,
+    describe_unfired,
+    find_removed_firing,
+    find_schedule,
+)
 from semel.ledger.delivery import placeholders
 from semel.ledger.storage.rows import (
     BoundEvent,
@@ -20,7 +26,6 @@ from semel.ledger.storage.rows import (
     OutgoingPart,
     PartRow,
     Row,
-    ScheduleRow,
     SessionRow,
     TurnRow,
 )
@@ -84,8 +89,8 @@ def describe_unknown(tx: Tx, ref: str) -> str:
     """Return a text for people which says that `ref` names nothing, and what they can ask for instead."""
     key, _, number = ref.strip().rpartition("#") if _ENTRY.fullmatch(ref.strip()) else (ref.strip(), "", "")
     key = key.encode("utf-8", "replace").decode()
-    if not number and (schedule := _find_schedule(tx, key)) is not None:
-        return _describe_unfired(tx, schedule)
+    if not number and (schedule := find_schedule(tx, key)) is not None:
+        return describe_unfired(tx, schedule)
     session = tx.one(SessionRow, "session_by_key", key=key)
     if session is not None and session.deleted is None:
         if int(number or 0) > session.seq:
@@ -99,17 +104,6 @@ def describe_unknown(tx: Tx, ref: str) -> str:
     return (
         f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), "
         "an event's key, a platform's message id, a schedule's name, or the id of a job or run"
-    )
-
-
-def _describe_unfired(tx: Tx, schedule: ScheduleRow) -> str:
-    if overdue.is_overdue(tx, schedule):
-        return f"{overdue.describe(tx, schedule)}; it has not fired before"
-    if schedule.due is not None:
-        return f"schedule {schedule.name!r} has not fired; when it is due: semel schedules show {schedule.name}"
-    return (
-        f"schedule {schedule.name!r} is over and never fired: its time was past when the gateway first read it, or was "
-        f"missed and skipped (then a notice says so: semel show {schedule.session})"
     )
 
 
@@ -135,8 +129,10 @@ def tell_story(tx: Tx, ref: str) -> Json | None:
         return {"ref": ref, "kind": "job", "lines": lines} if lines else None
     kind, number = target
     lines += _EXPLAINERS[kind](tx, number) + _describe_notice(tx, ref)
-    if (schedule := _find_schedule(tx, ref)) is not None and target == ("event", schedule.event):
-        lines += _describe_next_firing(tx, schedule)
+    if (schedule := find_schedule(tx, ref)) is not None and target == ("event", schedule.event):
+        lines += describe_next_firing(tx, schedule)
+    if target == ("event", find_removed_firing(tx, ref)):
+        lines += describe_removal(ref.removeprefix("schedule:"))
     at = 0
     for line in lines:  # a line without a time belongs to the line before it
         line["at"] = at = at if line["at"] is None else line["at"]
@@ -163,8 +159,8 @@ def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
 
     A ref is `e1` for an event, `c1` for a claim, `p1` for a part, `t1` for a turn, the key of an event or of a part (a
     receiver's `webhook-id`), a platform's message id, or `SESSION#1` for an entry. An entry's ref names the event,
-    claim or turn behind the entry. The name of a schedule names its last firing; the id of a background job or of a run
-    of `semel exec`, its newest report.
+    claim or turn behind the entry. The name of a schedule names its last firing, also after its removal if it had a
+    session of its own; the id of a background job or of a run of `semel exec`, its newest report.
     """
     if match := _REF.fullmatch(ref):
         kind = _KINDS[match[1].lower()]
@@ -178,28 +174,15 @@ def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
     part = tx.value(int, "part_by_receipt", receipt=ref) or tx.value(int, "part_by_key", key=ref)
     if part is not None:
         return "part", part
-    schedule = _find_schedule(tx, ref)
-    event = schedule.event if schedule is not None else _find_report(tx, ref)
+    schedule = find_schedule(tx, ref)
+    event = schedule.event if schedule is not None else _find_report(tx, ref) or find_removed_firing(tx, ref)
     return None if event is None else ("event", event)
-
-
-def _find_schedule(tx: Tx, ref: str) -> ScheduleRow | None:
-    """Return the schedule that `ref` names, as NAME or as the source of its firings, `schedule:NAME`."""
-    return tx.one(ScheduleRow, "schedule_get", name=ref.removeprefix("schedule:"))
 
 
 def _find_report(tx: Tx, run: str) -> int | None:
     """Return the newest report of a background job or of a run of `semel exec`; None if there is none."""
     events = (tx.value(int, "event_by_key", key=f"{run}:{kind}") for kind in STATE_BY_REPORT)
     return max((event for event in events if event is not None), default=None)
-
-
-def _describe_next_firing(tx: Tx, schedule: ScheduleRow) -> list[Json]:
-    """Return a line about a schedule's next firing; [] if it has none, or is paused."""
-    if not schedule.enabled or schedule.due is None:
-        return []
-    text = overdue.describe(tx, schedule) if overdue.is_overdue(tx, schedule) else "its next firing is due"
-    return [_line(schedule.due, text)]
 
 
 def _find_entry(tx: Tx, key: str, seq: int) -> EntryRow | None:
