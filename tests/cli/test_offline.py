@@ -154,6 +154,18 @@ def test_a_firing_whose_time_passes_while_no_gateway_runs_is_overdue(
     assert "schedules 2 overdue\n" in status and "to do: start a gateway: semel up" in findings
 
 
+def test_it_is_told_why_a_job_was_not_started(cli: Cli, killed: dict[tuple[str, ...], str]) -> None:
+    with apsw.Connection(str(cli.data / "ledger.db")) as db:
+        db.execute(
+            "INSERT INTO job(run, session, agent, command, name, seconds, state, error, at, ended)"
+            " SELECT 'job-1', id, agent, 'make', '', 60, 'failed', 'the spool cannot be written', 1, 2"
+            " FROM session WHERE key = 'demo:web:1'"
+        )
+    listed = cli("jobs", "list", "demo:web:1")
+    assert listed.stdout.startswith("job-1\tfailed\t")
+    assert "job-1 was not started: the spool cannot be written" in listed.stderr
+
+
 def test_what_is_not_there_or_needs_a_gateway_is_refused_as_before(
     cli: Cli, killed: dict[tuple[str, ...], str]
 ) -> None:

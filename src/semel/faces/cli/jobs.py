@@ -14,6 +14,7 @@ from semel.faces.client import quote_segment, session_path
 from semel.text.wellformed import shorten_to_line
 
 MAX_JOB_CHARS = 80
+MAX_FAILED_TOLD = 3  # of the jobs that were not started, the newest
 CANCELLED_BY = "the owner"  # recorded as the person who cancelled the job
 
 jobs = typer.Typer(help="List and cancel the commands that agents run in the background.", no_args_is_help=True)
@@ -56,6 +57,11 @@ def list_(
         ),
         f"no background jobs in {session}" if session else "no background job runs now",
     )
+    failed = [job for job in job_list if job.get("error")]
+    for job in failed[:MAX_FAILED_TOLD]:
+        print_remark(f"{job['id']} was not started: {job['error']}")
+    if len(failed) > MAX_FAILED_TOLD:
+        print_remark(f"{len(failed) - MAX_FAILED_TOLD} more were not started: semel why JOB says why")
 
 
 async def _read_jobs(session: str | None, reader: Reader) -> list[dict[str, Any]]:
