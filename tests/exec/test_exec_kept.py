@@ -178,6 +178,7 @@ def test_a_refusal_is_told_and_the_report_is_kept_until_it_is_put_right(
     gateway.exec("-s", "ci:refused", *more, "--", "sh", "-c", "exit 9", rc=9)
     told = capfd.readouterr().err
     assert "the gateway refuses exec.finished" in told and "not the owner's token, nor a node's" in told
+    assert "a node's is named in its [nodes.NAME] of semel.toml" in told
     assert "when the reason is mended, `semel exec --flush` sends it; to give it up: semel exec --drop --run " in told
     gateway.exec("--flush", rc=1)
     (gateway.home / "other.token").write_text(TOKEN)

@@ -133,7 +133,8 @@ def _has_owner_token(request: Request, settings: Settings) -> bool:
     token = get_bearer_token(request)
     if not token or not settings.token or not secrets_match(token, settings.token):
         raise WrongToken(
-            "That is not the owner's token, nor a node's. The owner's is in the file owner.token of the data directory."
+            "That is not the owner's token, nor a node's: the owner's is in the file owner.token of the data directory,"
+            " a node's is named in its [nodes.NAME] of semel.toml."
         )
     return True
 
