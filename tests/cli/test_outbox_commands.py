@@ -198,7 +198,8 @@ def test_several_held_parts_are_decided_by_one_command_in_their_order(cli: Cli, 
         ([10, 20], [True, False], [10, 20]),  # all fits
         ([30, 500], [True, False], [30, 48]),  # the name gives way, not the account
         ([20, 7, 100, 100], [True, False, False, False], [20, 7, 23, 24]),  # the widest first
-        ([200, 7, 9], [True, False, False], [66, 5, 5]),  # what is kept is folded, once nothing else can give way
+        ([200, 7, 9], [True, False, False], [60, 7, 9]),  # what is kept is folded before others become unreadable
+        ([12, 21, 23, 21, 7, 18], [True, False, True, True, False, False], [12, 9, 16, 16, 7, 10]),  # all give way
     ],
 )
 def test_a_listing_fits_its_terminal(natural: list[int], kept: list[bool], widths: list[int]) -> None:

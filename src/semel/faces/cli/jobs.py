@@ -56,6 +56,7 @@ def list_(
             for job in job_list
         ),
         f"no background jobs in {session}" if session else "no background job runs now",
+        wrapped_columns=("JOB",),
     )
     failed = [job for job in job_list if job.get("error")]
     for job in failed[:MAX_FAILED_TOLD]:

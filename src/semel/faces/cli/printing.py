@@ -104,6 +104,7 @@ def print_table(
     """Print a table, one row per line. If there are no rows, `empty` is printed to stderr.
 
     `wrapped_columns`: the headings of columns that people copy from; they shrink last, and are wrapped instead of cut.
+    On a terminal, a column without any content is left out.
     """
     cells_of_rows = [["" if cell is None else str(cell) for cell in line] for line in table_rows]
     if not cells_of_rows:
@@ -114,7 +115,9 @@ def print_table(
     else:
         terminal = Console(highlight=False)
         rich_table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        cells = [[_style_cell(cell) for cell in line] for line in cells_of_rows]
+        used = [column for column in range(len(headings)) if any(line[column] for line in cells_of_rows)]
+        headings = [headings[column] for column in used]
+        cells = [[_style_cell(line[column]) for column in used] for line in cells_of_rows]
         widths = [max(cell_len(h), *(row[column].cell_len for row in cells)) for column, h in enumerate(headings)]
         is_wrapped = [heading in wrapped_columns for heading in headings]
         for heading, width, wrap in zip(
@@ -129,11 +132,12 @@ def print_table(
 def fit_columns(wanted: Sequence[int], is_wrapped: Sequence[bool], available: int) -> list[int]:
     """Return the widths of columns that fit into `available` cells, with two blanks between columns.
 
-    `wanted`: the widths that they need. The widest column shrinks first, wrapped ones last.
+    `wanted`: the widths that they need. The widest column shrinks first, wrapped ones after the others; none becomes
+    unreadable while another one can still give way.
     """
     widths = [min(width, available) for width in wanted]
     excess = sum(widths) + 2 * (len(widths) - 1) - available
-    for wrapped, min_width in ((False, 5), (True, 8), (False, 1), (True, 1)):
+    for wrapped, min_width in ((False, 10), (True, 16), (False, 5), (True, 8), (False, 1), (True, 1)):
         candidates = [column for column, wrap in enumerate(is_wrapped) if wrap is wrapped]
         while excess > 0 and candidates and widths[widest := max(candidates, key=lambda at: widths[at])] > min_width:
             widths[widest] -= 1
