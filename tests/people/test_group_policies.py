@@ -10,6 +10,9 @@ from people_world import ADA, BOB, EVE, Chat, said
 
 from semel.gateway.ports import Incoming
 from semel.gateway.settings import ChannelSettings, GroupSettings
+from semel.ledger.storage.rows import SessionRow
+from semel.ledger.storage.sql import Tx
+from semel.ledger.turns.turn_events import TurnEvent, is_home_group
 
 OWN = {
     "groups": "mention",
@@ -102,15 +105,15 @@ async def test_a_question_in_a_group_says_to_reply_to_it(tmp_path: Path) -> None
         assert await w.until_shown("Which?", "ada-dm") == question
 
 
-async def test_what_is_asked_in_a_group_says_to_reply_also_if_nobody_there_asked_for_the_turn(tmp_path: Path) -> None:
-    ask = {"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}
+async def test_whether_a_home_is_a_group_is_known_also_if_nobody_there_asked_for_the_turn(tmp_path: Path) -> None:
+    """So what a schedule has an agent ask in a group says to reply to it, too."""
+    firing = TurnEvent(1, 1, "schedule:daily", "schedule", None, "Look.", {}, 0)
+
+    def is_group(tx: Tx, key: str) -> bool:
+        return is_home_group(tx, tx.get(SessionRow, "session_by_key", key=key), [firing])
+
     async with Chat(tmp_path) as w:
-        await w.tell(script("hello"), BOB, "room", group=True, mentioned=True)
-        await w.until_shown("hello", "room")
-        await w.idle("demo:chat:room")
-        await w.gateway.say("demo:chat:room", script(ask))
-        assert (await w.until_shown("Which?", "room")).endswith("In the group, reply to this message to answer.")
-        await w.gateway.say(
-            "demo:chat:room", script({"permission": "rm -r build", "allowed": ["tidy"], "denied": ["left it"]})
-        )
-        assert "replies to this with /approve" in await w.until_shown("rm -r build", "room")
+        for room, group in (("room", True), ("bob-dm", False)):
+            await w.tell("hello", BOB, room, group=group, mentioned=group)
+            await w.until_shown("hello", room)
+            assert await w.gateway.record.read(is_group, f"demo:chat:{room}") is group

@@ -56,10 +56,10 @@ class TurnEvent:
 def is_home_group(tx: Tx, row: SessionRow, events: Sequence[TurnEvent]) -> bool:
     """Return whether the session's home is a group, where only a reply is sure to reach the agent.
 
-    `events`: those of a turn. If nobody wrote them in a chat, as a schedule's firing, the newest entries tell.
+    `events`: those of a turn. If none is a message, as a schedule's firing, the newest entries tell.
     """
     data = [entries.read_object(event.data, "data") for event in events]
-    if row.home is None or is_local(row.home) or any(fields.get("address") for fields in data):
+    if row.home is None or is_local(row.home) or any(event.kind == "message" for event in events):
         return any(fields.get("group") for fields in data)
     newest = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=MAX_SEARCHED_ENTRIES)
     written = [entries.read_object(entries.load(entry.more), "data") for entry in newest if entry.role == "user"]
