@@ -11,6 +11,7 @@ from people_world import ADA, BOB, EVE, Chat, said
 from structlog.testing import capture_logs
 
 from semel.gateway.activity import ACTIVITY_LOGGER
+from semel.gateway.errors import Conflict
 from semel.gateway.inbound.admission import MAX_GUEST_MESSAGES_PER_HOUR, MAX_UNREADABLE_PER_HOUR
 from semel.gateway.inbound.strangers import HOUR_MS, MAX_FIELD_CHARS, MAX_LINES_PER_HOUR, MAX_SENDERS, RefusalLog
 from semel.gateway.ports import Incoming, Person
@@ -157,6 +158,9 @@ async def test_who_is_removed_is_a_stranger_at_once_and_after_a_restart(tmp_path
         await w.people.remove("chat:@eve")
         assert (await w.judge(said("hi", EVE))).refused == "stranger"
         await w.people.add("chat:@frank", "frank", "owner")
+        with pytest.raises(Conflict, match="frank is an owner: to make chat:@gina one more account of theirs, say so"):
+            await w.people.add("chat:@gina", "frank")
+        assert (await w.people.add("chat:@frank", "frank"))["role"] == "owner"
     async with Chat(tmp_path) as w:
         assert (await w.judge(said("hi", EVE))).refused == "stranger"
         assert (await w.judge(said("hi", Person("@frank")))).role == "owner"

@@ -75,7 +75,8 @@ class Roster:
         """Add or change an account. Return its person in the form of `list_people`.
 
         `account`: CHANNEL:ID. `name`: None keeps the account's present name or, for a new account, makes one from the
-        refused sender's name or the id. `role`: None takes the role of the person's other accounts, or else member.
+        refused sender's name or the id. `role`: None takes the role of the person's other accounts, or else member; one
+        more account of an owner needs it, because a mistyped id would make a stranger the owner.
         """
         channel, _, id = account.partition(":")
         self._check_channel(channel)
@@ -86,7 +87,13 @@ class Roster:
             raise Conflict(f"{account} is listed in semel.toml, as {existing.name}: change it there")
         if name is None:
             name = existing.name if existing is not None else self._name_refused_sender(channel, id)
-        role = self._choose_role(name, role)
+        chosen_role = self._choose_role(name, role)
+        if role is None and chosen_role == "owner" and (existing is None or existing.name != name):
+            raise Conflict(
+                f"{name} is an owner: to make {account} one more account of theirs, say so with the role (--role owner); "
+                "to let in somebody else, choose another name"
+            )
+        role = chosen_role
         self._set_accounts(
             await self.record.write(rows.save_account, rows.PersonAccount(channel, id, name, role, "added"))
         )
