@@ -90,8 +90,8 @@ class Roster:
         chosen_role = self._choose_role(name, role)
         if role is None and chosen_role == "owner" and (existing is None or existing.name != name):
             raise Conflict(
-                f"{name} is an owner: to make {account} one more account of theirs, say so with the role (--role owner); "
-                "to let in somebody else, choose another name"
+                f"{name} is an owner: to make {account} one more account of theirs, say so: --role owner; "
+                "for somebody else, choose another name"
             )
         role = chosen_role
         self._set_accounts(
