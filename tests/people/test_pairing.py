@@ -77,7 +77,9 @@ def test_a_code_is_forty_bits_without_letters_that_look_alike() -> None:
         assert parse_code(other) is None
     assert show_code(code) == "0123-ABCD"
     assert read_pairing_message("/pair 0123-ABCD") == (code, True)
+    assert read_pairing_message("/Pair\n0123 ABCD\n") == (code, True)
     assert read_pairing_message("/pair") == (None, True)
+    assert read_pairing_message("") == (None, False)
     assert read_pairing_message("/pairs 0123-ABCD") == (None, False)
 
 

@@ -156,7 +156,7 @@ def show_code(code: str) -> str:
 
 def read_pairing_message(text: str) -> tuple[str | None, bool]:
     """Return (the pairing code that the message gives, or None; whether the message is a `/pair` command)."""
-    command, _, argument = text.strip().partition(" ")
-    if command == "/pair":
-        return parse_code(argument), True
+    command, *rest = text.split(None, 1) or [""]
+    if command.lower() == "/pair":
+        return parse_code(rest[0] if rest else ""), True
     return parse_code(text), False
