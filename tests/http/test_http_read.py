@@ -207,5 +207,5 @@ async def test_only_a_gateway_of_a_cluster_asks_its_database_for_the_others(
     asked: list[LedgerLocation] = []
     monkeypatch.setattr(reads, "list_gateways", lambda ledger: asked.append(ledger) or [])
     assert (await client.get("/v1/status")).json()["gateways"] == [] and not asked
-    monkeypatch.setattr(world.gateway, "cluster_name", "alpha")
+    monkeypatch.setattr(type(world.gateway), "cluster_name", "alpha")
     assert (await client.get("/v1/status")).json()["gateways"] == [] and len(asked) == 1

@@ -258,7 +258,7 @@ def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
     if turn is None:
         return (0 if tx.exists("hearing_waits_before", session=session, seq=seq) else None), 0
     waiting = tx.number("session_line_count", id=session)
-    return (turn.root if turns.was_asked_for_before(tx, turn.id, seq) else None), waiting
+    return (turn.root if sessions.was_asked_for_before(tx, turn.id, seq) else None), waiting
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,16 @@ def cancel_orphaned_turn(tx: Tx, session: int, lease: str, text: str, stop_seq: 
     turn = tx.one(TurnRow, "turn_get", id=row.turn)
     if turn is None:
         return False
-    is_meant = turn.chapter < row.chapter if earlier else turns.was_asked_for_before(tx, turn.id, stop_seq)
+    is_meant = turn.chapter < row.chapter if earlier else was_asked_for_before(tx, turn.id, stop_seq)
     if not is_meant:
         return False
     turns.cancel(tx, row.id, turn, text, stop_seq)
     return True
+
+
+def was_asked_for_before(tx: Tx, turn: int, seq: int) -> bool:
+    """Return whether an event whose entry is before `seq` asked for the turn, and was not only taken along by it."""
+    return tx.exists("hearing_bound_before", turn=turn, seq=seq)
 
 
 def delete(tx: Tx, session: int) -> bool:

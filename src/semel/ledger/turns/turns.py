@@ -337,11 +337,6 @@ def request_stop(tx: Tx, session: int, order: StopRequest, root: int | None = No
         tx.run("turn_stopped", id=turn.id, by=order.by, seq=order.seq)
 
 
-def was_asked_for_before(tx: Tx, turn: int, seq: int) -> bool:
-    """Return whether an event whose entry is before `seq` asked for the turn, and was not only taken along by it."""
-    return tx.exists("hearing_bound_before", turn=turn, seq=seq)
-
-
 def release_lease(tx: Tx, fence: TurnFence) -> None:
     """Give up the lease of a turn whose agent died, so that `begin` settles the turn as lost. Raises Fenced."""
     check_fence(tx, fence)
