@@ -11,6 +11,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -109,6 +110,28 @@ def test_a_mark_that_was_torn_counts_as_the_one_before(tmp_path: Path, torn: int
     assert newest is not None
     assert newest.commits - left.commits in (0, 1)
     assert not is_copy(path)
+
+
+@pytest.mark.parametrize("texts", ["a", "ab"], ids=["newest in the second slot", "newest in the first slot"])
+def test_a_power_cut_while_a_start_writes_its_mark_leaves_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: str
+) -> None:
+    path = tmp_path / "ledger.db"
+    for text in texts:
+        speak(path, text)
+    newest, content = mark_file.read_mark(path), mark_file.mark_path(path).read_bytes()
+    assert newest is not None
+    written: list[tuple[bytes, int]] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(mark_file.os, "pwrite", lambda _file, data, at: written.append((data, at)))
+        mark_file.MarkFile(path, replace(newest, log="of the next start")).close()
+    for data, at in written:
+        for size in range(1, len(data) + 1):
+            torn = content[:at] + data[:size] + content[at + size :]
+            mark_file.mark_path(path).write_bytes(torn)
+            left = mark_file.read_mark(path)
+            assert left is not None and not newest.is_ahead_of(left), (at, size)
+        content = torn
 
 
 def test_a_transaction_that_changes_nothing_is_not_counted(tmp_path: Path) -> None:

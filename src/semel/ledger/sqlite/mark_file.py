@@ -111,6 +111,11 @@ def _encode_slot(mark: LedgerMark) -> bytes:
     return (text + b" %08x" % zlib.crc32(text)).ljust(SLOT_BYTES, b"\0")
 
 
+def _find_slot(commits: int) -> int:
+    """Return the offset of the slot in which a number of commits is recorded."""
+    return commits % 2 * SLOT_BYTES
+
+
 class MarkFile:
     """The writer of an open ledger's mark file, by which an older copy of the ledger is recognised (Law 14).
 
@@ -118,13 +123,17 @@ class MarkFile:
     """
 
     def __init__(self, ledger: Path, mark: LedgerMark) -> None:
-        """Write `mark` into both slots and sync the file, replacing any earlier mark."""
+        """Write `mark` into both slots and sync the file, replacing any earlier mark.
+
+        The slot with the newest earlier mark is written last: a write that is torn leaves one of the two.
+        """
         path = mark_path(ledger)
         self._ledger = ledger
         self._mark = mark
         self._whole_position: tuple[int, int] | None = None  # position at a full checkpoint; None after a commit
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.pwrite(self._file, _encode_slot(mark) * 2, 0)
+        for commits in (mark.commits + 1, mark.commits):
+            os.pwrite(self._file, _encode_slot(mark), _find_slot(commits))
         os.fsync(self._file)
         sync_folder(path.parent)
 
@@ -137,7 +146,7 @@ class MarkFile:
                 self._mark = replace(self._mark, log=log, base=self._whole_position)
             self._whole_position = None
         try:
-            os.pwrite(self._file, _encode_slot(self._mark), commits % 2 * SLOT_BYTES)
+            os.pwrite(self._file, _encode_slot(self._mark), _find_slot(commits))
         except OSError:
             pass  # an older mark stays: it can miss an older copy, but not report one wrongly
 
