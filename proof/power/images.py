@@ -1,9 +1,9 @@
 """What a disk can hold after power failed behind the k-th operation.
 
 What was synced is there. Of what was not, all may be there (the process was killed, the machine lives on), or all but
-the rest of the last write, or nothing, or any of its sectors: each sector of each write on its own, with odds that
-differ from file to file, so that one file may be all new and another all old. A file that was deleted without waiting
-for the disk may be back.
+the rest of the last write (`tear`), or nothing, or any of its sectors: each sector of each write on its own, with odds
+that differ from file to file, so that one file may be all new and another all old. A file that was deleted without
+waiting for the disk may be back.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Medium:
         there = name in self.durable
         file = bytearray(self.durable.get(name, b""))
         for op in self._survivors(self.loose.get(name, ()), mode, luck):
-            apply(file, op)
+            apply(file, tear(file, op, luck) if mode == "torn" and op is self.last else op)
             there = True
         return file if there else None
 
@@ -85,10 +85,19 @@ class Medium:
             odds = luck.choice(ODDS)
             yield from (piece for op in loose for piece in pieces(op, SECTORS[mode]) if luck.random() < odds)
             return
-        for op in loose:
-            if mode == "torn" and op is self.last and len(op.data) > 1:
-                op = op._replace(data=op.data[: luck.randrange(1, len(op.data))])
-            yield op
+        yield from loose
+
+
+def tear(file: bytes | bytearray, write: Op, luck: random.Random) -> Op:
+    """The beginning of a write, so long that neither what was there nor what is written is left; else all of it.
+
+    A cut among bytes that the write leaves as they are tears nothing: most of a slot of the mark is such bytes.
+    """
+    there = file[write.at : write.at + len(write.data)]
+    changed = [at for at, byte in enumerate(write.data) if at >= len(there) or there[at] != byte]
+    if len(changed) < 2:
+        return write
+    return write._replace(data=write.data[: luck.randrange(changed[0] + 1, changed[-1] + 1)])
 
 
 def pieces(op: Op, size: int) -> Iterator[Op]:

@@ -11,7 +11,7 @@ import random
 import tempfile
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -22,7 +22,7 @@ from proof.arguments import whole
 from proof.machines.pool import spread
 from proof.power.images import MODES, SECTORS, Files, Medium, image
 from proof.power.judge import Judge
-from proof.power.recorder import SYNCS, Recording
+from proof.power.recorder import MARK, SYNCS, Recording
 from proof.power.workload import play
 from proof.report import Proof
 from proof.room import memory
@@ -35,13 +35,15 @@ OLDER = 3  # the state whose ledger is put back beside each later mark
 QUICK = 0.03  # the share of all images that a quick run makes
 CONTROL = 100  # images of the control experiment that each run makes
 PHYSICAL = frozenset({"write", "truncate", "sync", "delete"})
+TEARS = 15  # of so many writes of the mark one is torn always; an odd number reaches both of its slots
 
 
 @dataclass(frozen=True)
 class Plan:
     """Which images are made: `share` of all (mode, point, draw), chosen by `seed`; or only those of one point.
 
-    Whatever the share is, the power is cut behind each answer to a caller, with all that was not synced there or lost.
+    Whatever the share is, the power is cut behind each answer to a caller, with all that was not synced there or lost,
+    and tears some writes of the mark, in both of its slots.
     """
 
     sync: str
@@ -175,7 +177,7 @@ def stretch(recording: Recording, plan: Plan, points: list[int], room: Path) -> 
                 for op in recording.ops[at : k + 1]:
                     medium.take(op)
                 at = k + 1
-                for mode, files in images(plan, medium, k, k in told.answers):
+                for mode, files in images(plan, medium, k, told.always(k)):
                     found.images[mode] += 1
                     # while the last write is under way, nobody was told of it
                     allowed = told.allowed(k if mode == "torn" else k + 1)
@@ -189,15 +191,14 @@ def stretch(recording: Recording, plan: Plan, points: list[int], room: Path) -> 
     return found
 
 
-def images(plan: Plan, medium: Medium, k: int, answered: bool) -> Iterator[tuple[str, Files]]:
-    """The chosen images of one point. `answered`: a caller was told something right behind it."""
+def images(plan: Plan, medium: Medium, k: int, always: Collection[str]) -> Iterator[tuple[str, Files]]:
+    """The chosen images of one point. `always`: the modes that no dice decide on here."""
     for mode in MODES if plan.mode is None else (plan.mode,):
         if mode == "torn" and (medium.last is None or medium.last.kind != "write"):
             continue
         for draw in range(plan.draws if mode in SECTORS else 1):
             luck = random.Random(f"{plan.seed} {k} {mode} {draw}")
-            always = plan.point is not None or (answered and mode in ("killed", "lost"))
-            if always or luck.random() < plan.share:
+            if plan.point is not None or mode in always or luck.random() < plan.share:
                 yield mode, medium.image(mode, luck)
 
 
@@ -213,12 +214,19 @@ class Told:
         ends = [k for k, op in enumerate(recording.ops) if op.kind == "refused"]
         self._doubts = list(zip(doubts, ends, strict=True))
         self._ops = recording.ops
-        self.answers = self._answers()
+        self._answers = self._find_answers()
+        marks = [k for k, op in enumerate(recording.ops) if op.kind == "write" and op.file == MARK]
+        self._tears = frozenset(marks[::TEARS])
         self._commits = recording.commits
         early = [k for k, state in acks if state == OLDER]
         self.older = image(recording.ops[: early[0]], "killed", random.Random(0)) if early else {}
 
-    def _answers(self) -> set[int]:
+    def always(self, k: int) -> tuple[str, ...]:
+        """The modes whose images are made behind operation `k`, whatever share of all images is."""
+        answered = ("killed", "lost") if k in self._answers else ()
+        return (*answered, "torn") if k in self._tears else answered
+
+    def _find_answers(self) -> set[int]:
         """Operations that are followed by an answer."""
         found, last = set(), -1
         for k, op in enumerate(self._ops):

@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 from proof.power.disk import Op, PowerDisk
-from proof.power.images import MODES, image, lay_out
+from proof.power.images import MODES, Medium, image, lay_out
 from proof.power.judge import BEHIND, FALSE_ALARM, Judge
-from proof.power.main import NOW, PHYSICAL, Plan, Told, control, record, stretch
+from proof.power.main import NOW, PHYSICAL, Plan, Told, control, images, record, stretch
 from proof.power.recorder import MARK, NAME, Recording
 from semel.ledger.sqlite import mark_file
 from semel.ledger.sqlite.group_commit import WorkItem
@@ -92,6 +92,20 @@ def test_a_group_is_one_commit_and_its_callers_are_answered_after_its_sync(recor
     assert len(acks) == group.count(" + ") + 1 == acks[-1] - acks[0] + 1
     before = [op[:2] for op in recorded.ops[acks[0] - 2 : acks[0]]]
     assert before == [("sync", f"{NAME}-wal"), ("write", MARK)], "durable, then marked, then told"
+
+
+def test_some_writes_of_each_slot_of_the_mark_are_torn_whatever_the_dice_say(recorded: Recording) -> None:
+    told, plan, medium = Told(recorded), replace(SHORT, share=0.0), Medium()
+    torn = set()
+    for k, op in enumerate(recorded.ops):
+        before = medium.image("killed", random.Random(0)).get(MARK)
+        medium.take(op)
+        for mode, files in images(plan, medium, k, told.always(k)):
+            if mode == "torn" and before:
+                whole = medium.image("killed", random.Random(0))[MARK]
+                assert op.file == MARK and files[MARK] not in (before, whole), "some is there, and some is not"
+                torn.add(op.at)
+    assert torn == {0, mark_file.SLOT_BYTES}
 
 
 def test_what_no_sync_covers_may_survive_by_sectors_and_what_one_covers_does() -> None:
