@@ -254,11 +254,16 @@ def test_a_gateway_that_stops_hands_its_sessions_over(make_pair: Callable[..., P
     keys = start_turns(alpha, go, 4)
     until(lambda: len(find_agents(alpha)) == 2, "alpha runs two of them")
     key = find_served_by(alpha, keys)
-    alpha.signal(signal.SIGTERM)
+    assert alpha.process is not None
+    alpha.process.send_signal(signal.SIGTERM)
     until(lambda: beta.is_active, "beta has the duties", 5)
+    assert alpha.process.poll() is None and busy(beta, key), "alpha's turns have time to end"
     go.touch()
-    until(lambda: "done" in " ".join(texts(beta.cli, key, "agent")), "and the session", 20)
+    until(lambda: "done" in " ".join(texts(beta.cli, key, "agent")), "its turn ends", 20)
+    alpha.process.wait(20)
     rest(beta.cli)
     for n, one in enumerate(keys):
         assert sum(f"done {n}" in text for text in texts(beta.cli, one, "agent")) == 1
+    beta.say(key, "and now?", "later")
+    until(lambda: len(texts(beta.cli, key, "agent")) == 2, "it goes on at beta")
     assert beta.cli.json("doctor", "--laws")["ok"]

@@ -188,6 +188,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             tools_url=_make_tools_url(sockets),
             record_span=await _open_traces(store, stack),
             seats=seats,
+            hand_over=member.hand_over if member is not None else lambda: None,
         )
         app = make_app(gateway, http) if seats is None else await _make_cluster_app(gateway, seats, http, stack)
         running = RunningGateway(config, gateway, Server(app, sockets, config.host), agent_checks, app.state)

@@ -82,6 +82,7 @@ class Components:
         tools_url: str | None = None,
         record_span: RecordSpan | None = None,
         seats: Seats | None = None,
+        hand_over: Callable[[], object] = lambda: None,
     ) -> None:
         """Build the components. None of them runs yet.
 
@@ -91,12 +92,14 @@ class Components:
         `agent_checks`: the result of trying each agent, by name, for `status`; the caller adds results later.
         `tools_url`: the URL at which agents reach Semel's MCP server; None if it is not served over HTTP.
         `record_span`: gets the spans of each event, for traces. `seats`: the sessions that this gateway serves, if
-        several share the ledger; None if it is the only one.
+        several share the ledger; None if it is the only one. `hand_over`: lets another one of them take the duties. It
+        blocks.
         """
         self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # the name of this run, under which it holds its lease
         self.started_at = time.time()
         self.stopping = False
         self.seats = seats
+        self.hand_over = hand_over
         self.settings = settings
         self.store = store
         self.channels = dict(channels or {})

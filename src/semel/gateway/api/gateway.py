@@ -42,6 +42,7 @@ from semel.timing.walltime import format_utc
 log = structlog.get_logger("semel.gateway")
 
 DUTIES_RETRY_S = 1.0  # delay after a ledger error while the duties are taken
+HAND_OVER_GRACE_S = 2.0  # how long a gateway that stops waits for messages under way, before another one has the duties
 STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 
@@ -180,6 +181,9 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         await self.commands.stop()
         for deletion in self._deletions:
             deletion.cancel()
+        if self.seats is not None and sending is not None:
+            await self._hand_over_duties(self.seats, sending)
+            sending = None
         await self.turns.stop(grace)
         await self.typing.stop()
         await self.spawns.stop(2.0)
@@ -189,6 +193,13 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         await self.searches.close()
         if self.seats is not None:
             await asyncio.to_thread(self.seats.hints.close)
+
+    async def _hand_over_duties(self, seats: Seats, sending: asyncio.Task[None]) -> None:
+        """Let another gateway send, receive and fire, while running turns end here. It sends what they still say."""
+        await self.outbox.stop(HAND_OVER_GRACE_S)
+        await sending
+        seats.has_duties = False
+        await asyncio.to_thread(self.hand_over)
 
     # ------------------------------------------------------------ accepting messages
 

@@ -145,6 +145,13 @@ class Holder:
                 self._connection.end("COMMIT")
         self._connection.close()
 
+    def hand_over(self) -> None:
+        """Let another member become the active one. The workers of this one go on."""
+        with contextlib.suppress(ServerError, ConnectionLost):  # then another one takes over a moment later
+            self._connection.execute(f"UPDATE {ACTIVE_TABLE} SET member = NULL WHERE member = {self._member}")
+            self._connection.end("COMMIT")
+        self._connection.close()
+
     def _dismiss_workers(self) -> int:
         if ACTIVE_TABLE in list_table_names(self._connection):
             self._connection.execute(f"UPDATE {ACTIVE_TABLE} SET member = NULL")

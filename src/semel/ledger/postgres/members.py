@@ -126,6 +126,7 @@ class Member:
         self._trusted_until = 0.0
         self._told: list[ClusterGateway] = []
         self._has_lock = False
+        self._hands_over = False  # it is about to end, and does not become the active one any more
         self._left = threading.Event()
 
     def __repr__(self) -> str:
@@ -277,7 +278,7 @@ class Member:
         rows = _list_members(connection)
         connection.end("COMMIT")
         if self.holder is None:
-            if self._try_to_take_over(connection):
+            if not self._hands_over and self._try_to_take_over(connection):
                 self._begin_duties()
                 rows = _list_members(connection)
                 connection.end("COMMIT")
@@ -325,6 +326,13 @@ class Member:
             self._left.set()
             assert self._watcher is not None
             self._watcher.note_loss(reason)
+
+    def hand_over(self) -> None:
+        """See `ClusterMember`."""
+        self._hands_over = True
+        holder, self.holder = self.holder, None  # before the row changes, which would otherwise look like a loss
+        if holder is not None:
+            holder.hand_over()
 
     def leave(self) -> None:
         """See `ClusterMember`."""

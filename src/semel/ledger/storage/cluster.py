@@ -105,6 +105,10 @@ class ClusterMember(Protocol):
         """
         ...
 
+    def hand_over(self) -> None:
+        """Let another gateway become the active one now. This one still runs turns, and never takes over again."""
+        ...
+
     def leave(self) -> None:
         """Let another gateway take over at once. The ledger is closed already."""
         ...

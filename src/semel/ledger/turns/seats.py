@@ -104,7 +104,7 @@ def tell_away(tx: Tx, session: int, seat: str) -> bool:
     tx.run("session_told_away", id=session, at=tx.now)
     text = (
         f"This conversation waits for the gateway {seat}, on whose machine its agent works and which does not answer. "
-        "It goes on once that gateway is back."
+        "It goes on once that gateway is back. /new begins anew at another one."
     )
     claims.add_home_notice(tx, row, text, turn=None, kind=AWAY_KIND, tell=False)
     entries.touch_session(tx, session)
