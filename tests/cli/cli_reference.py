@@ -33,7 +33,7 @@ GROUPS = {
     ),
     "Operate": ("[Is everything all right?](health.md)", ["status", "logs", "doctor", "config"]),
     "Agents": ("[Use an agent](use-an-agent.md), [in your editor](editors.md).", ["agents", "acp"]),
-    "Service": ("[Operate a gateway](operate.md).", ["service"]),
+    "Service": ("[Operate a gateway](operate.md).", ["service", "drain"]),
     "Backup": (
         "[Backup and restore](backup.md), [the ledger in PostgreSQL](postgres.md).",
         ["backup", "restore", "ledger"],

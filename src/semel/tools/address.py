@@ -82,6 +82,11 @@ def find_url(data_dir: Path) -> str:
     return _read_address(data_dir, "url")
 
 
+def find_pid(data_dir: Path) -> int:
+    """Return the process id of a data directory's gateway. Raises NoGateway or GatewayNotTrusted."""
+    return int(_read_address(data_dir, "pid"))
+
+
 def find_waiting(data_dir: Path) -> str | None:
     """Return the name of a data directory's gateway if it waits, and the active one answers for it. Otherwise None."""
     try:

@@ -1,0 +1,24 @@
+"""`semel drain`."""
+
+from __future__ import annotations
+
+import threading
+
+from cli_house import SCRIPTED, Cli, until
+
+from semel.testing.scripted_agent import prompt
+
+
+def test_drain_waits_until_the_gateway_and_its_turns_have_ended(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(SCRIPTED)
+    process = cli.up()
+    cli("say", "main", prompt("begun", {"sleep": 1.0}, " and done"))
+    until(lambda: cli.json("status")["turns"] == 1, "the turn runs")
+    reaper = threading.Thread(target=process.wait)
+    reaper.start()
+    drained = cli("drain")
+    reaper.join()
+    assert process.poll() == 0
+    assert drained.stderr.splitlines() == ["the gateway stops; its running turns have time to end", "it has ended"]
+    assert "begun and done" in cli("show", "main").stdout
+    assert "no gateway is running" in cli("drain", rc=1).stderr
