@@ -219,12 +219,20 @@ def test_a_gateway_knows_in_time_that_it_may_have_been_replaced(
     one, watcher = members("one"), Watcher()
     assert one.try_to_take_over()
     with open_store(url, one):
-        monkeypatch.setattr(one, "_connect", lambda: time.sleep(60))  # the server does not answer
+        monkeypatch.setattr(one, "_connect", connect_to_nobody)
         began = time.monotonic()
         one.watch(watcher)
         wait_until(lambda: bool(watcher.lost), 10.0)
         assert time.monotonic() - began > 0.9
         assert watcher.lost == ["the database has not answered for 1 s"]
+
+
+def connect_to_nobody() -> None:
+    """The server does not answer."""
+    from semel.ledger.postgres.wire import ConnectionLost
+
+    time.sleep(60)
+    raise ConnectionLost
 
 
 def test_a_gateway_without_a_cluster_is_never_taken_over_from(url: str, members: Callable[[str], Member]) -> None:
