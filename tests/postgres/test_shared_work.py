@@ -72,20 +72,20 @@ def make_pair(tmp_path: Path, server: PostgresServer) -> Iterator[Callable[..., 
             member.signal(signal.SIGKILL)
 
 
-def start_turns(member: Member, go: Path, count: int) -> list[str]:
-    """Start turns that wait for the file `go`, in sessions s0, s1 ... Return their keys."""
-    keys = [f"s{n}" for n in range(count)]
+def start_turns(alpha: Member, beta: Member, folder: Path) -> tuple[Path, list[str]]:
+    """Start four turns, two at each gateway. Return the file that lets them end, and the keys of their sessions."""
+    go, keys = folder / "go", [f"s{n}" for n in range(4)]
     for n, key in enumerate(keys):
         waiting = prompt(f"begun {n}", {"wait": str(go)}, f"done {n}", resume=[{"wait": str(go)}, f"done {n}"])
-        member.say(key, waiting, f"key {n}")
-    return keys
+        alpha.say(key, waiting, f"key {n}")
+    until(lambda: len(find_agents(alpha)) == len(find_agents(beta)) == 2, "two agents run at each")
+    return go, keys
 
 
 def test_agents_run_at_both_gateways_and_either_of_them_answers(make_pair: Callable[..., Pair], tmp_path: Path) -> None:
     alpha, beta = make_pair()
-    go = tmp_path / "go"
-    keys = start_turns(alpha, go, 4)
-    until(lambda: len(find_agents(alpha)) == len(find_agents(beta)) == 2, "two agents run at each")
+    go, keys = start_turns(alpha, beta, tmp_path)
+    assert len(find_agents(alpha)) == 2
     assert [one["agents"] for one in until(lambda: full(beta), "both tell their load")] == [2, 2]
     for member in (alpha, beta):
         for n, key in enumerate(keys):
@@ -115,9 +115,7 @@ def test_what_people_do_reaches_the_gateway_that_serves_the_session(
     make_pair: Callable[..., Pair], tmp_path: Path
 ) -> None:
     alpha, beta = make_pair()
-    go = tmp_path / "go"
-    keys = start_turns(alpha, go, 4)
-    until(lambda: len(find_agents(beta)) == 2, "beta runs two of them")
+    go, keys = start_turns(alpha, beta, tmp_path)
     key = find_served_by(beta, keys)
     with httpx2.stream("GET", f"{alpha.address}/v1/sessions/{key}/stream", timeout=30) as stream:
         lines = stream.iter_lines()
@@ -142,9 +140,7 @@ def test_a_killed_gateway_loses_no_turn_and_the_active_one_goes_on_with_them(
     make_pair: Callable[..., Pair], tmp_path: Path
 ) -> None:
     alpha, beta = make_pair()
-    go = tmp_path / "go"
-    keys = start_turns(alpha, go, 4)
-    until(lambda: len(find_agents(beta)) == 2, "beta runs two of them")
+    go, keys = start_turns(alpha, beta, tmp_path)
     moved = find_served_by(beta, keys)
     beta.signal(signal.SIGKILL)
     killed = time.monotonic()
@@ -162,9 +158,7 @@ def test_a_killed_gateway_loses_no_turn_and_the_active_one_goes_on_with_them(
 
 def test_an_agent_that_does_not_move_waits_for_its_gateway(make_pair: Callable[..., Pair], tmp_path: Path) -> None:
     alpha, beta = make_pair(moves=False)
-    go = tmp_path / "go"
-    keys = start_turns(alpha, go, 4)
-    until(lambda: len(find_agents(beta)) == 2, "beta runs two of them")
+    go, keys = start_turns(alpha, beta, tmp_path)
     key = find_served_by(beta, keys)
     for other in keys:  # they have a memory then
         until(lambda key=other: "begun" in " ".join(texts(alpha.cli, key, "agent")), "it has begun")
@@ -188,9 +182,7 @@ def test_what_agents_say_through_their_tools_is_sent_by_the_gateway_with_the_cha
     alpha, beta = make_pair(
         config=f'{SMALL}{phone.config}[destinations.ann]\nchannel = "phone"\naddress = "7"\nallow = ["*"]\n'
     )
-    go = tmp_path / "go"
-    keys = start_turns(alpha, go, 4)
-    until(lambda: len(find_agents(beta)) == 2, "beta runs two of them")
+    go, keys = start_turns(alpha, beta, tmp_path)
     key = find_served_by(beta, keys)
     go.touch()
     rest(alpha.cli)
@@ -250,9 +242,7 @@ def test_a_session_that_an_editor_makes_for_a_folder_is_served_where_the_folder_
 
 def test_a_gateway_that_stops_hands_its_sessions_over(make_pair: Callable[..., Pair], tmp_path: Path) -> None:
     alpha, beta = make_pair()
-    go = tmp_path / "go"
-    keys = start_turns(alpha, go, 4)
-    until(lambda: len(find_agents(alpha)) == 2, "alpha runs two of them")
+    go, keys = start_turns(alpha, beta, tmp_path)
     key = find_served_by(alpha, keys)
     assert alpha.process is not None
     alpha.process.send_signal(signal.SIGTERM)
