@@ -9,6 +9,7 @@ PARTS = {
     "latency": "accepted -> agent has the prompt, agent's text -> a watcher sees it",
     "turns": "durable turns per second, beside the raw disk",
     "postgres": "the ledger in PostgreSQL beside SQLite: turns a second, and a server at a distance",
+    "cluster": "two gateways: a message that comes in at one and is answered at the other",
     "events": "accepted a second over HTTP, wake to prompt, and 1,000,000 remembered keys",
     "stranded": "1,000 turns by 20 sessions, and 10,000 messages right after a reply",
     "history": "what a prompt reads of the past, at 1,000 and at 100,000 entries",

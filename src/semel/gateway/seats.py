@@ -57,12 +57,12 @@ class Seats:
         self.name = name
         self.hints = hints
         self.has_duties = False
-        self.rule = rows.SeatRule(name, self._choose)
+        self.rule = rows.SeatRule(name, self._choose, self._note_given)
         self.count_agents: Callable[[], int] = lambda: 0
         self.gateways: Mapping[str, ClusterGateway] = {}  # those that live and serve, by name
         self._moving = frozenset(moving)
         self._room = room
-        self._placed: Counter[str] = Counter()  # sessions given to each gateway since it told its load last
+        self._given: Counter[str] = Counter()  # sessions given to each gateway since it told its load last
         self._away_since: dict[int, float] = {}  # session -> when it was first seen to wait for a gateway that is gone
         self._news = asyncio.Event()
 
@@ -80,17 +80,21 @@ class Seats:
             return self.name
         return self._place(row) if self.has_duties else seat
 
+    def _note_given(self, name: str) -> None:
+        """See `SeatRule.note_given`: their agents are not counted yet."""
+        self._given[name] += 1
+
     def _may_move(self, row: SessionRow) -> bool:
         """Whether nothing of the session is tied to the machine of the gateway that serves it."""
         return row.agent in self._moving or (row.memory is None and row.folder is None)
 
     def _place(self, row: SessionRow) -> str:
         """Choose who serves a session: for a chat this gateway, which has the channels; else the emptiest one."""
-        own = self.count_agents() + self._placed[self.name]
+        own = self.count_agents() + self._given[self.name]
         if own < self._room and row.home is not None and not is_local(row.home):
             return self.name
         shares = {
-            name: (gateway.agents + self._placed[name]) / gateway.room
+            name: (gateway.agents + self._given[name]) / gateway.room
             for name, gateway in self.gateways.items()
             if name != self.name
         }
@@ -100,7 +104,7 @@ class Seats:
     def note_gateways(self, gateways: Sequence[ClusterGateway]) -> None:
         """Take note of the gateways that live. Any thread may call this."""
         self.gateways = {gateway.name: gateway for gateway in gateways if gateway.serves}
-        self._placed = Counter()
+        self._given = Counter()
 
     def find_other_gateway(self, seat: str | None) -> ClusterGateway | None:
         """Return the living gateway that has this seat, if it is another one."""
@@ -113,8 +117,6 @@ class Seats:
 
     def pass_on(self, elsewhere: rows.SeatedElsewhere) -> None:
         """Let the gateway that serves a session, or decides who does, look at it."""
-        if elsewhere.seat is not None:
-            self._placed[elsewhere.seat] += 1
         self.hints.wake(elsewhere.seat, elsewhere.session)
 
     def is_served_here(self, session: int, seat: str | None) -> bool:

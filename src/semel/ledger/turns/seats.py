@@ -25,12 +25,13 @@ class SeatRule:
     """How a gateway of a cluster decides who serves a session. `name`: its own name.
 
     `choose`: called with a session's row, and whether this gateway wants to serve it because somebody asks for that
-    here. It returns the name of the gateway that is to serve it; None leaves the decision to another gateway. It is
-    called in the thread that writes.
+    here. It returns the name of the gateway that is to serve it; None leaves the decision to another gateway.
+    `note_given`: called with the name of a gateway that is given a session. Both are called in the thread that writes.
     """
 
     name: str
     choose: Callable[[SessionRow, bool], str | None]
+    note_given: Callable[[str], object] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def take_seat(
         if row.seat is not None:
             tx.run("spawns_end_of_session", session=row.id, at=tx.now, why="its gateway was gone")
         tx.run("session_set_seat", id=row.id, seat=seat)
+        rule.note_given(seat)
         row = structs.replace(row, seat=seat, away=None)
     if seat != rule.name:
         return SeatedElsewhere(row.id, seat)
