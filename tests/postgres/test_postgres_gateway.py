@@ -9,12 +9,15 @@ import threading
 import tomllib
 from pathlib import Path
 
+import pytest
 from cli_house import SCRIPTED, Cli, end, until
 from python_process import Process
 
 from proof.postgres_server import PostgresServer
 from semel.faces.client import Client, RequestRefused
+from semel.faces.health.database import examine_database
 from semel.ledger.file_pieces import PIECE_BYTES
+from semel.ledger.storage.location import DatabaseUrl
 
 LONG_TEXT = " ".join(f"word{n}" for n in range(3000))
 
@@ -111,6 +114,21 @@ def test_doctor_names_the_server(cli: Cli) -> None:
     assert findings["database"]["level"] == "ok" and findings["database"]["text"].startswith("PostgreSQL 1")
     assert "no ledger" in findings["books"]["text"]
     assert "backup" not in findings
+
+
+def test_doctor_warns_of_what_will_go_wrong_at_the_server(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from semel.ledger.postgres import server as module
+
+    facts = module.ServerFacts(
+        "18.4", standbys=1, confirming=0, oldest_s=3600, connections=95, most=100, queue_percent=60
+    )
+    monkeypatch.setattr(module, "read_facts", lambda connection, path: facts)
+    findings = examine_database(DatabaseUrl(server.url(server.create_database())))
+    warnings = [finding.text for finding in findings if finding.level == "warning"]
+    for text, words in zip(warnings, ("no standby confirms", "3,600 s", "95 of 100", "60% full"), strict=True):
+        assert words in text
 
 
 def test_a_gateway_that_is_killed_goes_on_at_its_next_start(cli: Cli) -> None:

@@ -15,6 +15,7 @@ from semel.ledger.storage.store import LedgerStore
 MAX_TRANSACTION_S = 600
 """An older open transaction keeps the server from removing dead rows, of which every turn leaves some."""
 MIN_FREE_CONNECTIONS = 10
+MAX_QUEUE_PERCENT = 25  # of the queue through which gateways tell each other of commits; full, it refuses these hints
 
 
 def examine_database(ledger: DatabaseUrl) -> list[Finding]:
@@ -41,6 +42,9 @@ def examine_database(ledger: DatabaseUrl) -> list[Finding]:
     if facts.most - facts.connections < MIN_FREE_CONNECTIONS:
         text = f"{facts.connections} of {facts.most} connections are in use"
         findings.append(Finding("database", "warning", text, "raise max_connections, or end programs that hold some"))
+    if facts.queue_percent > MAX_QUEUE_PERCENT:
+        text = f"the server's queue of notifications is {facts.queue_percent}% full: some program does not read them"
+        findings.append(Finding("database", "warning", text, "end it: see pg_stat_activity for an old transaction"))
     return findings + _examine_cluster(ledger)
 
 

@@ -35,7 +35,8 @@ class ServerFacts:
     """What `semel doctor` tells of a server.
 
     `standbys`: how many replicate from it, and how many of these confirm each commit. `oldest_s`: how long its oldest
-    transaction has been open. `connections`: how many there are of `most`.
+    transaction has been open. `connections`: how many there are of `most`. `queue_percent`: how full the queue of
+    notifications is.
     """
 
     version: str
@@ -44,12 +45,14 @@ class ServerFacts:
     oldest_s: int
     connections: int
     most: int
+    queue_percent: int
 
 
 _FACTS = """SELECT current_setting('server_version'), (SELECT count(*) FROM pg_stat_replication),
   (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
   coalesce(max(extract(epoch FROM now() - a.xact_start)), 0)::bigint, count(*),
-  current_setting('max_connections')::bigint
+  current_setting('max_connections')::bigint,
+  CAST(round(pg_notification_queue_usage() * 100) AS bigint)
 FROM pg_stat_activity a WHERE a.backend_type = 'client backend'"""
 
 
