@@ -89,6 +89,15 @@ async def test_a_word_for_each_tool_calls_it_with_arguments_that_fit(house: Hous
         assert set(known[name].required) <= set(arguments) <= set(known[name].arguments)
 
 
+async def test_a_message_answers_its_question_by_an_option_or_its_number(house: House) -> None:
+    talk = await open_demo(house)
+    assert (await turn(talk, "Coffee")).text().startswith("You said: Coffee")
+    for answer in ("coffee", "2", "Alice: Coffee"):
+        await turn(talk, "ask")
+        assert (await turn(talk, answer)).text() == "You chose: Coffee"
+    assert (await turn(talk, "2")).text().startswith("You said: 2")
+
+
 async def test_send_speaks_through_the_tool_and_closes_with_an_echo(house: House) -> None:
     talk = await open_demo(house)
     heard = await turn(talk, "[semel: notes]\n- x\n[/semel]\nAlice: send: The report is ready.")

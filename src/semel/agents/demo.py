@@ -112,6 +112,15 @@ def make_chunk(kind: str, text: str) -> Json:
     return {"sessionUpdate": kind, "content": content, "messageId": make_id("message")}
 
 
+def find_option(words: str) -> str | None:
+    """Return the option of QUESTION that a message names, by its words or its number."""
+    options = QUESTION["options"]
+    by_number = {str(number): option for number, option in enumerate(options, 1)}
+    return {**by_number, **{option.lower(): option for option in options}}.get(
+        words.rpartition(": ")[2].strip().lower()
+    )
+
+
 class DemoSession:
     """A session: its history, its MCP server, and the turn that runs in it."""
 
@@ -124,6 +133,7 @@ class DemoSession:
         self._prompt_ids: list[Any] = []  # of the running turn
         self._joined: list[str] = []  # texts of prompts that joined the turn and were not answered yet
         self._history: list[Json] = []  # updates of the running turn
+        self._has_asked = False  # it waits for the answer to QUESTION, which may come as a message
         self._history_file = STATE_DIR / f"{session_id}.jsonl"
         self._history_file.touch()
         if mcp_servers:
@@ -205,6 +215,10 @@ class DemoSession:
             self._run_command(word, verb, text.rstrip())
         if not commands:
             said = "\n".join(filter(str.strip, lines))[:300]
+            if self._has_asked and (chosen := find_option(said)):
+                self._has_asked = False
+                self._say(f"You chose: {chosen}")
+                return
             self._say(f"You said: {said}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
 
     def _run_command(self, word: str, verb: str, text: str) -> None:
@@ -220,6 +234,7 @@ class DemoSession:
                 Path("semel-demo.txt").write_text("A file from Semel's demo agent.\n")
                 self._call_tool("send_file", path="semel-demo.txt", text="Here it is.")
             case "ask":
+                self._has_asked = True
                 self._call_tool("ask", **QUESTION)
             case "permission":
                 self._say("I would like to tidy up. ")

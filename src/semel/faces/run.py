@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+import shlex
 import socket
 import stat
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -64,7 +65,7 @@ from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 from semel.text.write_errors import advise_on_write_error
 from semel.tools import trusted_files
-from semel.tools.address import list_as_running
+from semel.tools.address import find_last_config, list_as_running
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
 from semel.tools.http_tools import MCP_PATH
 from semel.tools.in_process_tools import InProcessTools
@@ -89,6 +90,7 @@ class RunningGateway:
     server: Server
     agent_checks: dict[str, Json]  # what was found when each agent was tried; /v1/status shows it
     state: State  # of the HTTP application
+    unread_config: Path | None = None  # what the gateway before it read, while this one has read no file
     stopped: bool = False
 
     @property
@@ -144,6 +146,12 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
     """
     settings = config.gateway
     _make_directories(config)
+    unread = find_last_config(settings.data_dir) if config.path is None else None
+    if unread is not None:
+        again = f"semel up --config {shlex.quote(str(unread))}"
+        log.warning(
+            "no configuration file is read, but the last gateway on this data read one", file=str(unread), again=again
+        )
     try:
         channels = semel.channels.make_all(settings.channels)
         http = _build_http_settings(config)
@@ -191,7 +199,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             hand_over=member.hand_over if member is not None else lambda: None,
         )
         app = make_app(gateway, http) if seats is None else await _make_cluster_app(gateway, seats, http, stack)
-        running = RunningGateway(config, gateway, Server(app, sockets, config.host), agent_checks, app.state)
+        running = RunningGateway(config, gateway, Server(app, sockets, config.host), agent_checks, app.state, unread)
         app.state.page_urls = list_page_urls(config.host, running.server.port, config.http.hosts)
         servers: list[Server | UnixServer] = [running.server, UnixServer(app, listener)]
         stack.push_async_callback(_stop_all, servers)

@@ -40,7 +40,8 @@ class NoGateway(Exception):
 
     def __str__(self) -> str:
         others = advise_others(self.data_dir)
-        return f"no gateway is running on {self.data_dir}. Start one with: semel up" + (others and f"; or {others}")
+        start = find_start_command(self.data_dir)
+        return f"no gateway is running on {self.data_dir}. Start one with: {start}" + (others and f"; or {others}")
 
 
 class GatewayUnreachable(NoGateway):
@@ -117,6 +118,18 @@ def find_last_config(data_dir: Path) -> Path | None:
         return path if path.is_file() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def find_start_command(data_dir: Path) -> str:
+    """Return the command that starts the gateway of a data directory, with the file that the last one read.
+
+    The file is not named if `semel up` finds it by itself.
+    """
+    last = find_last_config(data_dir)
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    if last is None or last in (Path.cwd() / "semel.toml", home / "semel" / "semel.toml"):
+        return "semel up"
+    return f"semel up --config {shlex.quote(str(last))}"
 
 
 def was_killed(data_dir: Path) -> bool:

@@ -142,7 +142,9 @@ class ModelServer:
         """What to do if the server refuses the key."""
         if self.key:
             place = "the setting `key`" if self.key == "key" else self.key
-            return f"It got the key of {place}: is that a valid one for this server?"
+            return (
+                f"It got the key of {place}: is that a valid one for this server? Restart the gateway after a change."
+            )
         reason = f", because {self.withheld} goes to the provider's own server only" if self.withheld else ""
         return f'It got no key{reason}: write key = "env:NAME" or "file:PATH"'
 

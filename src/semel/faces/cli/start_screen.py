@@ -47,13 +47,21 @@ def print_greeting(running: RunningGateway) -> None:
     _print_rows(out, "agents", [_describe_agent(agent) for agent in config.gateway.agents.values()])
     _print_rows(out, "channels", _describe_channels(running))
     _print_rows(out, "data", [shorten_path(config.gateway.data_dir)])
-    _print_rows(
-        out, "settings", [shorten_path(config.path) if config.path else f"none; {find_command()} init asks for them"]
-    )
+    _print_rows(out, "settings", [_describe_settings(running)])
     _print_installed_agents(config)
     if link is not None:
         print_qr_code(link.links[0])
     out.print(Text("\n  Ctrl-C ends it.\n", "dim"))
+
+
+def _describe_settings(running: RunningGateway) -> str:
+    """Name the configuration file; if there is none, the one that the gateway before has read."""
+    if running.config.path is not None:
+        return shorten_path(running.config.path)
+    if running.unread_config is not None:
+        file = shorten_path(running.unread_config)
+        return f"none! The gateway before this one read {file}: stop this one, and {find_command()} up --config {file}"
+    return f"none; {find_command()} init asks for them"
 
 
 def _print_rows(out: Console, label: str, lines: list[str]) -> None:

@@ -96,7 +96,7 @@ def _describe_stopped(overview: dict[str, Any]) -> Text:
         return Text(text, "yellow")
     killed = ": the last one was killed, and the next one resumes or ends what ran" if overview["killed"] else ""
     problem = overview["problem"]
-    step = name_command(problem or "start it with: semel up")
+    step = name_command(problem or f"start it with: {overview.get('start') or 'semel up'}")
     return Text(visible(f"not running{killed}; {step}"), "bold red" if problem else "yellow")
 
 

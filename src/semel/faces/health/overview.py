@@ -11,7 +11,14 @@ from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, Reques
 from semel.faces.config import ConfigError, locate_running, locate_to_read
 from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
-from semel.tools.address import advise_others, find_running_config, find_url, find_waiting, was_killed
+from semel.tools.address import (
+    advise_others,
+    find_running_config,
+    find_start_command,
+    find_url,
+    find_waiting,
+    was_killed,
+)
 
 if TYPE_CHECKING:
     from semel.ledger.turns.session_agent import ConfiguredAgents
@@ -23,8 +30,9 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     "waiting": the name of this gateway of a cluster if it waits, and the active one answered; else None.
     "configuration": what a person should know of a file that was changed since the gateway read it; else None. Without
     a gateway, "problem" is why it would not start, if its configuration is wrong, else None; "killed", whether the last
-    one ended without a clean stop; and "holder", the pid of who has the ledger locked, else None. Raises ConfigError,
-    GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
+    one ended without a clean stop; "holder", the pid of who has the ledger locked, else None; and "start", the command
+    that starts the gateway. Raises ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another
+    gateway runs) or LedgerError.
     """
     try:
         data = locate_running(config_path, data_dir)
@@ -85,7 +93,8 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
     name = "" if checked.config is None else checked.config.cluster.name
     holder = find_holder(ledger)
     problem = mistakes or _find_problem(ledger)
-    state = {"running": False, "killed": was_killed(data), "problem": problem, "holder": holder}
+    killed, start = was_killed(data), find_start_command(data)
+    state = {"running": False, "killed": killed, "problem": problem, "holder": holder, "start": start}
     channels = None if checked.config is None else checked.config.gateway.channels
     return {**state, "name": name, **_read_files(data, ledger, agents, channels)}
 
