@@ -328,6 +328,17 @@ def test_two_living_gateways_cannot_have_one_name(url: str, members: Callable[[s
     assert wait_for_takeover(twin, 0.5) < 0.5
 
 
+def test_a_gateway_with_another_owner_token_does_not_join(url: str, members: Callable[[str], Member]) -> None:
+    from semel.ledger.postgres.members import Member
+
+    one = members("one")
+    assert one.try_to_take_over()
+    with open_store(url, one):
+        other = Member(url, GatewayIdentity("other", None, "other-host", "0.2.0", token="another"))
+        assert not other.try_to_take_over() and not other.may_serve
+        assert other.problem is not None and "the gateway one on one-host has another owner.token" in other.problem
+
+
 def test_a_gateway_that_starts_again_under_its_name_replaces_the_one_that_was_killed(
     url: str, members: Callable[[str], Member]
 ) -> None:

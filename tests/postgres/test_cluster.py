@@ -207,7 +207,7 @@ def test_a_database_that_is_away_for_long_ends_the_work_but_not_the_gateway(
     alpha.cli("say", "main", "before", "--wait")
     server.kill()
     try:
-        until(lambda: alpha.log[-1]["event"].startswith("waits for the database"), "it has stopped, and waits", 60)
+        until(lambda: alpha.log[-1]["event"].startswith("waits: The database"), "it has stopped, and waits", 60)
         assert not find_agents(alpha)
     finally:
         server.start()

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import hashlib
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -70,8 +72,8 @@ async def take_place(
     """
     assert isinstance(config.gateway.ledger, DatabaseUrl)
     path = socket_path(config.gateway.data_dir)
-    room = config.gateway.max_live_agents
-    identity = GatewayIdentity(config.cluster.name, config.cluster.address, read_host_name(), __version__, room)
+    room, digest = config.gateway.max_live_agents, hashlib.sha256((http.token or "").encode()).hexdigest()
+    identity = GatewayIdentity(config.cluster.name, config.cluster.address, read_host_name(), __version__, room, digest)
     with contextlib.closing(UnixListener(path)) as listener:  # no other gateway uses the data directory
         (config.gateway.data_dir / GATEWAY_FILE).unlink(missing_ok=True)  # of a killed one
         await asyncio.to_thread(_end_agents, path)  # that an earlier gateway left: another one may run theirs now
@@ -97,7 +99,7 @@ async def _wait_for_place(member: ClusterMember, caller: ClusterCaller, update: 
     gc.enable()  # `semel up` starts without, and this may take days
     while not await _try_to_take_place(member):
         if (text := update()) != last_text:
-            log.info(text)
+            log.log(logging.INFO if member.problem is None else logging.WARNING, text)
         if text != last_text or attempts % ATTEMPTS_TOLD == 0:
             caller.tell(text)
         last_text, attempts = text, attempts + 1
@@ -150,7 +152,7 @@ def _has_address(gateway: ClusterGateway | None) -> bool:
 def _describe_wait(member: ClusterMember) -> str:
     active = member.active
     if member.problem is not None:
-        return f"waits for the database: {member.problem}"
+        return f"waits: {member.problem}"
     if active is None:
         return "waits: a gateway that is not of this cluster uses the database"
     return f"waits to take over from {active.name}{f' at {active.address}' if active.address else ''}"

@@ -95,7 +95,8 @@ class DatabaseHasLedger(CopyTargetInUse):
 
 class DatabaseInUse(LedgerError):
     """The ledger in the database {path} belongs to a running gateway ({holder}). One ledger has one gateway:
-    use that one, stop it first, or give this one a database of its own."""
+    use that one, stop it first, or give this one a database of its own. Gateways that have a name in [cluster] share
+    one."""
 
 
 class DatabaseTakenOver(LedgerFailed):

@@ -54,6 +54,7 @@ _TABLES = (
     "ALTER TABLE member ADD COLUMN IF NOT EXISTS serves boolean NOT NULL DEFAULT false",
     "ALTER TABLE member ADD COLUMN IF NOT EXISTS agents integer NOT NULL DEFAULT 0",
     "ALTER TABLE member ADD COLUMN IF NOT EXISTS room integer NOT NULL DEFAULT 1",
+    "ALTER TABLE member ADD COLUMN IF NOT EXISTS token text NOT NULL DEFAULT ''",
     "ALTER TABLE worker ADD COLUMN IF NOT EXISTS member bigint",
     f"CREATE TABLE IF NOT EXISTS {ACTIVE_TABLE}(only_row boolean PRIMARY KEY DEFAULT true CHECK(only_row), "
     "member bigint REFERENCES member(id))",
@@ -61,8 +62,9 @@ _TABLES = (
 )
 _JOIN = Statement(
     "member_join",
-    f"""INSERT INTO member(name, address, host, version, room, joined, until) VALUES(:name, :address, :host, :version,
-    CAST(:room AS integer), clock_timestamp(), clock_timestamp() + interval '{LEASE_S} s') RETURNING id""",
+    f"""INSERT INTO member(name, address, host, version, room, token, joined, until)
+    VALUES(:name, :address, :host, :version, CAST(:room AS integer), :token,
+      clock_timestamp(), clock_timestamp() + interval '{LEASE_S} s') RETURNING id""",
 )
 _RENEW = Statement(
     "member_renew",
@@ -84,7 +86,7 @@ _LIST = f"""SELECT m.id, m.name, m.address, m.host, m.version, CAST(extract(epoc
   CAST((extract(epoch FROM m.until) - {LEASE_S}) * 1000 AS bigint), m.until > clock_timestamp(), a.member IS NOT NULL,
   m.serves, m.agents, m.room, EXISTS(SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
     WHERE l.locktype = 'advisory' AND l.classid = {MEMBER_LOCK} AND l.objid = m.id AND l.objsubid = 2 AND l.granted
-    AND d.datname = current_database())
+    AND d.datname = current_database()), m.token
 FROM member m LEFT JOIN {ACTIVE_TABLE} a ON a.member = m.id ORDER BY m.id"""
 _IS_HELD = f"""SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 WHERE l.locktype = 'advisory' AND l.objid = {LOCK} AND l.objsubid = 1 AND l.granted
@@ -98,12 +100,16 @@ def name_application(member: int) -> str:
 
 @dataclass(frozen=True)
 class _Row:
-    """A member. `has_lease`: its row was renewed in time. `is_held`: it holds its lock."""
+    """A member. `has_lease`: its row was renewed in time. `is_held`: it holds its lock.
+
+    `token`: as in GatewayIdentity.
+    """
 
     id: int
     gateway: ClusterGateway
     has_lease: bool
     is_held: bool
+    token: str
 
 
 class Member:
@@ -384,7 +390,7 @@ class Member:
         return rows
 
     def _join(self, connection: Connection) -> bool:
-        """Join under a new id. Return False, with `problem`, if another living gateway has the same name."""
+        """Join under a new id. Return False, with `problem`, if a living gateway has this name, or another token."""
         has_tables = _has_tables(connection)
         connection.end("COMMIT")
         if not has_tables:
@@ -392,6 +398,12 @@ class Member:
         rows = _list_members(connection)
         connection.end("COMMIT")
         for row in rows:
+            if row.has_lease and row.is_held and row.token != self._identity.token:
+                self.problem = (
+                    f"the gateway {row.gateway.name} on {row.gateway.host} has another owner.token; copy the file from "
+                    "its data directory into this one, and restart"
+                )
+                return False
             if row.gateway.name != self._identity.name:
                 continue
             if row.has_lease and row.is_held:
@@ -409,7 +421,7 @@ class Member:
 
 def _list_members(connection: Connection) -> list[_Row]:
     return [
-        _Row(row[0], _read_gateway(row), has_lease=bool(row[7]), is_held=bool(row[12]))
+        _Row(row[0], _read_gateway(row), has_lease=bool(row[7]), is_held=bool(row[12]), token=str(row[13]))
         for row in connection.execute(_LIST)
     ]
 
@@ -447,7 +459,7 @@ def list_gateways(url: str) -> list[ClusterGateway]:
 
 
 def _read_gateway(row: list[Any]) -> ClusterGateway:
-    _, name, address, host, version, joined, seen, _, is_active, serves, agents, room, _ = row
+    _, name, address, host, version, joined, seen, _, is_active, serves, agents, room, *_ = row
     return ClusterGateway(
         name, address, host, version, bool(is_active), joined, seen, bool(serves), int(agents), int(room)
     )

@@ -15,7 +15,7 @@ from typing import Protocol
 class GatewayIdentity:
     """Who a gateway is. `address`: the URL at which people and other machines reach it; None if nobody said.
 
-    `room`: how many agent processes it may run.
+    `room`: how many agent processes it may run. `token`: a digest of the owner's token, which all gateways share.
     """
 
     name: str
@@ -23,6 +23,7 @@ class GatewayIdentity:
     host: str
     version: str
     room: int = 1
+    token: str = ""
 
 
 @dataclass(frozen=True)
