@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
@@ -27,6 +26,7 @@ from semel.ledger.turns import seats as rows
 log = structlog.get_logger("semel.seats")
 
 LOOK_INTERVAL_S = 2.0
+STARTING_S = 6.0  # seconds after which a session that was given to a gateway is among the agents that it counts
 AWAY_TOLD_AFTER_S = 60.0  # seconds for which a session waits for a gateway that is gone, before people are told
 
 
@@ -62,7 +62,7 @@ class Seats:
         self.gateways: Mapping[str, ClusterGateway] = {}  # those that live and serve, by name
         self._moving = frozenset(moving)
         self._room = room
-        self._given: Counter[str] = Counter()  # sessions given to each gateway since it told its load last
+        self._given: dict[str, list[float]] = {}  # gateway -> when it was given sessions (time.monotonic)
         self._away_since: dict[int, float] = {}  # session -> when it was first seen to wait for a gateway that is gone
         self._news = asyncio.Event()
 
@@ -81,8 +81,13 @@ class Seats:
         return self._place(row) if self.has_duties else seat
 
     def _note_given(self, name: str) -> None:
-        """See `SeatRule.note_given`: their agents are not counted yet."""
-        self._given[name] += 1
+        """See `SeatRule.note_given`."""
+        self._given[name] = [*self._list_given(name), time.monotonic()]
+
+    def _list_given(self, name: str) -> list[float]:
+        """Return when a gateway was given sessions just now, whose agents it may not count yet."""
+        oldest = time.monotonic() - STARTING_S
+        return [at for at in self._given.get(name, ()) if at > oldest]
 
     def _may_move(self, row: SessionRow) -> bool:
         """Whether nothing of the session is tied to the machine of the gateway that serves it."""
@@ -90,11 +95,11 @@ class Seats:
 
     def _place(self, row: SessionRow) -> str:
         """Choose who serves a session: for a chat this gateway, which has the channels; else the emptiest one."""
-        own = self.count_agents() + self._given[self.name]
+        own = self.count_agents() + len(self._list_given(self.name))
         if own < self._room and row.home is not None and not is_local(row.home):
             return self.name
         shares = {
-            name: (gateway.agents + self._given[name]) / gateway.room
+            name: (gateway.agents + len(self._list_given(name))) / gateway.room
             for name, gateway in self.gateways.items()
             if name != self.name
         }
@@ -104,7 +109,6 @@ class Seats:
     def note_gateways(self, gateways: Sequence[ClusterGateway]) -> None:
         """Take note of the gateways that live. Any thread may call this."""
         self.gateways = {gateway.name: gateway for gateway in gateways if gateway.serves}
-        self._given = Counter()
 
     def find_other_gateway(self, seat: str | None) -> ClusterGateway | None:
         """Return the living gateway that has this seat, if it is another one."""
