@@ -25,6 +25,8 @@ from semel.law.permission_questions import describe_request, name_option
 from semel.law.wake import MODES, Busy
 from semel.text.json_types import Json as JsonObject
 
+STREAM_RETRY_S = 0.2
+
 
 def get_login_name() -> str:
     """Return the sender's name for messages from this terminal: the login name, or "terminal" if there is none."""
@@ -192,9 +194,12 @@ def read_bare_answer(text: str) -> str:
 async def read_view(client: AsyncClient, session: str) -> SessionView:
     """Return the view of a session as it is now, with its open requests. Raises RequestRefused without such a one."""
     view = SessionView()
-    async with aclosing(client.stream(session)) as frames:
-        view.apply(await anext(frames))
-    return view
+    while True:
+        async with aclosing(client.stream(session)) as frames:
+            async for frame in frames:
+                view.apply(frame)
+                return view
+        await asyncio.sleep(STREAM_RETRY_S)  # the gateway stops just now; the next attempt raises if it is gone
 
 
 async def show_open_request(client: AsyncClient, session: str, answer: str) -> tuple[int | None, str]:
