@@ -120,6 +120,16 @@ def test_a_seat_stays_while_its_gateway_lives_and_moves_only_with_what_may_move(
     assert seat(other, session(store, "free"), wanted_here=True) == "beta"
 
 
+def test_a_session_whose_agent_has_ended_may_be_served_anywhere(store: Store) -> None:
+    row = session(store, "s", seat="beta")
+    store.write_sync(rows.free_seat, row.id, "alpha")
+    kept = store.read_sync(rows.read_seat, "s")
+    assert kept is not None and kept.seat == "beta", "another gateway's session"
+    store.write_sync(rows.free_seat, row.id, "beta")
+    freed = store.read_sync(rows.read_seat, "s")
+    assert freed is not None and freed.seat is None
+
+
 async def test_people_are_told_once_that_a_session_waits_for_a_gateway_that_is_gone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

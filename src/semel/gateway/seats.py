@@ -89,6 +89,10 @@ class Seats:
         oldest = time.monotonic() - STARTING_S
         return [at for at in self._given.get(name, ()) if at > oldest]
 
+    def moves(self, agent: str) -> bool:
+        """Return whether this agent's sessions may go on at another gateway."""
+        return agent in self._moving
+
     def _may_move(self, row: SessionRow) -> bool:
         """Whether nothing of the session is tied to the machine of the gateway that serves it."""
         return row.agent in self._moving or (row.memory is None and row.folder is None)

@@ -28,7 +28,7 @@ from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as rows
-from semel.ledger.turns.seats import SeatRule, ServedElsewhere
+from semel.ledger.turns.seats import SeatRule, ServedElsewhere, free_seat
 from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.text.json_types import Json
 
@@ -63,6 +63,7 @@ class AgentPool:
     read_mcp_servers: Callable[[int], Sequence[Json]]  # reads the servers that clients gave to this session's agent
     make_inside: Callable[[int], Inside]  # makes the services that an in-process agent of this session uses
     seat_rule: SeatRule | None = None  # in a cluster
+    may_move: Callable[[str], bool] = lambda agent: False  # whether another gateway may run this agent's next turn
 
     def __post_init__(self) -> None:
         self.live: dict[int, LiveAgent] = {}
@@ -413,6 +414,8 @@ class AgentPool:
             self._with_tools.discard(live.spawn)
             await self._notify()
             await self.record.write(rows.record_end, live.spawn, reason)
+            if self.seat_rule is not None and self.may_move(live.agent):
+                await self.record.write(free_seat, live.session, self.seat_rule.name)
             log.info("agent ended", session=live.key, spawn=live.spawn, why=reason)
 
     def _remove(self, live: LiveAgent) -> None:

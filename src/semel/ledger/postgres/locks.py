@@ -261,6 +261,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     turns.request_stop: _session,
     turns.cancel_put_off: _ends_requests,
     seats.tell_away: _session,
+    seats.free_seat: _session_alone,
     session_agent.record_offers: _session_alone,
     finish_turn.finish: _finish,
     finish_turn.schedule_retry: _finish,

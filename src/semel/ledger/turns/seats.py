@@ -69,6 +69,16 @@ def take_seat(
     return row
 
 
+def free_seat(tx: Tx, session: int, name: str) -> None:
+    """Let the session's next turn begin at any gateway. Its agent has ended at the gateway `name`, which serves it.
+
+    Nothing is changed while a turn runs.
+    """
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    if row.seat == name and row.turn is None:
+        tx.run("session_set_seat", id=session, seat=None)
+
+
 def list_work(tx: Tx, lease: str, rule: SeatRule) -> tuple[list[SessionRow], list[SessionRow]]:
     """Return the sessions in which this gateway has something to do, and those in which another one has.
 
