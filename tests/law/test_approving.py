@@ -143,6 +143,27 @@ def test_a_second_answer_to_one_question_allows_nothing_else() -> None:
         assert isinstance(said, str) and said.startswith("That request is gone: Y, by Ada: a. Another request is open")
 
 
+@pytest.mark.parametrize(("number", "reply"), [(None, None), (1, None), (None, 11)])
+def test_an_answer_to_a_closed_request_is_not_told_to_read_one_that_may_be_missing(
+    number: int | None, reply: Reply
+) -> None:
+    over = replace(SHOWN[7], state="answered", ending="Y, by Ada: a")
+    in_doubt = replace(SHOWN[8], parts=(sent(state="held"),))
+    said = name_request([over, in_doubt], CHAT, True, number, reply)
+    assert said == (
+        "That request is gone: Y, by Ada: a. Another request is open now, but it is not known whether the request "
+        "reached you here. The owner answers it on the page or in the terminal."
+    )
+    said = name_request([over, in_doubt, replace(SHOWN[9], parts=(sent(state="queued"),))], CHAT, True, number, reply)
+    assert isinstance(said, str) and said.endswith("read it, then answer it with its own number.")
+
+
+def test_over_the_api_an_answer_is_told_to_read_what_its_chat_may_miss() -> None:
+    in_doubt = replace(SHOWN[8], parts=(sent(state="held"),))
+    said = name_request([in_doubt], AnswerOrigin(None, shown_rev=7), True)
+    assert isinstance(said, str) and said.endswith("Read it, then answer it.")
+
+
 def test_an_answer_means_the_one_that_was_read_whatever_else_is_open() -> None:
     unread = replace(SHOWN[8], parts=(sent(state="sending"),))
     assert chosen(name_request([SHOWN[7], unread], CHAT, True)) == (7, "y")

@@ -41,6 +41,7 @@ UNKNOWN_REPLY = (
     f"{NOTHING_DONE}: the message that you replied to is not known here. Answer with the number of the "
     "option that you mean, like /approve N."
 )
+UNSURE = "it is not known whether the request reached you here. The owner answers it on the page or in the terminal"
 REPLY_ELSEWHERE = f"{NOTHING_DONE}: that request belongs to another conversation. Answer it on the page."
 OTHER_NOTICE = "The message that you replied to is not an open request. To answer an open one, reply to it."
 
@@ -187,7 +188,7 @@ def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bo
             for posed_request in posed
             if posed_request.state != "open" and not posed_request.is_elsewhere and has_reached(posed_request, origin)
         ]
-        return _gone(closed[-1] if closed else None, posed)
+        return _gone(closed[-1] if closed else None, posed, origin)
     return REPLY_ELSEWHERE if reached[0].is_elsewhere else _answer(reached[0], posed, origin, allow, None)
 
 
@@ -196,9 +197,9 @@ def _answer(
     *, gives_number: bool = False, replies_to_notice: bool = False,
 ) -> ChosenOption | str:  # fmt: skip
     if posed_request.state != "open":
-        return _gone(posed_request, posed)
+        return _gone(posed_request, posed, origin)
     if not has_reached(posed_request, origin, gives_number=gives_number, replies_to_notice=replies_to_notice):
-        return _unread(posed_request)
+        return _unread(posed_request, origin)
     return choose_option(posed_request.request, allow, number)
 
 
@@ -209,25 +210,29 @@ def _open(posed: Sequence[PosedRequest]) -> list[PosedRequest]:
     return [posed_request for posed_request in posed if posed_request.state == "open"]
 
 
-def _gone(closed: PosedRequest | None, posed: Sequence[PosedRequest]) -> str:
+def _gone(closed: PosedRequest | None, posed: Sequence[PosedRequest], origin: AnswerOrigin) -> str:
     statement = f"{GONE}: {closed.ending}." if closed is not None and closed.ending else f"{GONE}."
     open_requests = [posed_request for posed_request in _open(posed) if not posed_request.is_elsewhere]
     if not open_requests:
         return f"{statement} {NOTHING_ASKED}" if closed is not None else NOTHING_ASKED
     if closed is None:
-        return _unread(open_requests[-1])
+        return _unread(open_requests[-1], origin)
+    if all(_is_in_doubt(posed_request, origin) for posed_request in open_requests):
+        return f"{statement} Another request is open now, but {UNSURE}."
     return f"{statement} Another request is open now: read it, then answer it with its own number."
 
 
-def _unread(posed_request: PosedRequest) -> str:
-    is_on_its_way = all(
-        part.state in ("queued", "sending", "sent") and not part.failed_later for part in posed_request.parts
+def _unread(posed_request: PosedRequest, origin: AnswerOrigin) -> str:
+    if _is_in_doubt(posed_request, origin):
+        return f"{NOTHING_DONE}: {UNSURE}."
+    return f"{NOTHING_DONE}: the request had not reached you here when your answer arrived. Read it, then answer it."
+
+
+def _is_in_doubt(posed_request: PosedRequest, origin: AnswerOrigin) -> bool:
+    """Whether an answer came from a chat where a request may be missing, and nothing brings it there by itself."""
+    return origin.dest is not None and any(
+        part.state not in ("queued", "sending", "sent") or part.failed_later for part in posed_request.parts
     )
-    if is_on_its_way:
-        reason = "the request had not reached you here when your answer arrived. Read it, then answer it"
-    else:
-        reason = "it is not known whether the request reached you here. Answer it on the page"
-    return f"{NOTHING_DONE}: {reason}."
 
 
 def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
