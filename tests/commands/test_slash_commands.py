@@ -429,3 +429,8 @@ async def test_status_in_a_chat_tells_what_did_not_arrive_there(tmp_path: Path) 
         assert [line for line in history if line.startswith("agent")] == [
             "agent (did not arrive): one", "agent (may not have arrived): two", "agent: three",
         ]  # fmt: skip
+        [held] = await w.gateway.parts("held")
+        await w.gateway.decide_part(held["id"], "drop")
+        history = (await command(w, "/history", room)).splitlines()
+        assert "agent (dropped): two" in history
+        assert "may not have arrived" not in (await command(w, "/status", room))

@@ -18,7 +18,12 @@ MESSAGE_CHARS = 300  # characters of one message in a history
 TITLE_CHARS = 100  # characters of a question, or of what a permission is asked for
 NOTICE_CHARS = 200  # characters of what the agent says of itself
 
-_FATES = {None: "", "rejected": " (did not arrive)", "held": " (may not have arrived)"}
+_FATES = {
+    None: "",
+    "rejected": " (did not arrive)",
+    "held": " (may not have arrived)",
+    "dropped": " (dropped)",
+}
 _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "lost": "was lost", "running": "runs"}
 
 

@@ -263,7 +263,10 @@ def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
 
 @dataclass(frozen=True)
 class LastMessage:
-    """A message of a transcript. `fate`: "rejected" or "held" if it did not, or may not have, reached the chat."""
+    """A message of a transcript.
+
+    `fate`: "rejected" or "held" if it did not, or may not have, reached the chat; "dropped" if a person gave it up.
+    """
 
     entry: EntryRow
     fate: str | None
@@ -292,4 +295,4 @@ def _find_fate(tx: Tx, message: EntryRow, home: str | None) -> str | None:
         return None
     parts = tx.all(ClaimDelivery, "delivery_of_claim", claim=message.claim)
     states = {part.state for part in parts if part.dest == home}
-    return next((state for state in ("rejected", "held") if state in states), None)
+    return next((state for state in ("rejected", "held", "dropped") if state in states), None)
