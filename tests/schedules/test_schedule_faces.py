@@ -17,6 +17,7 @@ from schedule_house import House
 
 from semel.faces.config import ConfigError
 from semel.faces.config.load import load_config
+from semel.timing.walltime import format_utc
 
 CONFIGURED = """\
 [channels.phone]
@@ -94,7 +95,9 @@ def test_a_schedule_can_be_run_now(house: House) -> None:
     assert fired["last"]["by"] == "the owner" and 0 <= fired["last"]["ran"] - fired["last"]["due"] < 60_000
     assert ", by hand\t" in house.semel("schedules", "list")[1]
     assert " UTC, by the owner\n" in house.semel("schedules", "show", "probe")[1]
-    assert "accepted schedule from the owner at schedule:probe" in house.semel("why", "probe")[1]
+    story = house.semel("why", "probe")[1]
+    assert "accepted schedule from the owner at schedule:probe" in story
+    assert f"its next firing is due at {format_utc(fired['next'])}" in story
     code, output = house.semel("schedules", "run", "none")
     assert (code, "there is no schedule 'none'" in output) == (1, True), output
     assert house.semel("schedules", "remove", "probe")[0] == 0

@@ -8,6 +8,7 @@ from semel.ledger.inbound.schedules import default_session_key
 from semel.ledger.storage.rows import EntryRow, EventRow, ScheduleRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.text.json_types import Json
+from semel.timing.walltime import format_utc
 
 SOURCE = "schedule:"
 MAX_SEARCHED_ENTRIES = 100
@@ -47,7 +48,9 @@ def describe_next_firing(tx: Tx, schedule: ScheduleRow) -> list[Json]:
     """Return a line about a schedule's next firing; [] if it has none, or is paused."""
     if not schedule.enabled or schedule.due is None:
         return []
-    text = overdue.describe(tx, schedule) if overdue.is_overdue(tx, schedule) else "its next firing is due"
+    text = f"its next firing is due at {format_utc(schedule.due)}"
+    if overdue.is_overdue(tx, schedule):
+        text = overdue.describe(tx, schedule)
     return [make_line(schedule.due, text)]
 
 
