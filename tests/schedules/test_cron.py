@@ -249,8 +249,10 @@ def test_an_interval_counts_from_its_beginning() -> None:
     every = read_schedule("every", "10m", find_zone("UTC"), anchor=1000)
     assert [every.next(at) for at in (0, 1000, 1599, 1600, 1601)] == [1600, 1600, 1600, 2200, 2200]
     assert read_schedule("every", "10", find_zone("UTC")).every == 10
-    assert read_schedule("every", "1.5h", find_zone("UTC")).every == 5400
-    for wrong in ("", "0s", "-5m", "10 minutes", "0.5s", "400d"):
+    for text in ("1.5h", "1h30m", "1h 30m", "90m"):
+        assert read_schedule("every", text, find_zone("UTC")).every == 5400
+    assert read_schedule("every", "1w2d3h4m5s", find_zone("UTC")).every == 788_645
+    for wrong in ("", "0s", "-5m", "10 minutes", "0.5s", "400d", "30m1h", "1h1h", "1h30", "1.5h30m"):
         with pytest.raises(BadSchedule):
             read_schedule("every", wrong, find_zone("UTC"))
 

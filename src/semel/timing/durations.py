@@ -1,4 +1,4 @@
-"""Parse durations as people and agents write them ("90", "90s", "10m", "1.5h", "1d", "1w"), and Retry-After headers.
+"""Parse durations as people and agents write them ("90", "90s", "1.5h", "1h30m", "1w"), and Retry-After headers.
 
 Format durations for people ("2.5 s", "3 min 12 s").
 """
@@ -10,12 +10,17 @@ from email.utils import parsedate_to_datetime
 
 _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([smhdw]?)", re.ASCII)
+_SUM = re.compile(r"(\d{1,15}w)?\s*(\d{1,15}d)?\s*(\d{1,15}h)?\s*(\d{1,15}m)?\s*(\d{1,15}s)?", re.ASCII)
 
 
 def parse_duration(text: str) -> float | None:
-    """Return a duration in seconds; None if the text is not a duration."""
-    match = _DURATION.fullmatch(text.strip())
-    return None if match is None else float(match[1]) * _UNIT_S[match[2]]
+    """Return a duration in seconds; None if the text is not a duration. A sum begins with its largest unit."""
+    if (match := _DURATION.fullmatch(text.strip())) is not None:
+        return float(match[1]) * _UNIT_S[match[2]]
+    terms = _SUM.fullmatch(text.strip())
+    if terms is None or not any(terms.groups()):
+        return None
+    return float(sum(int(term[:-1]) * _UNIT_S[term[-1]] for term in terms.groups() if term))
 
 
 def format_duration(seconds: float) -> str:
