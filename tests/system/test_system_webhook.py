@@ -245,6 +245,8 @@ def test_the_door_of_a_webhook_takes_each_id_once_and_nothing_unsigned(world: Wo
     [listed] = [line for line in house.cli("channels").stdout.splitlines() if line.startswith("door\t")]
     assert listed.split("\t")[4:8] == ["1", "1", "1", "10"], "accepted, repeated, in conflict, refused"
     assert door["last_refused"]["reason"] == "channel-scope"
+    counted = "10 requests were refused (2 bad-field, 3 bad-json, 4 bad-signature, 1 channel-scope), the last at "
+    assert counted in house.cli("status").stdout and counted in house.cli("doctor").stdout
     told = house.cli("why", f"e{other.json()['event']}").stdout.splitlines()
     assert "Later it came again once" in told[0] and "the same key came with other content (" in told[-1]
     lines = house.cli("logs").stdout.splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from semel.faces.health.finding import Finding
+from semel.law.access import REASONS
 from semel.text.json_types import Json
 
 UNPROVEN = ("bad-signature", "no-token")
@@ -27,17 +28,30 @@ def examine_channel(channel: Json) -> Finding:
 
 
 def describe_refused(channel: Json) -> str | None:
-    """Say that the channel refused HTTP requests that failed to prove their sender; None if none in the last hour.
+    """Say how many HTTP requests the channel refused, and why; None if it refused none in the last hour.
 
     `channel`: as in /v1/channels.
     """
-    last = channel.get("last_refused")
-    if last is None or last["reason"] not in UNPROVEN or time.time() * 1000 - last["at"] > REFUSED_SHOWN_MS:
+    if (text := describe_requests(channel)) is None:
         return None
-    count = sum(channel["refused"].get(reason, 0) for reason in UNPROVEN)
+    is_unproven = channel["last_refused"]["reason"] in UNPROVEN
+    return f"{text}. If it was yours, its secret is not this channel's" if is_unproven else text
+
+
+def describe_requests(sender: Json) -> str | None:
+    """Say how many requests were refused since the start, by reason; None if none was in the last hour.
+
+    `sender`: its "refused" and "last_refused" are as in /v1/channels.
+    """
+    last = sender.get("last_refused")
+    if last is None or time.time() * 1000 - last["at"] > REFUSED_SHOWN_MS:
+        return None
+    counts = {reason: count for reason, count in sender["refused"].items() if reason not in REASONS}
+    total = sum(counts.values())
+    reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items())
     moment = time.strftime("%H:%M:%S", time.localtime(last["at"] / 1000))
-    requests = f"{count} request{'s were' if count > 1 else ' was'} refused, the last at {moment}"
-    return f"{requests}: {last['why'].rstrip('.')}. If it was yours, its secret is not this channel's"
+    requests = f"{total} request{'s were' if total > 1 else ' was'} refused ({reasons}), the last at {moment}"
+    return f"{requests}: {last['why'].rstrip('.')}"
 
 
 def examine_access(channel: Json) -> Finding:
