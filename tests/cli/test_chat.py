@@ -301,7 +301,7 @@ async def test_while_the_gateway_is_away_a_message_is_said_to_wait(
 
     async def say(*_: object) -> None:
         await tried.wait()
-        raise NoGateway("it is gone")
+        raise NoGateway(Path("/gone"))
 
     async with house_in(tmp_path), chat(tmp_path) as pilot:
         app = app_of(pilot)

@@ -180,7 +180,8 @@ async def test_a_request_for_permission_is_told_at_once_and_its_answer_continues
     approving = asker.post(user("/approve 1"), X_Semel_Session=SESSION)
 
     async def allowed() -> bool:
-        return agent.answers == {"1": "y"}
+        told = [text for _, text in await asker.texts(SESSION)]  # the command is answered when the agent has its answer
+        return agent.answers == {"1": "y"} and "Yes: rm -rf build" in told
 
     await until(allowed)
     agent.say("Done.")

@@ -99,7 +99,7 @@ def judge(path: Path, events: list[Json]) -> None:
             assert all("of" in e for e, one in zip(entries, wanted, strict=True) if "of" in one)
             held = {file["id"] for e in entries for file in e.get("files", [])}
             assert all((path / "blobs" / id).is_file() for id in held)
-        kept = store.read_sync(lambda tx: tx.values(str, "blobs_kept"))
+        kept = store.read_sync(lambda tx: tx.values(str, "blobs_kept", before=tx.now))
         assert kept == []
     finally:
         store.close()

@@ -30,7 +30,7 @@ async def erased(w: World) -> None:
     """Wait until the content of what was deleted is gone."""
 
     async def over() -> bool:
-        left: list[Any] = await w.gateway.record.read(lambda tx: tx.values(int, "erasures_left"))
+        left: list[Any] = await w.gateway.record.read(lambda tx: tx.values(int, "erasures_left", deleted=tx.now))
         return not left and not await w.gateway.record.read(lambda tx: tx.values(str, "blobs_gone", limit=9))
 
     await until(over)

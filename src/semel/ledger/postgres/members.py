@@ -15,6 +15,7 @@ under a new id.
 from __future__ import annotations
 
 import contextlib
+import hmac
 import threading
 import time
 from dataclasses import dataclass
@@ -398,7 +399,7 @@ class Member:
         rows = _list_members(connection)
         connection.end("COMMIT")
         for row in rows:
-            if row.has_lease and row.is_held and row.token != self._identity.token:
+            if row.has_lease and row.is_held and not hmac.compare_digest(row.token, self._identity.token):
                 self.problem = (
                     f"the gateway {row.gateway.name} on {row.gateway.host} has another owner.token; copy the file from "
                     "its data directory into this one, and restart"
