@@ -86,9 +86,11 @@ class ClusterRouting:
         if self._seats.has_duties:
             return None
         active = self._seats.active
-        if active is None or _came_from(request, active):
-            raise Unavailable(f"The gateway {self._seats.name} does not serve this now; nothing was accepted.")
-        return active
+        if active is not None and not _came_from(request, active):
+            return active
+        if active is None and request.method not in ("GET", "HEAD"):
+            raise Unavailable("No gateway is the active one just now; nothing was accepted.")
+        return None  # the session's seat was given up meanwhile, or it only reads
 
 
 def _replay(request: Request, body: bytes) -> Receive:
