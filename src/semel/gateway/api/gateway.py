@@ -75,7 +75,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         for session in unfinished:
             self.turns.wake(session)
         if self.has_duties:
-            await self._start_timers()
+            self._start_timers()
         self._start_task("jobs", self.jobs.run())
         self._start_task("search", self.searches.run())
         if self.seats is not None:
@@ -85,14 +85,14 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
     async def _prepare_duties(self) -> None:
         await self.channel_manager.clean(is_alone=self.seats is None)
         await self.record.write(limits.ask_again, self.settings.limits.policy)
+        await self.schedules.configure(self.settings.schedules)
 
     def _start_channels(self) -> None:
         self._start_task("outbox", self.outbox.run())
         for name, supervisor in self.channel_manager.supervisors().items():
             self._start_task(f"channel {name}", supervisor.run())
 
-    async def _start_timers(self) -> None:
-        await self.schedules.configure(self.settings.schedules)
+    def _start_timers(self) -> None:
         self._start_task("schedules", self.schedules.run())
         self._start_task("erasures", self.erasures.run())
         self._start_task("retention", self.retention.run())
@@ -110,12 +110,12 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
             try:
                 await self.people.start()
                 await self._prepare_duties()
-                self._start_channels()
-                await self._start_timers()
                 break
             except LedgerError as error:
                 log.warning("the duties are taken later", why=str(error))
                 await asyncio.sleep(DUTIES_RETRY_S)
+        self._start_channels()
+        self._start_timers()
         log.warning("this gateway is the active one now")
         seats.look_soon()
 
