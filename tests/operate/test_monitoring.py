@@ -108,6 +108,7 @@ FAULTS = {
     "SemelChannelOffline": ('semel_channel_online{channel="telegram"}', "0x90"),
     "SemelPartsStuck": ("semel_parts_queued", "1x90"),
     "SemelPartsHeld": ("semel_parts_held", "1x90"),
+    "SemelPartsRejected": ('semel_parts_rejected_total{channel="telegram"}', "0+1x90"),
     "SemelLawBroken": ("semel_books_broken", "1x90"),
     "SemelNoOtherGateway": ('semel_cluster_gateways{state="waiting"}', "0x90"),
 }
