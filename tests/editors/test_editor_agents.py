@@ -11,8 +11,16 @@ from pathlib import Path
 import pytest
 
 from semel.faces.config import ConfigError
-from semel.faces.config.editor_agents import MAX_EDITOR_AGENTS, find_agent, is_kept, make_editor_agent, name_agent
+from semel.faces.config.editor_agents import (
+    MAX_EDITOR_AGENTS,
+    find_agent,
+    is_kept,
+    make_editor_agent,
+    name_agent,
+    read_editor_agents,
+)
 from semel.faces.config.load import GatewayConfig, load_config
+from semel.faces.config.problems import ProblemList
 from semel.faces.health.agents import examine_agents
 from semel.faces.run import _find_or_make_agent
 from semel.gateway.errors import BadRequest
@@ -135,3 +143,14 @@ async def test_a_command_that_does_not_work_is_a_warning_that_says_how_to_remove
     made = keep(tmp_path, "true")
     (warning,) = [one for one in await examine_agents(load(tmp_path)) if one.level != "ok"]
     assert warning.level == "warning" and f"editor-agents/{made.name}.json" in warning.remedy
+
+
+def test_what_is_no_command_is_refused_before_an_agent_is_looked_for(tmp_path: Path) -> None:
+    for command in ([], [""], ["agent", "a\0b"]):
+        with pytest.raises(BadRequest, match="command: "):
+            find_agent(command, {})
+
+
+def test_a_data_directory_that_cannot_be_one_keeps_no_commands(tmp_path: Path) -> None:
+    found = ProblemList()
+    assert read_editor_agents(tmp_path / ("9" * 300), found) == {} and not found.problems

@@ -41,7 +41,11 @@ def name_agent(command: Sequence[str]) -> str:
 def read_editor_agents(data_dir: Path, found: ProblemList) -> dict[str, AgentSettings]:
     """Return the agents that are kept in this data directory, by name. Files that are wrong are added to `found`."""
     agents: dict[str, AgentSettings] = {}
-    for file in sorted((data_dir / FOLDER).glob("*.json")):
+    try:
+        files = sorted((data_dir / FOLDER).glob("*.json"))
+    except OSError:  # the data directory cannot be one, which the start says
+        return agents
+    for file in files:
         with found.collect():
             agents[file.stem] = _read_file(file)
     return agents
@@ -51,8 +55,9 @@ def find_agent(command: Sequence[str], agents: Mapping[str, AgentSettings]) -> A
     """Return the agent with this command; None if there is none.
 
     In the command of a configured agent, the program's folder does not count: `/usr/bin/codex-acp` is `codex-acp`. A
-    known agent may also be started in another way, such as by npx.
+    known agent may also be started in another way, such as by npx. Raises BadRequest if this is no command.
     """
+    _check_words(command)
     configured = {name: agent for name, agent in agents.items() if agent.command and not agent.is_of_editor}
     bare_command = _without_folder(command)
     for agent in configured.values():
@@ -131,10 +136,9 @@ def _read_file(file: Path) -> AgentSettings:
 def _check_command(command: Sequence[str], path: str) -> None:
     """Raise BadRequest unless this is the command of a program that can be started."""
     words = [*command, path]
-    if not command or not command[0]:
-        raise BadRequest("command: it names no program")
-    if any("\0" in word or not _is_unicode(word) for word in words):
-        raise BadRequest("command: each word is text in UTF-8, without NUL")
+    _check_words(command)
+    if "\0" in path or not _is_unicode(path):
+        raise BadRequest("command: PATH is text in UTF-8, without NUL")
     if sum(len(os.fsencode(word)) for word in words) > MAX_COMMAND_BYTES:
         raise BadRequest(f"command: it and its PATH may have {MAX_COMMAND_BYTES} bytes together")
     if "/" in command[0] and not Path(command[0]).is_absolute():
@@ -147,6 +151,13 @@ def _check_command(command: Sequence[str], path: str) -> None:
         install = f". Install it with `{installer}`" if installer else ""
         place = "" if "/" in command[0] else f", on the PATH {path!r} of the editor"
         raise BadRequest(f"command not found: {command[0]!r}{place}{install}")
+
+
+def _check_words(command: Sequence[str]) -> None:
+    if not command or not command[0]:
+        raise BadRequest("command: it names no program")
+    if any("\0" in word or not _is_unicode(word) for word in command):
+        raise BadRequest("command: each word is text in UTF-8, without NUL")
 
 
 def _is_unicode(word: str) -> bool:
