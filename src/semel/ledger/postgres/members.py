@@ -156,7 +156,7 @@ class Member:
         """See `ClusterMember`."""
         self.problem, self.may_serve = None, False
         try:
-            return self._try_to_take_over(self._connect())
+            return self._try_to_take_place(self._connect())
         except ConnectionLost as error:  # the server is restarted, or another one takes its place
             self._disconnect()
             self.problem = str(DatabaseNotOpened(path=self._path, why=error))
@@ -165,25 +165,29 @@ class Member:
             self._disconnect()
             raise to_ledger_error(error, self._path) from error
 
-    def _try_to_take_over(self, connection: Connection) -> bool:
+    def _try_to_take_place(self, connection: Connection) -> bool:
         version = read_version(connection, self._path)
         connection.end("COMMIT")
-        if version != 0 and self._watcher is None and read_steady_clock() - self._renewed_at > RENEWAL_S:
+        if version != 0 and read_steady_clock() - self._renewed_at > RENEWAL_S:
             self._show_life(connection)
-        ((holders,),) = connection.execute(_IS_HELD)
+        is_held = _is_held(connection)
         rows = [] if version == 0 else _list_members(connection)
         connection.end("COMMIT")
-        active = next((row for row in rows if row.gateway.is_active), None)
+        active = _find_active(rows)
         self.active = None if active is None else active.gateway
         self.may_serve = (
-            bool(holders) and active is not None and active.has_lease and self.id != 0
+            is_held and active is not None and active.has_lease and self.id != 0
             and version == list_migrations()[-1].version
         )  # fmt: skip
+        return self._take_over_if_gone(connection, active, is_held)
+
+    def _take_over_if_gone(self, connection: Connection, active: _Row | None, is_held: bool) -> bool:
+        """Take over if the active gateway is gone. `is_held`: whether a gateway holds the database."""
         is_alive = active is not None and active.has_lease
-        if holders and (active is None or is_alive):
+        if is_held and (active is None or is_alive):
             self._free_since.pop(0, None)
             return False
-        if not holders and is_alive and not self._has_been_free(0):
+        if not is_held and is_alive and not self._has_been_free(0):
             return False
         return self._take_over(connection, active)
 
@@ -282,10 +286,12 @@ class Member:
         return None
 
     def _look_at_others(self, connection: Connection) -> None:
+        is_held = self.holder is not None or _is_held(connection)
         rows = _list_members(connection)
         connection.end("COMMIT")
         if self.holder is None:
-            if not self._hands_over and self._try_to_take_over(connection):
+            active = _find_active(rows)
+            if not self._hands_over and self._take_over_if_gone(connection, active, is_held):
                 self._begin_duties()
                 rows = _list_members(connection)
                 connection.end("COMMIT")
@@ -420,11 +426,21 @@ class Member:
         return True
 
 
+def _is_held(connection: Connection) -> bool:
+    """Whether a gateway holds the database."""
+    ((holders,),) = connection.execute(_IS_HELD)
+    return bool(holders)
+
+
 def _list_members(connection: Connection) -> list[_Row]:
     return [
         _Row(row[0], _read_gateway(row), has_lease=bool(row[7]), is_held=bool(row[12]), token=str(row[13]))
         for row in connection.execute(_LIST)
     ]
+
+
+def _find_active(rows: list[_Row]) -> _Row | None:
+    return next((row for row in rows if row.gateway.is_active), None)
 
 
 def _has_tables(connection: Connection) -> bool:
