@@ -71,7 +71,7 @@ def session(store: Store, key: str, home: str | None = None, **columns: Any) -> 
         store.write_sync(lambda tx: tx.run("session_set_seat", id=number, seat=columns["seat"]))
     if columns.get("memory"):
         store.write_sync(lambda tx: tx.run("session_begin_memory", id=number, memory="m", chapter=1))
-    row = store.read_sync(rows.read_seat, key)
+    row = store.read_sync(rows.find_session_row, key)
     assert row is not None
     return row
 
@@ -123,10 +123,10 @@ def test_a_seat_stays_while_its_gateway_lives_and_moves_only_with_what_may_move(
 def test_a_session_whose_agent_has_ended_may_be_served_anywhere(store: Store) -> None:
     row = session(store, "s", seat="beta")
     store.write_sync(rows.free_seat, row.id, "alpha")
-    kept = store.read_sync(rows.read_seat, "s")
+    kept = store.read_sync(rows.find_session_row, "s")
     assert kept is not None and kept.seat == "beta", "another gateway's session"
     store.write_sync(rows.free_seat, row.id, "beta")
-    freed = store.read_sync(rows.read_seat, "s")
+    freed = store.read_sync(rows.find_session_row, "s")
     assert freed is not None and freed.seat is None
 
 
@@ -143,10 +143,10 @@ async def test_people_are_told_once_that_a_session_waits_for_a_gateway_that_is_g
     entries, _ = store.read_sync(views.read_entries, row.id, 0, 10)
     (notice,) = [entry for entry in entries if entry.get("kind") == rows.AWAY_KIND]
     assert "waits for the gateway gone" in notice["text"] and not served.sessions
-    told = store.read_sync(rows.read_seat, "bound")
+    told = store.read_sync(rows.find_session_row, "bound")
     assert told is not None and told.away is not None
     store.write_sync(rows.take_seat, told, rows.SeatRule("gone", lambda *_: "gone"))  # it is back, and begins a turn
-    again = store.read_sync(rows.read_seat, "bound")
+    again = store.read_sync(rows.find_session_row, "bound")
     assert again is not None and again.away is None, "people are told of the next time, too"
     looking.cancel()
 

@@ -175,17 +175,17 @@ class ClusterLink:
         self._lose(reason)
 
     def note_active(self) -> None:
-        self._call(self._is_active.set)
+        self._call_on_loop(self._is_active.set)
 
     def note_gateways(self, gateways: Sequence[ClusterGateway]) -> None:
         self._seats.note_gateways(gateways)
-        self._call(self._knows_others.set)
-        self._call(self._seats.look_soon)
+        self._call_on_loop(self._knows_others.set)
+        self._call_on_loop(self._seats.look_soon)
 
     def count_agents(self) -> int:
         return self._seats.count_agents()
 
-    def _call(self, function: Callable[[], object]) -> None:
+    def _call_on_loop(self, function: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # the gateway has ended
             self._loop.call_soon_threadsafe(function)
 

@@ -1,4 +1,4 @@
-"""Share the sessions among the gateways of a cluster, and tell the others about commits (docs/decisions/seats.md).
+"""Share the sessions among the gateways of a cluster, and tell the others about commits (docs/decisions/cluster.md).
 
 Each gateway runs the turns of the sessions that have their seat there. The active one has the duties: what only one may
 do, such as channels and the outbox. It also decides who serves a session that has no seat yet, or whose gateway is
@@ -57,7 +57,7 @@ class Seats:
         self.name = name
         self.hints = hints
         self.has_duties = False
-        self.rule = rows.SeatRule(name, self._choose, self._note_given)
+        self.rule = rows.SeatRule(name, self._choose_seat, self._note_given)
         self.count_agents: Callable[[], int] = lambda: 0
         self.gateways: Mapping[str, ClusterGateway] = {}  # those that live and serve, by name
         self._moving = frozenset(moving)
@@ -71,14 +71,14 @@ class Seats:
 
     # ------------------------------------------------------------ who serves a session
 
-    def _choose(self, row: SessionRow, is_wanted_here: bool) -> str | None:
+    def _choose_seat(self, row: SessionRow, is_wanted_here: bool) -> str | None:
         """See `SeatRule.choose`."""
         seat = row.seat
         if seat is not None and (seat == self.name or seat in self.gateways or not self._may_move(row)):
             return seat
         if is_wanted_here and (seat is None or self.has_duties):
             return self.name
-        return self._place(row) if self.has_duties else seat
+        return self._choose_gateway(row) if self.has_duties else seat
 
     def _note_given(self, name: str) -> None:
         """See `SeatRule.note_given`."""
@@ -89,7 +89,7 @@ class Seats:
         oldest = time.monotonic() - STARTING_S
         return [at for at in self._given.get(name, ()) if at > oldest]
 
-    def moves(self, agent: str) -> bool:
+    def lets_move(self, agent: str) -> bool:
         """Return whether this agent's sessions may go on at another gateway."""
         return agent in self._moving
 
@@ -97,7 +97,7 @@ class Seats:
         """Whether nothing of the session is tied to the machine of the gateway that serves it."""
         return row.agent in self._moving or (row.memory is None and row.folder is None)
 
-    def _place(self, row: SessionRow) -> str:
+    def _choose_gateway(self, row: SessionRow) -> str:
         """Choose who serves a session: for a chat this gateway, which has the channels; else the emptiest one."""
         own = self.count_agents() + len(self._list_given(self.name))
         if own < self._room and row.home is not None and not is_local(row.home):
@@ -121,7 +121,9 @@ class Seats:
     @property
     def active(self) -> ClusterGateway | None:
         """The gateway that has the duties, if it is another one."""
-        return next((one for one in self.gateways.values() if one.is_active and one.name != self.name), None)
+        return next(
+            (gateway for gateway in self.gateways.values() if gateway.is_active and gateway.name != self.name), None
+        )
 
     def pass_on(self, elsewhere: rows.SeatedElsewhere) -> None:
         """Let the gateway that serves a session, or decides who does, look at it."""
@@ -155,14 +157,14 @@ class Seats:
         while True:
             self._news.clear()
             try:
-                await self._look(record, served, lease)
+                await self._look_at_rows(record, served, lease)
             except LedgerError as error:
                 log.warning("other gateways' work is looked at later", why=str(error))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_INTERVAL_S):
                     await self._news.wait()
 
-    async def _look(self, record: LedgerAccess, served: Served, lease: str) -> None:
+    async def _look_at_rows(self, record: LedgerAccess, served: Served, lease: str) -> None:
         own, others = await record.read(rows.list_work, lease, self.rule)
         for row in own:
             if not served.is_attended(row.id):

@@ -35,7 +35,7 @@ def drain(config: Config = None, data_dir: DataDir = None) -> None:
         raise typer.Exit(1) from None
     print_remark("the gateway stops; its running turns have time to end")
     end = time.monotonic() + PATIENCE_S
-    while _lives(pid):
+    while _is_running(pid):
         if time.monotonic() > end:
             print_error(f"the gateway (process {pid}) has not ended after {PATIENCE_S:g} s; see: semel logs")
             raise typer.Exit(1)
@@ -43,7 +43,7 @@ def drain(config: Config = None, data_dir: DataDir = None) -> None:
     print_remark("it has ended")
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     """Whether the process runs. One that only waits for its parent does not."""
     with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

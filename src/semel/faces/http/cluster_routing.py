@@ -20,7 +20,7 @@ from semel.faces.http.settings import Settings
 from semel.gateway.api.gateway import Gateway
 from semel.gateway.seats import Seats
 from semel.ledger.storage.cluster import ClusterGateway
-from semel.ledger.turns.seats import read_seat
+from semel.ledger.turns.seats import find_session_row
 
 MAX_REPEATS = 10
 REPEAT_DELAY_S = 0.3  # with the repeats, this is longer than it takes to notice that a gateway was killed
@@ -57,7 +57,7 @@ class ClusterRouting:
                 await asyncio.sleep(REPEAT_DELAY_S)
             other = await self._find_other(request, operation)
             if other is None or other.address is None:
-                request = Request(request.scope, _replay(request, body if isinstance(body, bytes) else b""))
+                request = Request(request.scope, _replay_body(request, body if isinstance(body, bytes) else b""))
                 return await handle(request, operation, self._gateway, self._settings)
             address = other.address
         return await self._forwarder.forward(request, operation, address, body)
@@ -74,7 +74,7 @@ class ClusterRouting:
         """Return the gateway that has to answer; None if this one does."""
         key = request.path_params.get("key")
         if isinstance(key, str):
-            session = await self._gateway.record.read(read_seat, key)
+            session = await self._gateway.record.read(find_session_row, key)
             if session is None and operation.makes_session:
                 return None
             seat = None if session is None else session.seat
@@ -93,7 +93,7 @@ class ClusterRouting:
         return None  # the session's seat was given up meanwhile, or it only reads
 
 
-def _replay(request: Request, body: bytes) -> Receive:
+def _replay_body(request: Request, body: bytes) -> Receive:
     """Return an ASGI `receive` for a request whose body was read already."""
     unread = [body]
 

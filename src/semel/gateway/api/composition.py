@@ -135,7 +135,7 @@ class Components:
             read_mcp_servers=self.mcp_servers.read,
             make_inside=lambda session: InProcessServices(self.record, session, self.turns.runs.get, self.tools),
             seat_rule=None if seats is None else seats.rule,
-            may_move=lambda agent: seats is not None and seats.moves(agent),
+            may_move=lambda agent: seats is not None and seats.lets_move(agent),
         )  # fmt: skip
         self.typing = Typing(self.channels, self.clock, lambda: self.has_duties)
         self.turns = TurnScheduler(

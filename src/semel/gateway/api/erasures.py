@@ -41,7 +41,7 @@ class Erasures:
             self.queue.append(session)
         self.store.unused.set()
 
-    def look(self) -> None:
+    def look_at_ledger(self) -> None:
         """Look at the ledger again: another gateway may have deleted a session."""
         self._is_complete = False
         self.store.unused.set()

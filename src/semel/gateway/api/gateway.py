@@ -132,7 +132,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         """Look at what this gateway sends and fires: another one may have recorded something for it."""
         self.outbox.kick()
         self.schedules.wake_timer()
-        self.erasures.look()
+        self.erasures.look_at_ledger()
 
     def _start_task(self, name: str, run: Coroutine[Any, Any, None]) -> None:
         self._tasks[name] = asyncio.create_task(run, name=name)

@@ -1,4 +1,4 @@
-"""Which of several gateways serves a session (docs/decisions/seats.md).
+"""Which of several gateways serves a session (docs/decisions/cluster.md).
 
 Its agent runs at one gateway, whose name is the session's seat. A gateway begins a turn only in a session that has its
 seat there, and looks at the seat in the transaction that begins the turn. So a session's turns run at one gateway at a
@@ -85,13 +85,13 @@ def list_work(tx: Tx, lease: str, rule: SeatRule) -> tuple[list[SessionRow], lis
     That is a turn that another lease left behind, a wake that is due, or a command without an answer. `lease`: the
     lease of this gateway. A session without a seat is left out if this gateway does not decide who serves it.
     """
-    found = {row.id: row for row in tx.all(SessionRow, "sessions_left", lease=lease)}
-    found |= {row.id: row for row in tx.all(SessionRow, "sessions_due_now", now=tx.now)}
+    rows = {row.id: row for row in tx.all(SessionRow, "sessions_left", lease=lease)}
+    rows |= {row.id: row for row in tx.all(SessionRow, "sessions_due_now", now=tx.now)}
     for session in tx.values(int, "commands_left"):
-        if session not in found:
-            found[session] = tx.get(SessionRow, "session_by_id", id=session)
+        if session not in rows:
+            rows[session] = tx.get(SessionRow, "session_by_id", id=session)
     own, others = [], []
-    for row in found.values():
+    for row in rows.values():
         seat = rule.choose(row, False)
         if seat == rule.name or seat != row.seat:  # `take_seat` records what this gateway has decided
             own.append(row)
@@ -100,8 +100,8 @@ def list_work(tx: Tx, lease: str, rule: SeatRule) -> tuple[list[SessionRow], lis
     return own, others
 
 
-def read_seat(tx: Tx, key: str) -> SessionRow | None:
-    """Return the row of the session with this key, which has its seat; None if there is no such session."""
+def find_session_row(tx: Tx, key: str) -> SessionRow | None:
+    """Return the row of the session with this key, also if it was deleted; None if there is no such session."""
     return tx.one(SessionRow, "session_by_key", key=key)
 
 
