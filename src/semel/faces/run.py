@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shlex
 import socket
 import stat
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -65,7 +64,7 @@ from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 from semel.text.write_errors import advise_on_write_error
 from semel.tools import trusted_files
-from semel.tools.address import find_last_config, list_as_running
+from semel.tools.address import find_last_config, find_start_command, list_as_running
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
 from semel.tools.http_tools import MCP_PATH
 from semel.tools.in_process_tools import InProcessTools
@@ -148,10 +147,10 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
     _make_directories(config)
     unread = find_last_config(settings.data_dir) if config.path is None else None
     if unread is not None:
-        again = f"semel up --config {shlex.quote(str(unread))}"
         log.warning(
-            "no configuration file is read, but the last gateway on this data read one", file=str(unread), again=again
-        )
+            "no configuration file is read, but the last gateway on this data read one",
+            file=str(unread), again=find_start_command(settings.data_dir),
+        )  # fmt: skip
     try:
         channels = semel.channels.make_all(settings.channels)
         http = _build_http_settings(config)

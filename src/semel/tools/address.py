@@ -13,7 +13,7 @@ import json
 import os
 import shlex
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from semel.tools import trusted_files
@@ -120,14 +120,19 @@ def find_last_config(data_dir: Path) -> Path | None:
         return None
 
 
+def list_usual_configs(env: Mapping[str, str] = os.environ) -> tuple[Path, Path]:
+    """Return the places where `semel up` looks for a configuration file that is not named, the first one first."""
+    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
+    return Path.cwd() / "semel.toml", home / "semel" / "semel.toml"
+
+
 def find_start_command(data_dir: Path) -> str:
     """Return the command that starts the gateway of a data directory, with the file that the last one read.
 
     The file is not named if `semel up` finds it by itself.
     """
     last = find_last_config(data_dir)
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    if last is None or last in (Path.cwd() / "semel.toml", home / "semel" / "semel.toml"):
+    if last is None or last in list_usual_configs():
         return "semel up"
     return f"semel up --config {shlex.quote(str(last))}"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from semel.faces.config.problems import ConfigError
+from semel.tools.address import list_usual_configs
 
 if TYPE_CHECKING:
     from semel.ledger.storage.location import LedgerLocation
@@ -94,9 +95,7 @@ def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
         if not may_exist(named_path):
             raise ConfigError(f"{named_path}: no such file; `semel init {shlex.quote(str(named_path))}` writes one")
         return named_path
-    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
-    default_paths = (Path.cwd() / "semel.toml", home / "semel" / "semel.toml")
-    return next((place for place in default_paths if may_exist(place)), None)
+    return next((place for place in list_usual_configs(env) if may_exist(place)), None)
 
 
 def may_exist(path: Path) -> bool:
