@@ -63,9 +63,7 @@ class SessionApi(Components):
             raise BadRequest(f"agent: no agent is named {agent!r}; there are: {', '.join(self.settings.agents)}")
         place = None if folder is None else await asyncio.to_thread(_check_folder, folder)
         try:
-            number, is_new = await self.record.write(
-                hear.make_session, target, agent, place, None if self.seats is None else self.seats.rule
-            )
+            number, is_new = await self.record.write(hear.make_session, target, agent, place, self.spawns.seat_rule)
         except hear.SessionDiffers as error:
             raise Conflict(str(error)) from None
         return self._add_workspace(await self.record.read(views.read_session, number)), is_new

@@ -90,7 +90,7 @@ class TurnScheduler:
         self._begun: dict[int, BegunTurn] = {}  # session -> a turn that began when its event was heard
         self.idle_start = hear.IdleStart(
             self.lease, self._is_idle, self.spawns.idle_spawn, self._take_over, self.limits, self.configured,
-            None if self.seats is None else self.seats.rule,
+            self.spawns.seat_rule,
         )  # fmt: skip
         self.planner = AttemptPlanner(self.record, self.places, self.quiet)
         self.counts = TurnCounts(self.agents)
