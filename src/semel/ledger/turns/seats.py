@@ -105,14 +105,11 @@ def find_session_row(tx: Tx, key: str) -> SessionRow | None:
     return tx.one(SessionRow, "session_by_key", key=key)
 
 
-def tell_away(tx: Tx, session: int, seat: str) -> bool:
-    """Tell people, once, that a session waits for the gateway that serves it. Return whether they had to be told.
-
-    `seat`: the gateway that is away.
-    """
+def tell_away(tx: Tx, session: int, seat: str) -> None:
+    """Tell people, once, that a session waits for the gateway that serves it. `seat`: the gateway that is away."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.seat != seat or row.away is not None or row.deleted is not None:
-        return False
+        return
     tx.run("session_told_away", id=session, at=tx.now)
     text = (
         f"This conversation waits for the gateway {seat}, on whose machine its agent works and which does not answer. "
@@ -120,4 +117,3 @@ def tell_away(tx: Tx, session: int, seat: str) -> bool:
     )
     claims.add_home_notice(tx, row, text, turn=None, kind=AWAY_KIND, tell=False)
     entries.touch_session(tx, session)
-    return True
