@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
 from bench.house import Client, House, line
+from proof.cluster.world import find_free_port
 from proof.postgres_server import PostgresServer, find_programs
 
 MESSAGES = 300
 TOKEN = "a-token-that-all-gateways-share"
 SESSION = "demo:hook:far"
-
-
-def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 class Member(House):

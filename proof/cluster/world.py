@@ -75,7 +75,8 @@ class Platforms:
         self._server.server_close()
 
 
-def _find_free_port() -> int:
+def find_free_port() -> int:
+    """Return a TCP port of this machine that nobody uses just now."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
@@ -94,7 +95,7 @@ class Member:
         self.frozen = False
         self.process: subprocess.Popen[bytes] | None = None
         command = json.dumps(scripted_agent.command(state=root / "agent"))
-        port = _find_free_port()
+        port = find_free_port()
         tick = json.dumps(scripted_agent.prompt("Ticked."))
         lines = [
             f'[gateway]\nlisten = "127.0.0.1:{port}"\ndata_dir = "{self.root}/data"\nmax_live_agents = {ROOM}\n'

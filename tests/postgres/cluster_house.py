@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from cli_house import Cli, until
 
+from proof.cluster.world import find_free_port
 from semel.faces.client import Client
 from semel.gateway.unix_socket import socket_path
 from semel.ledger.engines import list_gateways
@@ -22,12 +22,6 @@ from semel.tools.address import find_waiting
 
 Json = dict[str, Any]
 TOKEN = "a-token-that-all-gateways-share"
-
-
-def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Member:
