@@ -35,6 +35,29 @@ def test_a_nodes_token_opens_the_events_of_its_own_sessions_and_no_other_door(ho
         assert got.status_code == 403 and got.json()["type"] == "urn:semel:problem:node-scope", (method, path)
 
 
+def test_refused_requests_of_a_node_are_told_to_the_operator(house: House) -> None:
+    box, url = bearer(ENVIRONMENT["BOX_TOKEN"]), f"{house.url}/v1/sessions"
+    report = {"kind": "build.done", "text": "built", "key": "told-1"}
+    assert httpx2.post(f"{url}/box:a/events", json=report, headers=box).status_code == 202
+    assert httpx2.post(f"{url}/ci:a/events", json=report, headers=box).status_code == 403
+    other = httpx2.post(f"{url}/box:a/events", json={**report, "text": "other"}, headers=box)
+    assert other.status_code == 409
+    lost = httpx2.post(f"{url}/box:a/events", json=report, headers=bearer("no-nodes-token-0123"))
+    assert lost.status_code == 401
+    refused = {node["node"]: node["refused"] for node in house.get("/v1/status")["refused_nodes"]}
+    assert refused["box"] == {"conflict": 1, "node-scope": 1} and refused[None]["no-token"] >= 1
+    for command in ("status", "doctor"):
+        shown = house.cli(command).stdout
+        assert "box: 2 requests were refused (1 conflict, 1 node-scope), the last at " in shown
+        assert "reports without a valid token: " in shown
+    lines = house.cli("logs", "-n", "1000", "--level", "warning").stdout.splitlines()
+    logged = [line for line in lines if "request refused" in line and "node=box" in line]
+    assert [line.partition("reason=")[2].split()[0] for line in logged] == ["node-scope", "conflict"]
+    assert "session=box:a" in logged[1] and f"first=e{other.json()['event']}" in logged[1]
+    assert any("node=unknown" in line and "reason=no-token" in line for line in lines)
+    assert "node:box: 1 refused, HTTP requests with node-scope" in house.cli("people", "strangers").stderr
+
+
 def test_a_channels_token_is_none_of_the_owners_nor_another_channels(house: House) -> None:
     bell = bearer(ENVIRONMENT["HOOK_TOKEN"])
     assert httpx2.get(f"{house.url}/v1/sessions", headers=bell).status_code == 401

@@ -57,6 +57,7 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     yield from _label_lines("sessions", sessions + moves)
     if overview["running"]:
         yield from _label_lines("channels", _list_channels(overview["channels"]))
+        yield from _label_lines("nodes", _list_refused_nodes(overview.get("refused_nodes", ())))
     yield from _label_lines("schedules", _list_overdue(overview.get("overdue", ())))
     remarks = [*_list_delayed(overview), *_list_missing_channels(overview), *_describe_rejected(overview)]
     yield from _label_lines("outbox", [_describe_outbox(overview["parts"]), *remarks])
@@ -212,6 +213,13 @@ def _list_channels(channels: list[dict[str, Any]]) -> list[str | Text]:
                 Text(visible(name_command(f"  nobody may talk there yet: {advise_pairing(channel)}")), "yellow")
             )
     return lines or ["none is configured"]
+
+
+def _list_refused_nodes(nodes: Sequence[dict[str, Any]]) -> list[str | Text]:
+    from semel.faces.health.channels import describe_node
+
+    texts = [text for node in nodes if (text := describe_node(node)) is not None]
+    return [Text(visible(text), "yellow") for text in texts]
 
 
 def _describe_error(channel: dict[str, Any]) -> str:

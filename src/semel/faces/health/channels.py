@@ -1,8 +1,9 @@
-"""Judge the state of a channel, as the running gateway reports it, and say what to do about it."""
+"""Judge the state of a channel or a node, as the running gateway reports it, and say what to do about it."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from semel.faces.health.finding import Finding
 from semel.law.access import REASONS
@@ -52,6 +53,25 @@ def describe_requests(sender: Json) -> str | None:
     moment = time.strftime("%H:%M:%S", time.localtime(last["at"] / 1000))
     requests = f"{total} request{'s were' if total > 1 else ' was'} refused ({reasons}), the last at {moment}"
     return f"{requests}: {last['why'].rstrip('.')}"
+
+
+def describe_node(node: Json) -> str | None:
+    """Say how many requests of a node were refused, and why; None if none was in the last hour.
+
+    `node`: one of "refused_nodes" in /v1/status.
+    """
+    if (text := describe_requests(node)) is None:
+        return None
+    return f"{node['node'] or 'reports without a valid token'}: {text}"
+
+
+def examine_nodes(nodes: Sequence[Json]) -> list[Finding]:
+    """Return a finding about each node of which a request was refused in the last hour.
+
+    `nodes`: "refused_nodes" in /v1/status.
+    """
+    texts = [text for node in nodes if (text := describe_node(node)) is not None]
+    return [Finding("nodes", "warning", text, "see: semel logs") for text in texts]
 
 
 def examine_access(channel: Json) -> Finding:

@@ -18,7 +18,7 @@ from semel.faces.config import ConfigError, locate, locate_running
 from semel.faces.config.paths import find_data_dir, find_ledger
 from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
-from semel.faces.health.channels import examine_access, examine_channel
+from semel.faces.health.channels import examine_access, examine_channel, examine_nodes
 from semel.faces.health.configuration import (
     CheckedConfig,
     check_config,
@@ -64,7 +64,8 @@ class Examination:
 class _Gateway:
     """What the running gateway says.
 
-    Its version, why it is not ready, its channels as in /v1/channels, and its checks of agents as in /v1/status.
+    Its version, why it is not ready, its channels as in /v1/channels, its checks of agents and refused nodes as in
+    /v1/status.
     """
 
     url: str
@@ -72,6 +73,7 @@ class _Gateway:
     problem: str | None
     channels: list[Json]
     agent_checks: dict[str, Json]
+    refused_nodes: list[Json]
 
 
 async def examine(config_path: Path | None, data_dir: Path | None) -> Examination:
@@ -88,6 +90,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
         findings += await asyncio.to_thread(weigh_last_turns, agents, checked.config, gateway is not None)
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
     findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
+    findings += examine_nodes([] if gateway is None else gateway.refused_nodes)
     findings += examine_credentials(checked)
     file = ledger if isinstance(ledger, Path) else None
     disk = measure_disk(file, await asyncio.to_thread(measure_ledger, ledger), data)
@@ -132,8 +135,8 @@ async def _ask_gateway(data_dir: Path) -> _Gateway | None:
         async with AsyncClient(data_dir) as client:
             status = await client.get("/v1/status")
             channels = (await client.get("/v1/channels"))["channels"]
-            checks = status.get("checks") or {}
-            return _Gateway(find_url(data_dir), str(status["version"]), status.get("problem"), channels, checks)
+            checks, nodes = status.get("checks") or {}, status.get("refused_nodes") or []
+            return _Gateway(find_url(data_dir), str(status["version"]), status.get("problem"), channels, checks, nodes)
     except GatewayNotTrusted:
         raise
     except NoGateway:

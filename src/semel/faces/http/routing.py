@@ -32,7 +32,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from semel.faces.http.problems import KEY_RULE, ErrorFormat, Problem
+from semel.faces.http.problems import CODES, KEY_RULE, KNOWN_ERRORS, ErrorFormat, Problem, make_problem
 from semel.faces.http.security import Access, WrongToken, check_access
 from semel.faces.http.settings import NodeSettings, Settings
 
@@ -240,12 +240,30 @@ def _make_route(
 
 
 async def handle(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:
-    """Check a request, read it, and let the operation's handler answer it. Raises a Problem; logs a wrong token."""
+    """Check a request, read it, and let the operation's handler answer it. Notes wrong tokens and refused nodes.
+
+    Raises one of KNOWN_ERRORS.
+    """
     try:
         return await _handle(request, operation, gateway, settings)
-    except WrongToken:
-        gateway.people.note_wrong_token(request.client.host if request.client else "the unix socket")
+    except KNOWN_ERRORS as error:
+        if isinstance(error, WrongToken):
+            gateway.people.note_wrong_token(request.client.host if request.client else "the unix socket")
+        _note_refused_node(request, operation, gateway, make_problem(error))
         raise
+
+
+def _note_refused_node(request: Request, operation: Operation, gateway: Gateway, problem: Problem | None) -> None:
+    """Note a refused request of a node, or one that reports an event and shows no valid token."""
+    node: NodeSettings | None = getattr(request.state, "node", None)
+    if problem is None or CODES[problem.code][0] >= 500:
+        return
+    if node is None and not (operation.access is Access.EVENTS and problem.code == "no-token"):
+        return
+    about = {"session": request.path_params["key"]} if operation.access is Access.EVENTS else {"path": operation.path}
+    if "event" in problem.members:
+        about["first"] = f"e{problem.members['event']}"
+    gateway.node_refusals.note(None if node is None else node.name, problem.code, problem.detail, **about)
 
 
 async def _handle(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:

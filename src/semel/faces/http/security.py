@@ -93,8 +93,8 @@ def check_access(request: Request, settings: Settings, access: Access) -> None:
             _check_loopback(request, settings)
         return
     if (node := find_node(request, settings)) is not None:
-        _check_scope(request, node, access)
         request.state.node = node
+        _check_scope(request, node, access)
         return
     if access is Access.OPEN:
         return

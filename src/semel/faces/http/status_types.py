@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from semel.faces.http.operations.channels import ChannelState
+from semel.faces.http.operations.channels import ChannelState, RefusedRequest
 from semel.law.delivery import State as PartState
 from semel.law.limits import Measure, Scope
 from semel.ledger.storage.cluster import ClusterGateway
@@ -103,6 +103,16 @@ class MissingChannel(Struct):
     text: str
 
 
+class RefusedNode(Struct):
+    """A node of which requests were refused since the gateway started. `node`: its name; null for requests that report
+    an event and show no valid token; `refused`: how many, by the problem's code.
+    """
+
+    node: str | None
+    refused: dict[str, int]
+    last_refused: RefusedRequest
+
+
 class DelayedPart(Struct, kw_only=True):
     """A part that holds up its destination. `behind`: how many later ones wait for it; `due`: its next attempt."""
 
@@ -171,6 +181,7 @@ class Status(Struct):
     missing_agents: list[MissingAgent]
     missing_channels: list[MissingChannel]
     channels: list[ChannelState]
+    refused_nodes: list[RefusedNode]
     database: str | None
     gateways: list[ClusterGateway]
     disk: Disk

@@ -24,6 +24,7 @@ from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.inbound.channel_manager import ChannelManager
 from semel.gateway.inbound.commands import Commands
 from semel.gateway.inbound.inbox import EventInbox
+from semel.gateway.inbound.refused_requests import NodeRefusals
 from semel.gateway.mcp_servers import McpServerStore
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.outbox import Outbox
@@ -117,6 +118,7 @@ class Components:
         self.file_store = FileStore(make_stored_files(store, settings.data_dir / "blobs"))
         self.mcp_servers = McpServerStore(settings.data_dir / "mcp-servers")
         self.people = AccountDirectory(self.record, settings, self.clock)
+        self.node_refusals = NodeRefusals(self.clock, self.people.strangers)
         resend_unknown = frozenset(name for name, channel in settings.channels.items() if channel.resend_unknown)
         self.outbox = Outbox(
             self.record,

@@ -236,6 +236,7 @@ class ReadApi(Components):
             "missing_agents": await self.record.read(overview.list_missing_agents, self.settings.configured_agents),
             "missing_channels": await self.record.read(overview.list_missing_channels, self.settings.channels),
             "channels": self.channel_manager.list(),
+            "refused_nodes": self.node_refusals.list(),
             "database": name_database(self.settings.ledger),
             "gateways": await asyncio.to_thread(list_cluster, self.settings.ledger) if self.cluster_name else [],
             **await asyncio.to_thread(self._read_storage),

@@ -20,6 +20,7 @@ import structlog
 from semel.gateway.clock import Clock
 from semel.gateway.file_store import ReceivedFiles
 from semel.gateway.files import StoreFailed
+from semel.gateway.inbound.refused_requests import RefusedRequests
 from semel.gateway.ports import Channel, Denied, Inbox, Offline
 from semel.law import retries
 from semel.ledger.storage.errors import LedgerError
@@ -34,7 +35,6 @@ DENIED_RETRY_MS = 600_000  # delay before a refused account is tried again
 RETRY_AFTER_LIMIT_S = 1_000_000  # 11 days: a platform that asks for so long a wait is not believed, and backoff applies
 MAX_LOGGED_FAULTS = 32  # kinds of crashes that are logged with a traceback, once each
 ERROR_CHARS = 400  # characters of an error that are shown
-LOG_INTERVAL_MS = 60_000  # between two logged requests that were refused for the same reason
 SHOWN_OUTCOMES = ("accepted", "duplicate", "conflict", "quarantined")  # event counts that the status shows
 
 State = Literal["starting", "online", "offline", "denied"]
@@ -48,10 +48,9 @@ class ChannelStatus:
         self.state: State = "starting"
         self.error: str | None = None
         self.error_at: int | None = None
-        self.last_refused: Json | None = None
         self.retry_at: int | None = None  # the time of the next `run`
         self.counts: Counter[str] = Counter()
-        self._logged_at: dict[str, int] = {}  # reason -> when a request that was refused for it was last logged
+        self._requests = RefusedRequests(clock, channel=name)
         self._clock = clock
         self.since = clock.now()
 
@@ -81,18 +80,9 @@ class ChannelStatus:
         self.counts[outcome] += 1
 
     def note_refused_request(self, reason: str, detail: str) -> None:
-        """Count a refused HTTP request, and log it unless one was logged for this reason within the last minute.
-
-        Anybody who reaches the gateway can send such requests, and they must not drown the log. `reason`: the problem's
-        code, like "bad-signature". `detail`: a sentence for people.
-        """
+        """Count a refused HTTP request, and log it (see `RefusedRequests.note`)."""
         self.count(f"refused:{reason}")
-        now = self._clock.now()
-        self.last_refused = {"reason": reason, "why": shorten_to_line(detail, ERROR_CHARS), "at": now}
-        if now - self._logged_at.get(reason, -LOG_INTERVAL_MS) >= LOG_INTERVAL_MS:
-            self._logged_at[reason] = now
-            why = shorten_to_line(detail, ERROR_CHARS)
-            log.warning("request refused", channel=self.name, reason=reason, why=why)
+        self._requests.note(reason, detail)
 
     def note_conflict(self, event: int, key: str | None, sender: str | None) -> None:
         """Log that other content came under the `key` of an event. It was recorded beside the first, which stays."""
@@ -101,7 +91,7 @@ class ChannelStatus:
 
     @property
     def refused(self) -> dict[str, int]:
-        """How many requests were refused since the start, by reason."""
+        """How much input was refused since the start, by reason."""
         return {
             name.removeprefix("refused:"): count
             for name, count in sorted(self.counts.items())
@@ -117,8 +107,8 @@ class ChannelStatus:
             out["retry_at"] = self.retry_at
         out["counts"] = {name: self.counts[name] for name in SHOWN_OUTCOMES}
         out["refused"] = self.refused
-        if self.last_refused is not None:
-            out["last_refused"] = self.last_refused
+        if self._requests.last is not None:
+            out["last_refused"] = self._requests.last
         return out
 
 

@@ -37,7 +37,7 @@ class Counts(Struct):
 
 
 class RefusedRequest(Struct):
-    """An HTTP request to a channel that was refused. `reason`: the problem's code; `why`: a sentence for people."""
+    """An HTTP request that was refused. `reason`: the problem's code; `why`: a sentence for people."""
 
     reason: str
     why: str
