@@ -125,6 +125,25 @@ async def test_a_quiet_stream_is_kept_alive_by_a_comment(world: GatewayHouse) ->
     await server.stop()
 
 
+async def test_a_stream_with_pings_begins_with_one_and_repeats_it(world: GatewayHouse) -> None:
+    await world.script("s")
+    server = await serve(make_app(world.gateway, Settings(heartbeat_s=0.05)), "127.0.0.1", 0)
+    async with (
+        httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client,
+        client.stream("GET", f"{STREAM}?ping=1") as response,
+    ):
+        lines = response.aiter_lines()
+        ping = ["event: ping", 'data: {"every_ms":50}', ""]
+        assert [await anext(lines) for _ in range(5)] == ["retry: 1000", "", *ping]
+        while await anext(lines) != "event: snapshot":
+            pass
+        await anext(lines)  # its data
+        await anext(lines)
+        assert [await anext(lines) for _ in range(6)] == [*ping, *ping]
+        await lines.aclose()
+    await server.stop()
+
+
 async def test_a_watcher_that_does_not_read_holds_up_nobody(house: House, world: GatewayHouse) -> None:
     """Its socket fills, its generator waits; another watcher is sent everything meanwhile."""
     script = await world.script("s")

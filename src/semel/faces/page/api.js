@@ -18,6 +18,8 @@ export function onLoggedOut(handler) {
 
 export const at = (key, rest = "") => `/v1/sessions/${encodeURIComponent(key)}${rest}`;
 
+const PATIENCE = 60000; // in ms: a request without an answer by then has none
+
 export async function ask(method, path, body) {
   let answer;
   try {
@@ -26,6 +28,7 @@ export async function ask(method, path, body) {
       body: body === undefined ? undefined : JSON.stringify(body),
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       credentials: "same-origin",
+      signal: AbortSignal.timeout(PATIENCE),
     });
   } catch (error) {
     throw new NoAnswer(error.message);

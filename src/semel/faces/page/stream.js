@@ -3,6 +3,8 @@
 import { ask, at } from "/page/api.js";
 
 const PAUSES = [500, 1000, 2000, 4000, 8000];
+const EVERY = 15000; // in ms: between two pings, until one of them says how long
+const OVERDUE = 2.5; // of that time: then the connection is dead, even if the browser does not know it
 
 export class Watch {
   /**
@@ -16,23 +18,35 @@ export class Watch {
     this.link = link;
     this.rev = rev;
     this.failures = 0;
+    this.every = EVERY;
+    this.heard = Date.now();
     this.hurry = () => this.source === null && this.open();
+    this.look = () => this.source && Date.now() - this.heard > OVERDUE * this.every && this.reopen();
     addEventListener("online", this.hurry);
+    addEventListener("pageshow", this.look);
+    document.addEventListener("visibilitychange", this.look); // timers of a tab that slept come late
+    this.looking = setInterval(this.look, 1000);
     this.open();
   }
 
   open() {
     clearTimeout(this.timer);
     const after = this.rev() === null ? "" : `&after=${this.rev()}`;
-    const source = new EventSource(at(this.key, `/stream?html=1${after}`));
+    const source = new EventSource(at(this.key, `/stream?html=1&ping=1${after}`));
     this.source = source;
+    this.heard = Date.now();
     const take = (event) => {
       this.failures = 0;
+      this.heard = Date.now();
       this.tell(JSON.parse(event.data));
     };
     source.addEventListener("snapshot", take);
     source.addEventListener("change", take);
-    source.addEventListener("open", () => this.link("live"));
+    source.addEventListener("ping", (event) => {
+      this.every = JSON.parse(event.data).every_ms;
+      this.heard = Date.now();
+      this.link("live");
+    });
     source.addEventListener("error", () => this.lost(source));
   }
 
@@ -43,6 +57,13 @@ export class Watch {
     if (source.readyState !== EventSource.CLOSED) return;
     this.source = null;
     this.timer = setTimeout(() => this.again(), PAUSES[Math.min(this.failures++, PAUSES.length - 1)]);
+  }
+
+  /** Replaces a connection on which nothing comes any more. */
+  reopen() {
+    this.link("lost");
+    this.source.close();
+    this.open();
   }
 
   async again() {
@@ -71,7 +92,10 @@ export class Watch {
   close() {
     this.closed = true;
     clearTimeout(this.timer);
+    clearInterval(this.looking);
     removeEventListener("online", this.hurry);
+    removeEventListener("pageshow", this.look);
+    document.removeEventListener("visibilitychange", this.look);
     this.source?.close();
     this.source = undefined;
   }

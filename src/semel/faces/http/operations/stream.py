@@ -32,6 +32,7 @@ log = structlog.get_logger("semel.http")
 router = Router("read")
 
 MAX_CHUNK_BYTES = 64 * 1024  # bytes handed to a connection at once, because its buffer holds a copy
+STILL_HERE = ServerSentEvent(comment="still here", sep="\n")
 RETRY_FIELD = b"retry: 1000\n\n"  # a browser reconnects after 1 s, with the last id it saw
 
 
@@ -53,15 +54,20 @@ async def watch(
     key: SessionKey,
     after: Annotated[int | None, Param("Rev to resume after.")] = None,
     html: WithHtml = False,
+    ping: Annotated[bool, Param("Send `ping` events instead of comments.")] = False,
 ) -> Response:
     """Watch a session as a stream of `snapshot` and `change` events. The id of an event is the rev of the view after
     it. The stream resumes after the rev in `Last-Event-ID` or `after`; without one, or if that rev is too old, the
-    first event is a snapshot. A comment every 15 seconds keeps proxies from closing the connection.
+    first event is a snapshot. A comment every 15 seconds keeps proxies from closing the connection. With `ping`, an
+    event `ping` takes its place, and comes first, too: browsers do not show comments to a page.
     """
     after = _read_resume_rev(call.request, after)
     # Raises now if there is no such session: once the stream has begun, it is too late for a 404.
     await call.gateway.entries(key, after=MAX_INT, limit=1)
-    return Stream(_encode_frames(call, key, after, html), call)
+    if not ping:
+        return Stream(_encode_frames(call, key, after, html, RETRY_FIELD), call)
+    beat = _make_ping(call.settings.heartbeat_s)
+    return Stream(_encode_frames(call, key, after, html, RETRY_FIELD + beat.encode()), call, heartbeat=beat)
 
 
 def _read_resume_rev(request: Request, after: int | None) -> int | None:
@@ -71,9 +77,17 @@ def _read_resume_rev(request: Request, after: int | None) -> int | None:
     return read_int("Last-Event-ID", header) if header else after
 
 
-async def _encode_frames(call: ApiCall, key: str, after: int | None, html: bool) -> AsyncIterator[bytes]:
-    """Encode the messages of one watcher as frames. A slow watcher holds back only this generator."""
-    yield RETRY_FIELD
+def _make_ping(every_s: float) -> ServerSentEvent:
+    data = msgspec.json.encode({"every_ms": round(every_s * 1000)}).decode()
+    return ServerSentEvent(data, event="ping", sep="\n")
+
+
+async def _encode_frames(call: ApiCall, key: str, after: int | None, html: bool, begin: bytes) -> AsyncIterator[bytes]:
+    """Encode the messages of one watcher as frames, which follow `begin`.
+
+    A slow watcher holds back only this generator.
+    """
+    yield begin
     try:
         watch = call.gateway.watch(key, after)
         async with contextlib.aclosing(watch) as messages:  # type: ignore[type-var]
@@ -123,7 +137,10 @@ def encode_data(message: Any) -> bytes:
 
 
 class Stream(EventSourceResponse):
-    """An event stream that ends at once, and cleanly, when the server stops. `farewell`: what it sends then."""
+    """An event stream that ends at once, and cleanly, when the server stops. `farewell`: what it sends then.
+
+    `heartbeat`: what it sends every `Settings.heartbeat_s` seconds.
+    """
 
     def __init__(
         self,
@@ -131,8 +148,8 @@ class Stream(EventSourceResponse):
         call: ApiCall,
         farewell: bytes = b"",
         headers: Mapping[str, str] | None = None,
+        heartbeat: ServerSentEvent = STILL_HERE,
     ):
-        heartbeat = ServerSentEvent(comment="still here", sep="\n")
         super().__init__(
             frames, headers=headers, sep="\n", ping=call.settings.heartbeat_s, ping_message_factory=lambda: heartbeat
         )
