@@ -75,7 +75,9 @@ export function freshId() {
 
 export function selectionTouches(node) {
   const selection = document.getSelection();
-  return Boolean(selection && !selection.isCollapsed && selection.containsNode(node, true));
+  if (!selection?.rangeCount) return false;
+  const range = selection.getRangeAt(0);
+  return !range.collapsed && range.intersectsNode(node); // unlike Selection's own properties, a range needs no layout
 }
 
 /** The input of a tool call as text: the command first, then one line per field. */

@@ -90,7 +90,7 @@ export class EntryRow {
 
   /** Swaps plain text for the sanitised HTML of the same text, but never under a reader's selection. */
   setHtml(html) {
-    if (selectionTouches(this.body)) {
+    if (this.body.isConnected && selectionTouches(this.body)) {
       document.addEventListener("selectionchange", () => this.setText(), { once: true });
       return;
     }

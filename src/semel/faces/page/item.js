@@ -1,5 +1,6 @@
 // The rows that are not transcript entries: tool calls, thoughts, plans, requests. One class per kind.
 
+import { diffNodes } from "/page/diff.js";
 import { fileNodes } from "/page/files.js";
 import { h, inputText, openly, plainly, say, show } from "/page/dom.js";
 import { RequestRow } from "/page/request.js";
@@ -14,7 +15,8 @@ class Folding {
     this.output = h("pre", { class: "output", tabindex: "0" }, this.text);
     this.inside = h("div", { class: "inside" }, this.output);
     this.details = h("details", {}, h("summary", {}, h("span", { class: "sign", "aria-hidden": "true" }), this.label, this.state), this.inside);
-    this.node = h("li", { class: `item ${kind}` }, this.details);
+    this.head = h("div", { class: "head" }, h("span", { class: "who" }, plainly(context.agent())));
+    this.node = h("li", { class: `item ${kind}` }, this.head, this.details);
   }
 
   setText(raw) {
@@ -47,7 +49,8 @@ class ToolRow extends Folding {
     this.tail = h("pre", { class: "output", tabindex: "0", hidden: true });
     this.empty = h("p", { class: "none" }, "no output");
     this.files = h("div", { class: "files" });
-    this.inside.prepend(this.input);
+    this.diffs = h("div", { class: "diffs" });
+    this.inside.prepend(this.input, this.diffs);
     this.inside.append(this.gap, this.tail, this.empty, this.files);
     this.set(data);
   }
@@ -75,7 +78,10 @@ class ToolRow extends Folding {
     if (told !== this.filesTold) this.files.replaceChildren(...fileNodes(data.files));
     this.filesTold = told;
     show(this.files, Boolean(data.files?.length));
-    show(this.empty, !data.text && !data.tail && !input && !data.files?.length && !data.live);
+    const changes = JSON.stringify(data.diffs ?? []);
+    if (changes !== this.diffsTold) this.diffs.replaceChildren(...diffNodes(data.diffs));
+    this.diffsTold = changes;
+    show(this.empty, !data.text && !data.tail && !input && !data.files?.length && !data.diffs?.length && !data.live);
   }
 
   /** Shows here how the permission request for this call was answered. Its own row disappears. */

@@ -1,5 +1,6 @@
 // A permission request or a question. The first answer counts, and all watchers see it.
 
+import { diffNodes } from "/page/diff.js";
 import { h, inputText, openly, plainly } from "/page/dom.js";
 
 const ASKED = "The agent asks for permission";
@@ -23,7 +24,7 @@ export class RequestRow {
 
   set(data) {
     this.data = data;
-    const told = JSON.stringify([data.state, data.answer, data.by, data.title, data.text, data.input, data.options]);
+    const told = JSON.stringify([data.state, data.answer, data.by, data.title, data.text, data.input, data.options, data.diffs]);
     if (told === this.told) return;
     this.told = told;
     const held = this.node.contains(document.activeElement);
@@ -37,6 +38,7 @@ export class RequestRow {
     this.node.replaceChildren(
       h("p", { class: "label", tabindex: "-1" }, plainly(title)),
       input && input !== title && open ? h("pre", { class: "input", tabindex: "0" }, openly(input)) : "",
+      ...(open ? diffNodes(data.diffs) : []),
       open ? this.buttons() : h("p", { class: "outcome" }, this.outcome()),
     );
     if (held) this.node.querySelector("button, .label").focus({ preventScroll: true }); // its button was replaced

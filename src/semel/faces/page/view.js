@@ -3,11 +3,17 @@
 import { EntryRow } from "/page/entry.js";
 import { BrokenRow, itemRow } from "/page/item.js";
 
+/** Whether a row shows what the agent says or does. */
+function ofAgent({ node }) {
+  return node.classList.contains("agent") || (node.classList.contains("item") && !node.classList.contains("notice"));
+}
+
 export class View {
   constructor(list, context) {
     this.list = list;
     this.context = context;
     this.rows = new Map();
+    this.order = []; // the rows, by `born`
     this.places = new Map(); // items whose place in the view is not their `born`
     this.rev = null;
     this.session = {};
@@ -58,7 +64,7 @@ export class View {
     if (fresh !== row) {
       fresh.node.dataset.key = key;
       fresh.born = this.places.get(key) ?? data.born;
-      row?.node.remove();
+      if (row) this.takeOut(row);
       this.rows.set(key, fresh);
       this.place(fresh);
     }
@@ -103,10 +109,36 @@ export class View {
     }
   }
 
+  /** Puts a row that is not in the list where its `born` says. */
   place(row) {
-    let after = this.list.lastElementChild;
-    while (after && (after === row.node || this.rows.get(after.dataset.key).born > row.born)) after = after.previousElementSibling;
-    this.list.insertBefore(row.node, after ? after.nextElementSibling : this.list.firstElementChild);
+    let low = 0;
+    let high = this.order.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.order[middle].born > row.born) high = middle;
+      else low = middle + 1;
+    }
+    this.list.insertBefore(row.node, this.order[low]?.node ?? null);
+    this.order.splice(low, 0, row);
+    this.nameSpeaker(low);
+    this.nameSpeaker(low + 1);
+  }
+
+  takeOut(row) {
+    const place = this.order.indexOf(row);
+    if (place >= 0) this.order.splice(place, 1);
+    row.node.remove();
+    this.nameSpeaker(place);
+  }
+
+  /** Marks the next visible row from `place` on if the agent begins to speak or act there: it shows who it is. */
+  nameSpeaker(place) {
+    while (this.order[place]?.node.hidden) place++;
+    const row = this.order[place];
+    if (!row) return;
+    let before = place - 1;
+    while (this.order[before]?.node.hidden) before--;
+    row.node.classList.toggle("begins", ofAgent(row) && !(before >= 0 && ofAgent(this.order[before])));
   }
 
   /** Moves the item that has a question's answer buttons right below the question's entry. */
@@ -116,6 +148,7 @@ export class View {
     this.places.set(key, entry.born + 0.5);
     const row = this.rows.get(key);
     if (!row) return;
+    this.takeOut(row);
     row.born = entry.born + 0.5;
     this.place(row);
   }
@@ -129,7 +162,7 @@ export class View {
   remove(key) {
     this.waiting.delete(key);
     this.requests.delete(key);
-    this.rows.get(key)?.node.remove();
+    if (this.rows.has(key)) this.takeOut(this.rows.get(key));
     this.rows.delete(key);
   }
 
