@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -125,7 +126,29 @@ class Browser:
     def shot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
 
+    @contextlib.contextmanager
+    def without_scripts(self) -> Iterator[None]:
+        """As a browser in which scripts are switched off."""
+        self._command("Emulation.setScriptExecutionDisabled", value=True)
+        try:
+            yield
+        finally:
+            self._command("Emulation.setScriptExecutionDisabled", value=False)
+
+    def _command(self, name: str, **params: Any) -> Any:
+        """Sends a command of the Chrome DevTools Protocol (a chromedriver extension)."""
+        return self._ask("POST", "/goog/cdp/execute", {"cmd": name, "params": params})
+
     # ------------------------------------------------------------ looking
+
+    def role(self, css: str) -> str:
+        """The role of the first match for screen readers (W3C WebDriver, section 12.4.10)."""
+        return str(self._ask("GET", f"/element/{self._find(css)}/computedrole"))
+
+    def element_at(self, x: int, y: int) -> str:
+        """The tag of the element that lies at a place of the window, also if the page runs no scripts."""
+        node = self._command("DOM.getNodeForLocation", x=x, y=y)["backendNodeId"]
+        return str(self._command("DOM.describeNode", backendNodeId=node)["node"]["localName"])
 
     def text(self, css: str) -> str | None:
         """What the first match shows; None where there is none."""

@@ -8,7 +8,7 @@ import { byId, freshId, say, show } from "/page/dom.js";
 import { Find } from "/page/find.js";
 import { Header } from "/page/header.js";
 import { Jump } from "/page/jump.js";
-import { keep } from "/page/kept.js";
+import { keepHere } from "/page/kept.js";
 import { login, loginByLink } from "/page/login.js";
 import { Manage } from "/page/manage.js";
 import { Outgoing } from "/page/outgoing.js";
@@ -131,7 +131,7 @@ function take(frame) {
 /** The open session was deleted: discards its draft and opens another session. */
 function leave(key) {
   open.watch?.close();
-  keep(`draft.${key}`, "");
+  keepHere(`draft.${key}`, "");
   history.replaceState(null, "", location.pathname);
   open = { ...open, key: null };
   start();

@@ -1,7 +1,7 @@
 // The message box. Each session has its own draft, which no update of the view changes (Law 8).
 
 import { byId } from "/page/dom.js";
-import { keep, kept } from "/page/kept.js";
+import { keepHere, kept, keptHere } from "/page/kept.js";
 
 export class Composer {
   constructor(send) {
@@ -27,7 +27,8 @@ export class Composer {
 
   select(key) {
     this.key = key;
-    this.put(kept(`draft.${key}`, ""));
+    this.text.value = keptHere(`draft.${key}`) ?? kept(`draft.${key}`, "");
+    this.grow();
   }
 
   put(text) {
@@ -42,7 +43,11 @@ export class Composer {
   }
 
   changed() {
-    if (this.key) keep(`draft.${this.key}`, this.text.value);
+    if (this.key) keepHere(`draft.${this.key}`, this.text.value);
+    this.grow();
+  }
+
+  grow() {
     this.text.style.height = "auto";
     this.text.style.height = `${Math.min(this.text.scrollHeight + 2, innerHeight * 0.4)}px`;
   }

@@ -17,6 +17,25 @@ export function keep(name, value) {
   }
 }
 
+/** As `kept`, but what this tab kept: another tab with the same session has a draft of its own. */
+export function keptHere(name) {
+  try {
+    return JSON.parse(sessionStorage.getItem(`semel.${name}`));
+  } catch {
+    return null;
+  }
+}
+
+/** Keeps a value for this tab, and for tabs that are opened later. */
+export function keepHere(name, value) {
+  try {
+    sessionStorage.setItem(`semel.${name}`, JSON.stringify(value));
+  } catch {
+    // as above
+  }
+  keep(name, value);
+}
+
 export function keptNames(prefix) {
   try {
     const start = `semel.${prefix}`;

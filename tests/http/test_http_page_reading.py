@@ -1,0 +1,210 @@
+"""The page as a reader of long, wide and right-to-left texts meets it, and over a line that died without a word."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import browser
+import pytest
+from browser import Browser
+from live_house import ROWS, LiveHouse, bodies, shows, visit, wait_live
+
+from semel.faces.http import Settings
+
+pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
+
+PLAIN = (  # the part of a text that is being written in which the top of the conversation is
+    "(() => { const top = document.querySelector('#scroller').getBoundingClientRect().top + 14;"
+    " const { offsetNode, offset } = document.caretPositionFromPoint(innerWidth / 2, top);"
+    " return offsetNode.data.slice(0, offset).split('## Part ').length - 2; })()"
+)
+RENDERED = (  # the same in rendered Markdown
+    "(() => { const top = document.querySelector('#scroller').getBoundingClientRect().top + 30;"
+    " const above = (node) => node.getBoundingClientRect().top < top;"
+    " return [...document.querySelectorAll('#rows h2')].filter(above).length - 1; })()"
+)
+BIG = "void (document.querySelector('#scroller').scrollTop = arguments[0])"
+
+
+def test_the_reader_keeps_the_place_when_a_long_answer_becomes_markdown(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    text = "\n\n".join(
+        f"## Part {n}\n\n- **sentence {n}** of `many`\n- and more\n\n| a | b |\n|---|---|\n| {n} | x |"
+        for n in range(80)
+    )
+    seq = live.do(lambda: script.entry("agent", text, live=True))
+    page.until(lambda: "Part 79" in str(page.text("#rows .body")), "the answer")
+    page.run(BIG, 5000)
+    before = page.run(PLAIN)
+    live.do(lambda: script.finish(seq, text=text))
+    page.until(lambda: page.run("document.querySelector('#rows .body h2')?.innerText") == "Part 0", "markdown")
+    assert 10 < before < 70 and abs(page.run(RENDERED) - before) <= 1
+
+
+def test_older_rows_come_without_a_look_at_the_selection_of_each(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    live.do(lambda: script.entries([("agent", f"**line** {number}", {}) for number in range(260)]))
+    page.until(lambda: len(page.texts(ROWS)) == 260, "the rows")
+    visit(page, live)
+    page.until(lambda: page.texts("#older") == ["Show older"], "older ones")
+    page.run(
+        "void (() => { const asked = document.getSelection.bind(document); window.asked = 0;"
+        " document.getSelection = () => { window.asked += 1; return asked(); }; })()"
+    )
+    held = len(page.texts(ROWS))
+    page.click("#older")
+    page.until(lambda: len(page.texts(ROWS)) > held, "the older ones")
+    assert page.run("window.asked") == 0
+    order = [int(text.split()[-1]) for text in page.texts("#rows .body")]
+    assert order == list(range(order[0], 260))
+
+
+def test_a_cell_of_a_wide_table_is_never_one_letter_wide(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    row = "|" + "|".join(f"value{n}" for n in range(24)) + "|"
+    live.do(lambda: script.entry("agent", f"{row}\n|{'---|' * 24}\n{row}"))
+    page.until(lambda: page.run("document.querySelectorAll('#rows td').length") == 24, "the table")
+    assert page.run("Math.max(...[...document.querySelectorAll('#rows td')].map((n) => n.offsetHeight))") < 50
+
+
+def test_right_to_left_text_begins_at_the_right(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    text = "שלום עולם then English"
+    live.do(lambda: script.entry("user", text))
+    live.do(lambda: script.entry("agent", f"{text}\n\n- {text}"))
+    live.do(lambda: script.entry("agent", text, live=True))
+    page.until(lambda: page.run("document.querySelectorAll('#rows li li, #rows .live').length") == 2, "the rows")
+    page.run("void (document.querySelector('#text').value = arguments[0])", text)
+    left = (
+        "((css) => { const walk = document.createTreeWalker(document.querySelector(css), NodeFilter.SHOW_TEXT);"
+        " const node = walk.nextNode(), at = (n) => { const range = document.createRange(); range.setStart(node, n);"
+        " range.setEnd(node, n + 1); return range.getBoundingClientRect().left; };"
+        " return at(0) > at(node.data.indexOf('then')); })(arguments[0])"
+    )
+    for css in ("#rows .user .body", "#rows .rich p", "#rows .rich li", "#rows .live .body"):
+        assert page.run(left, css), css
+    assert page.run("getComputedStyle(document.querySelector('#text')).direction") == "rtl"
+
+
+def test_rows_are_a_list_for_screen_readers(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    live.do(lambda: script.entry("agent", "hello"))
+    bodies(page, "hello")
+    assert [page.role(css) for css in ("#rows", "#rows > li", "[role=log]")] == ["list", "listitem", "log"]
+
+
+def test_a_turn_that_begins_with_a_thought_or_a_call_says_whose_it_is(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    live.do(lambda: script.entry("user", "mend it"))
+    live.do(lambda: script.item("usage", used=1, size=10))
+    live.do(lambda: script.item("thought", text="hm"))
+    live.do(lambda: script.item("tool", title="ls", status="done"))
+    live.do(lambda: script.entry("agent", "done"))
+    bodies(page, "mend it", "done")
+    shows(page, "#rows .head .who", "You", "main")
+    live.do(lambda: script.entry("user", "thanks"))
+    live.do(lambda: script.entry("agent", "welcome"))
+    shows(page, "#rows .head .who", "You", "main", "You", "main")
+
+
+def test_a_change_of_a_file_is_shown_before_it_is_allowed_and_after(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    lines = [f"line {number}" for number in range(20)]
+    new = [*lines[:10], "<b>changed</b>", *lines[11:]]
+    diffs = [
+        {"path": "src/a.py", "oldText": "\n".join(lines), "newText": "\n".join(new)},
+        {"path": "src/new.py", "newText": "one\ntwo"},
+        {"path": "src/large.py", "left_out": 1234567},
+    ]
+    options = [{"optionId": "y", "name": "Allow", "kind": "allow_once"}]
+    live.do(lambda: script.item("permission", title="Edit src/a.py", state="open", options=options, diffs=diffs))
+    live.do(lambda: script.item("tool", title="Edit src/a.py", status="done", diffs=diffs))
+    page.click("#rows .tool summary")
+    for row in ("#rows .request", "#rows .tool"):
+        shows(page, f"{row} .path", "src/a.py", "src/new.py (a new file)", "src/large.py")
+        assert page.texts(f"{row} .diff pre") == [
+            "  line 7\n  line 8\n  line 9\n- line 10\n+ <b>changed</b>\n  line 11\n  line 12\n  line 13",
+            "+ one\n+ two",
+        ]
+        assert page.texts(f"{row} .diff .none") == ["1,234,567 characters are not shown here"]
+
+
+def test_two_tabs_have_drafts_of_their_own(page: Browser, live: LiveHouse) -> None:
+    page.type("#text", "mine")
+    page.run("void localStorage.setItem('semel.draft.s', JSON.stringify('what the other tab wrote later'))")
+    visit(page, live)
+    assert page.run("document.querySelector('#text').value") == "mine"
+    page.run("void sessionStorage.clear()")  # as a new tab, or the browser after a restart
+    visit(page, live)
+    assert page.run("document.querySelector('#text').value") == "what the other tab wrote later"
+
+
+def test_without_javascript_the_page_says_so_at_once(page: Browser, live: LiveHouse) -> None:
+    with page.without_scripts():
+        page.go("about:blank")
+        page.go(f"{live.server.url}/#/s/s")
+        assert page.element_at(640, 200) == "noscript"
+
+
+@pytest.fixture
+def nervous() -> Iterator[LiveHouse]:
+    """A gateway whose streams say five times a second that they live."""
+    house = LiveHouse(Settings(heartbeat_s=0.2))
+    yield house
+    house.close()
+
+
+class Line:
+    """A line to a server that can die without a word: then bytes are swallowed, and nothing is ever closed."""
+
+    def __init__(self, port: int) -> None:
+        self.is_dead = False
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets = [self._listener]
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        for one in self._sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, far = self._listener.accept()[0], socket.create_connection(("127.0.0.1", self._target))
+                self._sockets += [near, far]
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        is_dead = False
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                is_dead = is_dead or self.is_dead
+                if not is_dead:
+                    target.sendall(data)
+            if not is_dead:
+                target.shutdown(socket.SHUT_WR)
+
+
+def test_a_line_that_died_without_a_word_is_noticed_and_replaced(window: Browser, nervous: LiveHouse) -> None:
+    script = nervous.script()
+    line = Line(nervous.port)
+    window.go(f"http://127.0.0.1:{line.port}/#/s/s")
+    wait_live(window)
+    nervous.do(lambda: script.entry("agent", "one"))
+    bodies(window, "one")
+    line.is_dead = True
+    nervous.do(lambda: script.entry("agent", "two"))
+    window.until(lambda: window.run("document.querySelector('#link').dataset.state") == "lost", "the line is lost")
+    line.is_dead = False
+    bodies(window, "one", "two")
+    wait_live(window)
+    window.go("about:blank")
+    line.close()
