@@ -17,10 +17,12 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from semel.faces.terminal.diffs import format_diffs
 from semel.law.permission_questions import arrange_input, cut_input, name_option
 from semel.text.json_types import Json
 from semel.text.visible import visible
 
+MAX_DIFF_LINES = 30  # of a change that is to be allowed; the row of its tool call has all of them
 OPTION_KEYS = "abcdefghi"
 """Keys that choose an option while the panel has the focus. Numbers belong to `/approve N` (Law 13)."""
 
@@ -83,6 +85,8 @@ class Question(Vertical):
         detail = visible(format_input(item.get("input")))
         if detail and detail != question:
             text.append("\n" + detail, "dim")
+        if diffs := item.get("diffs"):
+            text.append("\n").append_text(format_diffs(diffs, MAX_DIFF_LINES))
         if more_questions:
             text.append(f"\n({more_questions} more after this one)", "dim")
         self.query_one("#asked", Static).update(text)

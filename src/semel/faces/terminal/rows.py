@@ -11,12 +11,14 @@ from textual.containers import Vertical
 from textual.widgets import Markdown, Static
 
 from semel.channels.markdown import follows_no_links, make_parser, split_fence_info, write_out_links
+from semel.faces.terminal.diffs import format_diffs
 from semel.faces.transcript import format_body, format_file, is_summary, list_remarks, speaker
 from semel.law.permission_questions import name_option
 from semel.text.json_types import Json
 from semel.text.visible import visible
 
 MAX_COLLAPSED_LINES = 6  # lines shown of a tool's output or a thought until it is opened
+MAX_COLLAPSED_DIFF_LINES = 20  # lines shown of a change of files, likewise
 STATUS_SIGNS = {
     "pending": ("○", "dim"), "running": ("◐", "cyan"), "done": ("●", "green"),
     "failed": ("✗", "red"), "cancelled": ("⊘", "yellow"), "no result": ("○", "yellow"),
@@ -112,7 +114,10 @@ class ItemWidget(RowWidget):
 
     async def _draw(self) -> None:
         self.query_one(".head", Static).update(format_item_head(self.data))
-        text = _excerpt(format_item(self.data), self.opened)
+        text = Text(_excerpt(format_item(self.data), self.opened))
+        if diffs := self.data.get("diffs"):
+            changes = format_diffs(diffs, None if self.opened else MAX_COLLAPSED_DIFF_LINES)
+            text = Text("\n").join((text, changes)) if text else changes
         body_widget = self.query_one(".body", Static)
         body_widget.update(text)
         body_widget.display = bool(text)

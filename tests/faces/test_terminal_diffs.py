@@ -1,0 +1,77 @@
+"""What the terminal shows of the changes of files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.app import App, ComposeResult
+
+from semel.faces.terminal.diffs import format_diffs
+from semel.faces.terminal.question import Question
+from semel.faces.terminal.rows import make_widget
+
+OLD = [f"line {number}" for number in range(20)]
+NEW = [*OLD[:10], "[b]changed[/b]", "a\u202eb", *OLD[11:]]
+DIFFS = [
+    {"path": "src/a.py", "oldText": "\n".join(OLD), "newText": "\n".join(NEW)},
+    {"path": "src/new.py", "newText": "one"},
+    {"path": "src/large.py", "left_out": 1234567},
+]
+SHOWN = """\
+src/a.py
+@@ -8,7 +8,8 @@
+ line 7
+ line 8
+ line 9
+-line 10
++[b]changed[/b]
++a<U+202E>b
+ line 11
+ line 12
+ line 13
+src/new.py (a new file)
+@@ -0,0 +1 @@
++one
+src/large.py
+1,234,567 characters are not shown here"""
+
+
+class Faces(App[None]):
+    """A tool call's row, and a request for permission."""
+
+    def compose(self) -> ComposeResult:
+        item = {
+            "id": 1,
+            "born": 1,
+            "rev": 1,
+            "kind": "tool",
+            "title": "Edit",
+            "status": "done",
+            "text": "",
+            "diffs": DIFFS,
+        }
+        yield make_widget(item)
+        yield Question()
+
+    def on_mount(self) -> None:
+        options = [{"optionId": "y", "name": "Allow", "kind": "allow_once"}]
+        request: dict[str, Any] = {"id": 2, "kind": "permission", "title": "Edit", "text": "", "options": options}
+        self.query_one(Question).show([{**request, "diffs": DIFFS}])
+
+
+def test_changes_are_shown_as_they_are_and_long_ones_are_counted() -> None:
+    assert format_diffs(DIFFS).plain == SHOWN
+    lines = SHOWN.split("\n")
+    assert format_diffs(DIFFS, 4).plain == "\n".join([*lines[:4], f"… {len(lines) - 4} more lines"])
+    text = format_diffs(DIFFS)
+    colours = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
+    assert (colours["-line 10"], colours["+one"]) == ("red", "green")
+    assert format_diffs([]).plain == ""
+
+
+async def test_a_call_and_a_request_for_permission_show_the_changes() -> None:
+    async with Faces().run_test(size=(100, 60)) as pilot:
+        await pilot.pause()
+        screen = "\n".join(strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips())
+        for line in SHOWN.split("\n"):
+            assert screen.count(line) >= 2, line
