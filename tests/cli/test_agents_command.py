@@ -16,6 +16,7 @@ from semel.faces.cli.agents import _list_others
 from semel.testing.scripted_agent import command, prompt
 
 LOGIN_AGENT = Path(__file__).parent.parent / "agents" / "login_agent.py"
+MCP_SERVER = Path(__file__).parent.parent / "model" / "mcp_server.py"
 
 
 @pytest.fixture
@@ -436,3 +437,27 @@ def test_variants_of_a_model_are_listed_as_one() -> None:
     assert _list_others(offered) == " (of gpt-5, gpt-6, with variants such as [low]; --json lists all)"
     assert _list_others(["ask", "code"]) == " (of ask, code)"
     assert _list_others([f"m{number}" for number in range(14)]).endswith(", m11 and 2 more; --json lists all)")
+
+
+def test_each_mcp_server_of_a_model_is_tried_and_those_that_fail_are_told(cli: Cli) -> None:
+    dying = "import os, sys; sys.exit(f'FATAL: {os.environ[\"TOKEN\"]} is no token')"
+    servers = {
+        "git": [sys.executable, "-c", dying],
+        "gone": ["no-such-server"],
+        "num": [sys.executable, str(MCP_SERVER)],
+    }
+    lines = ["[agents.main]", 'kind = "model"', 'model = "openai-chat:x"', 'base_url = "http://127.0.0.1:9/v1"']
+    for name, argv in servers.items():
+        lines += [f"[agents.main.mcp.{name}]", f"command = {json.dumps(argv)}", 'env = { TOKEN = "secret-token" }']
+    (cli.home / "semel.toml").write_text("\n".join(lines))
+    [found] = cli.json("agents", "check", rc=1)
+    assert (found["servers"], found["tools"]) == ({"num": 4}, None)
+    for said in (
+        "'git' cannot be used: Connection closed; it wrote: FATAL: (hidden) is no token (correct [agents.main.mcp.git]",
+        "'gone' cannot be used: command not found: 'no-such-server' (correct [agents.main.mcp.gone])",
+    ):
+        assert said in found["problem"]
+    (cli.home / "semel.toml").write_text("\n".join(lines[:7]))
+    told = cli.json("doctor", rc=1)["findings"]
+    [finding] = [finding for finding in told if finding["subject"] == "agent main"]
+    assert finding["level"] == "broken" and "'git' cannot be used: Connection closed" in finding["text"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 from model_world import Answer, McpSettings, ModelServer, ModelWorld, until
+
+from semel.agents.model import mcp_servers, mcp_trial
 
 SERVER = Path(__file__).parent / "mcp_server.py"
 
@@ -88,8 +91,35 @@ async def test_a_server_that_does_not_start_is_told_and_the_session_lives_on(tmp
         async with ModelWorld(tmp_path, api, model={"mcp": mcp}) as w:
             await w.ask("Hi")
             [notice] = await w.texts("s", "notice")
-            assert "the MCP server 'gone' of agent 'main' does not answer" in notice
+            assert "the MCP server 'gone' of agent 'main' does not answer: command not found" in notice
+            assert "semel agents check main" in notice
             assert api.requests == []
+
+
+async def test_a_url_that_refuses_is_tried_and_told_with_its_status(tmp_path: Path) -> None:
+    async with ModelServer(*[Answer(status=401)] * 9) as api:
+        [trial] = await mcp_trial.try_servers("main", {"web": McpSettings(url=f"{api.url}/mcp")}, tmp_path)
+    assert "(HTTP 401 Unauthorized): are its `headers` right? (correct [agents.main.mcp.web])" in trial.problem
+
+
+async def test_a_server_that_stays_silent_is_tried_for_a_time_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_servers, "START_TIMEOUT_S", 0.5)
+    started = tmp_path / "started"
+    code = f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    mute = McpSettings(command=(sys.executable, "-c", code))
+    [trial] = await mcp_trial.try_servers("main", {"mute": mute}, tmp_path)
+    assert trial.problem.startswith("the MCP server 'mute' cannot be used: it did not list its tools within 0.5 s")
+    assert not started.exists() or not is_alive(int(started.read_text()))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 async def test_a_server_that_died_is_reached_anew_by_the_next_call_and_the_lost_one_is_not_made_again(

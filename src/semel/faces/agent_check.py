@@ -49,8 +49,10 @@ NO_WORD = "it answered the prompt without a word"
 class AgentCheck:
     """What was found of an agent. `problem`: why it cannot be used, and what to do; "" if it can.
 
-    `program`: the name that the agent gives itself. `tools`: it reached Semel's MCP server. `session_s`: seconds until
-    its session was open. `memory_mb`, `processes`: memory and number of its processes, the MCP server's included.
+    `program`: the name that the agent gives itself. `tools`: whether it takes Semel's tools: a program reached Semel's
+    MCP server, or a model answered a request that offered a tool; None if that was not tried. `servers`: how many tools
+    each MCP server of a model agent lists; those that failed are in `problem`. `session_s`: seconds until its session
+    was open. `memory_mb`, `processes`: memory and number of its processes, the MCP server's included.
     `answer`: its answer to the prompt, if one was sent. `notes`: what works, but differs from what people expect.
     `key`: which API key a model's server gets, or why it gets none; or which account or key Codex keeps. `login`: which
     login the agent says that it uses; "" if it does not say.
@@ -65,7 +67,8 @@ class AgentCheck:
     modes: list[str] = field(default_factory=list)
     model: str | None = None
     models: list[str] = field(default_factory=list)
-    tools: bool = False
+    tools: bool | None = None
+    servers: dict[str, int] = field(default_factory=dict)
     session_s: float | None = None
     memory_mb: int | None = None
     processes: int | None = None
@@ -74,6 +77,10 @@ class AgentCheck:
     notes: list[str] = field(default_factory=list)
     key: str = ""
     login: str = ""
+
+    def describe_servers(self) -> list[str]:
+        """Return for each MCP server that answered how many tools it lists, such as "files: 3 tools"."""
+        return [f"{name}: {tools} tool{'' if tools == 1 else 's'}" for name, tools in self.servers.items()]
 
 
 async def check_quickly(agent: AcpAgent) -> AgentCheck:
@@ -105,10 +112,11 @@ async def check_agent(
 ) -> AgentCheck:
     """Start the agent, open a session and end it again. With a `prompt`, wait for its answer, `answer_timeout` s.
 
-    Of a model behind an API, only the settings are checked without a `prompt`: no request is sent. `quick`: do not wait
-    for the tools, and do not measure the memory. `on_notice` is called with what the agent says about itself meanwhile,
-    such as that it reconnects to its model; `on_delay` with the seconds since the prompt and the variable that holds
-    the agent's key (None if none is set), after SILENCE_S and then each time when twice as long has passed.
+    Of a model behind an API, only settings and MCP servers are checked without a `prompt`: it is sent no request.
+    `quick`: do not wait for the tools, and do not measure the memory. `on_notice` is called with what the agent says
+    about itself meanwhile, such as that it reconnects to its model; `on_delay` with the seconds since the prompt and
+    the variable that holds the agent's key (None if none is set), after SILENCE_S and then each time when twice as long
+    has passed.
     """
     if isinstance(agent, ModelAgent):
         return await _check_model(agent, prompt, answer_timeout)
@@ -117,20 +125,29 @@ async def check_agent(
 
 async def _check_model(agent: ModelAgent, prompt: str | None, answer_timeout: float) -> AgentCheck:
     check = AgentCheck(agent.name, [], program="a model behind an API", model=agent.settings.model)
-    begun = time.monotonic()
     try:
         await asyncio.to_thread(agent.check)
-        check.tools, check.key = True, f"it {agent.describe_key()}"
-        if prompt is not None:
+        check.key = f"it {agent.describe_key()}"
+        await _try_servers(agent, check)
+        if prompt is not None and not check.problem:
+            begun = time.monotonic()
             async with asyncio.timeout(answer_timeout):
                 check.answer = (await agent.ask(prompt)).strip()
-            check.answer_s = round(time.monotonic() - begun, 2)
+            check.answer_s, check.tools = round(time.monotonic() - begun, 2), True
             check.problem = "" if check.answer else NO_WORD
     except AgentError as error:
         check.problem = str(error)
     except TimeoutError:
         check.problem = f"it did not answer within {answer_timeout:g} s"
     return check
+
+
+async def _try_servers(agent: ModelAgent, check: AgentCheck) -> None:
+    """Try the agent's MCP servers, in a temporary workspace if its own is missing."""
+    with tempfile.TemporaryDirectory(prefix="semel-check-") as folder:
+        trials = await agent.try_servers(agent.settings.cwd if agent.settings.cwd.exists() else Path(folder))
+    check.servers = {trial.name: trial.tools for trial in trials if not trial.problem}
+    check.problem = "; ".join(trial.problem for trial in trials if trial.problem)
 
 
 async def _check_program(

@@ -11,6 +11,7 @@ import asyncio
 import importlib
 import importlib.util
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from semel.gateway.ports import AgentError, Conversation, Launch
@@ -19,6 +20,7 @@ from semel.installation import find_install_command
 from semel.text.json_types import Json
 
 if TYPE_CHECKING:
+    from semel.agents.model.mcp_trial import ServerTrial
     from semel.agents.model.provider import ConfiguredModel
 
 __all__ = ["ModelAgent", "ToolAccess"]
@@ -99,6 +101,17 @@ class ModelAgent:
             await asyncio.to_thread(self.check)
         assert self._models is not None
         return await self._models.ask(prompt)
+
+    async def try_servers(self, cwd: Path) -> list[ServerTrial]:
+        """Connect to all MCP servers of the agent at once, and disconnect. Call it after `check`.
+
+        `cwd`: the folder in which their commands run.
+        """
+        if not self.settings.mcp:
+            return []
+        trial: Any = await asyncio.to_thread(importlib.import_module, "semel.agents.model.mcp_trial")
+        trials: list[ServerTrial] = await trial.try_servers(self.name, self.settings.mcp, cwd)
+        return trials
 
     async def open(self, launch: Launch) -> Conversation:
         """Open a conversation that reads the session's history from the ledger, and return it. Raises AgentError."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fastmcp.client.transports import StdioTransport
+from mcp.types import Tool
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.mcp import MCPToolset
 from pydantic_ai.messages import BinaryContent
@@ -26,7 +27,7 @@ from semel.text.json_types import Json
 
 log = logging.getLogger("semel.agents")
 
-START_TIMEOUT_S, CALL_TIMEOUT_S = 30.0, 600.0  # for a server to initialize, and to answer a call
+START_TIMEOUT_S, CALL_TIMEOUT_S = 30.0, 600.0  # for a server to list its tools, and to answer a call
 SERVER_ERROR_CODES = frozenset({-32601, -32602, -32603})  # errors that the server sends (JSON-RPC 2.0, section 5.1)
 STOP_TIMEOUT_S = 10.0  # for a server to shut down
 MAX_RESULT_CHARS = 60_000  # how much of a result the model reads
@@ -36,8 +37,8 @@ class McpServers:
     """The MCP servers of one conversation. `open` starts them; `close` stops them."""
 
     def __init__(self) -> None:
-        self._servers: list[_McpConnection] = []
-        self._tools: dict[str, tuple[_McpConnection, str]] = {}
+        self._servers: list[McpConnection] = []
+        self._tools: dict[str, tuple[McpConnection, str]] = {}
         self.definitions: list[ToolDefinition] = []
 
     def __repr__(self) -> str:
@@ -52,15 +53,15 @@ class McpServers:
         """
         self = cls()
         for name, settings in servers.items():
-            server = _McpConnection(name, settings, cwd)
+            server = McpConnection(name, settings, cwd)
             self._servers.append(server)
             try:
-                tools = await (await server.connect()).list_tools()
+                tools = await server.list_tools()
             except Exception as error:
                 await self.close()
                 raise AgentError(
-                    f"the MCP server {name!r} of agent {agent!r} does not answer: {error or type(error).__name__}. "
-                    f"See [agents.{agent}.mcp.{name}]",
+                    f"the MCP server {name!r} of agent {agent!r} does not answer: {describe_failure(error)}. "
+                    f"See [agents.{agent}.mcp.{name}], and try it: semel agents check {agent}",
                     passing=True,
                 ) from error
             for tool in tools:
@@ -108,13 +109,17 @@ class McpServers:
             await server.disconnect()
 
 
-class _McpConnection:
-    """The connection to one server. It is made at its first use, and again after a call that was not answered."""
+class McpConnection:
+    """The connection to one server. It is made at its first use, and again after a call that was not answered.
 
-    def __init__(self, name: str, settings: McpSettings, cwd: Path) -> None:
+    `stderr`: the file to which a command's stderr is appended.
+    """
+
+    def __init__(self, name: str, settings: McpSettings, cwd: Path, stderr: Path = Path(os.devnull)) -> None:
         self._name = name
         self._settings = settings
         self._cwd = cwd
+        self._stderr = stderr
         self._stack: contextlib.AsyncExitStack | None = None
         self._toolset: MCPToolset[Any] | None = None
 
@@ -124,12 +129,20 @@ class _McpConnection:
     async def connect(self) -> MCPToolset[Any]:
         """Connect if necessary, and return the open toolset. Raises any exception of the connection attempt."""
         if self._toolset is None:
-            toolset = _build_toolset(self._name, self._settings, self._cwd)
+            toolset = _build_toolset(self._name, self._settings, self._cwd, self._stderr)
             async with contextlib.AsyncExitStack() as stack:
                 await stack.enter_async_context(toolset)
                 self._stack, self._toolset = stack.pop_all(), toolset
         assert self._toolset is not None
         return self._toolset
+
+    async def list_tools(self) -> list[Tool]:
+        """Connect if necessary, and return the server's tools. Raises any exception of the attempt.
+
+        Raises TimeoutError if the server does not list them within START_TIMEOUT_S.
+        """
+        async with asyncio.timeout(START_TIMEOUT_S):
+            return await (await self.connect()).list_tools()
 
     async def disconnect(self) -> None:
         """Close the connection and stop the server. Ignore errors, because the server may already be dead."""
@@ -139,7 +152,17 @@ class _McpConnection:
                 await asyncio.wait_for(stack.aclose(), STOP_TIMEOUT_S)
 
 
-def _build_toolset(name: str, settings: McpSettings, cwd: Path) -> MCPToolset[Any]:
+def describe_failure(error: Exception) -> str:
+    """Say why a server did not list its tools, in its own words or the system's."""
+    cause = error.__cause__ or error
+    if isinstance(cause, FileNotFoundError):
+        return f"command not found: {cause.filename!r}"
+    if isinstance(error, TimeoutError) or isinstance(cause, TimeoutError):
+        return f"it did not list its tools within {START_TIMEOUT_S:g} s"
+    return str(error).removeprefix("Client failed to connect: ") or type(error).__name__
+
+
+def _build_toolset(name: str, settings: McpSettings, cwd: Path, stderr: Path) -> MCPToolset[Any]:
     options: dict[str, Any] = {
         "id": name,
         "tool_error_behavior": "failed",
@@ -155,7 +178,7 @@ def _build_toolset(name: str, settings: McpSettings, cwd: Path) -> MCPToolset[An
         env=env,
         cwd=str(cwd),
         keep_alive=False,
-        log_file=Path(os.devnull),
+        log_file=stderr,
     )
     return MCPToolset(transport, **options)
 

@@ -139,7 +139,8 @@ def check(
     """Start each agent and open a session, to see if it is installed and logged in and takes Semel's tools.
 
     Needs no running gateway. An agent that demands a login is logged in with its key, if the key is in its environment.
-    A model behind an API is sent a request only with --prompt. Exits with 1 if an agent cannot be used.
+    A model behind an API is sent a request only with --prompt; its MCP servers are started or called. Exits with 1 if
+    an agent cannot be used.
     """
     from semel.faces.agent_check import check_agent
 
@@ -408,7 +409,8 @@ def print_check(check: AgentCheck) -> None:
             lines.append(("mode", check.mode + _list_others(check.modes)))
         if check.model is not None:
             lines.append(("model", check.model + _list_others(check.models)))
-        lines.append(("tools", "it takes Semel's tools" if check.tools else "it does not take Semel's tools"))
+        if check.tools is not None:
+            lines.append(("tools", "it takes Semel's tools" if check.tools else "it does not take Semel's tools"))
         if check.memory_mb is not None:
             lines.append(
                 ("memory", f"{check.memory_mb} MB in {count_of(check.processes or 0, 'process', 'processes')}")
@@ -418,6 +420,7 @@ def print_check(check: AgentCheck) -> None:
         untried = _describe_untried(check, "it is accepted") if is_untried else ""
         if check.profile not in KEYLESS_PROFILES and (login := "; ".join(filter(None, (check.login, untried)))):
             lines.append(("login", login))
+    lines += [("server", server) for server in check.describe_servers()]
     if check.key:
         lines.append(("key", check.key))
         if is_untried and check.session_s is None:

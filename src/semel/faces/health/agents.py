@@ -65,13 +65,14 @@ def _weigh_login(finding: Finding, gateway_check: Json | None) -> Finding:
 
 
 async def examine_agent(settings: AgentSettings, config: GatewayConfig) -> list[Finding]:
-    """Try one configured agent. A model behind an API has no process; its settings and key were checked already."""
+    """Try one configured agent. Of a model behind an API, its settings and its MCP servers are tried."""
     subject = f"agent {settings.name}"
     if settings.kind == "model":
         check = await check_agent(build_agent(settings, config))
         if check.problem:
             return list(_list_findings(subject, check))
-        return [Finding(subject, "ok", f"{settings.model}: nothing was sent to it; {check.key}")]
+        servers = "".join(f"; MCP server {server}" for server in check.describe_servers())
+        return [Finding(subject, "ok", f"{settings.model}: nothing was sent to it; {check.key}{servers}")]
     findings = list(_list_findings(subject, await check_quickly(build_acp_agent(settings, config))))
     return _weigh_origin(findings, settings)
 
