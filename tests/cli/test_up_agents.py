@@ -42,7 +42,26 @@ def test_what_the_background_check_finds_is_logged_and_in_the_status_until_a_tur
     cli("say", "bad:x", "say: hello", "--wait")
     check = cli.json("status")["checks"]["bad"]
     assert (check["level"], check["text"]) == ("ok", "its last turn ended well")
+    check_agent_that_is_added_meanwhile(cli)
     end(process)
+
+
+def check_agent_that_is_added_meanwhile(cli: Cli) -> None:
+    """The running gateway does not know it: whoever adds it is told."""
+    with (cli.home / "semel.toml").open("a") as file:
+        file.write(SCRIPTED.replace("demo", "late"))
+    todo = {row["name"]: row["todo"] for row in cli.json("agents", "list")}
+    unknown = "the running gateway does not know it yet: restart the gateway"
+    assert unknown in todo["late"] and "semel agents check late" in todo["late"] and unknown not in todo["good"]
+    notes = {check["name"]: "; ".join(check["notes"]) for check in cli.json("agents", "check", "good", "late")}
+    assert unknown in notes["late"] and unknown not in notes["good"]
+    findings = [finding for finding in cli.json("doctor")["findings"] if finding["subject"] == "agent late"]
+    assert [finding["level"] for finding in findings] == ["ok", "warning"]
+    assert "restart the gateway" in findings[1]["remedy"]
+    other = cli.home / "other.toml"
+    other.write_text(SCRIPTED.replace("demo", "third"))
+    [row] = cli.json("agents", "list", "--config", str(other), "--data-dir", str(cli.data))
+    assert f"it has read {cli.home}/semel.toml, and not {other}" in row["todo"]
 
 
 def test_a_stop_ends_the_check_and_its_process(cli: Cli) -> None:

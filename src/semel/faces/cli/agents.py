@@ -45,8 +45,14 @@ def list_agents(json: Json = False, config: Config = None, data_dir: DataDir = N
     from semel.agents.known import find_agents_on_path, find_agents_without_adapter
 
     commands = {name: _read_command(table) for name, table in _read_config(config)[2].items()}
+    unknown = _find_unknown_agents(config, data_dir)
     rows = [
-        {"name": name, "state": "configured", "command": command, "todo": _find_todo(name, command)}
+        {
+            "name": name,
+            "state": "configured",
+            "command": command,
+            "todo": "; ".join(filter(None, (_find_todo(name, command), unknown.get(name)))),
+        }
         for name, command in commands.items()
     ]
     rows += _list_editor_agents(config, data_dir, commands)
@@ -144,11 +150,13 @@ def check(
     """
     from semel.faces.agent_check import check_agent
 
-    checks = []
-    for agent in load_agents(names, config, data_dir):
+    agents = load_agents(names, config, data_dir)
+    unknown, checks = _find_unknown_agents(config, data_dir), []
+    for agent in agents:
         notices: list[str] = []
         tell, warn = partial(_print_notice, agent.name, notices), partial(_print_delay, agent.name, notices)
         result = asyncio.run(check_agent(agent, prompt, on_notice=tell, on_delay=warn))
+        result.notes += filter(None, [unknown.get(agent.name)])
         checks.append(result)
         if not json:
             print_check(result)
@@ -221,6 +229,14 @@ def _list_editor_agents(
         for name, agent in agents.items()
         if name not in configured
     ]
+
+
+def _find_unknown_agents(config: Path | None, data_dir: Path | None) -> dict[str, str]:
+    """Return, for each agent of the file that the running gateway does not know, why that is and what to do."""
+    from semel.faces.health.unknown_agents import ask_for_unknown_agents
+
+    file, _, tables = _read_config(config)
+    return asyncio.run(ask_for_unknown_agents(config, data_dir, file, tables))
 
 
 def _read_command(table: dict[str, Any]) -> list[str]:

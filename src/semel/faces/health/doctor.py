@@ -30,6 +30,8 @@ from semel.faces.health.configuration import (
 from semel.faces.health.database import examine_content, examine_database
 from semel.faces.health.finding import Finding, is_sound
 from semel.faces.health.session_agents import examine_session_agents, weigh_last_turns
+from semel.faces.health.unknown_agents import UNKNOWN, is_other_file, list_unknown_agents
+from semel.faces.service.installation import advise_restart
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.disk_use import measure_disk
 from semel.gateway.settings import ChannelSettings
@@ -44,7 +46,7 @@ from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import now_ms
 from semel.text.json_types import Json
-from semel.tools.address import advise_others, find_url
+from semel.tools.address import advise_others, find_running_config, find_url
 
 
 @dataclass
@@ -64,14 +66,15 @@ class Examination:
 class _Gateway:
     """What the running gateway says.
 
-    Its version, why it is not ready, its channels as in /v1/channels, its checks of agents and refused nodes as in
-    /v1/status.
+    Its version, why it is not ready, its channels as in /v1/channels, the names of its agents, and its checks of them
+    and refused nodes as in /v1/status.
     """
 
     url: str
     version: str
     problem: str | None
     channels: list[Json]
+    configured: list[str]
     agent_checks: dict[str, Json]
     refused_nodes: list[Json]
 
@@ -88,6 +91,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     if checked.config is not None:
         agents = await examine_agents(checked.config, None if gateway is None else gateway.agent_checks)
         findings += await asyncio.to_thread(weigh_last_turns, agents, checked.config, gateway is not None)
+        findings += _examine_unknown_agents(checked, gateway, data)
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
     findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
     findings += examine_nodes([] if gateway is None else gateway.refused_nodes)
@@ -136,11 +140,21 @@ async def _ask_gateway(data_dir: Path) -> _Gateway | None:
             status = await client.get("/v1/status")
             channels = (await client.get("/v1/channels"))["channels"]
             checks, nodes = status.get("checks") or {}, status.get("refused_nodes") or []
-            return _Gateway(find_url(data_dir), str(status["version"]), status.get("problem"), channels, checks, nodes)
+            version, problem, agents = str(status["version"]), status.get("problem"), status["configured"]
+            return _Gateway(find_url(data_dir), version, problem, channels, agents, checks, nodes)
     except GatewayNotTrusted:
         raise
     except NoGateway:
         return None
+
+
+def _examine_unknown_agents(checked: CheckedConfig, gateway: _Gateway | None, data_dir: Path) -> list[Finding]:
+    """Return a warning for each agent of the checked file that the gateway, which read the same file, does not know."""
+    tables = checked.raw.get("agents") or {}
+    if gateway is None or checked.path is None or is_other_file(find_running_config(data_dir), checked.path):
+        return []
+    unknown = list_unknown_agents(tables, gateway.configured, data_dir)
+    return [Finding(f"agent {name}", "warning", UNKNOWN, advise_restart()) for name in unknown]
 
 
 def _examine_channels(configured: Mapping[str, ChannelSettings], gateway: _Gateway | None) -> list[Finding]:
