@@ -19,7 +19,7 @@ from cli_house import SCRIPTED, Cli, end, until
 
 from semel.faces.health.installation import examine_files
 from semel.ledger.sqlite.connect import connect
-from semel.testing.scripted_agent import prompt
+from semel.testing.scripted_agent import command, prompt
 from semel.text.write_errors import advise_on_write_error
 
 LOGGED_OUT = """
@@ -84,16 +84,22 @@ def test_an_agent_that_is_logged_in_for_the_running_gateway_alone_is_a_warning(c
     key = cli.home / "key"
     has_key = f"    elif __import__('os').path.exists({str(key)!r}):\n"
     logs_in = LOGGED_OUT.replace("    else:", has_key + "        answer = {'result': {'sessionId': 's'}}\n    else:")
-    (cli.home / "semel.toml").write_text(
-        f"[agents.out]\ncommand = {json.dumps([sys.executable, '-c', logs_in])}\n" + SCRIPTED
-    )
+    program = cli.home / "program"
+    program.write_text(f"#!/bin/sh\nexec {shlex.join(command())}\n")
+    program.chmod(0o755)
+    agents = {"out": [sys.executable, "-c", logs_in], "gone": [str(program)]}
+    sections = [f"[agents.{name}]\ncommand = {json.dumps(argv)}\n" for name, argv in agents.items()]
+    (cli.home / "semel.toml").write_text("".join(sections))
     key.touch()
     process = cli.up()
-    until(lambda: "out" in cli.json("status")["checks"], "the gateway's own check")
+    until(lambda: cli.json("status")["checks"].keys() == agents.keys(), "the gateway's own checks")
     key.unlink()
-    [found] = findings(cli)["agent out"]
+    program.unlink()
+    [found], [gone] = (findings(cli, rc=1)[f"agent {name}"] for name in agents)
     end(process)
     assert found["level"] == "warning" and "the running gateway opened a session at 20" in found["text"]
+    assert gone["level"] == "broken" and "command not found" in gone["text"], "nothing says that it is a key"
+    assert "; but the running gateway opened a session at 20" in gone["text"]
     assert findings(cli, rc=1)["agent out"][0]["level"] == "broken", "no gateway says otherwise"
 
 
@@ -280,14 +286,25 @@ def test_a_channel_on_which_nobody_may_talk_is_a_warning_until_somebody_may(cli:
 def test_a_variable_that_only_the_running_gateway_has_is_no_fault_of_the_installation(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (cli.home / "semel.toml").write_text('[nodes.ci]\ntoken = "env:CI_TOKEN"\n')
-    assert findings(cli, rc=1)["configuration"][0]["level"] == "broken"
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    model = '[agents.model]\nkind = "model"\nmodel = "openai:gpt-5"\n'  # with the key of the usual variable
+    (cli.home / "semel.toml").write_text(f'{SCRIPTED}{model}[nodes.ci]\ntoken = "env:CI_TOKEN"\n')
+    assert {finding["level"] for finding in findings(cli, rc=1)["configuration"]} == {"broken"}
     with monkeypatch.context() as service:
         service.setenv("CI_TOKEN", "0123456789abcdef")
+        service.setenv("OPENAI_API_KEY", "sk-of-the-gateway")
         process = cli.up()
-    [told] = findings(cli)["configuration"]
+    until(lambda: "model" in cli.json("status")["checks"], "the gateway's own check")
+    found = findings(cli)
     end(process)
-    assert told["level"] == "warning" and "CI_TOKEN is not set here" in told["text"]
+    told = found["configuration"]
+    assert {finding["level"] for finding in told} == {"warning"}
+    assert "CI_TOKEN is not set (in this shell; the running gateway may have it)" in told[0]["text"]
+    assert "Set the `OPENAI_API_KEY` environment variable" in told[1]["text"]
+    for agent in ("demo", "model"):
+        [finding] = found[f"agent {agent}"]
+        assert finding["level"] == "ok" and finding["text"].startswith("the running gateway found at 20")
+    assert "key of the environment variable OPENAI_API_KEY" in found["agent model"][0]["text"]
 
 
 def test_the_configuration_of_the_running_gateway_is_examined_if_none_is_named(cli: Cli) -> None:

@@ -161,7 +161,7 @@ def test_a_variable_that_this_shell_lacks_hides_no_kill_and_is_no_mistake_of_the
 ) -> None:
     file = cli.home / "semel.toml"
     file.write_text(SCRIPTED + '[nodes.ci]\ntoken = "env:CI_TOKEN"\nsessions = ["main"]\n')
-    lacks = f"this shell lacks CI_TOKEN, which {file} names; set it as the gateway has it"
+    lacks = f"this shell lacks CI_TOKEN, which {file} needs; set it as the gateway has it"
     assert cli("status", rc=2).stderr == f"semel: {lacks}\n"
     with monkeypatch.context() as service:
         service.setenv("CI_TOKEN", "0123456789abcdef")
@@ -172,7 +172,7 @@ def test_a_variable_that_this_shell_lacks_hides_no_kill_and_is_no_mistake_of_the
     fate = "the last one was killed, and the next one resumes or ends what ran"
     assert shown == f"gateway   not running: {fate}; {lacks}"
     file.write_text(file.read_text() + "[gateway]\nliste = 1\n")
-    assert f"which {file} names; besides, {file} has 1 mistake; see: " in cli("status").stdout.splitlines()[0]
+    assert f"which {file} needs; besides, {file} has 1 mistake; see: " in cli("status").stdout.splitlines()[0]
     assert "The file may be right: this shell lacks CI_TOKEN. " in cli("doctor", rc=1).stdout
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import structlog
 
 from semel.faces.agent_check import AgentCheck, check_agent, check_quickly
 from semel.faces.config.editor_agents import FOLDER
 from semel.faces.config.load import GatewayConfig
-from semel.faces.health.finding import Finding
+from semel.faces.health.finding import Finding, Level
 from semel.faces.run import RunningGateway, build_acp_agent, build_agent, find_program_problem
 from semel.faces.transcript import format_timestamp
 from semel.gateway.settings import AgentSettings
@@ -34,32 +35,67 @@ RETRY_DELAY_S = 10.0
 """How long a check is put off if a session needed the room."""
 
 
-async def examine_agents(config: GatewayConfig, gateway_checks: Mapping[str, Json] | None = None) -> list[Finding]:
+@dataclass(frozen=True)
+class GatewayAgents:
+    """What the running gateway says of its agents in /v1/status.
+
+    `names`: their names. `checks`: what it found when it tried them, by name. `live`: those that a session uses now.
+    """
+
+    names: Collection[str]
+    checks: Mapping[str, Json]
+    live: Collection[str]
+
+    @classmethod
+    def read(cls, status: Json) -> GatewayAgents:
+        return cls(status["configured"], status.get("checks") or {}, {live["agent"] for live in status["agents"]})
+
+
+async def examine_agents(config: GatewayConfig, gateway: GatewayAgents | None = None) -> list[Finding]:
     """Try all configured agents at once and return a finding for each, with further ones for their notes.
 
-    `gateway_checks`: the running gateway's own checks by agent, as /v1/status has them; None without a gateway.
+    `gateway`: what the running gateway says of them; None without a gateway.
     """
-    checks = gateway_checks or {}
     agents = config.gateway.agents.values()
     results = await asyncio.gather(*(examine_agent(agent, config) for agent in agents))
     return [
-        _weigh_login(finding, checks.get(agent.name))
+        finding if gateway is None else _weigh_difference(finding, agent.name, gateway)
         for agent, findings in zip(agents, results, strict=True)
         for finding in findings
     ]
 
 
-def _weigh_login(finding: Finding, gateway_check: Json | None) -> Finding:
-    """Return a warning instead, if an agent is logged in for the running gateway and not for this shell.
+def report_gateway_checks(gateway: GatewayAgents) -> list[Finding]:
+    """Return what the running gateway has found of each of its agents, if they cannot be tried from this shell."""
+    findings = []
+    for name in gateway.names:
+        level: Level = "ok"
+        text, remedy = "it was not tried", ""
+        if name in gateway.checks:
+            check = gateway.checks[name]
+            level, remedy = check["level"], check["remedy"]
+            text = f"the running gateway found at {format_timestamp(check['at'])}: {check['text']}"
+        elif name in gateway.live:
+            text = "a session of the running gateway uses it"
+        findings.append(Finding(f"agent {name}", level, text, remedy))
+    return findings
 
-    The gateway may have variables, such as an API key, that this shell lacks.
+
+def _weigh_difference(finding: Finding, name: str, gateway: GatewayAgents) -> Finding:
+    """Return the finding with the difference, if the running gateway may be able to use an agent and this shell cannot.
+
+    The gateway has variables of its own. If only a login or an API key is missing here, that is a warning.
     """
-    if finding.level != "broken" or LOGGED_OUT not in finding.text:
+    check = gateway.checks.get(name)
+    if finding.level != "broken" or name not in gateway.names or (check is not None and check["level"] == "broken"):
         return finding
-    if gateway_check is None or gateway_check["level"] == "broken":
-        return finding
-    at = format_timestamp(gateway_check["at"])
-    text = f"it is not logged in with the variables of this shell; the running gateway opened a session at {at}"
+    used = "a session of the running gateway uses it" if name in gateway.live else ""
+    if check is not None:
+        used = f"the running gateway opened a session at {format_timestamp(check['at'])}"
+    if LOGGED_OUT not in finding.text:
+        text = f"{finding.text}; but {used}, perhaps with another PATH or other variables than this shell has"
+        return replace(finding, text=text) if used else finding
+    text = f"it is not logged in with the variables of this shell; {used or 'the running gateway has not tried it'}"
     remedy = "set the variables here as the gateway has them, such as its API key, so that it can be checked, too"
     return Finding(finding.subject, "warning", text, remedy)
 

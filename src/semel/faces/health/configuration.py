@@ -24,7 +24,10 @@ from semel.law.access import ROLES
 from semel.law.identity import CUSTOMARY_NAME
 from semel.tools.address import NoGateway, find_last_config, find_running_config
 
-_MISSING_VARIABLE = re.compile(r"the environment variable (\S+) is not set$")
+_MISSING_VARIABLE = re.compile(
+    r"the environment variable (?P<named>\S+) is not set$|Set the `(?P<usual>\w+)` environment variable "
+)
+"""A problem of an `env:NAME`, or of a model for which no key is configured, as its library puts it."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class CheckedConfig:
         missing = list_missing_variables(self.problems)
         if not missing:
             return self.mistakes
-        lacks = f"this shell lacks {', '.join(missing)}, which {self.name} names"
+        lacks = f"this shell lacks {', '.join(missing)}, which {self.name} needs"
         return f"{lacks}; besides, {self.mistakes}" if self.mistakes else f"{lacks}; set it as the gateway has it"
 
 
@@ -138,8 +141,9 @@ def count_parts(config: GatewayConfig) -> str:
 
 
 def list_missing_variables(problems: Iterable[str]) -> list[str]:
-    """Return the names of the environment variables that the file names and this shell lacks."""
-    return list(dict.fromkeys(match[1] for problem in problems if (match := _MISSING_VARIABLE.search(problem))))
+    """Return the names of the environment variables that the file needs and this shell lacks."""
+    matches = filter(None, map(_MISSING_VARIABLE.search, problems))
+    return list(dict.fromkeys(match["named"] or match["usual"] for match in matches))
 
 
 def advise_on_variables(problems: Collection[str]) -> str:
@@ -282,9 +286,10 @@ def examine_config(checked: CheckedConfig, *, is_running: bool) -> list[Finding]
 
 
 def _explain_problem(problem: str, is_running: bool) -> Finding:
-    if is_running and problem.endswith("is not set"):  # an `env:NAME`
-        remedy = "set it in this shell as the gateway has it, so that the agents can be checked, too"
-        return Finding("configuration", "warning", f"{problem} here, though perhaps for the running gateway", remedy)
+    if is_running and _MISSING_VARIABLE.search(problem):
+        remedy = "set it in this shell as the gateway has it, so that the agents can be checked from here, too"
+        text = f"{problem} (in this shell; the running gateway may have it)"
+        return Finding("configuration", "warning", text, remedy)
     return Finding("configuration", "broken", problem, advise_on_variables([problem]))
 
 

@@ -17,7 +17,7 @@ from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import ConfigError, locate, locate_running
 from semel.faces.config.paths import find_data_dir, find_ledger
 from semel.faces.health import installation
-from semel.faces.health.agents import examine_agents
+from semel.faces.health.agents import GatewayAgents, examine_agents, report_gateway_checks
 from semel.faces.health.channels import examine_access, examine_channel, examine_nodes
 from semel.faces.health.configuration import (
     CheckedConfig,
@@ -66,17 +66,16 @@ class Examination:
 class _Gateway:
     """What the running gateway says.
 
-    Its version, why it is not ready, its channels as in /v1/channels, the names of its agents, and its checks of them
-    and refused nodes as in /v1/status.
+    Its version, why it is not ready, its channels as in /v1/channels, its refused nodes as in /v1/status, and what it
+    says of its agents.
     """
 
     url: str
     version: str
     problem: str | None
     channels: list[Json]
-    configured: list[str]
-    agent_checks: dict[str, Json]
     refused_nodes: list[Json]
+    agents: GatewayAgents
 
 
 async def examine(config_path: Path | None, data_dir: Path | None) -> Examination:
@@ -89,10 +88,12 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings = result.findings
     findings += [*examine_running_config(checked, data), *unsure]
     if checked.config is not None:
-        agents = await examine_agents(checked.config, None if gateway is None else gateway.agent_checks)
+        agents = await examine_agents(checked.config, None if gateway is None else gateway.agents)
         findings += await asyncio.to_thread(weigh_last_turns, agents, checked.config, gateway is not None)
         findings += _examine_unknown_agents(checked, gateway, data)
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
+    elif gateway is not None:
+        findings += report_gateway_checks(gateway.agents)
     findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
     findings += examine_nodes([] if gateway is None else gateway.refused_nodes)
     findings += examine_credentials(checked)
@@ -139,9 +140,8 @@ async def _ask_gateway(data_dir: Path) -> _Gateway | None:
         async with AsyncClient(data_dir) as client:
             status = await client.get("/v1/status")
             channels = (await client.get("/v1/channels"))["channels"]
-            checks, nodes = status.get("checks") or {}, status.get("refused_nodes") or []
-            version, problem, agents = str(status["version"]), status.get("problem"), status["configured"]
-            return _Gateway(find_url(data_dir), version, problem, channels, agents, checks, nodes)
+            version, problem, nodes = str(status["version"]), status.get("problem"), status.get("refused_nodes") or []
+            return _Gateway(find_url(data_dir), version, problem, channels, nodes, GatewayAgents.read(status))
     except GatewayNotTrusted:
         raise
     except NoGateway:
@@ -153,7 +153,7 @@ def _examine_unknown_agents(checked: CheckedConfig, gateway: _Gateway | None, da
     tables = checked.raw.get("agents") or {}
     if gateway is None or checked.path is None or is_other_file(find_running_config(data_dir), checked.path):
         return []
-    unknown = list_unknown_agents(tables, gateway.configured, data_dir)
+    unknown = list_unknown_agents(tables, gateway.agents.names, data_dir)
     return [Finding(f"agent {name}", "warning", UNKNOWN, advise_restart()) for name in unknown]
 
 
