@@ -173,7 +173,10 @@ def test_a_variable_that_this_shell_lacks_hides_no_kill_and_is_no_mistake_of_the
     assert shown == f"gateway   not running: {fate}; {lacks}"
     file.write_text(file.read_text() + "[gateway]\nliste = 1\n")
     assert f"which {file} needs; besides, {file} has 1 mistake; see: " in cli("status").stdout.splitlines()[0]
-    assert "The file may be right: this shell lacks CI_TOKEN. " in cli("doctor", rc=1).stdout
+    doctor = cli("doctor", rc=1).stdout
+    assert "The file may be right: this shell lacks CI_TOKEN. " in doctor
+    assert "warning  gateway        none is running, and the last one did not end cleanly" in doctor
+    assert "to do: start it: semel up (it resumes or ends the turns that ran" in doctor
 
 
 def test_the_data_of_another_user_are_said_to_be_theirs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def _print_findings(findings: Iterable[Finding]) -> None:
     if counts["broken"]:
         stdout.print(Text(f"{counts['broken']} broken, {warnings}", "bold red"))
     else:
-        stdout.print(Text("all is well" if not counts["warning"] else f"all works; {warnings}", "bold green"))
+        stdout.print(Text("all is well" if not counts["warning"] else f"nothing is broken; {warnings}", "bold green"))
 
 
 # ---------------------------------------------------------------- the books

@@ -46,7 +46,7 @@ from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import now_ms
 from semel.text.json_types import Json
-from semel.tools.address import advise_others, find_running_config, find_url
+from semel.tools.address import advise_others, find_running_config, find_start_command, find_url, was_killed
 
 
 @dataclass
@@ -105,7 +105,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
         findings += await asyncio.to_thread(examine_database, ledger)
     findings.append(installation.examine_disk(storage["disk"]))
     findings += await asyncio.to_thread(installation.examine_reports, data)
-    findings += await _examine_gateway(checked, gateway)
+    findings += await _examine_gateway(checked, gateway, data)
     channels = _name_channels(checked, gateway)
     is_running = gateway is not None
     await asyncio.to_thread(_examine_ledger, result, checked, channels, data, ledger, storage, is_running)
@@ -179,15 +179,25 @@ def _name_channels(checked: CheckedConfig, gateway: _Gateway | None) -> Collecti
     return None if checked.config is None else checked.config.gateway.channels
 
 
-async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None) -> list[Finding]:
+async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None, data_dir: Path) -> list[Finding]:
     findings = [installation.examine_versions(None if gateway is None else gateway.version)]
     if gateway is not None:
         findings.append(Finding("address", "ok", f"the gateway is running at {gateway.url}"))
         if gateway.problem:
             findings.append(_explain_not_ready(gateway.problem))
-    elif checked.config is not None:
+        return findings
+    if was_killed(data_dir):
+        findings.append(_explain_kill(data_dir))
+    if checked.config is not None:
         findings.append(await installation.examine_address(checked.config.host, checked.config.port))
     return findings
+
+
+def _explain_kill(data_dir: Path) -> Finding:
+    text = "none is running, and the last one did not end cleanly: it was killed, or the machine stopped"
+    start = find_start_command(data_dir)
+    remedy = f"start it: {start} (it resumes or ends the turns that ran, and settles what it was sending)"
+    return Finding("gateway", "warning", text, remedy)
 
 
 def _explain_not_ready(problem: str) -> Finding:
