@@ -122,7 +122,10 @@ def test_a_ledger_that_went_back_by_itself_is_treated_as_restored_by_one_command
     (tmp_path / "copy").rename(tmp_path / "data")
     done = cli("restore", "--here")
     assert Path(done.stdout.strip()) == ledger
-    assert "at the next start" in done.stderr
+    assert "at the next start" in done.stderr and "start the gateway: semel up; then see what it holds" in done.stderr
+    told = cli("doctor").stdout
+    assert "3 were in line when the copy was made, and may have arrived since" in told
+    assert "tried again" not in told, "the next start decides"
     with Store.open(ledger, marked=True) as store:
         settled = store.write_sync(settle_restored.settle_copy)
         assert settled is not None
@@ -145,4 +148,6 @@ def test_the_doctor_tells_a_ledger_that_was_put_back_before_the_next_start(cli: 
     mark_file.MarkFile(ledger, replace(mark, commits=mark.commits + 1)).close()  # as if the file were older
     assert re.search(r"warning +ledger +it is an older copy, or was put here without its mark", cli("doctor").stdout)
     cli("restore", "--here")
-    assert re.search(r"ok +ledger +it was put back from a copy", cli("doctor").stdout)
+    told = cli("doctor").stdout
+    assert re.search(r"warning +ledger +it was put back from a copy", told)
+    assert "to do: start the gateway: semel up; then see what it holds: semel outbox list --state held" in told

@@ -64,7 +64,8 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     assert row[5] == "it is done"
     assert row[6] == "" and "HTTP 500" in row[7], "nothing is tried next; why it is held"
     examined = cli("doctor", rc=1).stdout
-    assert "1 held: nobody knows whether they arrived" in examined
+    assert f"1 held: nobody knows whether they arrived; the newest is {row[0]} to hook:team (HTTP 500" in examined
+    assert "`semel outbox arrived PART` if it is there, `semel outbox resend PART` if it is not" in examined
     assert "hook   offline: the last attempt to send failed: HTTP 500\n" in examined
     assert "to do: nothing, if its platform is away: each attempt to send tries it again\n" in examined
     shown = cli("outbox", "show", row[0]).stdout

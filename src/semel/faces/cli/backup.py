@@ -13,6 +13,7 @@ from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.printing import print_error, print_json, print_remark
 from semel.faces.config import locate
 from semel.ledger.storage.location import DatabaseUrl
+from semel.tools.address import find_start_command
 
 AT_NEXT_START = (
     "at the next start, messages that may have been sent since are looked up or held, and no turn is run again"
@@ -147,7 +148,7 @@ def restore(
             print_json({"ledger": name})
             return
         print(name)
-        print_remark(AT_NEXT_START)
+        _print_next_steps(config, data_dir)
         return
     if folder is None:
         print_error("name the backup to restore: DIR, or --here if you put back the data directory itself")
@@ -166,9 +167,16 @@ def restore(
     print_remark(f"restored from {restored.backup.folder}, as it was on {format_utc(restored.backup.manifest.at)}")
     if replaced_ledger is not None:
         print_remark(f"the previous ledger is kept in {replaced_ledger}")
-    print_remark(AT_NEXT_START)
+    _print_next_steps(config, data_dir)
     from semel.faces.run import OWNER_TOKEN_FILE
 
     if not (data / OWNER_TOKEN_FILE).exists():
         print_remark("there is no owner.token here: the first start makes a new one, which ends logins and old tokens")
     print_remark("people who were removed after the backup may talk again: check `semel people list`")
+
+
+def _print_next_steps(config: Path | None, data_dir: Path | None) -> None:
+    """Print what the next start does, and the commands that come now."""
+    print_remark(AT_NEXT_START)
+    start = find_start_command(locate(config, data_dir)[0])
+    print_remark(f"start the gateway: {start}; then see what it holds: semel outbox list --state held")

@@ -46,7 +46,10 @@ from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import now_ms
 from semel.text.json_types import Json
+from semel.text.wellformed import shorten_to_line
 from semel.tools.address import advise_others, find_running_config, find_start_command, find_url, was_killed
+
+MAX_REASON_CHARS = 200
 
 
 @dataclass
@@ -208,21 +211,41 @@ def _explain_not_ready(problem: str) -> Finding:
     return Finding("gateway", "broken", f"it is not ready: {reason}", step[:1].lower() + step[1:])
 
 
-def _examine_outbox(tx: Tx, channels: Collection[str] | None) -> list[Finding]:
+def _examine_outbox(tx: Tx, channels: Collection[str] | None, is_put_back: bool) -> list[Finding]:
     """Return findings about messages that wait for a person or a platform, and about those that were rejected.
 
-    `channels`: the names of the configured ones; None if they are unknown.
+    `channels`: the names of the configured ones; None if they are unknown. `is_put_back`: the ledger is a copy, and the
+    next start settles it. Then nothing that it has in line is simply tried again.
     """
     findings = [_explain_missing_channel(missing) for missing in parts.list_missing_channels(tx, channels)]
-    if held := parts.count_backlog(tx)["held"]:
-        text = f"{held} held: nobody knows whether they arrived"
-        findings.append(Finding("outbox", "warning", text, "decide: semel outbox list --state held"))
+    backlog = parts.count_backlog(tx)
+    if backlog["held"]:
+        findings.append(_explain_held(backlog["held"], parts.list_newest(tx, "held", 1)[0]))
     if rejected := parts.count_rejected(tx):
         text = f"{rejected} rejected in the last day: {'it was' if rejected == 1 else 'they were'} not delivered"
         findings.append(
             Finding("outbox", "warning", text, "see why, then resend or drop: semel outbox list --state rejected")
         )
-    return findings + [_explain_delay(part) for part in parts.list_delayed(tx, channels)]
+    if not is_put_back:
+        return findings + [_explain_delay(part) for part in parts.list_delayed(tx, channels)]
+    if in_line := sum(backlog[state] for state in ("queued", "sending", "unknown")):
+        were = "was" if in_line == 1 else "were"
+        text = f"{in_line} {were} in line when the copy was made, and may have arrived since"
+        remedy = "nothing yet: after the start each is looked up, sent under its old key, or held for your decision"
+        findings.append(Finding("outbox", "warning", text, remedy))
+    return findings
+
+
+def _explain_held(number: int, newest: Json) -> Finding:
+    """Return the finding about the held parts. `newest`: one of them, as in `parts.part_json`."""
+    which = f"p{newest['id']} to {newest['dest']}"
+    reason = f" ({shorten_to_line(newest['error'], MAX_REASON_CHARS)})" if newest.get("error") else ""
+    text = f"{number} held: nobody knows whether they arrived; the newest is {which}{reason}"
+    remedy = (
+        "list them: semel outbox list --state held. Look there, then decide about each: `semel outbox arrived PART` if "
+        "it is there, `semel outbox resend PART` if it is not, or `semel outbox drop PART`"
+    )
+    return Finding("outbox", "warning", text, remedy)
 
 
 def _examine_schedules(tx: Tx, is_running: bool) -> list[Finding]:
@@ -274,13 +297,13 @@ def _examine_ledger(
         result.findings.append(Finding("ledger", "broken", str(error), advise_restore(error)))
         return
     try:
+        copy, is_settled = find_copy(ledger), not store.read_sync(is_unsettled_copy)
+        is_put_back = not is_settled or (not is_running and is_older_copy(ledger))
         newest, began = store.read_sync(_read_times)
-        outbox = store.read_sync(_examine_outbox, channels)
+        outbox = store.read_sync(_examine_outbox, channels, is_put_back)
         overdue = store.read_sync(_examine_schedules, is_running)
         report = store.read_sync(audit_report)
         content = examine_content(store, data_dir / "blobs") if store.holds_files else []
-        copy, is_settled = find_copy(ledger), not store.read_sync(is_unsettled_copy)
-        is_put_back = not is_running and is_settled and is_older_copy(ledger)
     except LedgerError as error:
         result.findings.append(Finding("ledger", "broken", str(error), advise_restore(error)))
         return
@@ -293,8 +316,8 @@ def _examine_ledger(
         result.findings.append(installation.examine_backup(storage["backup"], storage["restore"], began, now))
     if copy is not None:
         result.findings.append(_examine_copy(copy))
-    elif is_put_back or not is_settled:
-        result.findings.append(_explain_older_copy(is_settled))
+    elif is_put_back:
+        result.findings.append(_explain_older_copy(is_settled, data_dir))
     result.books, result.ledger = report["books"], report["ledger"]
     result.findings.append(_examine_books(report))
 
@@ -307,12 +330,13 @@ def _examine_copy(copy: str) -> Finding:
     return Finding("ledger", "broken", text, remedy)
 
 
-def _explain_older_copy(is_surprise: bool) -> Finding:
+def _explain_older_copy(is_surprise: bool, data_dir: Path) -> Finding:
     """Return the finding about a ledger that was put back. `is_surprise`: without `semel restore`, which marks it."""
     fate = "the next start treats it as restored, and sends nothing on a guess"
+    step = f"start the gateway: {find_start_command(data_dir)}; then see what it holds: semel outbox list --state held"
     if not is_surprise:
-        return Finding("ledger", "ok", f"it was put back from a copy: {fate}")
-    remedy = "nothing, if that is meant; else put the newer one back before a gateway starts: semel docs backup"
+        return Finding("ledger", "warning", f"it was put back from a copy: {fate}", step)
+    remedy = f"if that is meant, {step}. Else put the newer one back before a gateway starts: semel docs backup"
     return Finding("ledger", "warning", f"it is an older copy, or was put here without its mark: {fate}", remedy)
 
 
