@@ -206,6 +206,14 @@ def test_the_defaults_are_the_first_agent_that_is_installed_and_no_channel(cli: 
         "opencode": {"kind": "acp", "command": ["opencode", "acp"]}
     }
     assert "was left as it is" in cli("init", "--yes", rc=1).stderr
+    for program in ("codex-acp", "claude"):
+        install(cli, program, *command())
+    told = cli("init", "other.toml", "--agent", "opencode").stdout.splitlines()
+    others = told[told.index("Also found on this machine. To add one:") + 1 :]
+    assert [line.rpartition("semel agents ")[2] for line in others] == [
+        "add codex --config other.toml",
+        "add claude --install --config other.toml (needs an adapter)",
+    ]
 
 
 def test_an_agent_that_does_not_work_yet_is_told_with_the_command_to_try_it_again(cli: Cli) -> None:

@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -266,5 +267,16 @@ def _try_agent(path: Path, section: str, pairing: str) -> None:
     if pairing:
         then = "Then, while it runs" if not check.problem else "Once it runs"
         print(name_command(f"{then}: semel pair {pairing}{option} (nobody may talk on that channel before)"))
+    _print_other_agents(check.command, option)
     if check.problem:
         raise typer.Exit(1)
+
+
+def _print_other_agents(command: Sequence[str], option: str) -> None:
+    """Print how to add the agents found on PATH besides the one that was written, whose command is `command`."""
+    from semel.faces.cli.start_screen import list_add_commands
+
+    if lines := list_add_commands(command[:1], option):
+        print("\nAlso found on this machine. To add one:")
+        for line in lines:
+            print(f"  {' '.join(filter(None, line))}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import shlex
 import shutil
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -97,20 +98,27 @@ def _describe_channels(running: RunningGateway) -> list[str]:
 
 def _print_installed_agents(config: GatewayConfig) -> None:
     """Print how to add the unused agents on PATH. None is started without being configured."""
+    used = {agent.command[0] for agent in config.gateway.agents.values() if agent.command}
+    if lines := list_add_commands(used):
+        out = stdout_console()
+        out.print(Text("\n  Found on this machine. To use one:\n", "dim"))
+        for command, remark in lines:
+            out.print(Text.assemble(f"    {command}", (f" {remark}" if remark else "", "dim")))
+
+
+def list_add_commands(used: Collection[str], option: str = "") -> list[tuple[str, str]]:
+    """Return for each agent found on PATH whose program is not `used` the command that adds it, and a remark or "".
+
+    `option`: what the command needs besides, such as " --config FILE".
+    """
     from semel.agents.known import find_agents_on_path, find_agents_without_adapter
 
-    used = {agent.command[0] for agent in config.gateway.agents.values() if agent.command}
-    agents = [program["name"] for program in find_agents_on_path() if program["command"][0] not in used]
-    without_adapter = find_agents_without_adapter()
-    if not agents and not without_adapter:
-        return
-    out = stdout_console()
-    out.print(Text("\n  Found on this machine. To use one:\n", "dim"))
-    for name in agents:
-        out.print(Text(name_command(f"    semel agents add {name}")))
-    for agent in without_adapter:
-        command = name_command(f"    semel agents add {agent.name} --install")
-        out.print(Text(command), Text("(needs an adapter)", "dim"))
+    names = [agent["name"] for agent in find_agents_on_path() if agent["command"][0] not in used]
+    lines = [(name_command(f"semel agents add {name}{option}"), "") for name in names]
+    return lines + [
+        (name_command(f"semel agents add {agent.name} --install{option}"), "(needs an adapter)")
+        for agent in find_agents_without_adapter()
+    ]
 
 
 def _data_dir_option(config: GatewayConfig) -> str:
