@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 
 import httpx2
-from cli_house import Cli, end
+from cli_house import SCRIPTED, Cli, end
 from terminal import semel
 
 CHANNEL = """
@@ -58,6 +59,18 @@ def test_channels_are_listed_with_what_is_missing_and_agents_whose_program_is_no
     assert re.search(rf"channels  telegram \(nobody may talk there yet: {pair}\)", said)
     (cli.home / "semel.toml").write_text(CHANNEL + 'accounts = ["telegram:7"]\n')
     assert "channels  telegram\n" in screen(cli, "--listen", "127.0.0.1:0")
+
+
+def test_the_commands_of_the_screen_can_be_pasted_in_any_folder(cli: Cli) -> None:
+    folder = cli.home / "my gateway"
+    folder.mkdir()
+    (folder / "semel.toml").write_text(SCRIPTED)
+    said = screen(cli, "--config", "my gateway/semel.toml", "--data-dir", "my gateway/data", "--listen", "127.0.0.1:0")
+    assert re.search(rf"terminal  \S+ chat --data-dir '{folder}/data'\n", said), said
+    said = screen(cli, "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data", columns=300)
+    assert "none! The gateway before this one read ~/my gateway/semel.toml. Stop this one, then: " in said
+    again = next(line for line in said.splitlines() if "Stop this one" in line).partition("then: ")[2]
+    assert shlex.split(again)[1:] == ["up", "--data-dir", f"{folder}/data", "--config", f"{folder}/semel.toml"]
 
 
 def test_a_link_logs_one_browser_in_and_the_log_does_not_have_it(cli: Cli) -> None:

@@ -61,7 +61,8 @@ def _describe_settings(running: RunningGateway) -> str:
         return shorten_path(running.config.path)
     if running.unread_config is not None:
         file = shorten_path(running.unread_config)
-        return f"none! The gateway before this one read {file}: stop this one, and {find_command()} up --config {file}"
+        again = name_command(f"semel up --config {shlex.quote(str(running.unread_config))}")
+        return f"none! The gateway before this one read {file}. Stop this one, then: {again}"
     return f"none; {find_command()} init asks for them"
 
 
@@ -122,9 +123,9 @@ def list_add_commands(used: Collection[str], option: str = "") -> list[tuple[str
 
 
 def _data_dir_option(config: GatewayConfig) -> str:
-    """Return the option by which other commands find this gateway; "" if they find it without an option."""
+    """Return the option by which commands in other folders find this gateway; "" if they find it without an option."""
     data = config.gateway.data_dir
-    return "" if locate()[0] == data else f" --data-dir {shlex.quote(shorten_path(data))}"
+    return "" if locate()[0] == data else f" --data-dir {shlex.quote(str(data))}"
 
 
 def print_qr_code(link: str) -> None:
