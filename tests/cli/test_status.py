@@ -56,11 +56,13 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     )
     silent = r"wordless  its last turn ended without a word \(t\d+, [\d:]+\); try again: \S+ say wordless /retry"
     assert re.search(silent, shown), shown
-    told = r"retries \(t\d+, since [\d:]+\): the agent said at [\d:]+: Reconnecting\.\.\. 1/5 The server is busy\."
+    told = (
+        r"\nturns +retries \(t\d+, since [\d:]+\): the agent said at [\d:]+: Reconnecting\.\.\. 1/5 The server is busy"
+    )
     assert re.search(told, shown), shown
     later = r"again \(t\d+\) failed, and is tried again at [\d:]+ \(attempt \d\): .*overloaded"
     assert re.search(later, shown), shown
-    assert "gone: command not found" in shown
+    assert re.search(r"\nagents +demo: \d live, \d busy\n +gone: command not found", shown), "a line for each"
     assert "channels  hook denied since" in shown and "can neither send nor receive" in shown
     # On a machine where Semel is a system service, the advice names the command.
     advice = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 import time
 from pathlib import Path
@@ -36,7 +37,7 @@ def test_what_the_background_check_finds_is_logged_and_in_the_status_until_a_tur
         ("agent cannot be used", "bad", "warning"),
     ]
     assert f"command not found: '{program}'" in found[1]["why"]
-    assert "bad: command not found" in cli("status").stdout
+    assert re.search(r"agents +good: not in use\n +bad: command not found", cli("status").stdout)
     program.write_text(f"#!/bin/sh\nexec {shlex.join(command())}\n")
     program.chmod(0o755)
     cli("say", "bad:x", "say: hello", "--wait")

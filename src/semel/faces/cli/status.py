@@ -49,7 +49,8 @@ def status(json: Json = False, config: Config = None, data_dir: DataDir = None) 
 def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     if overview["running"]:
         yield from _label_lines("gateway", _describe_gateway(overview))
-        yield from _label_lines("agents", _list_agents(overview) + _list_agent_notices(overview))
+        yield from _label_lines("agents", _list_agents(overview))
+        yield from _label_lines("turns", _list_agent_notices(overview))
     else:
         yield "gateway", _describe_stopped(overview)
     moves: list[str | Text] = [Text(visible(f"{missing['text']}."), "yellow") for missing in overview["missing_agents"]]
@@ -102,6 +103,7 @@ def _describe_stopped(overview: dict[str, Any]) -> Text:
 
 
 def _list_agents(overview: dict[str, Any]) -> list[str | Text]:
+    """Name each agent with its state on one line, so that no count can be read as that of the next agent."""
     lines: list[str | Text] = []
     for name in overview["configured"]:
         processes = [live for live in overview["agents"] if live["agent"] == name]
@@ -109,7 +111,7 @@ def _list_agents(overview: dict[str, Any]) -> list[str | Text]:
         if processes:
             lines.append(f"{name}: {len(processes)} live, {sum(live['busy'] for live in processes)} busy")
         elif check["level"] == "ok":
-            lines.append(name)
+            lines.append(f"{name}: not in use")
         else:
             remedy = f"; to do: {check['remedy']}" if check.get("remedy") else ""
             text = f"{name}: {check['text']}{remedy}"
@@ -128,7 +130,7 @@ def _list_agent_notices(overview: dict[str, Any]) -> list[str | Text]:
             text = f"nothing came from the agent yet; is its key refused? try: {check}"
         else:
             text = f"the agent said{at}: {shorten_to_line(notice['says'], 160)}"
-        lines.append(Text(visible(name_command(f"  {runs}: {text}")), "yellow"))
+        lines.append(Text(visible(name_command(f"{runs}: {text}")), "yellow"))
     return lines
 
 
