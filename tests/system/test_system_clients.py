@@ -175,14 +175,19 @@ def test_openais_npm_client_asks_streams_and_gets_errors(house: House, node: Run
 
 @needs_node
 def test_the_code_of_the_ag_ui_page_compiles_strictly(libraries: None, tmp_path: Path) -> None:
-    page = Path(__file__).parents[2] / "docs" / "ag-ui.md"
-    blocks = re.findall(r"^```ts\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    blocks = read_ag_ui_page()
     (tmp_path / "page.mts").write_text("\n".join(blocks))
     (tmp_path / "node_modules").symlink_to(CLIENTS / "node_modules")
     options = ("--strict", "--noEmit", "--skipLibCheck", "--module", "nodenext", "--types", "node")
     command = ["node", "node_modules/typescript/bin/tsc", *options, "page.mts"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
     assert len(blocks) == 4 and (done.returncode, done.stdout) == (0, "")
+
+
+def read_ag_ui_page() -> list[str]:
+    """Return the TypeScript blocks of docs/ag-ui.md."""
+    page = Path(__file__).parents[2] / "docs" / "ag-ui.md"
+    return re.findall(r"^```ts\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
 
 
 def run_ag_ui(house: House, node: Run, library: str, thread: str, steps: list[Json]) -> Any:
@@ -277,10 +282,11 @@ def test_ag_uis_client_gets_an_error_that_names_who_answered_before_it(house: Ho
 
 @needs_node
 @pytest.mark.parametrize(("library", "outcome"), [(AG_UI_CLIENTS[0], "cancelled"), (AG_UI_CLIENTS[1], "success")])
-def test_ag_uis_client_ends_its_run_when_somebody_stops_the_turn(
+def test_the_stop_button_of_the_ag_ui_page_stops_the_turn_and_ends_the_run(
     house: House, node: Run, library: str, outcome: str
 ) -> None:
-    steps = [{"run": "d1", "say": script("half", {"hang": True}), "stop": True}]
-    (stopped,) = run_ag_ui(house, node, library, "agui-4", steps)
+    [button] = [block for block in read_ag_ui_page() if "abortRun()" in block]
+    steps = [{"run": "d1", "say": script("half", {"hang": True}), "stop": button}]
+    (stopped,) = run_ag_ui(house, node, library, "agui 4", steps)  # a blank is escaped in the session's key
     assert (stopped["error"], stopped["outcome"]) == (None, outcome)
     assert stopped["messages"][1] == ["assistant", "half"]
