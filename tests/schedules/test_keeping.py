@@ -35,8 +35,45 @@ async def test_the_list_survives_restarts_and_follows_the_configuration(tmp_path
         assert listed["mine"]["last"]["due"] == moment("2026-03-01 09:00")
         assert listed["mine"]["next"] == moment("2026-03-01 10:00")
         assert listed["other"]["next"] == moment("2026-03-01 11:00")  # its meaning changed
-    async with World(tmp_path, at("2026-03-01 09:32"), schedules={}) as world:
-        assert [s["name"] for s in await world.gateway.schedules.list()] == ["mine"]
+
+
+async def test_a_schedule_that_the_file_does_not_name_keeps_its_state_until_it_is_named_again_or_removed(
+    tmp_path: Path,
+) -> None:
+    configured = every_day(job("a")) | every_day(job("b"), name="third") | every_day(job("c"), name="gone")
+    async with World(tmp_path, at("2026-03-01 08:00"), schedules=configured) as world:
+        await world.advance_to("2026-03-01 09:30")
+        await world.idle()
+        await world.gateway.schedules.pause("third")
+        fired = {s["name"]: s["last"] for s in await world.gateway.schedules.list()}
+    told = []
+    for start in ("2026-03-01 10:00", "2026-03-02 08:00"):  # without a file, over the next firing; told once
+        with capture_logs() as lines:
+            async with World(tmp_path, at(start), schedules={}) as world:
+                await world.advance_to("2026-03-02 09:30")
+                desk = world.gateway.schedules
+                listed = {s["name"]: s for s in await desk.list()}
+                assert {name: s["last"] for name, s in listed.items()} == fired  # nothing fires
+                assert all(s["unconfigured"] and s["next"] is None for s in listed.values())
+                assert [s["enabled"] for s in listed.values()] == [True, True, False]
+                for call in (desk.resume, desk.run_now):
+                    with pytest.raises(Conflict, match=r"does not name it.*semel schedules remove third"):
+                        await call("third")
+                with pytest.raises(Conflict, match="replace"):
+                    await desk.add("third", "mine", every="1h")
+        told += [line["what"] for line in lines if line["event"] == "check the configuration"]
+    assert [line.partition(" is not ")[0] for line in told] == [
+        f"schedule {name}" for name in ("daily", "gone", "third")
+    ]
+    async with World(tmp_path, at("2026-03-02 09:40"), schedules={}) as world:
+        await world.gateway.schedules.remove("gone")
+    async with World(tmp_path, at("2026-03-02 09:50"), schedules=configured) as world:
+        listed = {s["name"]: s for s in await world.gateway.schedules.list()}
+        assert not any("unconfigured" in s for s in listed.values())
+        assert [listed[name]["last"] for name in ("daily", "gone", "third")] == [fired["daily"], None, fired["third"]]
+        assert [s["enabled"] for s in listed.values()] == [True, True, False]
+        assert listed["daily"]["next"] == moment("2026-03-03 09:00")  # what fell due meanwhile is not missed
+        assert [e["text"] for e in await world.entries("s", "notice")] == []
 
 
 async def test_a_one_shot_fires_once_and_not_at_all_if_it_was_over_when_first_read(tmp_path: Path) -> None:

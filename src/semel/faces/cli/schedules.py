@@ -68,6 +68,11 @@ def list_(
         "there are no schedules; make one with: semel schedules add",
         wrapped_columns=("NAME", "NEXT", "LAST RUN"),
     )
+    if names := [schedule["name"] for schedule in schedule_list if schedule.get("unconfigured")]:
+        print_remark(
+            f"The semel.toml that the gateway read last does not name {', '.join(names)}: no firing until it does. To "
+            "remove one for good: semel schedules remove NAME"
+        )
 
 
 async def _read_schedules(session: str | None, reader: Reader) -> list[dict[str, Any]]:
@@ -251,7 +256,7 @@ def _complete_time(at: str, zone: tzinfo, now: int) -> str:
 
 @schedules.command()
 def remove(name: Name, config: Config = None, data_dir: DataDir = None) -> None:
-    """Remove a schedule. Its past firings stay. One from the configuration can only be paused."""
+    """Remove a schedule. Its past firings stay. One that the configuration names can only be paused."""
     ask_gateway(config, data_dir, lambda client: client.delete(_schedule_path(name)))
     print_remark(f"{name} is removed")
 
@@ -290,6 +295,8 @@ def _print_schedule(schedule: dict[str, Any], json: bool) -> None:
         "home": _format_home(schedule),
         "downtime": schedule["downtime"], "made by": schedule["source"], "error": schedule.get("error", ""),
     }  # fmt: skip
+    if schedule.get("unconfigured"):
+        facts["next"] += ": semel.toml named it and does not any more, so it does not fire"
     out = stdout_console()
     for key, value in facts.items():
         if value:
@@ -313,6 +320,8 @@ def _format_timing(schedule: dict[str, Any]) -> str:
 
 
 def _format_next(schedule: dict[str, Any], *, is_short: bool = False) -> str:
+    if schedule.get("unconfigured"):
+        return "not configured" if schedule["enabled"] else "not configured, paused"
     if not schedule["enabled"]:
         return "paused"
     if schedule["next"] is None:

@@ -81,6 +81,8 @@ def _format_schedule(schedule: Json) -> str:
     last = schedule["last"]
     fired = f", last fired {format_local(last['due'] // 1000, schedule['tz'])} (turn {last['turn']})" if last else ""
     state = f"next {_format_next(schedule)}" if schedule["enabled"] else "paused"
+    if schedule.get("unconfigured"):
+        state = "not in the configuration any more: it does not fire"
     return f"- {schedule['name']}: {form} {schedule[form]!r}, {state}{fired}: {schedule['text']!r}"
 
 

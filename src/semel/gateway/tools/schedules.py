@@ -62,9 +62,9 @@ class ScheduleManager:
     async def configure(self, configured: Mapping[str, ScheduleSettings]) -> None:
         """Make the ledger's schedules agree with the configured ones: add new ones, replace those that changed.
 
-        A schedule that was configured earlier and is not any more is removed. Schedules that people and agents made
-        stay, unless a configured one has the same name. A one-shot schedule never fires if its time is past when it is
-        first configured.
+        A schedule that was configured earlier and is not any more stays, but does not fire until it is configured
+        again. Schedules that people and agents made stay, unless a configured one has the same name. A one-shot
+        schedule never fires if its time is past when it is first configured.
         """
         definitions = [
             self._define(s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, "config")
@@ -184,7 +184,7 @@ class ScheduleManager:
         return await self.show(name)
 
     async def resume(self, name: str) -> Json:
-        """Resume a paused schedule with its next due time from now on. Raises NotFound, Conflict."""
+        """Resume a paused schedule with its next due time from now on. Raises NotFound; Conflict if it cannot fire."""
         shown = await self.show(name)
         form = next(form for form in FORMS if form in shown)
         try:
@@ -192,23 +192,25 @@ class ScheduleManager:
             due = schedule.read_schedule(form, shown[form], find_zone(shown["tz"]), anchor).next(
                 self.clock.now() // 1000
             )
-        except BadSchedule as error:
+            await self.record.write(rows.resume, name, due)
+        except (BadSchedule, rows.ScheduleRefused) as error:
             raise Conflict(str(error)) from None
-        await self.record.write(rows.resume, name, due)
         self.wake_timer()
         return await self.show(name)
 
     async def run_now(self, name: str, key: str | None = None) -> Json:
-        """Fire a schedule now, even if it is paused or over. Its next due time stays. Raises NotFound.
+        """Fire a schedule now, even if it is paused or over. Its next due time stays. Raises NotFound, Conflict.
 
         `key`: an idempotency key, by which a repeat of the request fires nothing; None makes each request one more.
         """
         target = self._target_of(name, (await self.show(name))["session"])
         try:
             event_key = identity.check_event_key(f"run:{secrets.token_hex(8) if key is None else key}")
+            woken = await self.record.write(rows.fire_now, name, target, self.clock.now() // 1000, event_key)
         except identity.BadKey as error:
             raise BadRequest(str(error)) from None
-        woken = await self.record.write(rows.fire_now, name, target, self.clock.now() // 1000, event_key)
+        except rows.ScheduleRefused as error:
+            raise Conflict(str(error)) from None
         if woken is None:
             raise _no_such_schedule(name)
         for session in woken:

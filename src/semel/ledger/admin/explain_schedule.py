@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from semel.ledger.admin import overdue
 from semel.ledger.admin.explain_part import make_line
-from semel.ledger.inbound.schedules import default_session_key
+from semel.ledger.inbound.schedules import default_session_key, is_paused, is_unconfigured
 from semel.ledger.storage.rows import EntryRow, EventRow, ScheduleRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.text.json_types import Json
 from semel.timing.walltime import format_utc
 
 SOURCE = "schedule:"
+_NOT_CONFIGURED = "the configuration does not name it any more, so it does not fire"
 MAX_SEARCHED_ENTRIES = 100
 """How many of the newest entries of a schedule's own session are searched for its last firing."""
 
@@ -34,6 +35,8 @@ def find_removed_firing(tx: Tx, ref: str) -> int | None:
 
 
 def describe_unfired(tx: Tx, schedule: ScheduleRow) -> str:
+    if is_unconfigured(schedule):
+        return f"schedule {schedule.name!r} has not fired; {_NOT_CONFIGURED}"
     if overdue.is_overdue(tx, schedule):
         return f"{overdue.describe(tx, schedule)}; it has not fired before"
     if schedule.due is not None:
@@ -46,7 +49,9 @@ def describe_unfired(tx: Tx, schedule: ScheduleRow) -> str:
 
 def describe_next_firing(tx: Tx, schedule: ScheduleRow) -> list[Json]:
     """Return a line about a schedule's next firing; [] if it has none, or is paused."""
-    if not schedule.enabled or schedule.due is None:
+    if is_unconfigured(schedule):
+        return [make_line(None, f"schedule {schedule.name}: {_NOT_CONFIGURED}")]
+    if is_paused(schedule) or schedule.due is None:
         return []
     text = f"its next firing is due at {format_utc(schedule.due)}"
     if overdue.is_overdue(tx, schedule):
@@ -56,5 +61,5 @@ def describe_next_firing(tx: Tx, schedule: ScheduleRow) -> list[Json]:
 
 def describe_removal(name: str) -> list[Json]:
     """Return a line which says that there is no schedule of this name any more."""
-    text = f"schedule {name} is gone: it was removed, or is no longer in semel.toml; its firings stay in this session"
+    text = f"schedule {name} is gone: it was removed; its firings stay in this session"
     return [make_line(None, text)]

@@ -33,7 +33,8 @@ def list_overdue(tx: Tx) -> list[OverdueFiring]:
 
 def is_overdue(tx: Tx, row: ScheduleRow) -> bool:
     """Return whether the next firing of a schedule is overdue."""
-    return bool(row.enabled) and row.due is not None and row.due <= tx.now - OVERDUE_MS
+    is_firing = not schedules.is_paused(row) and not schedules.is_unconfigured(row)
+    return is_firing and row.due is not None and row.due <= tx.now - OVERDUE_MS
 
 
 def describe(tx: Tx, row: ScheduleRow) -> str:

@@ -22,6 +22,8 @@ MAX_SCHEDULES = 1000
 """How many schedules a ledger may have."""
 MAX_AGENT_SCHEDULES_PER_SESSION = 50
 """How many schedules agents may have in one session."""
+UNCONFIGURED = 2
+"""Is added to `schedule.enabled` of a schedule from semel.toml while that file does not name it. It does not fire."""
 RUN_BY = "the owner"
 """The sender of a firing that a person asked for. One that is due by itself has none."""
 
@@ -80,24 +82,59 @@ def is_same_schedule(row: ScheduleRow, definition: ScheduleDefinition) -> bool:
     )  # fmt: skip
 
 
+def is_unconfigured(row: ScheduleRow) -> bool:
+    """Return whether a schedule came from semel.toml, which does not name it any more. It keeps its pause and times."""
+    return bool(row.enabled & UNCONFIGURED)
+
+
+def is_paused(row: ScheduleRow) -> bool:
+    """Return whether a schedule is paused, or will be once semel.toml names it again."""
+    return not row.enabled & ~UNCONFIGURED
+
+
 def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> list[str]:
     """Apply the configured schedules. Return, as sentences, what the person who configured them may not expect.
 
-    Keep the due time of unchanged ones, and remove those that are no longer configured.
+    Keep the due time of unchanged ones. Those that are no longer configured stay as rows, so that a start with another
+    file costs neither their pause nor their history; they do not fire.
     """
     remarks = []
     names = {definition.name for definition in definitions}
     for row in tx.all(ListedSchedule, "schedules_all", after="", limit=MAX_SCHEDULES):
-        if row.source == "config" and row.name not in names:
-            tx.run("schedule_drop", id=row.id)
+        if row.source == "config" and row.name not in names and not is_unconfigured(row):
+            _set_enabled(tx, row, row.enabled | UNCONFIGURED)
+            remarks.append(
+                f"schedule {row.name} is not in the configuration any more: it does not fire until it is there again; "
+                f"to remove it for good: semel schedules remove {row.name}"
+            )
     for definition in definitions:
         existing = tx.one(ScheduleRow, "schedule_get", name=definition.name)
         if existing is None or not is_same_schedule(existing, definition):
             remarks += _list_remarks(existing, definition)
-            _put(tx, definition, existing, paused=existing is not None and not existing.enabled and not existing.error)
-        else:
-            tx.run("schedule_source", id=existing.id, source="config", downtime=definition.downtime)
+            is_kept_paused = existing is not None and is_paused(existing) and not existing.error
+            _put(tx, definition, existing, paused=is_kept_paused)
+            continue
+        if is_unconfigured(existing):
+            remarks += _name_again(tx, existing, definition)
+        tx.run("schedule_source", id=existing.id, source="config", downtime=definition.downtime)
     return remarks
+
+
+def _name_again(tx: Tx, row: ScheduleRow, definition: ScheduleDefinition) -> list[str]:
+    """Let a schedule that is configured again go on, as after a pause: what fell due meanwhile is not missed.
+
+    Return remarks as `configure` does.
+    """
+    enabled = row.enabled & ~UNCONFIGURED
+    if is_paused(row) or row.due is None or row.due > tx.now:
+        _set_enabled(tx, row, enabled)
+        return []
+    _put(tx, definition, row)
+    return _list_remarks(row, definition)
+
+
+def _set_enabled(tx: Tx, row: ScheduleRow, enabled: int) -> None:
+    tx.run("schedule_turn", id=row.id, enabled=enabled, due=row.due, error=row.error)
 
 
 def _list_remarks(existing: ScheduleRow | None, definition: ScheduleDefinition) -> list[str]:
@@ -116,9 +153,15 @@ def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
     """
     tx.lock("ledger_lock")
     existing = tx.one(ScheduleRow, "schedule_get", name=definition.name)
-    if existing is not None and is_same_schedule(existing, definition) and existing.downtime == definition.downtime:
+    if existing is not None and is_unconfigured(existing):
+        if not replace:
+            raise ScheduleRefused(
+                f"there is a schedule {definition.name!r} already, which semel.toml does not name any more: take "
+                'another name, or replace it (--replace, in the API "replace": true)'
+            )
+    elif existing is not None and is_same_schedule(existing, definition) and existing.downtime == definition.downtime:
         return False
-    if existing is not None and existing.source == "config":
+    elif existing is not None and existing.source == "config":
         raise ScheduleRefused(f"schedule {definition.name!r} comes from the configuration: change it in semel.toml")
     if existing is not None and not replace:
         raise ScheduleRefused(
@@ -135,9 +178,12 @@ def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
 
 
 def _put(tx: Tx, definition: ScheduleDefinition, existing: ScheduleRow | None, paused: bool = False) -> None:
-    """Add a schedule or replace `existing`, which keeps its times if it is not paused and they did not change."""
+    """Add a schedule or replace `existing`, which keeps its times if it is not paused and they did not change.
+
+    If `existing` was not configured, it keeps them only if its next firing is still to come.
+    """
     anchor, due = tx.now, _ms(definition.due)
-    if existing is not None and existing.enabled and existing.due is not None and _has_same_times(existing, definition):
+    if existing is not None and _keeps_times(tx, existing, definition):
         anchor, due = existing.anchor, existing.due
     tx.run(
         "schedule_put", name=definition.name, session=definition.session, text=definition.text, form=definition.form,
@@ -146,7 +192,9 @@ def _put(tx: Tx, definition: ScheduleDefinition, existing: ScheduleRow | None, p
     )  # fmt: skip
 
 
-def _has_same_times(row: ScheduleRow, definition: ScheduleDefinition) -> bool:
+def _keeps_times(tx: Tx, row: ScheduleRow, definition: ScheduleDefinition) -> bool:
+    if is_paused(row) or row.due is None or (is_unconfigured(row) and row.due <= tx.now):
+        return False
     return (row.form, row.spec, row.tz) == (definition.form, definition.spec, definition.tz)
 
 
@@ -173,7 +221,7 @@ def remove(tx: Tx, name: str) -> bool:
     row = tx.one(ScheduleRow, "schedule_get", name=name)
     if row is None:
         return False
-    if row.source == "config":
+    if row.source == "config" and not is_unconfigured(row):
         raise ScheduleRefused(f"schedule {name!r} comes from the configuration: remove it from semel.toml, or pause it")
     tx.run("schedule_drop", id=row.id)
     return True
@@ -186,19 +234,30 @@ def pause(tx: Tx, name: str, error: str | None = None) -> bool:
     """
     row = tx.one(ScheduleRow, "schedule_get", name=name)
     if row is not None:
-        tx.run("schedule_turn", id=row.id, enabled=0, due=row.due, error=error)
+        tx.run("schedule_turn", id=row.id, enabled=row.enabled & UNCONFIGURED, due=row.due, error=error)
     return row is not None
 
 
 def resume(tx: Tx, name: str, due_s: int | None) -> bool:
     """Let a paused schedule fire again, next at `due_s` (seconds since the epoch).
 
-    Return False if it does not exist.
+    Return False if it does not exist. Raises ScheduleRefused if it is not configured.
     """
-    row = tx.one(ScheduleRow, "schedule_get", name=name)
-    if row is not None and not row.enabled:
+    row = _find_firing(tx, name)
+    if row is not None and is_paused(row):
         tx.run("schedule_turn", id=row.id, enabled=1, due=_ms(due_s), error=None)
     return row is not None
+
+
+def _find_firing(tx: Tx, name: str) -> ScheduleRow | None:
+    """Return the schedule; None if it does not exist. Raises ScheduleRefused if it is not configured."""
+    row = tx.one(ScheduleRow, "schedule_get", name=name)
+    if row is not None and is_unconfigured(row):
+        raise ScheduleRefused(
+            f"schedule {name!r} does not fire: the semel.toml that this gateway read does not name it. Name it there "
+            f"and restart the gateway, or remove it for good (semel schedules remove {name})"
+        )
+    return row
 
 
 def list_due(tx: Tx, now: int, limit: int = 100) -> tuple[list[ScheduleRow], int | None]:
@@ -240,8 +299,9 @@ def fire_now(tx: Tx, name: str, addressee: hear.Addressee, at: int, key: str) ->
 
     `key`: the key of its event, which is not a due time: another firing at the same second is another act. If it fired
     before under this key, nothing changes. Return the ids of the woken sessions; None if there is no such schedule.
+    Raises ScheduleRefused if it is not configured.
     """
-    row = tx.one(ScheduleRow, "schedule_get", name=name)
+    row = _find_firing(tx, name)
     if row is None:
         return None
     event = _firing_event(row, at, None)
@@ -350,13 +410,16 @@ def get_json(tx: Tx, name: str) -> Json | None:
 def schedule_json(row: ListedSchedule) -> Json:
     """Return a schedule as a JSON object. "next", "last.due" and "last.ran" are in ms; "next" is null if none is left.
 
+    "unconfigured" is true, and otherwise missing, if semel.toml named the schedule earlier and does not any more.
     "home" is missing if the session does not exist yet: the configuration will give it one.
     """
     fields: Json = {
         "name": row.name, "session": row.session, "text": row.text, row.form: row.spec, "tz": row.tz,
-        "downtime": row.downtime, "source": row.source, "enabled": bool(row.enabled),
-        "next": row.due if row.enabled else None, "last": None,
+        "downtime": row.downtime, "source": row.source, "enabled": not is_paused(row),
+        "next": None if is_paused(row) or is_unconfigured(row) else row.due, "last": None,
     }  # fmt: skip
+    if is_unconfigured(row):
+        fields["unconfigured"] = True
     if row.fired is not None:
         fields["last"] = {
             "due": row.fired, "ran": row.ran, "event": row.event, "turn": row.turn, "state": row.state or "waiting"

@@ -424,7 +424,10 @@ class OutgoingPart(PartRow):
 
 
 class ScheduleRow(Row):
-    """A schedule. `anchor`, `due`, `fired` and `at` are in ms."""
+    """A schedule. `anchor`, `due`, `fired` and `at` are in ms. `enabled`: 1, or 0 if it is paused.
+
+    Of a schedule that semel.toml named and does not any more, `enabled` is 3, or 2 if it is paused.
+    """
 
     id: int
     name: str

@@ -54,9 +54,10 @@ class Firing(Struct, omit_defaults=True):
 
 
 class Schedule(Struct, omit_defaults=True):
-    """`next`: the next firing in milliseconds since 1970, null if the schedule is paused or over. `home`: where the
-    answers go, like `telegram:7`; `web:...` is the page and the terminal, null the session's transcript alone.
-    `error`: why the gateway paused it.
+    """`next`: the next firing in milliseconds since 1970, null if the schedule is paused, over or not configured.
+    `home`: where the answers go, like `telegram:7`; `web:...` is the page and the terminal, null the session's
+    transcript alone. `error`: why the gateway paused it. `unconfigured`: `semel.toml` named it earlier and does not any
+    more; it does not fire until it is named again.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Schedule(Struct, omit_defaults=True):
     at: str | None = None
     every: str | None = None
     error: str | None = None
+    unconfigured: bool = False
 
 
 class MadeSchedule(Schedule, omit_defaults=True):
@@ -122,7 +124,7 @@ async def read_schedule(call: ApiCall, name: Name) -> Response:
     errors=("not-found", "wrong-state"),
 )
 async def remove_schedule(call: ApiCall, name: Name) -> Response:
-    """Remove a schedule that does not come from the configuration. Its past events stay."""
+    """Remove a schedule that the configuration does not name (any more). Its past events stay."""
     await call.gateway.schedules.remove(name)
     return Response(status_code=204)
 
@@ -144,7 +146,7 @@ async def resume_schedule(call: ApiCall, name: Name) -> Response:
     "/v1/schedules/{name}/run",
     THE_SCHEDULE,
     headers=(IDEMPOTENCY_KEY,),
-    errors=("not-found", "two-keys", "bad-request"),
+    errors=("not-found", "two-keys", "bad-request", "wrong-state"),
 )
 async def run_schedule(call: ApiCall, name: Name) -> Response:
     """Fire a schedule now, once, even if it is paused or over. Its next due time stays. Each request is a firing of its
