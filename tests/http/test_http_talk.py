@@ -9,6 +9,8 @@ import httpx2
 import pytest
 from gateway_house import GatewayHouse
 
+from semel.faces.http.operations.messages import check_accepted
+from semel.faces.http.problems import Problem
 from semel.gateway import Gateway
 
 SESSION = "/v1/sessions/main:web:1"
@@ -30,6 +32,16 @@ async def test_a_message_repeated_with_its_id_is_a_duplicate(client: httpx2.Asyn
     assert again.status_code == 202
     assert again.json() == {"event": first.json()["event"], "status": "duplicate"}
     assert len((await gateway.entries("main:web:1"))[0]) == 1
+
+
+async def test_a_key_of_another_session_is_a_conflict_that_names_that_session(gateway: Gateway) -> None:
+    for session in ("main:web:1", "main:web:2"):
+        heard = await gateway.report(session, "ci.done", "green", key="k", source="node:ci")
+    with pytest.raises(Problem, match=r"The first content, for another session \(main:web:1\), stays"):
+        check_accepted(heard)
+    heard = await gateway.report("main:web:1", "ci.done", "red", key="k", source="node:ci")
+    with pytest.raises(Problem, match=r"The first content stays"):
+        check_accepted(heard)
 
 
 async def test_other_content_under_a_used_id_is_a_conflict_that_shows_both_digests(

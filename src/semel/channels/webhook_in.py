@@ -87,7 +87,8 @@ class WebhookReceiver:
             return refusal.status, make_problem(refusal.status, refusal.code, str(refusal))
         outcome = await inbox.hear(key=key, **event)
         if outcome.status == "conflict":
-            detail = f"the key {key!r} was used before, with other content; the first content stays"
+            what = f"for another session ({outcome.elsewhere})" if outcome.elsewhere else "with other content"
+            detail = f"the key {key!r} was used before, {what}; the first content stays"
             digests = {"event": outcome.event, "kept": outcome.digest, "given": outcome.other}
             return 409, {**make_problem(409, "conflict", detail), **digests}
         return 202, {"event": outcome.event, "status": outcome.status}

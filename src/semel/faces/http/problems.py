@@ -49,7 +49,7 @@ CODES: dict[str, tuple[int, str]] = {
     "no-such-path": (404, "There is nothing at this path"),
     "wrong-method": (405, "This path does not take that method"),
     "too-slow": (408, "The request came too slowly"),
-    "conflict": (409, "This key was used before, with other content"),
+    "conflict": (409, "This key was used before, with other content or for another session"),
     "wrong-state": (409, "Its state does not allow that any more"),
     "agent-refused": (409, "The agent does not do that"),
     "agent-logged-out": (409, "Nobody is logged in to the agent"),

@@ -131,11 +131,19 @@ class EventInbox:
                 self.commands.kick()
             if addressed.command:
                 self.commands.wake(addressed.session)
-        other = digest.hex() if result.status == "conflict" else ""
+        other = elsewhere = ""
+        if result.status == "conflict":
+            other, elsewhere = digest.hex(), await self._find_elsewhere(result.event, keys)
         first = next((addressed for addressed in result.addressed if addressed.waiting is not None), _NOTHING_WAITS)
         return Heard(
-            result.event, result.status, result.stored_digest.hex(), other, first.waiting, first.position, first.reason  # type: ignore[arg-type]
+            result.event, result.status, result.stored_digest.hex(), other, first.waiting, first.position, first.reason,  # type: ignore[arg-type]
+            elsewhere=elsewhere,
         )  # fmt: skip
+
+    async def _find_elsewhere(self, event: int, keys: Sequence[str]) -> str:
+        """Return the keys of the sessions of an event, joined by ", "; "" if they are `keys`."""
+        first_keys = await self.record.read(rows.list_addressed_keys, event)
+        return "" if set(first_keys) == set(keys) else ", ".join(first_keys)
 
     def target(self, key: str, grant: identity.Grant | None = None) -> rows.Addressee:
         """Return the agent, home and wake policy for a session with this key, as the configuration gives them.

@@ -219,6 +219,7 @@ class Heard:
     place: int | None = None  # its position in the queue, from 1
     why: str | None = None  # why the requested busy mode was not applied
     note: str | None = None  # what the sender should know about the session that this event created
+    elsewhere: str = ""  # if it conflicts, and the first event was for other sessions: their keys, joined by ", "
 
 
 class Inbox(Protocol):

@@ -287,6 +287,11 @@ def _record_repeat(tx: Tx, event: Event, payload: str) -> HeardOutcome:
     return HeardOutcome(first_event.id, "conflict", first_event.digest)
 
 
+def list_addressed_keys(tx: Tx, event: int) -> list[str]:
+    """Return the keys of the sessions that an event was addressed to, sorted; none for a command."""
+    return sorted(tx.values(str, "sessions_of_event", event=event))
+
+
 def _set_default_title(tx: Tx, row: SessionRow, event: Event) -> None:
     """Give a session without a title the name of its room, or else the first words that a person said there."""
     if row.title is not None:

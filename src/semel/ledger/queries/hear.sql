@@ -35,6 +35,10 @@ INSERT INTO hearing(event, session, seq, wakes, busy, turn) VALUES(:event, :sess
 SELECT h.session, s.key, h.seq, h.wakes, h.busy, h.turn, t.state, t.attempt, t.root
 FROM hearing h JOIN session s ON s.id = h.session LEFT JOIN turn t ON t.id = h.turn WHERE h.event = :event
 
+-- name: sessions_of_event
+-- the keys of the sessions that an event was addressed to
+SELECT s.key FROM hearing h JOIN session s ON s.id = h.session WHERE h.event = :event
+
 -- name: hearing_of_event
 -- the first session that an event was addressed to, and the turn that took it there
 SELECT session, seq, turn FROM hearing WHERE event = :event ORDER BY session LIMIT 1

@@ -190,9 +190,12 @@ def event_response(event: Heard) -> Response:
 def check_accepted(event: Heard, key_name: str = "key") -> Literal["accepted", "duplicate"]:
     """Return the event's status. Raises a Problem if its key, which clients call `key_name`, had other content."""
     if event.status == "conflict":
+        first = (
+            f"The first content, for another session ({event.elsewhere})," if event.elsewhere else "The first content"
+        )
         raise Problem(
             "conflict",
-            "The first content stays; this one is recorded beside it, and is not answered. "
+            f"{first} stays; this one is recorded beside it, and is not answered. "
             f"Use a new {key_name} for a new message.",
             event=event.event,
             kept=event.digest,
