@@ -216,6 +216,24 @@ async def test_who_may_not_is_told_and_recorded_and_the_request_stays_open(tmp_p
         await w.until_shown("left it")
 
 
+async def test_an_answer_where_nothing_is_open_says_where_a_request_is(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await w.gateway.say("other", "/deny")
+        await until(lambda: told(w, "other", f"{permissions.NOTHING_ASKED} None is open in another session, either."))
+        await asked(w)
+        await w.gateway.say("other", "/deny")
+        await until(lambda: told(w, "other", f"{permissions.NOTHING_ASKED} One is open in {KEY}: answer it there."))
+        await w.tell("/deny", room="second")
+        assert await w.until_shown("No permission", "second") == permissions.NOTHING_ASKED, "not told in a chat"
+        await w.tell("/deny")
+        await w.until_shown("left it")
+
+
+async def told(w: Chat, session: str, text: str) -> bool:
+    """Whether the session has a notice with this text."""
+    return text in [entry["text"] for entry in await w.entries(session) if entry["role"] == "notice"]
+
+
 async def test_a_member_may_where_they_are_alone_with_it(tmp_path: Path) -> None:
     async with asking(tmp_path, approvals=("owner", "member")) as w:
         await asked(w, BOB)

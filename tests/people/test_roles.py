@@ -112,6 +112,15 @@ async def test_a_guest_talks_and_is_told_what_a_guest_may_not(tmp_path: Path) ->
         ]
 
 
+async def test_help_lists_approvals_only_to_those_who_may_answer_a_request_there(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        for room, who, is_listed in (("bobs", BOB, False), ("adas", ADA, True)):
+            await w.tell("/help", who, room)
+            told = await w.until_shown("/history", room)
+            assert ("/approve [N]  " in told, "/deny [N]  " in told) == (is_listed, is_listed), told
+            assert "/retry  " in told
+
+
 async def test_the_token_of_the_owner_is_the_owner_and_a_webhook_is_what_its_section_says(tmp_path: Path) -> None:
     async with Chat(tmp_path, own={"role": "guest"}) as w:
         await w.chat.write("dm", "/stop", key="h1", sender="Program")

@@ -27,22 +27,29 @@ from semel.gateway.turns.session_controls import SessionControls
 from semel.law import access
 from semel.law import commands as law
 from semel.law.access import Role
+from semel.law.permissions import NOTHING_ASKED
 from semel.law.wake import Busy
+from semel.ledger.admin import overview
 from semel.ledger.inbound import commands as rows
 from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import OpenCommand
-from semel.ledger.turns import permission_requests, sessions
+from semel.ledger.storage.sql import Tx
+from semel.ledger.turns import permission_requests, questions, sessions
 from semel.ledger.turns.turns import StopRequest
 from semel.text.json_types import Json
+from semel.text.wellformed import shorten_to_line
 
 log = structlog.get_logger("semel.commands")
 
+MAX_NAMED_SESSIONS = 3  # sessions with an open request that are named to somebody whose answer chose nothing
 RETRY_S = 2.0  # delay after a ledger error
 DEFAULT_HISTORY_LINES, MAX_HISTORY_LINES = 10, 50
 ASKS_NOBODY = "In this mode the agent decides by itself: nobody is asked for a permission any more."
 REFUSED, MISTYPED, PAIR, GREET = "refused", "mistyped", "pair", "greet"
 """Names of commands that only send a reply: a command was refused or mistyped, a sender was paired, or says hello."""
+WITHOUT_APPROVALS = "without approvals"
+"""Follows the role in the argument of a recorded /help whose sender may not answer permission requests there."""
 
 
 @dataclass(eq=False, repr=False)
@@ -103,7 +110,10 @@ class Commands:
             return REFUSED, refusal
         if isinstance(parsed, law.AgentMessage):
             return parsed
-        return name, sender_role if name == "help" else argument
+        if name == "help":
+            may_approve = access.approves(sender_role, person, direct, await self.people.approvals(keys))
+            return name, sender_role if may_approve else f"{sender_role} {WITHOUT_APPROVALS}"
+        return name, argument
 
     # ------------------------------------------------------------ execution
 
@@ -201,7 +211,11 @@ class Commands:
         return format_history(await self.record.read(rows.list_last_messages, command.session, count) if count else [])
 
     async def _help(self, command: OpenCommand) -> str:
-        may = access.ROLES[command.argument if command.argument in access.ROLES else "owner"].commands
+        """List the commands that the sender may give here. Return the reply."""
+        role, _, restriction = command.argument.partition(" ")
+        may = access.ROLES[role if role in access.ROLES else "owner"].commands
+        if restriction == WITHOUT_APPROVALS:
+            may -= access.APPROVALS
         lines = [f"{c.usage}  {c.description}" for c in law.COMMANDS.values() if c.name in may]
         return "\n".join([*lines, "Any other text goes to the agent; //stop sends it /stop."])
 
@@ -253,7 +267,7 @@ class Commands:
         """
         choice = rows.decode_choice(command.result)
         if choice.item is None:
-            return choice.text
+            return choice.text + await self.record.read(_list_what_else_is_open, command, choice)
         context = AnswerContext(choice.face, command.event, choice.seen)
         status = await self.controls.answer(
             command.key, choice.item, choice.option, _sender_name(command), is_told=True, context=context
@@ -320,6 +334,26 @@ def _describe_fixed_model(agent: str, kind: str, model: str) -> str:
 def _unattended_choices(kind: str, about: Json) -> Sequence[str]:
     """Return the ids of the modes in which the agent decides by itself; none of its models (`kind`)."""
     return about.get("unattended_modes") or () if kind == "mode" else ()
+
+
+def _list_what_else_is_open(tx: Tx, command: OpenCommand, choice: rows.Choice) -> str:
+    """Return sentences about what is open if no permission request of the session is; "" if there is nothing to say.
+
+    In a chat, nobody is told of other sessions: only the owner may know of them.
+    """
+    if not choice.text.endswith(NOTHING_ASKED):
+        return ""
+    remarks = []
+    if (question := questions.find_newest_open(tx, command.session)) is not None:
+        remarks.append(f"The agent's question is: answer it with a message. It asks: {shorten_to_line(question, 100)}")
+    if choice.face == permission_requests.API:
+        keys = [str(asking["session"]) for asking in overview.list_asking(tx)]
+        if keys:
+            more = f" and {len(keys) - MAX_NAMED_SESSIONS} more" if len(keys) > MAX_NAMED_SESSIONS else ""
+            remarks.append(f"One is open in {', '.join(keys[:MAX_NAMED_SESSIONS])}{more}: answer it there.")
+        else:
+            remarks.append("None is open in another session, either.")
+    return "".join(f" {remark}" for remark in remarks)
 
 
 def _sender_name(command: OpenCommand) -> str:

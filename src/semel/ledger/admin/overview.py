@@ -158,11 +158,16 @@ def list_attention(tx: Tx) -> list[Json]:
     "failed" (the last turn failed, `error` says why), "silent" (it ended without a word, `error` is the agent's last
     report, if there is one) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
     """
-    asking_sessions = [_describe_asking(row) for row in tx.all(AskingSession, "sessions_asking")]
+    asking_sessions = list_asking(tx)
     left_turns = tx.all(LeftTurn, "turns_left", newest=NEWEST_TURNS)
     left_sessions = [found for turn in left_turns if (found := _describe_left(tx, turn)) is not None]
     limited_sessions = [_describe_limited(row) for row in tx.all(LimitedSession, "sessions_limited")]
     return asking_sessions + left_sessions + limited_sessions
+
+
+def list_asking(tx: Tx) -> list[Json]:
+    """Return the sessions in which a permission request is open, as `list_attention` does."""
+    return [_describe_asking(row) for row in tx.all(AskingSession, "sessions_asking")]
 
 
 def list_agent_notices(tx: Tx) -> list[Json]:
