@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import threading
 from pathlib import Path
 
 import pytest
-from python_process import start_python
-from system_house import DEMO, PATIENCE, House, opened, until
+from system_house import DEMO, House, opened, until
 
 from semel import Client
 
@@ -55,22 +52,24 @@ def test_limits_are_listed_and_a_message_above_one_waits(tmp_path: Path) -> None
             client.wait_for_answer("main:web:b", entries[0]["event"], _stop_at_advice)
 
 
-def test_whoever_waits_is_told_of_a_limit_that_an_earlier_message_had_met(tmp_path: Path) -> None:
+def test_whoever_waits_for_a_limit_is_told_at_once_also_if_an_earlier_message_had_met_it(tmp_path: Path) -> None:
     with opened(House(tmp_path, CONFIG)) as house:
         house.say("main:web:a", "say: one")
         house.idle("main:web:a")
         house.say("main:web:a", "say: two")
         until(lambda: house.get("/v1/limits")["waiting"], "a session that waits")
-        news = read_news(house, "say", "main:web:a", "say: three", "--wait")
-        assert re.fullmatch(
-            r"The message waits until .*:00:00: the limit of turns is used up \(person owner\)\n", news[0]
-        )
-        assert news[1].startswith("still waiting for the answer; Ctrl-C is safe")
+        told = house.cli("say", "main:web:a", "say: three", "--wait", rc=1).stderr
+        limit = r"The message waits until .*:00:00: the limit of turns is used up \(person owner\)"
+        assert re.search(rf"{limit}; it is kept, and answered after that\n", told)
         events = [entry["event"] for entry in house.entries("main:web:a") if entry["role"] == "user"]
         limits = [house.get(f"/v1/why/e{event}").get("limits") for event in events]
         assert limits[0] is None and [limit["noticed"] for (limit,) in limits[1:]] == [True, False]
         notices = [entry for entry in house.entries("main:web:a") if entry.get("kind") == "limit.waits"]
         assert len(notices) == 1, "in the chat, the notice stays one"
+        news: list[str] = []
+        with pytest.raises(TimeoutError), Client(house.data) as client:
+            client.wait_for_answer("main:web:a", events[-1], news.append, timeout=2.0)
+        assert re.fullmatch(limit, news[0]) and news[1].startswith("still waiting for the answer; Ctrl-C is safe")
 
 
 def test_without_a_gateway_limits_are_read_without_the_secrets_of_other_tables(tmp_path: Path) -> None:
@@ -83,23 +82,6 @@ def test_without_a_gateway_limits_are_read_without_the_secrets_of_other_tables(t
     assert "person\towner\t1 of 1\t0\t0.00 of 2.50" in read.stdout.splitlines()
     house.config = house.config.replace("turns = 1", "turns = 0")
     assert "limits.person" in house.cli("limits", rc=2).stderr
-
-
-def read_news(house: House, *command: str) -> list[str]:
-    """The first two lines that a command which waits prints to stderr."""
-    pipe, where = subprocess.PIPE, ("--config", house.toml, "--data-dir", house.data)
-    waiting = start_python(
-        "-m", "semel", *command, *where, stdout=pipe, stderr=pipe, text=True, env=house.environment, cwd=house.home
-    )
-    watchdog = threading.Timer(PATIENCE, waiting.kill)
-    watchdog.start()
-    try:
-        assert waiting.stderr is not None
-        return [waiting.stderr.readline(), waiting.stderr.readline()]
-    finally:
-        watchdog.cancel()
-        waiting.kill()
-        waiting.communicate()
 
 
 class _Told(Exception):

@@ -16,7 +16,7 @@ from semel.faces.busy_texts import describe_waiting
 from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import escape_text, print_error, print_json, print_remark
 from semel.faces.client import Answer, AsyncClient, RequestRefused
-from semel.faces.client.wait_for_answer import read_replies
+from semel.faces.client.wait_for_answer import read_replies, wait_for_answer
 from semel.faces.config import locate_running
 from semel.faces.view import SessionView
 from semel.law.access import APPROVALS
@@ -108,8 +108,9 @@ def say(
 
     The command returns when the message is in the ledger, and prints what became of it. If the answer is lost, it
     repeats the message with the same key. With --wait it prints the text of the turn that took the message first; the
-    exit code is 1 if the turn failed or ended without a word. The answer to a slash command, such as /status, is
-    printed in any case; that of the turn which /retry runs again only with --wait.
+    exit code is 1 if the turn failed or ended without a word, and at once if the message waits for a limit. The answer
+    to a slash command, such as /status, is printed in any case; that of the turn which /retry runs again only with
+    --wait.
 
     On a terminal, /approve and /deny without a number show the request that is open and its options, and ask before
     they answer it; a number then chooses that option.
@@ -169,9 +170,12 @@ def say(
 
 
 async def await_answer(client: AsyncClient, session: str, event: int) -> Answer:
-    """Wait for the answer to a message. If the person stops waiting (Ctrl-C), say that the agent goes on."""
+    """Wait for the answer to a message, but not for the day on which a used-up limit ends.
+
+    If the person stops waiting (Ctrl-C), say that the agent goes on.
+    """
     try:
-        return await client.wait_for_answer(session, event, print_remark)
+        return await wait_for_answer(client, session, event, print_remark, stops_at_limit=True)
     except asyncio.CancelledError:
         print_remark(f"the message was accepted, and its turn goes on; see it with: semel show {session}")
         raise

@@ -74,17 +74,20 @@ class TurnRows:
     by_gateway: bool = False
 
 
-async def wait_for_answer(client: Connection, session: str, event: int, on_news: Callable[[str], None]) -> Answer:
+async def wait_for_answer(
+    client: Connection, session: str, event: int, on_news: Callable[[str], None], *, stops_at_limit: bool = False
+) -> Answer:
     """Wait until the turn that took this event has ended. Returns what was said by the turns that took the event.
 
     `on_news` is called with what a person should know meanwhile: retries, questions and permission requests, and that
-    the agent has been silent for long. Raises NoGateway after RECONNECT_TIMEOUT_S without a gateway, and ValueError if
-    the session has no such event.
+    the agent has been silent for long. `stops_at_limit`: if the event waits because a limit is used up, which can take
+    until the next day, return at once; the answer's `failure` says so. Raises NoGateway after RECONNECT_TIMEOUT_S
+    without a gateway, and ValueError if the session has no such event.
     """
     view = SessionView()
     silence = asyncio.create_task(_report_silence(view, on_news))
     try:
-        return await _follow_until_answered(client, session, event, view, on_news)
+        return await _follow_until_answered(client, session, event, view, on_news, stops_at_limit)
     finally:
         silence.cancel()
 
@@ -129,10 +132,11 @@ async def _report_silence(view: SessionView, on_news: Callable[[str], None]) -> 
 
 
 async def _follow_until_answered(
-    client: Connection, session: str, event: int, view: SessionView, on_news: Callable[[str], None]
-) -> Answer:
+    client: Connection, session: str, event: int, view: SessionView, on_news: Callable[[str], None],
+    stops_at_limit: bool,
+) -> Answer:  # fmt: skip
     reported = set[int]()
-    has_asked_for_limit = False
+    has_met_limit = False
     loop = asyncio.get_running_loop()
     deadline = loop.time() + RECONNECT_TIMEOUT_S
     while True:
@@ -145,11 +149,14 @@ async def _follow_until_answered(
                         await _add_history_since(client, session, event, view, frame)
                     if not _is_answered_at_once(view, event):
                         _report_questions(view, session, reported, on_news)
+                    if not has_met_limit and _waits_for_turn(view, event):
+                        limits = await _list_limits(client, session, event)
+                        has_met_limit = bool(limits)
+                        if limits and stops_at_limit:
+                            return Answer([], f"{_describe_limit(limits[0])}; it is kept, and answered after that")
+                        _report_limits(limits, on_news)
                     _report_news(view, event, reported, on_news)
                     _report_agent_notices(view, event, reported, on_news)
-                    if not has_asked_for_limit and _waits_for_turn(view, event):
-                        has_asked_for_limit = True
-                        await _report_limit(client, session, event, on_news)
                     if (rows := find_answer(view, event)) is not None:
                         if rows.by_gateway:
                             return _make_answer(rows.entries)
@@ -255,17 +262,27 @@ def _waits_for_turn(view: SessionView, event: int) -> bool:
     return _has_event(view, event) and view.session.get("state") == "waiting"
 
 
-async def _report_limit(client: Connection, session: str, event: int, on_news: Callable[[str], None]) -> None:
-    """Report each used-up limit for which the event waits, if the session has no notice of it after the event.
+async def _list_limits(client: Connection, session: str, event: int) -> list[Json]:
+    """Return the used-up limits for which the event waits in the session."""
+    story = await client.get(f"/v1/why/e{event}")
+    return [limit for limit in story.get("limits", ()) if limit["session"] == session]
+
+
+def _report_limits(limits: Collection[Json], on_news: Callable[[str], None]) -> None:
+    """Report each of these limits, unless the session has a notice of it after the event.
 
     Messages that come after a session's notice get no further one. `_report_news` reports notices after the event.
     """
-    for limit in (await client.get(f"/v1/why/e{event}")).get("limits", ()):
-        if limit["session"] == session and not limit["noticed"]:
-            whose = " ".join(filter(None, (limit["scope"], limit["subject"])))
-            until = format_timestamp(limit["until"])
-            on_news(f"The message waits until {until}: the limit of {limit['measure']} is used up ({whose})")
+    for limit in limits:
+        if not limit["noticed"]:
+            on_news(_describe_limit(limit))
             on_news(LIMIT_ADVICE)
+
+
+def _describe_limit(limit: Json) -> str:
+    whose = " ".join(filter(None, (limit["scope"], limit["subject"])))
+    until = format_timestamp(limit["until"])
+    return f"The message waits until {until}: the limit of {limit['measure']} is used up ({whose})"
 
 
 def _report_agent_notices(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:
