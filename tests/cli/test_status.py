@@ -158,6 +158,21 @@ def test_a_file_that_was_changed_beside_a_running_gateway_is_told(cli: Cli) -> N
     end(process)
 
 
+def test_a_file_that_came_after_a_start_without_one_is_told(cli: Cli) -> None:
+    process = cli.up()
+    assert cli.json("status")["configuration"] is None
+    file = cli.home / "semel.toml"
+    file.write_text(SCRIPTED)
+    told = cli.json("status")["configuration"]
+    assert told.startswith(
+        f"{file} is not used: the gateway was started without a configuration file. Restart it with: "
+    )
+    assert f"{file} is not used: " in cli("status").stdout
+    file.write_text('[gateway]\ndata_dir = "elsewhere"\n')
+    assert cli.json("status", "--data-dir", str(cli.data))["configuration"] is None, "the file of another gateway"
+    end(process)
+
+
 def test_a_variable_that_this_shell_lacks_hides_no_kill_and_is_no_mistake_of_the_file(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shlex
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, RequestRefused
 from semel.faces.config import ConfigError, locate_running, locate_to_read
+from semel.faces.config.paths import find_config_file, find_data_dir, read_config_file
 from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
 from semel.tools.address import (
@@ -28,10 +31,10 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
 
     "waiting": the name of this gateway of a cluster if it waits, and the active one answered; else None.
-    "configuration": what a person should know of a file that was changed since the gateway read it; else None. Without
-    a gateway, "problem" is why it would not start, if its configuration is wrong, else None; "killed", whether the last
-    one ended without a clean stop; "holder", the pid of who has the ledger locked, else None; and "start", the command
-    that starts the gateway. Raises ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another
+    "configuration": what a person should know of a file that was changed since the gateway read it, or that came after
+    it started without one; else None. Without a gateway, "problem" is why it would not start, if its configuration is
+    wrong, else None; "killed", whether the last one ended without a clean stop; "holder", the pid of who has the ledger
+    locked, else None; and "start", the command that starts the gateway. Raises ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another
     gateway runs) or LedgerError.
     """
     try:
@@ -45,7 +48,7 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
             waiting = find_waiting(data)
             change = None
             if waiting is None:
-                change = await asyncio.to_thread(_examine_changed_config, data, status.get("started"))
+                change = await asyncio.to_thread(_examine_changed_config, config_path, data, status.get("started"))
             return {"running": True, "url": find_url(data), "waiting": waiting, "configuration": change, **status}
     except GatewayNotTrusted:
         raise
@@ -57,14 +60,17 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
         return _look_over_files(config_path, data_dir, *locate_to_read(config_path, data_dir)[:2])
 
 
-def _examine_changed_config(data: Path, started: int | None) -> str | None:
+def _examine_changed_config(config_path: Path | None, data: Path, started: int | None) -> str | None:
     """Return what became of the file that the running gateway read; None if it is as it was at the start.
 
-    `started`: when the gateway started, in ms since the epoch; None if it is an older Semel, which does not tell.
+    `config_path`: the file that the person named. `started`: when the gateway started, in ms since the epoch; None if
+    it is an older Semel, which does not tell.
     """
     try:
         file = find_running_config(data)
-        if file is None or started is None or file.stat().st_mtime * 1000 <= started:
+        if file is None:
+            return _examine_unread_config(config_path, data)
+        if started is None or file.stat().st_mtime * 1000 <= started:
             return None
     except FileNotFoundError:
         return f"{file} is gone: the gateway would not start again"
@@ -74,6 +80,22 @@ def _examine_changed_config(data: Path, started: int | None) -> str | None:
 
     mistakes = check_config(file, data).mistakes
     return mistakes or f"{file} was changed since the gateway started: restart it to use the change"
+
+
+def _examine_unread_config(config_path: Path | None, data: Path) -> str | None:
+    """Return a hint if there is a file here, and the gateway of this data directory runs without any; else None."""
+    try:
+        file = find_config_file(config_path, os.environ)
+        gateway = {} if file is None else read_config_file(file)[1].get("gateway")
+    except ConfigError as error:
+        return str(error)
+    data_dir = gateway.get("data_dir") if isinstance(gateway, dict) else None
+    if file is None or (data_dir and find_data_dir(None, data_dir, file.parent, {}) != data):
+        return None
+    return (
+        f"{file} is not used: the gateway was started without a configuration file. Restart it with: "
+        f"semel up --config {shlex.quote(str(file))}"
+    )
 
 
 def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path, ledger: LedgerLocation) -> Json:
