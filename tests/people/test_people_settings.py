@@ -14,6 +14,9 @@ from semel.faces.config import ConfigError
 from semel.faces.config.load import load_config
 from semel.faces.health.configuration import check_config
 from semel.gateway.settings import GroupSettings, PersonSettings
+from semel.ledger import people
+from semel.ledger.people import PersonAccount
+from semel.ledger.sqlite.store import Store
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,16 @@ def test_a_mistake_is_explained_with_its_line(told: str, words: str) -> None:
     assert "semel.toml:" in found and "Traceback" not in found
 
 
-def test_whoever_is_paired_under_a_name_may_be_named_for_approvals(tmp_path: Path) -> None:
+def test_an_approver_whom_neither_the_file_nor_the_ledger_knows_is_warned_of(tmp_path: Path) -> None:
     file = tmp_path / "semel.toml"
     file.write_text('[agents.a]\ncommand = ["true"]\napprovals = ["owner", "bob"]\n')
     checked = check_config(file, tmp_path / "data", {})
     assert checked.config is not None
     (warning,) = checked.warnings
     assert "semel.toml:3: " in warning and '"bob" counts for whoever is paired under this name' in warning
+    for role, words in (("member", None), ("guest", '"bob" is a guest, and guests may answer no permission request')):
+        store = Store.open(tmp_path / "data" / "ledger.db")
+        store.write_sync(people.save_account, PersonAccount("chat", "1", "bob", role, "paired"))
+        store.close()
+        told = check_config(file, tmp_path / "data", {}).warnings
+        assert [words in warning for warning in told] == ([] if words is None else [True])

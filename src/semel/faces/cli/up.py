@@ -18,8 +18,11 @@ from semel.faces.cli.printing import format_time, print_error, print_json, print
 from semel.faces.standard_streams import flush_streams
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from semel.faces.config.load import GatewayConfig as Settings
     from semel.faces.run import RunningGateway
+    from semel.ledger.people import PersonAccount
 
 
 @app.command()
@@ -83,6 +86,7 @@ async def _serve(config: Settings) -> None:
     from semel.faces.run import open_gateway
     from semel.faces.service.notify import ServiceManager
     from semel.gateway.activity import ACTIVITY_LOGGER
+    from semel.ledger.people import list_accounts
 
     manager = ServiceManager.from_environment()
     stop, at_once = asyncio.Event(), asyncio.Event()
@@ -101,7 +105,7 @@ async def _serve(config: Settings) -> None:
             print_greeting(running)
         log.info("ready", url=running.url, pages=running.page_urls, agents=list(config.gateway.agents))
         keep_started_objects()
-        _log_warnings(config)
+        _log_warnings(config, await running.gateway.record.read(list_accounts))
         check = asyncio.create_task(_check_agents(running)) if config.check_agents else None
         async with manager.supervise(running.gateway.store, running.describe, config.gateway.grace_s):
             await stop.wait()
@@ -118,8 +122,8 @@ async def _serve(config: Settings) -> None:
     await end_remaining_tasks()
 
 
-def _log_warnings(config: Settings) -> None:
-    """Log a warning for each setting that is allowed, but certainly a mistake."""
+def _log_warnings(config: Settings, accounts: Collection[PersonAccount]) -> None:
+    """Log a warning for each setting that is allowed, but certainly a mistake. `accounts`: those in the ledger."""
     import structlog
 
     from semel.faces.config import ConfigError
@@ -127,7 +131,7 @@ def _log_warnings(config: Settings) -> None:
     from semel.faces.health.configuration import list_warnings
 
     with contextlib.suppress(ConfigError):  # the file is gone or changed since it was loaded
-        for warning in list_warnings(config, read_config_file(config.path)[0] if config.path else ""):
+        for warning in list_warnings(config, read_config_file(config.path)[0] if config.path else "", accounts):
             structlog.get_logger("semel.up").warning("check the configuration", what=warning)
 
 

@@ -18,10 +18,12 @@ from semel.faces.config.load import GatewayConfig, examine_config_file
 from semel.faces.config.paths import find_config_file, find_data_dir, is_data_dir_named, read_config_file
 from semel.faces.config.problems import find_line, find_nearest, suggest_nearest
 from semel.faces.health.finding import Finding
+from semel.faces.health.session_agents import read_ledger
 from semel.faces.run import describe_model_keys, find_build_problems, find_program_problem
 from semel.gateway.settings import ChannelSettings
 from semel.law.access import ROLES
 from semel.law.identity import CUSTOMARY_NAME
+from semel.ledger import people
 from semel.tools.address import NoGateway, find_last_config, find_running_config
 
 _MISSING_VARIABLE = re.compile(
@@ -84,7 +86,9 @@ def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[s
     except ConfigError as error:
         return CheckedConfig(file, raw, problems=error.problems)
     problems += [_place_problem(problem, config, text) for problem in find_build_problems(config)]
-    warnings, agent_warnings = tuple(list_warnings(config, text)), tuple(_list_agent_warnings(config, text))
+    accounts = read_ledger(config, people.list_accounts) if _names_approvers(config) else []
+    warnings = tuple(list_warnings(config, text, accounts))
+    agent_warnings = tuple(_list_agent_warnings(config, text))
     if problems:
         return CheckedConfig(file, raw, None, tuple(problems), warnings, agent_warnings)
     return CheckedConfig(file, raw, config, (), warnings, agent_warnings, tuple(describe_model_keys(config)))
@@ -173,16 +177,17 @@ def _place_problem(problem: str, config: GatewayConfig, text: str) -> str:
     return f"{_place(config, text, *section.groups())}{problem}" if section else problem
 
 
-def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
+def list_warnings(config: GatewayConfig, text: str, accounts: Collection[people.PersonAccount] = ()) -> Iterator[str]:
     """Yield a warning for each setting that is allowed, but certainly a mistake.
 
-    `text`: the file's content, in which the warnings' line numbers are looked up.
+    `text`: the file's content, in which the warnings' line numbers are looked up. `accounts`: those that the ledger
+    knows.
     """
     for name, channel in config.gateway.channels.items():
         settings = semel.channels.kinds()[channel.kind].settings(**channel.options)
         if warning := getattr(settings, "warning", "") or _explain_lost_replies(channel):
             yield f"{_place(config, text, 'channels', name)}[channels.{name}] {warning}"
-    yield from _list_approval_warnings(config, text)
+    yield from _list_approval_warnings(config, text, accounts)
     for node in config.nodes:
         if not node.sessions:
             place = _place(config, text, "nodes", node.name)
@@ -193,16 +198,28 @@ def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
     yield from _list_schedule_warnings(config, text)
 
 
-def _list_approval_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
-    """Yield a warning for each name in `approvals` that the file does not know: somebody may be paired under it."""
-    people = {*ROLES, *(tomllib.loads(text).get("people") or ())}
+def _names_approvers(config: GatewayConfig) -> bool:
+    """Return whether `approvals` of an agent names people, and not only roles."""
+    return any(set(agent.approvals) - ROLES.keys() for agent in config.gateway.agents.values())
+
+
+def _list_approval_warnings(
+    config: GatewayConfig, text: str, accounts: Collection[people.PersonAccount]
+) -> Iterator[str]:
+    """Yield a warning for each name in `approvals` that nobody has, or a guest, who may never answer a request."""
+    roles = {account.name: account.role for account in accounts}
+    roles |= {name: person.role for name, person in config.gateway.people.items()}
+    in_file = tomllib.loads(text).get("people") or ()  # a section that is wrong itself counts, too
     for name, agent in config.gateway.agents.items():
-        place = _place(config, text, "agents", name, "approvals")
-        for approver in sorted(set(agent.approvals) - people):
-            yield (
-                f'{place}[agents.{name}] approvals: "{approver}" counts for whoever is paired under this name; '
-                "see who is: semel people list"
-            )
+        place = f"{_place(config, text, 'agents', name, 'approvals')}[agents.{name}] approvals:"
+        for approver in sorted(set(agent.approvals) - ROLES.keys()):
+            if roles.get(approver) == "guest":
+                yield f'{place} "{approver}" is a guest, and guests may answer no permission request'
+            elif approver not in roles and approver not in in_file:
+                yield (
+                    f'{place} "{approver}" counts for whoever is paired under this name, and nobody is yet: '
+                    f"semel pair CHANNEL --name {approver}"
+                )
 
 
 def _list_schedule_warnings(config: GatewayConfig, text: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ def describe_missing_agents(config: GatewayConfig) -> list[str]:
     The list is empty if there is no ledger, or none that can be read: other checks say so.
     """
     agents = config.gateway.configured_agents
-    return [missing.describe() for missing in _read_ledger(config, lambda tx: list_missing_agents(tx, agents))]
+    return [missing.describe() for missing in read_ledger(config, lambda tx: list_missing_agents(tx, agents))]
 
 
 def examine_session_agents(config: GatewayConfig) -> list[Finding]:
@@ -39,9 +39,9 @@ def weigh_last_turns(findings: Sequence[Finding], config: GatewayConfig, is_runn
     To open a session does not try an agent's key, so a finding "ok" becomes that warning. `is_running`: whether a
     gateway runs; a turn that has shown nothing for long counts only then.
     """
-    problems = {failing.agent: _describe_failing(failing) for failing in _read_ledger(config, list_failing_agents)}
+    problems = {failing.agent: _describe_failing(failing) for failing in read_ledger(config, list_failing_agents)}
     if is_running:
-        notices = _read_ledger(config, list_agent_notices)
+        notices = read_ledger(config, list_agent_notices)
         problems |= {notice["silent"]: _describe_silent(notice) for notice in notices if "silent" in notice}
     weighed = list(findings)
     for agent in config.gateway.agents.keys() & problems.keys():
@@ -64,7 +64,7 @@ def _describe_silent(notice: Json) -> str:
     return f"its turn ({notice['session']}, since {began}) has shown nothing yet: its key may be refused"
 
 
-def _read_ledger(config: GatewayConfig, read: Callable[[Tx], list[T]]) -> list[T]:
+def read_ledger(config: GatewayConfig, read: Callable[[Tx], list[T]]) -> list[T]:
     """Return what `read` finds in the ledger; [] if there is none, or none that can be read."""
     try:
         store = open_readonly(config.gateway.ledger)
