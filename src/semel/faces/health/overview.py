@@ -34,8 +34,8 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     "configuration": what a person should know of a file that was changed since the gateway read it, or that came after
     it started without one; else None. Without a gateway, "problem" is why it would not start, if its configuration is
     wrong, else None; "killed", whether the last one ended without a clean stop; "holder", the pid of who has the ledger
-    locked, else None; and "start", the command that starts the gateway. Raises ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another
-    gateway runs) or LedgerError.
+    locked, else None; and "start", the command that starts the gateway. Raises ConfigError, GatewayNotTrusted,
+    NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
     """
     try:
         data = locate_running(config_path, data_dir)
