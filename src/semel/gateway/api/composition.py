@@ -127,6 +127,7 @@ class Components:
             resend_unknown=resend_unknown,
             files=self.file_store.content,
             record_span=record_span,
+            is_online=lambda channel: self.channel_manager.status[channel].state == "online",
         )
         self.outbox.previews.runs = lambda: self.has_duties
         kick = self._kick_outbox

@@ -24,12 +24,13 @@ from semel.gateway.activity import log_activity
 from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.files import StoredFiles, StoreFailed
 from semel.gateway.outbound.attempt import look_up, make_op, send
+from semel.gateway.outbound.held_chats import HeldChats
 from semel.gateway.outbound.previews import DestinationPace, Previews
 from semel.gateway.ports import Caps, Channel, Op
 from semel.gateway.record import LedgerAccess
 from semel.gateway.tracing import Attributes, RecordSpan, Span
 from semel.law.delivery import Rules
-from semel.ledger.delivery import send_queue
+from semel.ledger.delivery import held_notice, send_queue
 from semel.ledger.delivery.parts import find_origin
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity, Departure, DueParts
 from semel.ledger.storage.errors import LedgerClosed, LedgerError
@@ -79,12 +80,14 @@ class Outbox:
         max_concurrent: int = MAX_CONCURRENT_PER_CHANNEL,
         jitter: Callable[[], float] = random.random,
         record_span: RecordSpan | None = None,
+        is_online: Callable[[str], bool] = lambda channel: True,
     ) -> None:
         """Prepare the outbox without sending anything.
 
         `resend_unknown`: the channels with this setting. `files`: the stored files. `max_concurrent`: how many attempts
         and look-ups of one channel may run at the same time. `jitter`: returns random numbers in [0, 1), which vary the
-        backoff. `record_span`: gets a span for each attempt.
+        backoff. `record_span`: gets a span for each attempt. `is_online`: whether a channel, by its name, is connected
+        to its platform.
         """
         self.outcomes: Counter[tuple[str, str]] = Counter()  # outcomes by (channel, outcome) since the start
         self.rejected: Counter[str] = Counter()  # rejected parts by channel since the start
@@ -104,6 +107,7 @@ class Outbox:
         self._run_ended = asyncio.Event()
         self._run_ended.set()
         self._pace = DestinationPace(self._clock)
+        self._held_chats = HeldChats(is_online)
         self.previews = Previews(ledger, self._channels, self._clock, self._pace, self._stop_waiting)
 
     def __repr__(self) -> str:
@@ -149,8 +153,13 @@ class Outbox:
         refusals = {name: channel.caps.account_refusals for name, channel in self._channels.items()}
         for missing in await self._write_with_retries(send_queue.recover, self._rules, refusals) or ():
             _log.warning("%s: configure it again, or see 'semel outbox list'", missing.describe())
+        untold = await self._write_with_retries(held_notice.list_chats_to_tell) or ()
+        own_chats = [dest for dest in untold if dest.partition(":")[0] in self._channels]
+        self._held_chats.add(own_chats, self._clock.now())
         while not self._stopping:
             self._kicked.clear()
+            for dest in self._held_chats.take_due(self._clock.now()):
+                await self._write_with_retries(held_notice.tell_chat, dest)
             try:
                 # Without a channel nothing can be sent, so the transaction is skipped.
                 capacities, pauses = self._capacities(), self._pace.pauses()
@@ -163,7 +172,9 @@ class Outbox:
             if departures is None:
                 return
             self._start_departures(departures)
-            await self._wait_for_work(departures.due)
+            self._held_chats.add(departures.held_at, self._clock.now())
+            times = (departures.due, self._held_chats.next_due)
+            await self._wait_for_work(min((due for due in times if due is not None), default=None))
 
     async def stop(self, grace: float) -> None:
         """Stop sending. Wait up to `grace` seconds for running attempts, then record the remaining ones as unknown."""
@@ -322,7 +333,10 @@ class Outbox:
         self.rejected[departure.channel] += state == "rejected"
         if state in ("held", "rejected"):
             _log.warning("part %s", state, extra={"channel": departure.channel, "why": outcome.reason})
+        if state == "held":
+            self._held_chats.add([departure.dest], self._clock.now())
         if state == "sent":
+            self._held_chats.note_arrival(departure.dest, self._clock.now())
             self.previews.arrived(departure.part)
 
     async def _write_with_retries(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from semel.ledger import people
-from semel.ledger.delivery import claims, notices
+from semel.ledger.delivery import claims, held_notice, notices
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.delivery.part_transitions import PartMove
@@ -24,10 +24,12 @@ REASON_PREFIX = "undelivered at "  # the reason of the notice's claim: this pref
 def send_failure_notice(tx: Tx, move: PartMove, channels: Collection[str]) -> None:
     """Notify the person if a part has failed for good and they have a direct conversation on one of `channels`.
 
-    Do nothing if the failed part was such a notice itself, or if a notice about this destination was sent recently.
+    Do nothing if the failed part was such a notice itself, or the one in the chat (`held_notice`), or if a notice about
+    this destination was sent recently.
     """
     part = move.row
-    if "tell" not in move.effects or not move.carries_claim or str(part.reason or "").startswith(REASON_PREFIX):
+    is_such_notice = str(part.reason or "").startswith((REASON_PREFIX, held_notice.REASON_PREFIX))
+    if "tell" not in move.effects or not move.carries_claim or is_such_notice:
         return
     other_dest = next(
         (dest for dest in people.list_other_places(tx, part.dest) if dest.partition(":")[0] in channels), None

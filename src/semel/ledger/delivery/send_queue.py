@@ -60,11 +60,13 @@ class DueParts:
     """The parts that `depart` found due: those to send and those to look up.
 
     `due`: when the next part becomes due (ms) on a channel that still has room; None if no part waits for a time.
+    `held_at`: the destinations of parts that were held instead.
     """
 
     sends: tuple[Departure, ...] = ()
     look_ups: tuple[Departure, ...] = ()
     due: int | None = None
+    held_at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def depart(tx: Tx, capacities: Mapping[str, ChannelCapacity], waits: Mapping[str
     """
     sends: list[Departure] = []
     looks: list[Departure] = []
+    held_at: list[str] = []
     channels_with_room: list[str] = []
     for channel, capacity in capacities.items():
         if capacity.room <= 0:
@@ -119,12 +122,12 @@ def depart(tx: Tx, capacities: Mapping[str, ChannelCapacity], waits: Mapping[str
         for row in tx.all(OutgoingPart, "parts_due", channel=channel, now=tx.now, limit=MAX_PARTS_SCANNED):
             if len(sends) + len(looks) >= full:
                 break
-            _take_part(tx, row, capacity.rules, waits or {}, sends, looks, capacities.keys())
+            _take_part(tx, row, capacity.rules, waits or {}, sends, looks, held_at, capacities.keys())
         if len(sends) + len(looks) < full:
             channels_with_room.append(channel)
     # Computed last: a part held on one channel may have queued a notice on another one.
     times = [due for channel in channels_with_room if (due := _next_due_ms(tx, channel)) is not None]
-    return DueParts(tuple(sends), tuple(looks), min(times, default=None))
+    return DueParts(tuple(sends), tuple(looks), min(times, default=None), tuple(held_at))
 
 
 def _take_part(
@@ -134,6 +137,7 @@ def _take_part(
     waits: Mapping[str, int],
     sends: list[Departure],
     looks: list[Departure],
+    held_at: list[str],
     channels: Collection[str],
 ) -> None:
     head = parts.find_head(tx, row.dest)
@@ -145,7 +149,7 @@ def _take_part(
     elif row.state == "queued":
         sends.append(_start_attempt(tx, row))
     else:
-        _resolve_unknown(tx, row, rules, sends, looks, channels)
+        _resolve_unknown(tx, row, rules, sends, looks, held_at, channels)
 
 
 def _next_due_ms(tx: Tx, channel: str) -> int | None:
@@ -160,6 +164,7 @@ def _resolve_unknown(
     rules: law.Rules,
     sends: list[Departure],
     looks: list[Departure],
+    held_at: list[str],
     channels: Collection[str],
 ) -> None:
     first = row.first if row.first is not None else row.at
@@ -177,6 +182,7 @@ def _resolve_unknown(
             _hold(move, rules, first, tx.now)
             part_transitions.write_move(tx, move)
             other_channel.send_failure_notice(tx, move, channels)
+            held_at.append(row.dest)
         case "repeat" if row.outcome == "quiet":  # a placeholder says nothing, so there is nothing to mark
             sends.append(_start_attempt(tx, row, "again"))
         case "again" | "repeat" as event:

@@ -20,7 +20,7 @@ from typing import Any
 from semel.ledger import file_pieces, people
 from semel.ledger.admin import age_out, erase, import_session
 from semel.ledger.backup import settle_restored
-from semel.ledger.delivery import owner_notice, send_queue
+from semel.ledger.delivery import held_notice, owner_notice, send_queue
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.inbound import answers, channel_batch, commands, hear, nodes, schedules
 from semel.ledger.postgres.statements import locking_statement, own_statements
@@ -290,6 +290,8 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     send_queue.record_outcome: _part,
     send_queue.decide: _part,
     send_queue.recover: lambda *_: Locks(find=(("find_sessions_in_line", {}),)),
+    held_notice.list_chats_to_tell: _nothing,
+    held_notice.tell_chat: lambda dest, *_: Locks(homes=(dest,)),
     owner_notice.tell_owners: _everything,
     permission_requests.tell_owners: _everything,
     # people

@@ -160,6 +160,26 @@ SELECT count(DISTINCT p.claim) AS n FROM part p JOIN claim c ON c.id = p.claim A
 WHERE p.state = 'held' AND p.dest = :dest
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 
+-- name: held_answers_at
+-- The sessions that have their home at a destination, and how many answers of theirs are held there, among the :newest
+-- parts that are held. Without notices.
+-- sorts: those parts
+SELECT c.session, s.key, count(DISTINCT p.claim) AS messages, min(p.at) AS first
+FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND c.how <> 'notice'
+JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
+WHERE p.state = 'held' AND p.dest = :dest
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+GROUP BY c.session, s.key
+
+-- name: homes_with_held_answers
+-- At start-up: the destinations of the same parts.
+-- sorts: those parts
+SELECT DISTINCT p.dest
+FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND c.how <> 'notice'
+JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
+WHERE p.state = 'held'
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+
 -- name: messages_rejected_at
 -- How many messages to a destination were rejected since a time, among the :newest parts that were.
 -- sorts: those parts

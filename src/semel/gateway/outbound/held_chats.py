@@ -1,0 +1,51 @@
+"""When to tell a chat that an answer may not have arrived there: once the channel works again (Laws 7, 12).
+
+The channel works if something arrives in the chat, or if it is online some time after the answer was held. A notice
+that is sent during the outage would be held, too, and each chat gets only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+TELL_AFTER_MS = 30_000
+"""How long after an answer was held its chat is told, if nothing arrives there before."""
+
+
+class HeldChats:
+    """The destinations ("channel:address") where an answer is held, and when each is told, in ms.
+
+    `is_online`: whether a channel is connected to its platform, by the channel's name.
+    """
+
+    def __init__(self, is_online: Callable[[str], bool] = lambda channel: True) -> None:
+        self.is_online = is_online
+        self._due: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<HeldChats {len(self._due)} to tell>"
+
+    @property
+    def next_due(self) -> int | None:
+        """When the next one is told, in ms; None if there is none."""
+        return min(self._due.values(), default=None)
+
+    def add(self, dests: Iterable[str], now: int) -> None:
+        """Note that something is held at these destinations now (ms). They may have been told already."""
+        for dest in dests:
+            self._due.setdefault(dest, now + TELL_AFTER_MS)
+
+    def note_arrival(self, dest: str, now: int) -> None:
+        """Note that something arrived at `dest` now (ms): what is held there is told at once."""
+        if dest in self._due:
+            self._due[dest] = now
+
+    def take_due(self, now: int) -> list[str]:
+        """Return the destinations to tell now (ms), and forget them. Those of a channel that is away wait on."""
+        due = [dest for dest, at in self._due.items() if at <= now]
+        for dest in due:
+            if self.is_online(dest.partition(":")[0]):
+                del self._due[dest]
+            else:
+                self._due[dest] = now + TELL_AFTER_MS
+        return [dest for dest in due if dest not in self._due]

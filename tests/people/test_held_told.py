@@ -1,0 +1,108 @@
+"""Whoever waits in a chat for an answer that may not have arrived is told so: once, and by a message of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gateway_world import until
+from people_world import Chat
+
+from semel.gateway.outbound import held_chats
+from semel.gateway.outbound.held_chats import HeldChats
+from semel.testing.channels import Fault
+
+TOLD = "may not have arrived here"
+
+
+async def hold_an_answer(w: Chat, number: int) -> None:
+    """Ask something. The platform does not take the answer, and does not say so."""
+    w.chat.platform.fail_next(Fault.LOSE)
+    await w.tell(f"question {number}")
+
+    async def is_held() -> bool:
+        return len(await w.gateway.parts("held")) == number
+
+    await until(is_held)
+
+
+async def get_an_answer(w: Chat, words: str) -> None:
+    await w.tell(words)
+    await w.until_shown(words)
+    await w.idle("demo:chat:dm")
+    await w.gateway.outbox.wait_until_idle()
+
+
+def count_told(w: Chat) -> int:
+    return sum(TOLD in text for text in w.shown())
+
+
+async def test_the_chat_is_told_once_when_something_arrives_again_and_anew_after_a_decision(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await hold_an_answer(w, 1)
+        await w.gateway.outbox.wait_until_idle()
+        assert count_told(w) == 0, "not while nothing arrives"
+        await get_an_answer(w, "hello again")
+        told = await w.until_shown(TOLD)
+        assert told.startswith("An answer of ") and "UTC" in told
+        assert "question 1" not in told, "it sends no answer a second time"
+        await hold_an_answer(w, 2)
+        await get_an_answer(w, "and again")
+        await get_an_answer(w, "once more")
+        assert count_told(w) == 1, "one until it is settled"
+        for part in await w.gateway.parts("held"):
+            await w.gateway.decide_part(part["id"], "arrived")
+        await hold_an_answer(w, 1)
+        await get_an_answer(w, "the last")
+        await until(lambda: _is_told(w, 2))
+        notices = [entry for entry in await w.entries("demo:chat:dm") if entry.get("kind") == "delivery.unsure"]
+        assert len(notices) == 2
+
+
+async def _is_told(w: Chat, times: int) -> bool:
+    return count_told(w) == times
+
+
+async def test_a_chat_where_nothing_else_arrives_is_told_after_a_while_also_by_the_next_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Chat(tmp_path) as w:
+        await hold_an_answer(w, 1)
+    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    async with Chat(tmp_path) as w:
+        await w.until_shown(TOLD)
+    async with Chat(tmp_path) as w:
+        await get_an_answer(w, "hello again")
+        assert count_told(w) == 0
+
+
+async def test_a_notice_that_is_held_itself_is_followed_by_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    async with Chat(tmp_path) as w:
+        w.chat.platform.fail_next(Fault.LOSE, Fault.LOSE)
+        await w.tell("question")
+
+        async def are_held() -> bool:
+            return len(await w.gateway.parts("held")) == 2
+
+        await until(are_held)
+        await get_an_answer(w, "hello again")
+        assert count_told(w) == 0
+        notices = [entry for entry in await w.entries("demo:chat:dm") if entry.get("kind") == "delivery.unsure"]
+        assert len(notices) == 1
+
+
+def test_the_chats_of_a_channel_that_is_away_wait() -> None:
+    away = {"away"}
+    chats = HeldChats(lambda channel: channel not in away)
+    chats.add(["away:1", "here:1"], 0)
+    assert chats.take_due(held_chats.TELL_AFTER_MS - 1) == []
+    assert chats.take_due(held_chats.TELL_AFTER_MS) == ["here:1"]
+    away.clear()
+    assert chats.take_due(2 * held_chats.TELL_AFTER_MS) == ["away:1"]
+    assert chats.next_due is None
+    chats.add(["here:1"], 0)
+    chats.note_arrival("here:1", 5)
+    assert chats.take_due(5) == ["here:1"]
