@@ -26,6 +26,7 @@ from semel.faces.config.template import build_template
 from semel.gateway.ports import Caps, Incoming, Op
 from semel.gateway.settings.tables import find_table, list_keys
 from semel.law import wake
+from semel.testing.conformance import Rig
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -216,6 +217,15 @@ def test_every_setting_that_a_page_shows_exists_in_its_section() -> None:
             keys |= {field.name for field in dataclasses.fields(kind.settings)}
         wrong += [f"{page}: {'.'.join(path)}: {key}" for key in settings.keys() - keys]
     assert wrong == []
+
+
+def test_every_attribute_of_a_rig_is_in_its_table_with_its_default() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\S.*?) \| ", text("write-a-channel.md").partition("attribute of `Rig`")[2], re.M
+    )
+    written = {name: default.strip("`") for name, default in rows[: len(Rig.__annotations__)]}
+    declared = {name: repr(getattr(Rig, name)) if hasattr(Rig, name) else "*required*" for name in Rig.__annotations__}
+    assert written == declared
 
 
 @pytest.mark.parametrize("table", [Caps, Op, Incoming])
