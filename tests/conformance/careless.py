@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from rig_pigeon import PigeonRig
 
-from semel.gateway.ports import Channel, Inbox, Incoming, NotSent, Op, Person, Receipt, Rejected, Unknown
+from semel.gateway.ports import Channel, Inbox, Incoming, NotSent, Offline, Op, Person, Receipt, Rejected, Unknown
 
 JSON = Mapping[str, Any]
 ANSWER = 0.5
@@ -152,6 +152,10 @@ class CarelessInbox:
                 await self._inbox.put([self._as_message(event) for event in events], cursor)
             case "the cursor is never saved":
                 await self._inbox.put(events, None if events else cursor)
+            case "the cursor never advances":
+                await self._inbox.put(events, None if events else cursor)
+                if events:
+                    raise Offline("it begins anew, at the old place")
             case "the cursor is saved before the messages":
                 await self._inbox.put([], cursor)
                 await self._inbox.put(events)

@@ -30,7 +30,7 @@ MISTAKES = {
     "429 needs a Retry-After": "429 is 'not now'",
     "429 needs a body": "429 is 'not now'",
     "Retry-After is ignored": "retry_after=None",
-    "redirects are followed": "made 2 attempts",
+    "redirects are followed": "Switch off the retries and redirects of your client library",
     "redirects are followed by GET": "the redirect was followed",
     "redirects are receipts": "Nobody sees it, and it would never leave again",
     "a definite no is not sent": "the platform refused it for good",
@@ -78,6 +78,12 @@ async def test_each_wrong_name_for_an_outcome_is_caught(mistake: str, tmp_path: 
 @pytest.mark.parametrize("mistake", HEARING_MISTAKES)
 async def test_each_mistake_of_a_channel_that_hears_is_caught(mistake: str, tmp_path: Path) -> None:
     assert HEARING_MISTAKES[mistake] in await _held(rig_with(mistake), tmp_path, HEARING)
+
+
+async def test_a_cursor_that_never_advances_is_named_at_once(tmp_path: Path) -> None:
+    async with asyncio.timeout(process.WAIT_TIMEOUT_S / 2):
+        told = await _held(rig_with("the cursor never advances"), tmp_path, HEARING)
+        assert "puts the same messages again and again" in told and "`await inbox.put(messages, cursor)`" in told
 
 
 async def test_a_run_that_fails_is_named_at_once(tmp_path: Path) -> None:

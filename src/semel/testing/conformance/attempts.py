@@ -16,13 +16,19 @@ from typing import Literal
 
 from semel.gateway.ports import Channel, Denied, NotSent, Offline, Op, Receipt, Safety
 from semel.testing.conformance.network import ProxiedNetwork, open_network
-from semel.testing.conformance.process import CHANNEL_NAME, wait_until
+from semel.testing.conformance.process import CHANNEL_NAME, CursorStuck, wait_until
 from semel.testing.conformance.proxy import NetworkFault, NetworkFaultKind
 from semel.testing.conformance.rig import NumberedTexts, Rig, demand
 from semel.testing.inbox import KeptInbox
 
 HIDDEN_RETRY_WAIT_S = 1.0
 """How long to wait for retries that a library may make after `send` has returned."""
+MAX_REPEATS = 20
+"""How often a channel may put a message again while it catches up. More often, it reads the same page for ever."""
+RETRY_REMEDY = (
+    "Semel makes every retry itself, since it alone knows what may be sent twice. Switch off the retries and redirects "
+    "of your client library, and raise NotSent, Unknown or Rejected instead"
+)
 CLOCK_TOLERANCE_S = 60.0
 """How long before the attempt `find` begins to search, because clocks differ."""
 
@@ -120,9 +126,15 @@ async def _keep_running(channel: Channel, inbox: KeptInbox, also: type[Exception
 
 
 async def _wait_until_online(running: asyncio.Task[None], inbox: KeptInbox, times: int) -> None:
-    """Wait until `online` was called for the `times`th time, or until `run` has ended with an error."""
+    """Wait until `online` was called for the `times`th time, or until `run` has ended with an error.
+
+    Raises CursorStuck at once if the channel puts the same messages again and again.
+    """
+    repeats_before = max(inbox.repeats.values(), default=0)
 
     async def is_online() -> bool:
+        if max(inbox.repeats.values(), default=0) - repeats_before > MAX_REPEATS:
+            raise CursorStuck
         return running.done() or inbox.onlines >= times
 
     await wait_until(is_online, "the channel did not call inbox.online(), which says that it has put what was missed")
@@ -156,7 +168,7 @@ async def each_call_of_send_is_one_attempt_whatever_goes_wrong(rig: Rig, home: P
         before = trial.net.send.said
         await asyncio.sleep(HIDDEN_RETRY_WAIT_S)
         extra_attempts = trial.net.send.said - before
-        demand(extra_attempts == 0, f"{extra_attempts} attempts were made that nobody called send for")
+        demand(extra_attempts == 0, f"{extra_attempts} attempts were made that nobody called send for. {RETRY_REMEDY}")
 
 
 async def attempt_once(trial: ChannelTrial, fault: NetworkFault | None, op: Op | None = None) -> Receipt | Exception:
@@ -170,8 +182,10 @@ async def attempt_once(trial: ChannelTrial, fault: NetworkFault | None, op: Op |
         trial.net.send.plan.append(fault)
     outcome = await trial.attempt(op or trial.new_message())
     attempts = trial.net.send.said - before
+    remedy = f". {RETRY_REMEDY}" if attempts > 1 else ""
     demand(
-        attempts == 1, f"{fault or 'nothing wrong'}: one call of send made {attempts} attempts; it came to {outcome!r}"
+        attempts == 1,
+        f"{fault or 'nothing wrong'}: one call of send made {attempts} attempts; it came to {outcome!r}{remedy}",
     )
     demand(not trial.net.send.plan, f"{fault}: the attempt did not pass the proxy")
     return outcome

@@ -26,8 +26,21 @@ WAIT_TIMEOUT_S = 120.0
 """How long to wait for something that takes no time on an idle machine."""
 REPORT_INTERVAL_S = 5.0
 """How often a check says what it waits for."""
+MAX_DUPLICATE_PAGES = 20
+"""How many pages of messages a gateway may hear again after one start. With more, the cursor does not advance."""
 T = TypeVar("T")
 DeathPoint = Literal["received", "committed", "departing", "answered"]
+
+
+class CursorStuck(ConformanceError):
+    """The channel reads the same page for ever."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the channel puts the same messages again and again, and never gets to later ones: its cursor does not "
+            "advance. Ask for what comes after the last message that you put, and save that place with it: "
+            "`await inbox.put(messages, cursor)`"
+        )
 
 
 async def wait_until(condition: Callable[[], Awaitable[T]], broken: str, patience: float = WAIT_TIMEOUT_S) -> T:
@@ -217,14 +230,23 @@ class GatewayProcess:
         answer = await self.get("/v1/channels")
         return next(dict(channel) for channel in answer["channels"] if channel["name"] == CHANNEL_NAME)
 
+    def check_progress(self, channel: Json) -> None:
+        """Raise CursorStuck if the channel hears the same messages again and again. `channel`: its state."""
+        if int(channel["counts"]["duplicate"]) > MAX_DUPLICATE_PAGES * self.rig.page:
+            raise CursorStuck
+
     async def wait_until_online(self) -> None:
         """Wait until the channel is online."""
 
         async def hears() -> bool:
-            return str((await self.channel_state())["state"]) == "online"
+            state = await self.channel_state()
+            self.check_progress(state)
+            return str(state["state"]) == "online"
 
         try:
             await wait_until(hears, "the channel did not come online")
+        except CursorStuck:
+            raise
         except ConformanceError as error:
             raise ConformanceError(f"{error}; it says {await self.channel_state()}") from None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from semel.testing.conformance import ledgers
 from semel.testing.conformance.network import ProxiedNetwork, open_network
-from semel.testing.conformance.process import DeathPoint, GatewayProcess, report_progress, wait_until
+from semel.testing.conformance.process import CursorStuck, DeathPoint, GatewayProcess, report_progress, wait_until
 from semel.testing.conformance.rig import ConformanceError, NumberedTexts, Rig, demand
 
 DEATH_POINTS: tuple[tuple[DeathPoint, int], ...] = (("received", 1), ("committed", 1), ("received", 1))
@@ -45,10 +45,15 @@ async def _expect_heard_once(
     """
 
     async def all() -> bool:
-        return set(written) <= set(words.among(await gateway.heard_texts()))
+        if set(written) <= set(words.among(await gateway.heard_texts())):
+            return True
+        gateway.check_progress(await gateway.channel_state())
+        return False
 
     try:
         await wait_until(all, "what was written was not heard")
+    except CursorStuck:
+        raise
     except ConformanceError as error:
         heard_texts = words.among(await gateway.heard_texts())
         lost = [text for text in written if text not in heard_texts]
