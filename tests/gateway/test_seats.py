@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from semel.gateway import seats as module
 from semel.gateway.record import Hub, LedgerAccess
-from semel.gateway.seats import Seats
+from semel.gateway.seats import Lives, Seats
 from semel.ledger.inbound.hear import Addressee, make_session
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.cluster import ClusterGateway, Hint
@@ -170,3 +171,32 @@ async def test_a_gateway_looks_at_the_rows_without_a_hint_and_after_a_gap(
     await asyncio.sleep(0.05)
     assert watcher.lagged and other.id in served.sessions
     looking.cancel()
+
+
+def test_who_waits_for_a_gateway_that_is_gone_is_named_unless_its_session_moves(store: Store) -> None:
+    for key, seat, memory in (
+        ("one", "beta", True),
+        ("two", "beta", True),
+        ("here", "alpha", True),
+        ("free", "beta", False),
+    ):
+        row = session(store, key, seat=seat, memory=memory)
+        store.write_sync(lambda tx, row=row: tx.run("session_wake", id=row.id, due=tx.now, since=tx.now))
+    missing = store.read_sync(rows.list_missing_gateways, {"alpha"}, frozenset())
+    assert missing == [rows.MissingGateway("beta", 2, ("two", "one"))]
+    assert missing[0].describe() == (
+        "2 sessions wait for the gateway beta, which is gone and on whose machine their agents work (two, one). "
+        "They go on once it is back"
+    )
+    assert store.read_sync(rows.list_missing_gateways, {"alpha", "beta"}, frozenset()) == []
+    assert store.read_sync(rows.list_missing_gateways, {"alpha"}, {"agent"}) == []
+
+
+async def test_whoever_waits_for_a_gateway_is_told_when_it_is_given_up_also_if_it_starts_again() -> None:
+    lives = Lives()
+    beta = gateway("beta")
+    given_up = lives.watch(beta)
+    lives.note_living([gateway("alpha"), beta])
+    assert not given_up.is_set() and lives.watch(beta) is given_up
+    lives.note_living([gateway("alpha"), replace(beta, joined=7)])
+    assert given_up.is_set()

@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from platform import node as read_host_name
 from socket import socket
@@ -32,7 +33,7 @@ from semel.faces.http.settings import Settings
 from semel.faces.standard_streams import flush_streams
 from semel.gateway import Gateway
 from semel.gateway.process_identity import SOCKET_VARIABLE, kill_tagged_processes
-from semel.gateway.seats import Seats
+from semel.gateway.seats import Lives, Seats
 from semel.gateway.unix_socket import UnixListener, socket_path
 from semel.ledger.engines import join_cluster
 from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayIdentity
@@ -120,7 +121,8 @@ async def _answer_others(
     from semel.faces.http.forwarding import Forwarder  # only now: most gateways never wait, and need no HTTP client
     from semel.faces.http.waiting import make_waiting_app
 
-    forwarder = Forwarder(config.cluster.name, http)
+    lives = Lives()
+    forwarder = Forwarder(config.cluster.name, http, lives)
     app = make_waiting_app(http, forwarder)
     server, unix_server = Server(app, [sock.dup() for sock in sockets], config.host), UnixServer(app, listener)
     await server.start()
@@ -130,6 +132,7 @@ async def _answer_others(
     def update() -> str:
         had_address = _has_address(app.state.active)
         app.state.active = member.active
+        lives.note_living([] if member.active is None else [member.active])
         if _has_address(member.active) and not had_address:
             data_dir, name = config.gateway.data_dir, config.cluster.name
             published.enter_context(publish_address(data_dir, config.path, server.url, listener.path, name))
@@ -179,6 +182,7 @@ class ClusterLink:
 
     def note_gateways(self, gateways: Sequence[ClusterGateway]) -> None:
         self._seats.note_gateways(gateways)
+        self._call_on_loop(partial(self._seats.lives.note_living, gateways))
         self._call_on_loop(self._knows_others.set)
         self._call_on_loop(self._seats.look_soon)
 

@@ -240,13 +240,8 @@ async def _take_place(
 def _make_seats(config: GatewayConfig, member: ClusterMember) -> Seats:
     settings = config.gateway
     assert isinstance(settings.ledger, DatabaseUrl)
-    moving = [
-        name
-        for name, agent in settings.agents.items()
-        if (agent.kind == "model" if agent.moves is None else agent.moves)
-    ]
     hints = open_hints(settings.ledger, config.cluster.name, lambda: seats.has_duties)
-    seats = Seats(config.cluster.name, hints, moving, settings.max_live_agents)
+    seats = Seats(config.cluster.name, hints, settings.moving_agents, settings.max_live_agents)
     seats.has_duties = member.has_taken_over
     return seats
 
@@ -256,7 +251,7 @@ async def _make_cluster_app(
 ) -> Starlette:
     from semel.faces.http.forwarding import Forwarder  # only now: other gateways need no HTTP client
 
-    forwarder = Forwarder(seats.name, http)
+    forwarder = Forwarder(seats.name, http, seats.lives)
     stack.push_async_callback(forwarder.close)
     return make_cluster_app(gateway, seats, http, forwarder)
 

@@ -46,6 +46,23 @@ class Served(Protocol):
         ...
 
 
+class Lives:
+    """Says when another gateway is given up. It is used on the event loop only."""
+
+    def __init__(self) -> None:
+        self._given_up: dict[tuple[str, int], asyncio.Event] = {}  # name and start of a gateway -> whether it was
+
+    def watch(self, gateway: ClusterGateway) -> asyncio.Event:
+        """Return an event that is set once this gateway does not live any more, also if it starts again."""
+        return self._given_up.setdefault((gateway.name, gateway.joined), asyncio.Event())
+
+    def note_living(self, gateways: Sequence[ClusterGateway]) -> None:
+        """Take note of the gateways that live."""
+        living = {(gateway.name, gateway.joined) for gateway in gateways}
+        for life in self._given_up.keys() - living:
+            self._given_up.pop(life).set()
+
+
 class Seats:
     """Which sessions this gateway serves.
 
@@ -59,8 +76,9 @@ class Seats:
         self.has_duties = False
         self.rule = rows.SeatRule(name, self._choose_seat, self._note_given)
         self.count_agents: Callable[[], int] = lambda: 0
+        self.lives = Lives()
         self.gateways: Mapping[str, ClusterGateway] = {}  # those that live and serve, by name
-        self._moving = frozenset(moving)
+        self.moving = frozenset(moving)
         self._room = room
         self._given: dict[str, list[float]] = {}  # gateway -> when it was given sessions (time.monotonic)
         self._away_since: dict[int, float] = {}  # session -> when it was first seen to wait for a gateway that is gone
@@ -74,7 +92,7 @@ class Seats:
     def _choose_seat(self, row: SessionRow, is_wanted_here: bool) -> str | None:
         """See `SeatRule.choose`."""
         seat = row.seat
-        if seat is not None and (seat == self.name or seat in self.gateways or not self._may_move(row)):
+        if seat is not None and (seat == self.name or seat in self.gateways or not rows.may_move(row, self.moving)):
             return seat
         if is_wanted_here and (seat is None or self.has_duties):
             return self.name
@@ -91,11 +109,7 @@ class Seats:
 
     def lets_move(self, agent: str) -> bool:
         """Return whether this agent's sessions may go on at another gateway."""
-        return agent in self._moving
-
-    def _may_move(self, row: SessionRow) -> bool:
-        """Whether nothing of the session is tied to the machine of the gateway that serves it."""
-        return row.agent in self._moving or (row.memory is None and row.folder is None)
+        return agent in self.moving
 
     def _choose_gateway(self, row: SessionRow) -> str:
         """Choose who serves a session: for a chat this gateway, which has the channels; else the emptiest one."""

@@ -13,9 +13,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive
 
 from semel.faces.http.forwarding import FORWARDED_BY, Forwarder, Unavailable, Unreachable
-from semel.faces.http.problems import Problem
-from semel.faces.http.routing import Operation, handle
-from semel.faces.http.security import Access, check_access
+from semel.faces.http.routing import Operation, check_and_log_access, handle_checked
+from semel.faces.http.security import Access
 from semel.faces.http.settings import Settings
 from semel.gateway.api.gateway import Gateway
 from semel.gateway.seats import Seats
@@ -26,6 +25,8 @@ MAX_REPEATS = 10
 REPEAT_DELAY_S = 0.3  # with the repeats, this is longer than it takes to notice that a gateway was killed
 OWN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """They ask about this gateway, so no other one answers."""
+ANY_PATHS = frozenset({"/v1/gateways"})
+"""Every gateway answers them from the ledger, also while the active one does not."""
 OF_AGENTS = frozenset({Access.SPAWN, Access.LOOPBACK_SPAWN})
 """Access of operations for agents' processes, which run beside the gateway that they ask."""
 
@@ -41,34 +42,27 @@ class ClusterRouting:
 
     async def answer(self, request: Request, operation: Operation) -> Response:
         """Answer a request here, or let another gateway answer it. Raises a Problem."""
-        if operation.path not in OWN_PATHS and operation.access not in OF_AGENTS and self._may_ask(request, operation):
+        check_and_log_access(request, operation, self._gateway, self._settings)
+        if operation.path not in OWN_PATHS | ANY_PATHS and operation.access not in OF_AGENTS:
             other = await self._find_other(request, operation)
             if other is not None and other.address is not None:
-                return await self._let_answer(request, operation, other.address)
-        return await handle(request, operation, self._gateway, self._settings)
+                return await self._let_answer(request, operation, other)
+        return await handle_checked(request, operation, self._gateway, self._settings)
 
-    async def _let_answer(self, request: Request, operation: Operation, address: str) -> Response:
+    async def _let_answer(self, request: Request, operation: Operation, other: ClusterGateway) -> Response:
         """Let another gateway answer. If it cannot be reached, wait a moment: one that is gone is soon replaced."""
         body = await self._forwarder.read_body(request, operation)
         for _ in range(0 if operation.streamed else MAX_REPEATS):
             try:
-                return await self._forwarder.forward(request, operation, address, body)
+                return await self._forwarder.forward(request, operation, other, body)
             except Unreachable:
                 await asyncio.sleep(REPEAT_DELAY_S)
-            other = await self._find_other(request, operation)
-            if other is None or other.address is None:
+            next_one = await self._find_other(request, operation)
+            if next_one is None or next_one.address is None:
                 request = Request(request.scope, _replay_body(request, body if isinstance(body, bytes) else b""))
-                return await handle(request, operation, self._gateway, self._settings)
-            address = other.address
-        return await self._forwarder.forward(request, operation, address, body)
-
-    def _may_ask(self, request: Request, operation: Operation) -> bool:
-        """Whether whoever asks has access. If not, `handle` says so."""
-        try:
-            check_access(request, self._settings, operation.access)
-        except Problem:
-            return False
-        return True
+                return await handle_checked(request, operation, self._gateway, self._settings)
+            other = next_one
+        return await self._forwarder.forward(request, operation, other, body)
 
     async def _find_other(self, request: Request, operation: Operation) -> ClusterGateway | None:
         """Return the gateway that has to answer; None if this one does."""

@@ -1,13 +1,16 @@
 """Forward requests to another gateway of the cluster, which answers them.
 
-    forwarder = Forwarder("beta", settings)
-    response = await forwarder.forward(request, operation, "https://alpha.example.org")
+    forwarder = Forwarder("beta", settings, lives)
+    response = await forwarder.forward(request, operation, alpha, body)
 
 Another gateway answers what concerns a session that it serves, and the active one all else (`cluster_routing.py`). The
 gateway that was asked has checked the access already, as its own settings say (`security.check_access`). So the
 request goes on with the owner's token, which all gateways of a cluster share. A node's token and a platform's signature
 go on as they are: the other gateway checks them again. A request is sent once. If the answer is lost, the client is
 told that the outcome is unknown, and repeats the request with its key (Law 1).
+
+A gateway that hangs still takes connections. So an answer is waited for until the other gateways give that one up,
+which takes ten seconds: then the outcome is unknown, a stream ends, and what only reads is asked of the next gateway.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from semel.faces.http.problems import Problem, make_response
 from semel.faces.http.routing import Operation, read_bytes, run_until_stopped
 from semel.faces.http.security import Access, find_node
 from semel.faces.http.settings import Settings
+from semel.gateway.seats import Lives
+from semel.ledger.storage.cluster import ClusterGateway
 
 log = structlog.get_logger("semel.http")
 
@@ -52,14 +57,18 @@ class Unavailable(Problem):
 
 
 class Unreachable(Unavailable):
-    """The other gateway could not be reached, so it was not asked."""
+    """The other gateway could not be reached, so it was not asked; or it hangs, and the request only reads."""
 
 
 class Forwarder:
-    """Sends requests to other gateways. `name`: this gateway's name in the cluster. End it with `close`."""
+    """Sends requests to other gateways. `name`: this gateway's name in the cluster. End it with `close`.
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    `lives`: says when one of the others is given up.
+    """
+
+    def __init__(self, name: str, settings: Settings, lives: Lives) -> None:
         self._name = name
+        self._lives = lives
         self._settings = settings
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
@@ -72,9 +81,14 @@ class Forwarder:
         await self._client.aclose()
 
     async def forward(
-        self, request: Request, operation: Operation, address: str, body: bytes | AsyncIterator[bytes] | None
+        self, request: Request, operation: Operation, other: ClusterGateway, body: bytes | AsyncIterator[bytes] | None
     ) -> Response:
-        """Return the answer of the gateway at `address`. `body`: of the request (`read_body`). Raises Unreachable."""
+        """Return the answer of another gateway, which has an address. `body`: of the request (`read_body`).
+
+        Raises Unreachable.
+        """
+        assert other.address is not None
+        address, given_up = other.address, self._lives.watch(other)
         outgoing = self._client.build_request(
             request.method,
             address.rstrip("/") + _read_target(request),
@@ -83,16 +97,21 @@ class Forwarder:
         )
         stopping: asyncio.Event = request.app.state.stopping
         try:
-            answer = await run_until_stopped(self._client.send(outgoing, stream=True), stopping)
+            answer = await run_until_stopped(self._client.send(outgoing, stream=True), stopping, given_up)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise Unreachable(f"The gateway at {address} cannot be reached; nothing was accepted.") from error
         except httpx2.HTTPError as error:
             log.warning("a forwarded request broke off", path=request.url.path, why=str(error) or repr(error))
             answer = None
+        if answer is None and given_up.is_set() and request.method in ("GET", "HEAD"):
+            raise Unreachable(f"The gateway {other.name} at {address} hangs, or is cut off, and was given up.")
         if answer is None:  # no problem document: the outcome is unknown, and whoever asks repeats it with its key
-            text = f"The connection to the gateway at {address} broke. Ask again with the same key."
+            fate = f"The connection to the gateway {other.name} at {address} broke."
+            if given_up.is_set():
+                fate = f"The gateway {other.name} at {address} hangs, or is cut off, and was given up."
+            text = f"{fate} Whether it accepted this is not known. Ask again with the same key."
             return make_response(502, text, {"Connection": "close", "Retry-After": str(RETRY_AFTER_S)})
-        return _relay(answer, stopping)
+        return _relay(answer, stopping, given_up)
 
     def _make_headers(self, request: Request, operation: Operation) -> list[tuple[str, str]]:
         headers = [(name, value) for name, value in request.headers.items() if name not in HOP_HEADERS]
@@ -120,8 +139,8 @@ def _read_target(request: Request) -> str:
     return f"{path}?{query}" if query else path
 
 
-def _relay(answer: httpx2.Response, stopping: asyncio.Event) -> Response:
-    response = StreamingResponse(_read_answer(answer, stopping), answer.status_code)
+def _relay(answer: httpx2.Response, *stops: asyncio.Event) -> Response:
+    response = StreamingResponse(_read_answer(answer, *stops), answer.status_code)
     response.raw_headers = [
         (name.lower(), value) for name, value in answer.headers.raw if _is_relayed(name.decode("latin-1").lower())
     ]
@@ -132,15 +151,15 @@ def _is_relayed(header: str) -> bool:
     return header not in HOP_HEADERS | OWN_HEADERS and not header.startswith("access-control-")
 
 
-async def _read_answer(answer: httpx2.Response, stopping: asyncio.Event) -> AsyncIterator[bytes]:
-    """Yield the body of an answer until it ends, or until this gateway or the other one stops.
+async def _read_answer(answer: httpx2.Response, *stops: asyncio.Event) -> AsyncIterator[bytes]:
+    """Yield the body of an answer until it ends, or until this gateway or the other one stops, or is given up.
 
     A stream of events then ends, because its reader resumes it. Of any other answer, the connection is closed, so that
     nobody takes a part of it for the whole.
     """
     chunks, is_whole = answer.aiter_raw(), False
     try:
-        while (chunk := await run_until_stopped(anext(chunks, b""), stopping)) is not None:
+        while (chunk := await run_until_stopped(anext(chunks, b""), *stops)) is not None:
             if not chunk:
                 is_whole = True
                 break

@@ -22,7 +22,7 @@ import inspect
 import json
 import re
 import types
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -240,12 +240,36 @@ def _make_route(
 
 
 async def handle(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:
-    """Check a request, read it, and let the operation's handler answer it. Notes wrong tokens and refused nodes.
+    """Check a request, read it, and let the operation's handler answer it. Raises one of KNOWN_ERRORS."""
+    check_and_log_access(request, operation, gateway, settings)
+    return await handle_checked(request, operation, gateway, settings)
+
+
+def check_and_log_access(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> None:
+    """Raise a Problem unless whoever asks has access. Wrong tokens and refused nodes are noted."""
+    with _note_refusals(request, operation, gateway):
+        check_access(request, settings, operation.access)
+
+
+async def handle_checked(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:
+    """Read a request whose access was checked, and let the operation's handler answer it. Refused nodes are noted.
 
     Raises one of KNOWN_ERRORS.
     """
+    with _note_refusals(request, operation, gateway):
+        arguments = _read_query(request, operation)
+        body = await _read_body(request, operation, settings)
+        if operation.body is not None or (operation.raw_body and not operation.streamed):
+            arguments["body"] = body
+        arguments |= _read_path(request, operation)
+        return await operation.handler(ApiCall(request, gateway, settings), **arguments)
+
+
+@contextlib.contextmanager
+def _note_refusals(request: Request, operation: Operation, gateway: Gateway) -> Iterator[None]:
+    """Note a wrong token, a refused request of a node, or one that reports an event and shows no valid token."""
     try:
-        return await _handle(request, operation, gateway, settings)
+        yield
     except KNOWN_ERRORS as error:
         if isinstance(error, WrongToken):
             gateway.people.note_wrong_token(request.client.host if request.client else "the unix socket")
@@ -254,7 +278,6 @@ async def handle(request: Request, operation: Operation, gateway: Gateway, setti
 
 
 def _note_refused_node(request: Request, operation: Operation, gateway: Gateway, problem: Problem | None) -> None:
-    """Note a refused request of a node, or one that reports an event and shows no valid token."""
     node: NodeSettings | None = getattr(request.state, "node", None)
     if problem is None or CODES[problem.code][0] >= 500:
         return
@@ -264,16 +287,6 @@ def _note_refused_node(request: Request, operation: Operation, gateway: Gateway,
     if "event" in problem.members:
         about["first"] = f"e{problem.members['event']}"
     gateway.node_refusals.note(None if node is None else node.name, problem.code, problem.detail, **about)
-
-
-async def _handle(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:
-    check_access(request, settings, operation.access)
-    arguments = _read_query(request, operation)
-    body = await _read_body(request, operation, settings)
-    if operation.body is not None or (operation.raw_body and not operation.streamed):
-        arguments["body"] = body
-    arguments |= _read_path(request, operation)
-    return await operation.handler(ApiCall(request, gateway, settings), **arguments)
 
 
 # ---------------------------------------------------------------- reading
@@ -435,18 +448,18 @@ def page_response(name: str, rows: Sequence[Any], limit: int, *cursor: str, **me
     return json_response({**members, name: page, "more": more, "next": next_page})
 
 
-async def run_until_stopped(work: Awaitable[T], stopping: asyncio.Event) -> T | None:
-    """Return the result of `work`; None, and cancel it, if the server stops first.
+async def run_until_stopped(work: Awaitable[T], *stops: asyncio.Event) -> T | None:
+    """Return the result of `work`; None, and cancel it, if the server stops first: if one of these events is set.
 
     If both happen at once, the result counts: it may be the last piece of an answer.
     """
-    task, stop = asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())
+    task, waits = asyncio.ensure_future(work), [asyncio.ensure_future(stop.wait()) for stop in stops]
     try:
-        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, *waits}, return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else None
     finally:
-        task.cancel()
-        stop.cancel()
+        for each in (task, *waits):
+            each.cancel()
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -38,7 +38,7 @@ async def _answer(request: Request, operation: Operation, settings: Settings, fo
         raise Unavailable("This gateway waits; nothing was accepted.")
     if is_forwarded and active is not None and active.address is not None:
         body = await forwarder.read_body(request, operation)
-        return await forwarder.forward(request, operation, active.address, body)
+        return await forwarder.forward(request, operation, active, body)
     other = "another gateway" if active is None else f"the gateway {active.name}"
     where = f" at {active.address}" if active is not None and active.address else ""
     raise Unavailable(f"This gateway waits to take over from {other}; nothing was accepted. Ask that one{where}.")

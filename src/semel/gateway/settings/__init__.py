@@ -110,6 +110,15 @@ class GatewaySettings(GatewayOptions, Sections):
         return self
 
     @property
+    def moving_agents(self) -> frozenset[str]:
+        """The agents whose sessions go on at another gateway of the cluster if theirs is gone."""
+        return frozenset(
+            name
+            for name, agent in self.agents.items()
+            if (agent.kind == "model" if agent.moves is None else agent.moves)
+        )
+
+    @property
     def configured_agents(self) -> ConfiguredAgents:
         return ConfiguredAgents(_Attempts(self.agents), self.default_agent if self.continues_sessions else "")
 

@@ -7,7 +7,7 @@ time, also while gateways come and go. A gateway without a cluster ignores seats
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -18,6 +18,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 AWAY_KIND = "gateway.away"
+MAX_NAMED_SESSIONS = 3
 
 
 @dataclass(frozen=True)
@@ -85,19 +86,62 @@ def list_work(tx: Tx, lease: str, rule: SeatRule) -> tuple[list[SessionRow], lis
     That is a turn that another lease left behind, a wake that is due, or a command without an answer. `lease`: the
     lease of this gateway. A session without a seat is left out if this gateway does not decide who serves it.
     """
-    rows = {row.id: row for row in tx.all(SessionRow, "sessions_left", lease=lease)}
-    rows |= {row.id: row for row in tx.all(SessionRow, "sessions_due_now", now=tx.now)}
-    for session in tx.values(int, "commands_left"):
-        if session not in rows:
-            rows[session] = tx.get(SessionRow, "session_by_id", id=session)
     own, others = [], []
-    for row in rows.values():
+    for row in _list_unfinished(tx, lease):
         seat = rule.choose(row, False)
         if seat == rule.name or seat != row.seat:  # `take_seat` records what this gateway has decided
             own.append(row)
         elif seat is not None:
             others.append(row)
     return own, others
+
+
+def _list_unfinished(tx: Tx, lease: str) -> Iterable[SessionRow]:
+    rows = {row.id: row for row in tx.all(SessionRow, "sessions_left", lease=lease)}
+    rows |= {row.id: row for row in tx.all(SessionRow, "sessions_due_now", now=tx.now)}
+    for session in tx.values(int, "commands_left"):
+        if session not in rows:
+            rows[session] = tx.get(SessionRow, "session_by_id", id=session)
+    return rows.values()
+
+
+def may_move(row: SessionRow, moving: Collection[str]) -> bool:
+    """Whether another gateway may serve a session: nothing of it is tied to the machine of the one that does.
+
+    `moving`: the agents whose sessions may go on at another gateway.
+    """
+    return row.agent in moving or (row.memory is None and row.folder is None)
+
+
+@dataclass(frozen=True)
+class MissingGateway:
+    """A gateway that is gone, though sessions wait for it. `sessions`: how many. `newest`: the keys of the newest."""
+
+    gateway: str
+    sessions: int
+    newest: tuple[str, ...]
+
+    def describe(self) -> str:
+        keys = ", ".join(self.newest) + (", ..." if self.sessions > len(self.newest) else "")
+        waits, its, go = ("session waits", "its agent works", "It goes")
+        if self.sessions != 1:
+            waits, its, go = ("sessions wait", "their agents work", "They go")
+        where = f"the gateway {self.gateway}, which is gone and on whose machine {its}"
+        return f"{self.sessions} {waits} for {where} ({keys}). {go} on once it is back"
+
+
+def list_missing_gateways(tx: Tx, living: Collection[str], moving: Collection[str]) -> list[MissingGateway]:
+    """Return the gateways that do not live and for which sessions wait. `moving`: as in `may_move`."""
+    waiting: dict[str, list[SessionRow]] = {}
+    for row in _list_unfinished(tx, "of no gateway"):
+        if row.seat is not None and row.seat not in living and not may_move(row, moving):
+            waiting.setdefault(row.seat, []).append(row)
+    return [
+        MissingGateway(
+            seat, len(rows), tuple(row.key for row in sorted(rows, key=lambda row: -row.id)[:MAX_NAMED_SESSIONS])
+        )
+        for seat, rows in sorted(waiting.items())
+    ]
 
 
 def find_session_row(tx: Tx, key: str) -> SessionRow | None:
