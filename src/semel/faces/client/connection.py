@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -148,12 +149,15 @@ class Connection:
                 return await self._call("POST", f"{session_path(session)}/messages", body)
             except httpx2.TransportError as error:
                 may_have_arrived = may_have_arrived or not isinstance(error, httpx2.ConnectError)
-                if delay is None:
-                    raise (
-                        OutcomeUnknown("the message", body["id"]) if may_have_arrived else self._no_gateway()
-                    ) from None
+            except RequestRefused as error:
+                if error.status != HTTPStatus.BAD_GATEWAY:
+                    raise
+                may_have_arrived = True  # a gateway or a proxy that passed it on got no answer
+            if delay is not None:
                 await asyncio.sleep(delay)
-        raise AssertionError
+        if may_have_arrived:
+            raise OutcomeUnknown("the message", body["id"])
+        raise self._no_gateway()
 
     # ------------------------------------------------------------ streams and files
 
