@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
@@ -183,8 +184,19 @@ def test_a_gateway_that_hangs_is_replaced_and_comes_back_beside_the_new_one(
     assert len(agents) == 1
     pid = until(lambda: find_agents(alpha), "its process")[0]
     alpha.signal(signal.SIGSTOP)
-    took = take_over(beta, 30)
+    stopped_at = time.monotonic()
+    with ThreadPoolExecutor() as pool:  # both are asked of alpha by beta
+        said = pool.submit(httpx2.post, f"{beta.address}/v1/sessions/new/messages", json={"text": "hello"}, timeout=30)
+        read = pool.submit(httpx2.get, f"{beta.address}/v1/sessions", timeout=30)
+        no_answer = str(alpha.cli.json("status")["no_answer"])
+        assert re.match(r"alpha \(process \d+\) (has not answered since|does not answer and was given up)", no_answer)
+        assert "beta takes over in" in no_answer or "beta is active now" in no_answer
+        took = time.monotonic() - stopped_at + take_over(beta, 30)
     assert 5 < took < 15
+    assert said.result().status_code == 502 and "hangs, or is cut off, and was given up" in said.result().text
+    assert [session["key"] for session in read.result().json()["sessions"]] == ["main"]
+    findings = alpha.cli.json("doctor", rc=1)["findings"]
+    assert ["given up: beta is active now" in one["text"] for one in findings if one["level"] == "broken"] == [True]
     until(lambda: find_agents(beta), "its agent of the turn that goes on")
     go.touch()
     until(lambda: texts(beta.cli, "main", "agent") == ["done"], "the turn goes on")

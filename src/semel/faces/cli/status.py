@@ -89,6 +89,8 @@ def _describe_stopped(overview: dict[str, Any]) -> Text:
 
     Or say that one is starting or stopping, or that this gateway of a cluster waits.
     """
+    if overview.get("no_answer"):
+        return Text(visible(name_command(overview["no_answer"])), "bold red")
     gateways = overview.get("gateways", ())
     active = next((gateway["name"] for gateway in gateways if gateway["is_active"]), "another gateway")
     if any(gateway["name"] == overview.get("name") and not gateway["is_active"] for gateway in gateways):
@@ -269,7 +271,7 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     yield "disk", _style_finding(examine_disk(overview["disk"]))
     if overview.get("database"):  # its backups are PostgreSQL's
         yield "database", Text(visible(overview["database"]))
-        yield from _label_lines("cluster", [_describe_member(gateway) for gateway in overview.get("gateways", ())])
+        yield from _label_lines("cluster", _list_members(overview))
     else:
         yield "backup", _style_finding(examine_backup(overview["backup"], overview.get("restore"), now, now))
     if books is None:
@@ -280,6 +282,22 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
         yield "books", Text(visible(name_command(f"{broken} ({format_time(books['at'])}); {step}")), "bold red")
     else:
         yield "books", f"{books['laws']} laws held over {books['entries']:,} entries ({format_time(books['at'])})"
+
+
+def _list_members(overview: dict[str, Any]) -> list[str | Text]:
+    """Describe the gateways of a cluster that live, and those that are gone and that sessions wait for."""
+    import msgspec
+
+    from semel.faces.health.cluster import describe_silence, is_silent
+    from semel.ledger.storage.cluster import ClusterGateway
+
+    lines: list[str | Text] = [_describe_member(gateway) for gateway in overview.get("gateways", ())]
+    gateways = msgspec.convert(overview.get("gateways", []), list[ClusterGateway])
+    for gateway in filter(is_silent, () if overview.get("no_answer") else gateways):
+        lines.append(Text(visible(f"  {gateway.name} {describe_silence(gateway, gateways)}"), "bold red"))
+    for missing in overview.get("missing_gateways", ()):
+        lines.append(Text(visible(f"  {missing['text']}"), "yellow"))
+    return lines
 
 
 def _describe_member(gateway: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from semel.faces.health.finding import Finding
 from semel.installation import find_install_command
 from semel.ledger import file_pieces
-from semel.ledger.engines import lacks_engine, list_gateways
+from semel.ledger.engines import lacks_engine
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.store import LedgerStore
@@ -45,27 +45,7 @@ def examine_database(ledger: DatabaseUrl) -> list[Finding]:
     if facts.queue_percent > MAX_QUEUE_PERCENT:
         text = f"the server's queue of notifications is {facts.queue_percent}% full: some program does not read them"
         findings.append(Finding("database", "warning", text, "end it: see pg_stat_activity for an old transaction"))
-    return findings + _examine_cluster(ledger)
-
-
-def _examine_cluster(ledger: DatabaseUrl) -> list[Finding]:
-    """Return a finding about the gateways that share the database; none if there is no cluster."""
-    try:
-        gateways = list_gateways(ledger)
-    except LedgerError:  # there is no ledger yet
-        return []
-    if not gateways:
-        return []
-    active = next((gateway.name for gateway in gateways if gateway.is_active), None)
-    text = f"{active} is active" if active else "no gateway is active"
-    if len(gateways) == 1 and active is not None:
-        remedy = "start semel up on another machine"
-        return [Finding("cluster", "warning", f"{text}, and there is no other one", remedy)]
-    others = [gateway for gateway in gateways if not gateway.is_active]
-    for state, serves in (("serving, too", True), ("waiting", False)):
-        if names := [gateway.name for gateway in others if gateway.serves == serves]:
-            text = f"{text}; {state}: {', '.join(names)}"
-    return [Finding("cluster", "ok" if active else "warning", text)]
+    return findings
 
 
 def examine_content(store: LedgerStore, folder: Path) -> list[Finding]:

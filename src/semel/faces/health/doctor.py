@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
+from semel.faces.client.connection import NoAnswer
 from semel.faces.config import ConfigError, locate, locate_running
 from semel.faces.config.paths import find_data_dir, find_ledger
 from semel.faces.health import installation
 from semel.faces.health.agents import GatewayAgents, examine_agents, report_gateway_checks
 from semel.faces.health.channels import examine_access, examine_channel, examine_nodes
+from semel.faces.health.cluster import examine_cluster, explain_no_answer
 from semel.faces.health.configuration import (
     CheckedConfig,
     check_config,
@@ -29,6 +31,7 @@ from semel.faces.health.configuration import (
 )
 from semel.faces.health.database import examine_content, examine_database
 from semel.faces.health.finding import Finding, is_sound
+from semel.faces.health.overview import ask_while_gateways_answer, find_living_pid
 from semel.faces.health.session_agents import examine_session_agents, weigh_last_turns
 from semel.faces.health.unknown_agents import UNKNOWN, is_other_file, list_unknown_agents
 from semel.faces.service.installation import advise_restart
@@ -39,12 +42,13 @@ from semel.ledger.admin.overdue import list_overdue
 from semel.ledger.backup.last_backup import advise_restore
 from semel.ledger.backup.settle_restored import is_unsettled_copy
 from semel.ledger.delivery import parts
-from semel.ledger.engines import find_copy, is_older_copy, measure_ledger, open_readonly
+from semel.ledger.engines import find_copy, is_older_copy, list_gateways, measure_ledger, open_readonly
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import now_ms
+from semel.ledger.turns.seats import list_missing_gateways
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
 from semel.tools.address import advise_others, find_running_config, find_start_command, find_url, was_killed
@@ -86,7 +90,12 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     config_path, data_dir = follow_gateway(config_path, data_dir)
     checked = check_config(config_path, data_dir)
     data, ledger, unsure = _locate_data(checked, config_path, data_dir)
-    gateway = await _ask_gateway(data)
+    no_answer: list[Finding] = []
+    try:
+        gateway = await _ask_gateway(data, config_path, data_dir)
+    except NoAnswer:
+        gateway = None
+        no_answer.append(await asyncio.to_thread(_explain_no_answer, checked, data, ledger))
     result = Examination(examine_config(checked, is_running=gateway is not None))
     findings = result.findings
     findings += [*examine_running_config(checked, data), *unsure]
@@ -106,9 +115,10 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings += installation.examine_files(data, file)
     if isinstance(ledger, DatabaseUrl):
         findings += await asyncio.to_thread(examine_database, ledger)
+        findings += await asyncio.to_thread(_examine_cluster, checked, ledger)
     findings.append(installation.examine_disk(storage["disk"]))
     findings += await asyncio.to_thread(installation.examine_reports, data)
-    findings += await _examine_gateway(checked, gateway, data)
+    findings += no_answer or await _examine_gateway(checked, gateway, data)
     channels = _name_channels(checked, gateway)
     is_running = gateway is not None
     await asyncio.to_thread(_examine_ledger, result, checked, channels, data, ledger, storage, is_running)
@@ -138,14 +148,15 @@ def _find_data_anyway(config_path: Path | None, data_dir: Path | None) -> Path:
         return find_data_dir(data_dir, None, Path.cwd(), os.environ)
 
 
-async def _ask_gateway(data_dir: Path) -> _Gateway | None:
+async def _ask_gateway(data: Path, config_path: Path | None, data_dir: Path | None) -> _Gateway | None:
+    """Ask the gateway of the data directory `data`; None if none runs. Raises NoAnswer."""
     try:
-        async with AsyncClient(data_dir) as client:
-            status = await client.get("/v1/status")
+        async with AsyncClient(data) as client:
+            status = await ask_while_gateways_answer(client, "/v1/status", config_path, data_dir)
             channels = (await client.get("/v1/channels"))["channels"]
             version, problem, nodes = str(status["version"]), status.get("problem"), status.get("refused_nodes") or []
-            return _Gateway(find_url(data_dir), version, problem, channels, nodes, GatewayAgents.read(status))
-    except GatewayNotTrusted:
+            return _Gateway(find_url(data), version, problem, channels, nodes, GatewayAgents.read(status))
+    except (GatewayNotTrusted, NoAnswer):
         raise
     except NoGateway:
         return None
@@ -158,6 +169,15 @@ def _examine_unknown_agents(checked: CheckedConfig, gateway: _Gateway | None, da
         return []
     unknown = list_unknown_agents(tables, gateway.agents.names, data_dir)
     return [Finding(f"agent {name}", "warning", UNKNOWN, advise_restart()) for name in unknown]
+
+
+def _explain_no_answer(checked: CheckedConfig, data: Path, ledger: LedgerLocation) -> Finding:
+    name = "" if checked.config is None else checked.config.cluster.name
+    try:
+        gateways = list_gateways(ledger)
+    except LedgerError:
+        gateways = []
+    return Finding("gateway", "broken", explain_no_answer(name, find_living_pid(data), gateways))
 
 
 def _examine_channels(configured: Mapping[str, ChannelSettings], gateway: _Gateway | None) -> list[Finding]:
@@ -338,6 +358,24 @@ def _explain_older_copy(is_surprise: bool, data_dir: Path) -> Finding:
         return Finding("ledger", "warning", f"it was put back from a copy: {fate}", step)
     remedy = f"if that is meant, {step}. Else put the newer one back before a gateway starts: semel docs backup"
     return Finding("ledger", "warning", f"it is an older copy, or was put here without its mark: {fate}", remedy)
+
+
+def _examine_cluster(checked: CheckedConfig, ledger: DatabaseUrl) -> list[Finding]:
+    moving = frozenset[str]() if checked.config is None else checked.config.gateway.moving_agents
+    try:
+        gateways = list_gateways(ledger)
+        if not gateways:
+            return []
+        store = open_readonly(ledger)
+    except LedgerError:  # the findings about the database say so
+        return []
+    try:
+        missing = store.read_sync(list_missing_gateways, {gateway.name for gateway in gateways}, moving)
+    except LedgerError:
+        missing = []
+    finally:
+        store.close()
+    return examine_cluster(gateways, missing)
 
 
 def _read_times(tx: Tx) -> tuple[int, int]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import Collection
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, RequestRefused
+from semel.faces.client.connection import NoAnswer
 from semel.faces.config import ConfigError, locate_running, locate_to_read
 from semel.faces.config.paths import find_config_file, find_data_dir, read_config_file
 from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
 from semel.tools.address import (
     advise_others,
+    find_pid,
     find_running_config,
     find_start_command,
     find_url,
@@ -24,7 +26,11 @@ from semel.tools.address import (
 )
 
 if TYPE_CHECKING:
-    from semel.ledger.turns.session_agent import ConfiguredAgents
+    from semel.faces.config.load import GatewayConfig
+    from semel.ledger.storage.cluster import ClusterGateway
+
+PATIENCE_S = 2.0
+"""Seconds that a gateway of a cluster may take to answer before the others' rows are looked at."""
 
 
 async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
@@ -33,9 +39,10 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     "waiting": the name of this gateway of a cluster if it waits, and the active one answered; else None.
     "configuration": what a person should know of a file that was changed since the gateway read it, or that came after
     it started without one; else None. Without a gateway, "problem" is why it would not start, if its configuration is
-    wrong, else None; "killed", whether the last one ended without a clean stop; "holder", the pid of who has the ledger
-    locked, else None; and "start", the command that starts the gateway. Raises ConfigError, GatewayNotTrusted,
-    NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
+    wrong, else None; "killed", whether the last one ended without a clean stop; "no_answer", why a gateway that was
+    reached did not answer, and what happens next, else None; "holder", the pid of who has the ledger locked, else None;
+    and "start", the command that starts the gateway. Raises ConfigError, GatewayNotTrusted, NoGateway (there is no
+    ledger either, but another gateway runs) or LedgerError.
     """
     try:
         data = locate_running(config_path, data_dir)
@@ -44,7 +51,7 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
         raise
     try:
         async with AsyncClient(data) as client:
-            status = await client.get("/v1/status")
+            status = await ask_while_gateways_answer(client, "/v1/status", config_path, data_dir)
             waiting = find_waiting(data)
             change = None
             if waiting is None:
@@ -56,8 +63,44 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
         if find_waiting(data) is None:
             raise
         return _look_over_files(config_path, data_dir, *locate_to_read(config_path, data_dir)[:2])
+    except NoAnswer:
+        return _look_over_files(config_path, data_dir, *locate_to_read(config_path, data_dir)[:2], is_silent=True)
     except NoGateway:
         return _look_over_files(config_path, data_dir, *locate_to_read(config_path, data_dir)[:2])
+
+
+async def ask_while_gateways_answer(
+    client: AsyncClient, path: str, config_path: Path | None, data_dir: Path | None
+) -> Json:
+    """Return the answer of a gateway. Raises NoAnswer early if its cluster shows that nobody will answer."""
+    request = asyncio.ensure_future(client.get(path))
+    began = asyncio.get_running_loop().time()
+    try:
+        while not (await asyncio.wait({request}, timeout=PATIENCE_S))[0]:
+            if await asyncio.to_thread(_is_cluster_silent, config_path, data_dir):
+                raise NoAnswer(round(asyncio.get_running_loop().time() - began))
+        return request.result()
+    finally:
+        request.cancel()
+
+
+def _is_cluster_silent(config_path: Path | None, data_dir: Path | None) -> bool:
+    """Whether the gateway of a cluster that is asked, or the active one, which it asks, does not show that it lives."""
+    from semel.faces.health.cluster import find_active, is_silent
+    from semel.faces.health.configuration import check_config, follow_gateway
+    from semel.ledger.engines import list_gateways
+    from semel.ledger.storage.errors import LedgerError
+
+    config = check_config(*follow_gateway(config_path, data_dir)).config
+    if config is None or not config.cluster.name:
+        return False
+    try:
+        gateways = list_gateways(config.gateway.ledger)
+    except LedgerError:
+        return False
+    own = next((gateway for gateway in gateways if gateway.name == config.cluster.name), None)
+    active = find_active(gateways)
+    return own is None or active is None or is_silent(own) or is_silent(active)
 
 
 def _examine_changed_config(config_path: Path | None, data: Path, started: int | None) -> str | None:
@@ -98,11 +141,13 @@ def _examine_unread_config(config_path: Path | None, data: Path) -> str | None:
     )
 
 
-def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path, ledger: LedgerLocation) -> Json:
+def _look_over_files(
+    config_path: Path | None, data_dir: Path | None, data: Path, ledger: LedgerLocation, *, is_silent: bool = False
+) -> Json:
     # Only now: what a gateway consists of takes longer to load than a gateway to answer.
+    from semel.faces.health.cluster import explain_no_answer
     from semel.faces.health.configuration import check_config, follow_gateway, list_missing_variables
-    from semel.ledger.engines import find_holder
-    from semel.ledger.turns.session_agent import ANY_AGENT
+    from semel.ledger.engines import find_holder, list_gateways
 
     checked = check_config(*follow_gateway(config_path, data_dir))
     mistakes = checked.count_mistakes()
@@ -111,14 +156,22 @@ def _look_over_files(config_path: Path | None, data_dir: Path | None, data: Path
         raise ConfigError(f"the configuration is wrong: {mistakes}" if is_wrong else mistakes)
     if not may_exist(ledger) and advise_others(data):
         raise NoGateway(data)
-    agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
-    name = "" if checked.config is None else checked.config.cluster.name
     holder = find_holder(ledger)
     problem = mistakes or _find_problem(ledger)
     killed, start = was_killed(data), find_start_command(data)
     state = {"running": False, "killed": killed, "problem": problem, "holder": holder, "start": start}
-    channels = None if checked.config is None else checked.config.gateway.channels
-    return {**state, "name": name, **_read_files(data, ledger, agents, channels)}
+    state["name"] = name = "" if checked.config is None else checked.config.cluster.name
+    gateways = list_gateways(ledger)
+    state["no_answer"] = explain_no_answer(name, find_living_pid(data), gateways) if is_silent else None
+    return {**state, **_read_files(data, ledger, checked.config, gateways)}
+
+
+def find_living_pid(data: Path) -> int | None:
+    """Return the pid of a data directory's gateway; None if it is not known, or ended."""
+    try:
+        return None if was_killed(data) else find_pid(data)
+    except (NoGateway, ValueError):
+        return None
 
 
 def _find_problem(ledger: LedgerLocation) -> str | None:
@@ -129,18 +182,33 @@ def _find_problem(ledger: LedgerLocation) -> str | None:
     return None if copy is None else f"the ledger was copied to {copy}, which takes its place"
 
 
-def _read_files(data: Path, ledger: LedgerLocation, agents: ConfiguredAgents, channels: Collection[str] | None) -> Json:
-    from semel.gateway.api.reads import list_cluster, read_storage
+def _read_files(
+    data: Path, ledger: LedgerLocation, config: GatewayConfig | None, gateways: list[ClusterGateway]
+) -> Json:
+    from semel.gateway.api.reads import read_storage
     from semel.gateway.disk_use import measure_store
-    from semel.ledger.admin.overview import read_overview
+    from semel.ledger.admin.overview import list_missing_gateways, read_overview
     from semel.ledger.engines import open_readonly
     from semel.ledger.storage.store import now_ms
+    from semel.ledger.turns.session_agent import ANY_AGENT
 
+    agents, channels = ANY_AGENT, None
+    missing: list[Json] = []
+    if config is not None:
+        agents, channels = config.gateway.configured_agents, config.gateway.channels
     store = open_readonly(ledger)
     try:
         overview = store.read_sync(read_overview, agents, channels)
+        if config is not None and gateways:
+            living = {gateway.name for gateway in gateways}
+            missing = store.read_sync(list_missing_gateways, living, config.gateway.moving_agents)
         disk = measure_store(store, data)
     finally:
         store.close()
-    gateways = list_cluster(ledger)
-    return {**overview, "database": name_database(ledger), "gateways": gateways, **read_storage(disk, data, now_ms())}
+    return {
+        **overview,
+        "database": name_database(ledger),
+        "gateways": [asdict(gateway) for gateway in gateways],
+        "missing_gateways": missing,
+        **read_storage(disk, data, now_ms()),
+    }

@@ -113,6 +113,22 @@ class RefusedNode(Struct):
     last_refused: RefusedRequest
 
 
+class MissingGateway(Struct):
+    """A gateway of the cluster that is gone, though `sessions` wait for it. `newest`: the keys of the newest ones."""
+
+    gateway: str
+    sessions: int
+    newest: list[str]
+    text: str
+
+
+class Gateways(Struct):
+    """The gateways of the cluster that live, and those that are gone and that sessions wait for; none without one."""
+
+    gateways: list[ClusterGateway]
+    missing_gateways: list[MissingGateway]
+
+
 class DelayedPart(Struct, kw_only=True):
     """A part that holds up its destination. `behind`: how many later ones wait for it; `due`: its next attempt."""
 
@@ -184,6 +200,7 @@ class Status(Struct):
     refused_nodes: list[RefusedNode]
     database: str | None
     gateways: list[ClusterGateway]
+    missing_gateways: list[MissingGateway]
     disk: Disk
     backup: Backup | None
     restore: Restore | None

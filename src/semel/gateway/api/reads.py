@@ -27,7 +27,7 @@ from semel.ledger.backup.last_backup import read_last_backup, read_last_restore
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.engines import list_gateways
 from semel.ledger.inbound import channel_batch
-from semel.ledger.storage.location import LedgerLocation, name_database
+from semel.ledger.storage.location import name_database
 from semel.ledger.storage.rows import ItemRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import views
@@ -238,9 +238,18 @@ class ReadApi(Components):
             "channels": self.channel_manager.list(),
             "refused_nodes": self.node_refusals.list(),
             "database": name_database(self.settings.ledger),
-            "gateways": await asyncio.to_thread(list_cluster, self.settings.ledger) if self.cluster_name else [],
+            **await self.gateways(),
             **await asyncio.to_thread(self._read_storage),
         }
+
+    async def gateways(self) -> Json:
+        """Return {"gateways": those of the cluster that live, "missing_gateways": those that sessions wait for}."""
+        if self.cluster_name is None:
+            return {"gateways": [], "missing_gateways": []}
+        gateways = await asyncio.to_thread(list_gateways, self.settings.ledger)
+        living = {gateway.name for gateway in gateways}
+        missing = await self.record.read(overview.list_missing_gateways, living, self.settings.moving_agents)
+        return {"gateways": [asdict(gateway) for gateway in gateways], "missing_gateways": missing}
 
     def _read_storage(self) -> Json:
         data_dir = self.settings.data_dir
@@ -267,11 +276,6 @@ class ReadApi(Components):
             **self.book_checks.metrics(),
             **self.channel_manager.metrics(),
         }
-
-
-def list_cluster(ledger: LedgerLocation) -> list[Json]:
-    """Return the living gateways of a ledger, if they are a cluster. This blocks. Raises LedgerError."""
-    return [asdict(gateway) for gateway in list_gateways(ledger)]
 
 
 def read_storage(use: DiskUse, data_dir: Path, now: int) -> Json:

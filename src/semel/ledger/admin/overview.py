@@ -12,7 +12,7 @@ from semel.ledger.delivery import parts
 from semel.ledger.storage.rows import Row, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import agent_notices, session_agent
+from semel.ledger.turns import agent_notices, seats, session_agent
 from semel.ledger.turns.finish_turn import EMPTY_TURN_NOTICE, find_empty_turn_notice
 from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.text.json_types import Json
@@ -120,6 +120,16 @@ def read_overview(tx: Tx, agents: ConfiguredAgents, channels: Collection[str] | 
 def list_missing_agents(tx: Tx, agents: ConfiguredAgents) -> list[Json]:
     """Return the agents that are not configured any more: {"agent", "successor", "sessions", "newest", "text"}."""
     return [asdict(missing) | {"text": missing.describe()} for missing in session_agent.list_missing_agents(tx, agents)]
+
+
+def list_missing_gateways(tx: Tx, living: Collection[str], moving: Collection[str]) -> list[Json]:
+    """Return the gateways that are gone and that sessions wait for: {"gateway", "sessions", "newest", "text"}.
+
+    `living`: the names of those that live. `moving`: the agents whose sessions go on at another one.
+    """
+    return [
+        asdict(missing) | {"text": missing.describe()} for missing in seats.list_missing_gateways(tx, living, moving)
+    ]
 
 
 def list_failing_agents(tx: Tx) -> list[FailingAgent]:

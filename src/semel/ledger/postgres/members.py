@@ -33,12 +33,12 @@ from semel.ledger.postgres.migrate import list_table_names, read_version
 from semel.ledger.postgres.server_clock import read_steady_clock
 from semel.ledger.postgres.statements import Statement
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
-from semel.ledger.storage.cluster import ClusterGateway, ClusterWatcher, GatewayIdentity
+from semel.ledger.storage.cluster import GIVEN_UP_AFTER_S, ClusterGateway, ClusterWatcher, GatewayIdentity
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.migrations import list_migrations
 
 RENEWAL_S = 2.0  # seconds between two renewals
-LEASE_S = 10.0  # seconds after a renewal for which a gateway is not buried, if it holds its lock
+LEASE_S = GIVEN_UP_AFTER_S  # after a renewal
 TRUST_S = 8.0  # seconds after a renewal for which a gateway trusts that it is not buried
 BLIP_S = 1.0  # seconds for which a living gateway may be without its connection, and is not buried
 CHECK_S = 0.2  # seconds between two attempts to connect, and between two looks at the clock
@@ -87,7 +87,8 @@ _LIST = f"""SELECT m.id, m.name, m.address, m.host, m.version, CAST(extract(epoc
   CAST((extract(epoch FROM m.until) - {LEASE_S}) * 1000 AS bigint), m.until > clock_timestamp(), a.member IS NOT NULL,
   m.serves, m.agents, m.room, EXISTS(SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
     WHERE l.locktype = 'advisory' AND l.classid = {MEMBER_LOCK} AND l.objid = m.id AND l.objsubid = 2 AND l.granted
-    AND d.datname = current_database()), m.token
+    AND d.datname = current_database()), m.token,
+  CAST(({LEASE_S} - extract(epoch FROM m.until - clock_timestamp())) * 1000 AS bigint)
 FROM member m LEFT JOIN {ACTIVE_TABLE} a ON a.member = m.id ORDER BY m.id"""
 _IS_HELD = f"""SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 WHERE l.locktype = 'advisory' AND l.objid = {LOCK} AND l.objsubid = 1 AND l.granted
@@ -476,7 +477,8 @@ def list_gateways(url: str) -> list[ClusterGateway]:
 
 
 def _read_gateway(row: list[Any]) -> ClusterGateway:
-    _, name, address, host, version, joined, seen, _, is_active, serves, agents, room, *_ = row
+    _, name, address, host, version, joined, seen, _, is_active, serves, agents, room, *_, silent_ms = row
     return ClusterGateway(
-        name, address, host, version, bool(is_active), joined, seen, bool(serves), int(agents), int(room)
-    )
+        name, address, host, version, bool(is_active), joined, seen, bool(serves), int(agents), int(room),
+        max(0.0, round(silent_ms / 1000, 1)),
+    )  # fmt: skip

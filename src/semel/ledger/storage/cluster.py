@@ -7,8 +7,11 @@ active one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+GIVEN_UP_AFTER_S = 10.0
+"""Seconds after its last sign of life for which a gateway keeps its place, if it holds its lock."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class GatewayIdentity:
 @dataclass(frozen=True)
 class ClusterGateway:
     """A gateway of a ledger, as the others see it. `joined`, `seen`: in ms since the epoch; `seen`: its last sign of
-    life. `serves`: it runs turns; else it waits. `agents`: how many agent processes it runs, of at most `room`."""
+    life. `serves`: it runs turns; else it waits. `agents`: how many agent processes it runs, of at most `room`.
+    `silent_s`: seconds since `seen`, by the server's clock; a gateway that is well shows life every two seconds."""
 
     name: str
     address: str | None
@@ -41,6 +45,7 @@ class ClusterGateway:
     serves: bool = False
     agents: int = 0
     room: int = 1
+    silent_s: float = field(default=0.0, compare=False)
 
 
 class ClusterWatcher(Protocol):
