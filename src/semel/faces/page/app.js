@@ -6,6 +6,7 @@ import { Channels } from "/page/channels.js";
 import { Composer } from "/page/composer.js";
 import { byId, freshId, say, show } from "/page/dom.js";
 import { Find } from "/page/find.js";
+import { Gateways } from "/page/gateways.js";
 import { Header } from "/page/header.js";
 import { Jump } from "/page/jump.js";
 import { keepHere } from "/page/kept.js";
@@ -35,6 +36,7 @@ const find = new Find(() => drawer(false));
 const jump = new Jump({ place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
 const outgoing = new Outgoing(byId("outgoing"), { accepted, edit: (text) => composer.restore(text) });
 const channels = new Channels();
+const gateways = new Gateways();
 new People();
 const REST = 60000;
 const SILENCE = 30000; // in ms: after this time without any change, people are told that the agent is silent
@@ -254,6 +256,7 @@ function route() {
 async function start() {
   await sessions.refresh();
   channels.refresh();
+  gateways.refresh();
   outgoing.kickAll();
   if (route()) return open.watch?.source === null && open.watch.open();
   const first = [...sessions.found].sort((a, b) => b.at - a.at)[0];
