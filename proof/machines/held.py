@@ -8,8 +8,7 @@ tests; the engine has no code of its own in the database.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from semel.ledger.postgres.wire import Connection
@@ -74,10 +73,10 @@ def note_what_is_held() -> None:
 
     take, note = locks.take, Statement("note_held", _NOTE_HELD)
 
-    def take_and_note(connection: Connection, wanted: locks.Locks, now: int) -> Sequence[Sequence[Any]]:
-        rows = take(connection, wanted, now)
+    def take_and_note(connection: Connection, wanted: locks.Locks, now: int) -> locks.Taken:
+        taken = take(connection, wanted, now)
         connection.send(note, {})
-        return rows
+        return taken
 
     locks.take = take_and_note
 

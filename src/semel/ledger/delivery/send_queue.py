@@ -153,7 +153,7 @@ def _take_part(
 
 
 def _next_due_ms(tx: Tx, channel: str) -> int | None:
-    if tx.all(OutgoingPart, "parts_due", channel=channel, now=tx.now, limit=1):
+    if tx.exists("part_is_due", channel=channel, now=tx.now):
         return tx.now
     return tx.value(int, "parts_next_due", channel=channel, now=tx.now, parked=PARKED)
 

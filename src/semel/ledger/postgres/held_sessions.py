@@ -9,15 +9,22 @@ these columns that has changed, or before the COMMIT. The transaction functions 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from semel.ledger.postgres.statements import own_statements, statements
 from semel.ledger.postgres.wire import Connection, ServerError
-from semel.ledger.storage.rows import SessionRow
+from semel.ledger.storage.rows import OutgoingPart, SessionRow
+
+if TYPE_CHECKING:
+    from semel.ledger.postgres.locks import Taken
 
 SERIALIZATION_FAILURE = "40001"
+PARTS_DUE = "parts_due"  # the only statement that finds rows of sessions which its transaction could not name before
 _COLUMNS = SessionRow.__struct_fields__
+_ID = _COLUMNS.index("id")
+_PART_SESSION = OutgoingPart.__struct_fields__.index("session")
+_PART_DEST = OutgoingPart.__struct_fields__.index("dest")
 _SAVED = ("seq", "rev", "wake_at", "wake_since", "epoch", "turn", "lease")
 _LOOKS_AT_SESSIONS = re.compile(rb"\b(?:FROM|JOIN|UPDATE)\s+session\b(?:\s+(\w)\b)?")
 _CHANGES_SESSIONS = re.compile(rb"\bUPDATE\s+session\b")
@@ -27,16 +34,18 @@ Rows = list[list[Any]]
 
 
 class HeldSessions:
-    """The rows of locked sessions, by id. `rows`: the values of SessionRow, as the lock statement read them.
+    """The rows of locked sessions, by id. `taken`: what the transaction has locked.
 
     `keys`: the keys of sessions that the transaction wanted to lock; those of them that have no row do not exist yet.
     """
 
-    def __init__(self, connection: Connection, rows: Sequence[Sequence[Any]] = (), keys: Collection[str] = ()) -> None:
+    def __init__(self, connection: Connection, taken: Taken, keys: Collection[str] = ()) -> None:
         self._connection = connection
+        self._ids = {row[_ID] for row in taken.rows}
+        self._lines = taken.lines
         self._rows: dict[int, SessionValues] = {}
         self._unsaved: dict[int, set[str]] = {}  # the columns that differ from the server's row
-        for values in rows:
+        for values in taken.rows:
             row = dict(zip(_COLUMNS, values, strict=True))
             self._rows[row["id"]] = row
         self._missing = set(keys) - {row["key"] for row in self._rows.values()}
@@ -77,6 +86,16 @@ class HeldSessions:
             self._missing.discard(params["key"])
         elif name == "session_by_key" and rows and params["key"] in self._missing:
             raise ServerError(SERIALIZATION_FAILURE, f"the session {params['key']} was added meanwhile")
+
+    def leave_out_unheld(self, name: str, rows: Rows) -> Rows:
+        """Return those of the rows that a statement found which the transaction may change.
+
+        A part that came in line after the locks were taken is left to the next look: its session and the line of its
+        destination may be in the hands of another transaction.
+        """
+        if name != PARTS_DUE or self._lines is None:
+            return rows
+        return [row for row in rows if row[_PART_SESSION] in self._ids and row[_PART_DEST] in self._lines]
 
     def save_and_mark(self, worker: int, serial: int) -> None:
         """Let the changed rows be written with the COMMIT, and with them the number of a worker's transaction."""

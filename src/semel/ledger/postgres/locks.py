@@ -77,14 +77,24 @@ NOTHING = Locks()
 EVERYTHING = Locks(everything=True)
 
 
-def take(connection: Connection, locks: Locks, now: int) -> Sequence[Sequence[Any]]:
-    """Lock what `locks` names. Return the rows of the sessions, as SessionRow has them; none for `everything`."""
+@dataclass(frozen=True)
+class Taken:
+    """What was locked. `rows`: of the sessions, as SessionRow has them, none for `everything`. `lines`: destinations;
+    None for `everything`."""
+
+    rows: Sequence[Sequence[Any]] = ()
+    lines: frozenset[str] | None = None
+
+
+def take(connection: Connection, locks: Locks, now: int) -> Taken:
+    """Lock what `locks` names."""
     held: list[list[Any]] = []
+    lines = frozenset[str]()
     own, ids, homes = own_statements(), list(locks.ids), list(locks.homes)
     for name, params in locks.find:
         ids += [id for (id,) in connection.read(own[name], _bind(own[name].parameters, params, now=now))]
     for name, params in locks.find_homes:
-        homes += [home for (home,) in connection.read(own[name], _bind(own[name].parameters, params, ids=ids))]
+        homes += [home for (home,) in connection.read(own[name], _bind(own[name].parameters, params, ids=ids, now=now))]
     if locks.everything:
         connection.send(own["lock_every_session"], {})
     elif locks.alone:
@@ -92,12 +102,12 @@ def take(connection: Connection, locks: Locks, now: int) -> Sequence[Sequence[An
             held += connection.read(own["lock_session"], {"id": id})
     elif ids or locks.keys or homes:
         held = connection.read(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
-        lines = {home for home in (*homes, *(row[_HOME] for row in held)) if not is_local(home)}
+        lines = frozenset(home for home in (*homes, *(row[_HOME] for row in held)) if not is_local(home))
         if lines:  # nothing is sent to a page or a terminal, so they have no line
             connection.send(own["lock_lines"], {"dests": sorted(lines)})
     if locks.ledger:
         connection.send(locking_statement("ledger_lock"), {})
-    return held
+    return Taken(held, None if locks.everything else lines)
 
 
 def _bind(names: tuple[str, ...], params: Mapping[str, Any], **known: Any) -> dict[str, Any]:
@@ -215,9 +225,10 @@ def _part(part: int, *_: Any) -> Locks:
 
 def _due(capacities: Mapping[str, send_queue.ChannelCapacity], *_: Any) -> Locks:
     limit = send_queue.MAX_PARTS_SCANNED * max(len(capacities), 1)
+    due = {"channels": sorted(capacities), "limit": limit}
     return Locks(
-        find=(("find_sessions_due", {"channels": sorted(capacities), "limit": limit}),),
-        find_homes=(("find_other_places", {"parts": []}),),
+        find=(("find_sessions_due", due),),
+        find_homes=(("find_other_places", {"parts": []}), ("find_dests_due", due)),
     )
 
 

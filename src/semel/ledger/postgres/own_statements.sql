@@ -78,6 +78,11 @@ WITH d AS (SELECT p.claim FROM part p WHERE p.state IN ('queued', 'sending', 'un
   AND p.due <= :now ORDER BY p.due LIMIT :limit)
 SELECT c.session FROM d JOIN claim c ON c.id = d.claim UNION SELECT e.session FROM d JOIN entry e ON e.claim = d.claim
 
+-- name: find_dests_due
+-- the destinations of these parts
+SELECT p.dest FROM part p WHERE p.state IN ('queued', 'sending', 'unknown') AND p.channel = ANY(:channels)
+  AND p.due <= :now ORDER BY p.due LIMIT :limit
+
 -- name: find_sessions_in_line
 -- the same for the parts which are in line
 WITH d AS (SELECT p.claim FROM part p WHERE p.state IN ('queued', 'sending', 'unknown'))

@@ -98,6 +98,7 @@ class PostgresTx(Tx):
             rows = self._connection.read(statement, params)
             if self._held is not None:
                 self._held.refuse_unheld(name, params, rows)
+                rows = self._held.leave_out_unheld(name, rows)
             return rows
         except BaseException as error:
             self.error = error

@@ -130,8 +130,8 @@ class Worker:
         now = self._clock()
         connection.queue("BEGIN")
         wanted = locks.find_locks(job.fn, job.args)
-        rows = locks.take(connection, wanted, now)
-        tx = PostgresTx(connection, now, HeldSessions(connection, rows, wanted.keys))
+        taken = locks.take(connection, wanted, now)
+        tx = PostgresTx(connection, now, HeldSessions(connection, taken, wanted.keys))
         if not self._run(job, tx):
             connection.end("ROLLBACK")
             return

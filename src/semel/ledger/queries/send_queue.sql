@@ -10,6 +10,11 @@ WHERE p.state IN ('queued', 'sending', 'unknown') AND p.state <> 'sending'
   AND p.channel = :channel AND p.due <= :now
 ORDER BY p.due LIMIT :limit
 
+-- name: part_is_due
+-- Whether a channel could send or settle something now.
+SELECT 1 FROM part INDEXED BY part_due
+WHERE state IN ('queued', 'sending', 'unknown') AND state <> 'sending' AND channel = :channel AND due <= :now LIMIT 1
+
 -- name: parts_next_due
 -- When a channel has something to do next. Parts that are parked or sending are left out: they wait for no time.
 SELECT due FROM part INDEXED BY part_due
