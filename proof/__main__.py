@@ -23,6 +23,7 @@ PARTS = {
     "schedules": "the gateway under seeded orders of events, with faults",
     "agents": "agents and platforms as they were measured, with a death behind each update",
     "machines": "state machines over law and ledger, the books as invariants",
+    "races": "transactions of several processes at once in the same sessions of a database",
     "mutants": "planted faults, each caught by a part above",
     "fuzz": "what reads bytes from outside, under coverage-guided fuzzing",
     "storms": "kills at any moment, over and over",

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "mutants"
-CATCHERS = ("crash", "power", "schedules", "agents", "machines", "cluster")
+CATCHERS = ("crash", "power", "schedules", "agents", "machines", "races", "cluster")
 NAMES = ("Fault", "Law", "Caught-by", "Options", "Quick")
 LAWS = range(1, 15)
 
