@@ -72,6 +72,7 @@ def test_a_wait_tells_that_the_agent_is_silent_and_records_nothing_of_it(
     done = house("say", "silent", prompt({"sleep": 3}, "At last."), "--wait")
     assert done.stdout == "At last.\n"
     assert "no answer yet: nothing new for" in done.stderr
+    assert "semel status" in done.stderr
     assert [entry["text"] for entry in house.json("show", "silent") if entry["role"] != "user"] == ["At last."]
 
 
@@ -83,7 +84,7 @@ async def test_who_waits_for_a_turn_that_has_not_begun_is_told_so(monkeypatch: p
     report = asyncio.create_task(wait_for_answer._report_silence(view, told.put_nowait))
     assert (await told.get()).endswith(" from the agent; the message waits for the next turn")
     view.session = {"state": "running"}
-    while not (await told.get()).endswith(" from the agent; the turn still runs"):
+    while not (await told.get()).endswith(" from the agent; the turn still runs (see `semel status`)"):
         pass
     report.cancel()
 

@@ -126,7 +126,7 @@ async def _report_silence(view: SessionView, on_news: Callable[[str], None]) -> 
             rev, since, due = view.rev, loop.time(), SILENCE_S
         elif seconds >= due:
             runs = view.session.get("state") == "running"
-            standing = "the turn still runs" if runs else "the message waits for the next turn"
+            standing = "the turn still runs (see `semel status`)" if runs else "the message waits for the next turn"
             on_news(f"no answer yet: {describe_silence(seconds)} from the agent; {standing}")
             due *= 2
 
