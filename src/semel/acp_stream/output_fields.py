@@ -140,7 +140,7 @@ def _raw_text(raw: object, depth: int = 0) -> str:
     if isinstance(raw, str):
         return raw
     if isinstance(raw, list):
-        return _joined(raw)
+        return _joined(raw) or "\n".join(filter(None, (_raw_text(result, depth + 1) for result in objects_in(raw))))
     if not isinstance(raw, dict) or depth > 3:
         return ""
     for key in ("aggregated_output", "stdout", "formatted_output", "output", "text"):
