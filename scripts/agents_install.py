@@ -36,6 +36,7 @@ AGENTS: dict[str, dict[str, str]] = {
     "openclaw": {"openclaw": "2026.9.6"},
     "kilo": {"@kilocode/cli": "7.7.7"},
     "nanocoder": {"@nanocollective/nanocoder": "1.30.0"},
+    "cline": {"cline": "3.0.65"},
 }
 
 PYTHON_AGENTS: dict[str, tuple[str, int, int]] = {

@@ -230,6 +230,10 @@ _GOES_ON = {"rows": ("agent: All of it is said.",), "asked": ("kill_said:0", "ki
 _BROKEN_CHUNKS = "Response does not match the HTTP/1.1 protocol (Invalid EOF state)"
 _NANOCODER_FAILED = f"Partial text before the drop: alpha beta gamma de\n\n**Error:** {_BROKEN_CHUNKS}\n"
 _NANOCODER_FAILED_FIRST = f"\n\n**Error:** {_BROKEN_CHUNKS}\nPartial text before the drop: alpha beta gamma de"
+_BUN_CUT = (
+    "Internal error: The socket connection was closed unexpectedly. For more information, pass `verbose: true` in the "
+    "second argument to fetch()"
+)
 _GPTME_FAILED = "Error: peer closed connection without sending complete message body (incomplete chunked read)"
 
 DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
@@ -345,6 +349,10 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
         ),
         "delivered": (_NANOCODER_FAILED, f"{DROPPED}And now the complete answer."),
     },
+    # It asks before every command, and leaves retries to Semel.
+    ("cline", "think2"): {"items": _thinks(f"run_commands: {_ECHO}", asked=True)},
+    ("cline", "perm"): _perm(f"run_commands: {PERM}", f"run_commands: {PERM} -> perm-done"),
+    ("cline", "drop"): _left_to_semel(_BUN_CUT),
     # It asks before every command.
     ("deepagents", "think2"): {"items": _thinks("echo think-tool-output -> **Command:**", asked=True)},
     ("deepagents", "perm"): _perm(f"Execute: `{PERM}`", f"{PERM} -> **Command:**"),

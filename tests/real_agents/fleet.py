@@ -280,6 +280,19 @@ def _agentao(home: Path, port: int) -> tuple[list[str], Env]:
     return [str(ROOT / "agentao/bin/agentao"), "--acp", "--stdio"], {**_base(home), **keys}
 
 
+def _cline(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".cline/data/settings").mkdir(parents=True)
+    settings = {
+        "provider": "openai-compatible", "apiKey": "none", "model": "scripted",
+        "baseUrl": f"http://127.0.0.1:{port}/v1",
+    }  # fmt: skip
+    provider = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    providers = {"version": 1, "lastUsedProvider": "openai-compatible", "providers": {"openai-compatible": provider}}
+    (home / ".cline/data/settings/providers.json").write_text(json.dumps({**providers, "modes": {}}))
+    env = {"CLINE_PROVIDER": "openai-compatible", "CLINE_API_KEY": "none", "CLINE_MODEL": "scripted"}
+    return [str(ROOT / "cline/node_modules/.bin/cline"), "--acp"], {**_base(home), **env}
+
+
 def _openhands(home: Path, port: int) -> tuple[list[str], Env]:
     (home / ".openhands").mkdir()
     llm = {"model": "openai/scripted", "api_key": "none", "base_url": f"http://127.0.0.1:{port}/v1"}
@@ -347,6 +360,7 @@ AGENTS = {
         RealAgent("kilo", "openai", _kilo, asks_in_order=False),
         RealAgent("hermes", "openai", _hermes),
         RealAgent("nanocoder", "openai", _nanocoder, tools=False, no_tools=_NOT_STARTED),
+        RealAgent("cline", "openai", _cline, tools=False, no_tools=_NOT_STARTED),
         RealAgent("agentao", "openai", _agentao, asks=False),  # it refuses dangerous commands by itself
         RealAgent("openhands", "openai", _openhands, streams=False, asks_in_order=False),
         RealAgent("deepagents", "openai", _deepagents, tools=False, no_tools=_NOT_STARTED),

@@ -125,6 +125,8 @@ KNOWN_AGENTS = (
     ),
     KnownAgent("openclaw", ("openclaw", "acp"), ("OPENCLAW_",), npm=("openclaw@2026.9.6",), node=24),
     KnownAgent("auggie", ("auggie", "--acp"), ("AUGMENT_",)),
+    # With this key it needs no login; CLINE_PROVIDER says whose key it is.
+    KnownAgent("cline", ("cline", "--acp"), ("CLINE_",), key="CLINE_API_KEY", npm=("cline@3.0.65",)),
     KnownAgent("copilot", ("copilot", "--acp"), ("COPILOT_", "GH_", "GITHUB_"), npm=("@github/copilot@1.0.102",)),
     KnownAgent("agentao", ("agentao", "--acp", "--stdio"), ("AGENTAO_", "OPENAI_"), pypi="agentao==0.5.17"),
     KnownAgent(

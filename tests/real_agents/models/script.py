@@ -167,7 +167,7 @@ def broken(acts: Attempt, n: int) -> bool:
 
 SHELLS = (
     "Bash", "exec_command", "shell_command", "shell", "bash", "local_shell", "run_shell_command", "terminal",
-    "execute_bash", "execute", "exec",
+    "execute_bash", "execute", "exec", "run_commands",
 )  # fmt: skip
 
 
@@ -179,6 +179,8 @@ def shell_call(tools: Mapping[str, Json], command: str) -> tuple[str, Json] | No
             if "cmd" in known:  # Codex: its model asks for more than its sandbox allows
                 escalation = {"sandbox_permissions": "require_escalated", "justification": "It writes a file."}
                 return name, {"cmd": command} | (escalation if "sandbox_permissions" in known else {})
+            if "commands" in known:
+                return name, {"commands": [command]}
             if known.get("command", {}).get("type") == "array":
                 return name, {"command": ["bash", "-lc", command]}
             more = {"description": "Run the command"} if "description" in known else {}
