@@ -7,12 +7,15 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 
+from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.cli import load_commands
 from semel.faces.start import EditorOptions, read_editor_options
+from semel.tools.address import NoGateway
 
 HEAVY = ("typer", "rich", "pydantic", "structlog", "apsw", "semel.gateway.api", "semel.ledger")
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
@@ -46,6 +49,28 @@ def test_plain_words_are_read_at_once(words: str, options: EditorOptions) -> Non
 )
 def test_other_words_are_left_to_the_command_line(words: str) -> None:
     assert read_editor_options(words.split()) is None
+
+
+async def test_a_request_whose_answer_is_lost_is_made_again_while_the_gateway_runs(tmp_path: Path) -> None:
+    """Only a gateway that does not run is worth an error, or a start."""
+
+    class Link(GatewayLink):
+        async def connect(self) -> Any:
+            return None
+
+        async def _answers(self) -> bool:
+            return True
+
+    asked = []
+
+    async def ask(client: Any) -> str:
+        asked.append(client)
+        if len(asked) == 1:
+            raise NoGateway(tmp_path)
+        return "answered"
+
+    assert await Link(tmp_path, None, may_start=True).ask(ask) == "answered"
+    assert len(asked) == 2
 
 
 def test_initialize_is_answered_without_a_gateway_or_a_heavy_library(tmp_path: Path) -> None:

@@ -62,16 +62,21 @@ class GatewayLink:
             self._client = None
 
     async def ask(self, request: Callable[[AsyncClient], Awaitable[T]]) -> T:
-        """Make a request, and return its answer. If no gateway runs, start one first.
+        """Make a request that may be repeated, and return its answer. If no gateway runs, start one first.
 
         Raises NoGateway, RequestRefused, and OutcomeUnknown if a message may have been accepted.
         """
+        from semel.faces.client import NoAnswer
+
         try:
             return await self.ask_running(request)
+        except NoAnswer:
+            raise
         except NoGateway:
-            if not self._may_start or await self._answers():
-                raise
-        await self._start()
+            if not await self._answers():  # otherwise only the answer was lost
+                if not self._may_start:
+                    raise
+                await self._start()
         return await self.ask_running(request)
 
     async def ask_running(self, request: Callable[[AsyncClient], Awaitable[T]]) -> T:
