@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from editor_help import line_of
 from gateway_editor import Desk, House, opened_desk, until
 from system_house import script
 
@@ -194,6 +195,27 @@ def test_modes_and_options_are_offered_set_and_told_to_other_editors(desk: Desk)
     session = editor.session = opened["sessionId"]
     other.load(session)
     assert [option["id"] for option in opened["configOptions"]] == ["mode", "model", "effort", "search"]
+def test_a_cancel_right_behind_its_prompt_stops_that_prompt_alone(desk: Desk, tmp_path: Path) -> None:
+    """Both lines are read at once, while another person's turn runs."""
+    editor = desk.editor()
+    session = editor.new()
+    gate = tmp_path / "go on"
+    desk.house.say(session, script("Phone's.", {"wait": str(gate)}, "Phone's end."))
+    editor.sees("Phone's.")
+    prompt = {"sessionId": session, "prompt": [{"type": "text", "text": script("Mine.", {"hang": True})}]}
+    editor.methods['"both"'] = "session/prompt"
+    lines = [
+        {"jsonrpc": "2.0", "id": "both", "method": "session/prompt", "params": prompt},
+        {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}},
+    ]
+    editor.process.stdin.write(b"".join(map(line_of, lines)))
+    editor.process.stdin.flush()
+    until(lambda: desk.house.session(session)["waiting"], "the prompt waits")
+    gate.touch()
+    assert editor.answer_to('"both"')["result"] == {"stopReason": "cancelled"}
+    assert editor.texts()[0] == "Phone's.Phone's end."
+
+
     assert opened["modes"]["currentModeId"] == "auto"
     editor.call("session/set_mode", sessionId=session, modeId="ask")
     set_up = editor.call("session/set_config_option", sessionId=session, configId="effort", value="high")
@@ -267,8 +289,9 @@ def test_an_editor_may_go_on_in_a_session_that_it_never_opened_here(desk: Desk) 
     editor.kill()
     other = desk.editor()
     other.session = session
-    assert other.prompt("say: after") == "end_turn"
-    assert other.texts() == ["after"]
+    prompts = [other.begin(f"say: {number}") for number in range(3)]
+    assert [other.answer_to(prompt)["result"]["stopReason"] for prompt in prompts] == ["end_turn"] * 3
+    assert other.texts() == ["0", "1", "2"]
 
 
 def test_sessions_are_listed_by_folder_with_title_and_folder(desk: Desk, tmp_path: Path) -> None:

@@ -57,11 +57,11 @@ class Editor(Protocol):
 class OpenPrompt:
     """A prompt that the editor waits for. `answer`: called once, with its result or its error."""
 
-    def __init__(self, key: str, answer: Answer) -> None:
+    def __init__(self, key: str, answer: Answer, is_cancelled: bool) -> None:
         self.key = key
         self.answer = answer
         self.seq: int | None = None  # its entry, once that is seen
-        self.is_cancelled = False
+        self.is_cancelled = is_cancelled
 
 
 class Attachment:
@@ -325,9 +325,12 @@ class Attachment:
 
     # ---- prompts
 
-    def add_prompt(self, blocks: list[Json], key: str, answer: Answer) -> None:
-        """Send a prompt to the session. `key`: its idempotency key. `answer`: called when its turn has ended."""
-        prompt = self._prompts[key] = OpenPrompt(key, answer)
+    def add_prompt(self, blocks: list[Json], key: str, answer: Answer, is_cancelled: bool) -> None:
+        """Send a prompt to the session. `key`: its idempotency key. `answer`: called when its turn has ended.
+
+        `is_cancelled`: the editor has cancelled it already; its turn is stopped once that begins.
+        """
+        prompt = self._prompts[key] = OpenPrompt(key, answer, is_cancelled)
         self.show_missed()
         self._spawn(self._send_prompt(prompt, blocks))
 
@@ -378,13 +381,16 @@ class Attachment:
 
     # ---- stopping and answering
 
-    def cancel(self) -> None:
-        """Stop the turn that answers the editor's prompt; if the editor has none open, the turn that runs."""
+    def cancel(self, is_asking: bool) -> None:
+        """Stop the turn that answers the editor's prompt; if the editor has none open, the turn that runs.
+
+        `is_asking`: whether a prompt of the editor is on its way to this session.
+        """
         for prompt in self._prompts.values():
             prompt.is_cancelled = True
         if self._prompts:
             self._stop_cancelled()
-        else:
+        elif not is_asking:
             self._spawn(self._stop_turn())
 
     def _stop_cancelled(self) -> None:

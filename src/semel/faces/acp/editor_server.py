@@ -7,6 +7,7 @@ listed, loaded and resumed from the ledger, without their agent. `initialize` is
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import json
 import os
@@ -66,8 +67,10 @@ class EditorServer:
         self._link = link
         self._agent, self._session, self._command = opening
         self._attached: dict[str, Attachment] = {}
+        self._opening: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)  # by session, one at a time
         self._asked: dict[str, Callable[[Json], None]] = {}  # what to do with the answers to our requests, by id
         self._prompted: dict[str, str] = {}  # the session of each open prompt, by its request's id as JSON
+        self._coming: dict[str, bool] = {}  # the prompts that their session does not know yet -> whether cancelled
         self._numbers = 0
         self._tasks: set[asyncio.Task[None]] = set()
         pipe.on_room = self._catch_up
@@ -117,6 +120,8 @@ class EditorServer:
         elif method == "$/cancel_request":
             self._cancel_turn(self._prompted.get(json.dumps(params.get("requestId")), ""))
         elif "id" in message:
+            if method == "session/prompt":
+                self._note_prompt(message["id"], params)
             self._spawn(self._answer_request(message["id"], str(method), params))
 
     def _spawn(self, work: Any) -> None:
@@ -152,6 +157,7 @@ class EditorServer:
             self._send_error(id, INTERNAL_ERROR, f"Semel failed: {type(error).__name__}: {error}")
 
     def _send_error(self, id: Any, code: int, message: str) -> None:
+        self._forget_prompt(id)
         self._send(id=id, error={"code": code, "message": message})
 
     # ---- what sessions use (`attachment.Editor`)
@@ -213,7 +219,8 @@ class EditorServer:
         servers = objects_in(params.get("mcpServers"))
         about = {"agent": agent, "folder": folder}
         row = await self._link.ask(partial(self._start_agent, key=key, about=about, servers=servers))
-        attachment = await self._attach_session(key, row, replays=False, skips=self._session is None)
+        async with self._opening[key]:
+            attachment = await self._attach_session(key, row, replays=False, skips=self._session is None)
         return {"sessionId": key, **attachment.offers.describe(row)}
 
     async def _find_agent(self, client: AsyncClient) -> str:
@@ -254,9 +261,10 @@ class EditorServer:
             raise RequestFailed(INVALID_PARAMS, f"cwd: the folder of session {key} is {row['folder']}")
         if servers := objects_in(params.get("mcpServers")):
             await self._put_setting(key, "mcp-servers", {"servers": servers})  # from the agent's next start on
-        attachment = await self._attach_session(key, row, replays=replays)
-        result = attachment.offers.describe(attachment.view.session)
-        attachment.open()
+        async with self._opening[key]:
+            attachment = await self._attach_session(key, row, replays=replays)
+            result = attachment.offers.describe(attachment.view.session)
+            attachment.open()
         return result
 
     async def _list_sessions(self, params: Json) -> Json:
@@ -299,27 +307,39 @@ class EditorServer:
 
     # ---- prompts
 
+    def _note_prompt(self, id: Any, params: Json) -> None:
+        """Note a prompt at once: the next line may cancel it."""
+        name = json.dumps(id)
+        self._prompted[name] = str(params.get("sessionId"))
+        self._coming[name] = False
+
+    def _forget_prompt(self, id: Any) -> None:
+        self._prompted.pop(json.dumps(id), None)
+        self._coming.pop(json.dumps(id), None)
+
     async def _take_prompt(self, id: Any, params: Json) -> None:
         """Send a prompt. An editor may continue a session that it never opened on this connection."""
         key, blocks = _read_session(params), objects_in(params.get("prompt"))
-        name = json.dumps(id)
-        self._prompted[name] = key
-        if key not in self._attached or self._attached[key].is_over:
-            row = await self._link.ask(partial(_read_row, key=key))
-            (await self._attach_session(key, row, replays=False)).open()
+        async with self._opening[key]:
+            if key not in self._attached or self._attached[key].is_over:
+                row = await self._link.ask(partial(_read_row, key=key))
+                (await self._attach_session(key, row, replays=False)).open()
 
         def answer(result: Json | None, error: Json | None) -> None:
-            self._prompted.pop(name, None)
+            self._forget_prompt(id)
             self._send(id=id, **({"result": result} if error is None else {"error": error}))
 
         self._numbers += 1
         attachment = self._attached[key]
         await attachment.has_view.wait()
-        attachment.add_prompt(blocks, f"{self.connection}-{self._numbers}", answer)
+        is_cancelled = self._coming.pop(json.dumps(id), False)
+        attachment.add_prompt(blocks, f"{self.connection}-{self._numbers}", answer, is_cancelled)
 
     def _cancel_turn(self, key: str) -> None:
+        coming = [name for name in self._coming if self._prompted.get(name) == key]
+        self._coming.update(dict.fromkeys(coming, True))
         if (attachment := self._attached.get(key)) is not None:
-            attachment.cancel()
+            attachment.cancel(is_asking=bool(coming))
 
 
 def serve_editor(link: GatewayLink, opening: Opening) -> int:
