@@ -13,7 +13,7 @@ import pytest
 from model_editor import ModelEditor, Shown
 
 from semel.faces.acp.attachment import Attachment
-from semel.faces.acp.clients import CLIENTS
+from semel.faces.acp.clients import CLIENTS, UNMEASURED
 from semel.faces.acp.editor_pipe import MAX_WAITING_BYTES, EditorPipe
 from semel.faces.acp.history import read_history
 from semel.faces.view import SessionView
@@ -38,6 +38,9 @@ class ScriptedGateway:
 
     async def connect(self) -> ScriptedGateway:
         return self
+
+    async def ask(self, request: Any) -> None:
+        await asyncio.Event().wait()
 
     async def stream(self, key: str, rev: int | None) -> AsyncIterator[Json]:
         for frame in self.frames:
@@ -92,6 +95,37 @@ async def test_a_session_that_is_opened_again_leaves_nothing_for_the_garbage_col
         assert [one() for one in kept] == [None, None]
     finally:
         gc.enable()
+
+
+async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed() -> None:
+    """The editor loads the session in mid-turn; then so much is said between its prompts that some is left out."""
+    call: Json = {"id": 1, "born": 2, "rev": 2, "kind": "tool", "title": "ls", "status": "running", "text": "a\n"}
+    text = {**ENTRY, "text": "half ", "live": True}
+    ended = [
+        {**call, "op": "item", "status": "done", "rev": 3},
+        {**text, "op": "entry", "text": "half and half", "rev": 4},
+    ]
+    ended += [
+        {"op": "entry", "seq": seq, "born": seq + 2, "rev": seq + 4, "role": "agent", "text": "x" * 9_000}
+        for seq in range(2, 9)
+    ]
+    snapshot = {**SNAPSHOT, "entries": [text], "items": [call], "before": 0}
+    frames = snapshot, {"type": "change", "rev": 20, "changes": ended}
+    gateway: Any = ScriptedGateway(*frames)
+    editor = ScriptedEditor()
+    editor.client = UNMEASURED
+    model = ModelEditor()
+    editor.write = model.read
+    attachment = Attachment("s", editor, gateway, {})
+    await attachment.start(replays=True)
+    attachment.open()
+    await asyncio.wait_for(gateway.is_over.wait(), 60)
+    attachment.add_prompt([], "acp-1-1", lambda result, error: None, False)
+    shown = model.sessions["s"]
+    assert shown.messages["e1"][1] == "half and half"
+    assert [one.fields["status"] for one in shown.calls.values()] == ["completed"]
+    assert any("earlier messages are not shown" in text for text in shown.texts())
+    attachment.close()
 
 
 async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each_text_once_later() -> None:

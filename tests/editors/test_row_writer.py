@@ -292,8 +292,10 @@ def test_a_call_without_a_result_is_shown_as_failed() -> None:
 def test_what_was_missed_is_bounded_and_its_newest_part_and_open_requests_are_kept() -> None:
     rows = [entry(seq, "x" * 3000) for seq in range(1, 21)]
     request: Json = {"id": 1, "born": 0, "kind": "permission", "text": ""}
-    chosen, left_out = choose_rows([request, *rows])
+    chosen, left_out = choose_rows([request, *rows], lambda row: False)
     assert chosen[-1] == request and chosen[-2] == rows[-1] and [*left_out, *chosen[:-1]] == rows
     assert sum(len(row["text"]) for row in chosen) <= MAX_CHARS
     long = entry(1, "x" * 100_000)
-    assert choose_rows([long]) == ([long], [])
+    assert choose_rows([long], lambda row: False) == ([long], [])
+    chosen, left_out = choose_rows(rows, lambda row: row["seq"] == 3)
+    assert chosen[0] == rows[2] and rows[2] not in left_out, "what has begun is brought to its end"

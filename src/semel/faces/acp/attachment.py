@@ -269,7 +269,7 @@ class Attachment:
         if not self._may_show or not self._is_open or self._editor.is_full:
             return
         lacking = [row for row in self._take_unshown() if not self._writer.has_row(row)]
-        chosen, left_out = choose_rows(lacking)
+        chosen, left_out = choose_rows(lacking, self._writer.has_begun)
         for row in left_out:
             self._writer.skip_row(row)
         if left_out:

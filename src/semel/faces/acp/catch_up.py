@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from semel.text.json_types import Json
 
 MAX_CHARS = 20_000
 
 
-def choose_rows(rows: Sequence[Json]) -> tuple[list[Json], list[Json]]:
+def choose_rows(rows: Sequence[Json], has_begun: Callable[[Json], bool]) -> tuple[list[Json], list[Json]]:
     """Return (the rows to show, the older ones that are left out), each in order. `rows`: in the order of the view.
 
-    Requests for permission are always shown, and the newest row is, too, however long it is.
+    Requests for permission are always shown, and the newest row is, too, however long it is. So is a row of which the
+    editor has the beginning (`has_begun`): otherwise it would seem to go on for ever.
     """
     requests = [row for row in rows if is_request(row)]
     others = [row for row in rows if not is_request(row)]
@@ -22,7 +23,9 @@ def choose_rows(rows: Sequence[Json]) -> tuple[list[Json], list[Json]]:
         if size > MAX_CHARS and first < len(others):
             break
         first = index
-    return [*others[first:], *requests], others[:first]
+    begun = [row for row in others[:first] if has_begun(row)]
+    left_out = [row for row in others[:first] if not has_begun(row)]
+    return [*begun, *others[first:], *requests], left_out
 
 
 def count_chars(row: Json) -> int:

@@ -112,6 +112,10 @@ class RowWriter:
         self._revs.clear()
 
     def format_update(self, kind: str, /, **fields: Any) -> bytes:
+    def has_begun(self, row: Json) -> bool:
+        """Return whether the editor has a row, or need not have it, as it is now or as it was before."""
+        return f"e{row['seq']}" in self._texts if "seq" in row else row["id"] in self._items
+
         """Return the line with a `session/update`."""
         return self._format_line({"sessionUpdate": kind, **fields})
 
