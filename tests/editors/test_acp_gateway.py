@@ -91,6 +91,29 @@ def test_a_client_that_draws_pushed_turns_gets_another_persons_turn_as_one(desk:
     assert [text.strip() for text in editor.texts()] == ["pushed", "own"] and not editor.texts("user")
 
 
+def test_a_message_that_waited_is_not_pushed_after_it_was_quoted_and_a_command_is_no_turn(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """agent-shell takes no further turn before the end of the one that it draws."""
+    editor = desk.editor(client="agent-shell")
+    session = editor.new()
+    gate = tmp_path / "go on"
+    desk.house.say(session, script("First.", {"wait": str(gate)}, " Over."))
+    editor.sees("First.")
+    desk.house.say(session, "say: second")
+    editor.until(lambda: any("say: second" in text for text in editor.texts()), "the quotation")
+    gate.touch()
+    editor.until(lambda: any(text.strip() == "second" for text in editor.texts()), "its answer")
+    desk.house.say(session, "/help")
+    editor.until(lambda: any("/stop" in text for text in editor.texts()), "the answer to the command")
+    desk.house.say(session, "say: third")
+    editor.until(lambda: any(text.strip() == "third" for text in editor.texts()), "the last answer")
+    pushed = [str(m["params"]["prompt"]) for m in editor.messages if m.get("method") == "session/push"]
+    assert len(pushed) == 2 and "First." in pushed[0] and "say: third" in pushed[1]
+    assert len([text for text in editor.texts() if "say: second" in text]) == 1
+    assert len([text for text in editor.texts() if text.endswith(":** /help")]) == 1
+
+
 def test_a_client_that_refuses_pushed_turns_gets_them_as_a_quotation(desk: Desk) -> None:
     editor = desk.editor(client="agent-shell")
     session = editor.new()
@@ -172,6 +195,27 @@ def test_a_cancel_does_not_stop_the_turn_of_another_person(desk: Desk, tmp_path:
     assert editor.answer_to(prompt)["result"]["stopReason"] in ("cancelled", "end_turn")
 
 
+def test_a_cancel_right_behind_its_prompt_stops_that_prompt_alone(desk: Desk, tmp_path: Path) -> None:
+    """Both lines are read at once, while another person's turn runs."""
+    editor = desk.editor()
+    session = editor.new()
+    gate = tmp_path / "go on"
+    desk.house.say(session, script("Phone's.", {"wait": str(gate)}, "Phone's end."))
+    editor.sees("Phone's.")
+    prompt = {"sessionId": session, "prompt": [{"type": "text", "text": script("Mine.", {"hang": True})}]}
+    editor.methods['"both"'] = "session/prompt"
+    lines = [
+        {"jsonrpc": "2.0", "id": "both", "method": "session/prompt", "params": prompt},
+        {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}},
+    ]
+    editor.process.stdin.write(b"".join(map(line_of, lines)))
+    editor.process.stdin.flush()
+    until(lambda: desk.house.session(session)["waiting"], "the prompt waits")
+    gate.touch()
+    assert editor.answer_to('"both"')["result"] == {"stopReason": "cancelled"}
+    assert editor.texts()[0] == "Phone's.Phone's end."
+
+
 def test_a_failed_turn_is_an_error_in_the_words_that_people_see(desk: Desk) -> None:
     editor = desk.editor()
     editor.new()
@@ -195,27 +239,6 @@ def test_modes_and_options_are_offered_set_and_told_to_other_editors(desk: Desk)
     session = editor.session = opened["sessionId"]
     other.load(session)
     assert [option["id"] for option in opened["configOptions"]] == ["mode", "model", "effort", "search"]
-def test_a_cancel_right_behind_its_prompt_stops_that_prompt_alone(desk: Desk, tmp_path: Path) -> None:
-    """Both lines are read at once, while another person's turn runs."""
-    editor = desk.editor()
-    session = editor.new()
-    gate = tmp_path / "go on"
-    desk.house.say(session, script("Phone's.", {"wait": str(gate)}, "Phone's end."))
-    editor.sees("Phone's.")
-    prompt = {"sessionId": session, "prompt": [{"type": "text", "text": script("Mine.", {"hang": True})}]}
-    editor.methods['"both"'] = "session/prompt"
-    lines = [
-        {"jsonrpc": "2.0", "id": "both", "method": "session/prompt", "params": prompt},
-        {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}},
-    ]
-    editor.process.stdin.write(b"".join(map(line_of, lines)))
-    editor.process.stdin.flush()
-    until(lambda: desk.house.session(session)["waiting"], "the prompt waits")
-    gate.touch()
-    assert editor.answer_to('"both"')["result"] == {"stopReason": "cancelled"}
-    assert editor.texts()[0] == "Phone's.Phone's end."
-
-
     assert opened["modes"]["currentModeId"] == "auto"
     editor.call("session/set_mode", sessionId=session, modeId="ask")
     set_up = editor.call("session/set_config_option", sessionId=session, configId="effort", value="high")

@@ -292,10 +292,15 @@ class Attachment:
     # ---- turns of others, in an editor that draws them
 
     def _begin_push(self, row: Json) -> bool:
-        """Announce another person's message as a turn (agent-shell's `session/push`); return whether this was done."""
-        if self._prompts or not self._can_push or row.get("role") != "user" or self._writer.has_row(row):
+        """Announce another person's message as a turn (agent-shell's `session/push`); return whether this was done.
+
+        A command begins no turn, nor does a message that leaves the session idle.
+        """
+        if self._prompts or not self._can_push or row.get("role") != "user" or self._writer.has_begun(row):
             return False
         if self._push is not None or "ended" in row or row["seq"] in self._refused_pushes:
+            return False
+        if row.get("kind") == "command" or self.view.session.get("state") == "idle":
             return False
         text = {"type": "text", "text": row["text"]}
         self._writer.skip_row(row)
@@ -308,7 +313,8 @@ class Attachment:
         """If the editor did not draw the turn, show the message as text."""
         if "error" not in answer:
             return
-        self._push = None
+        if self._pushed_seq == row["seq"]:
+            self._push = None
         self._refused_pushes.add(row["seq"])
         self._can_push = object_at(answer, "error").get("code") != -32601  # it does not know the request
         self._writer.forget_row(row)
@@ -317,7 +323,8 @@ class Attachment:
 
     def _end_push(self) -> None:
         entry = self.view.entries.get(self._pushed_seq)
-        if self._push is not None and (entry is None or "ended" in entry):
+        is_idle = self.view.session.get("state") == "idle"  # a message may join a turn without asking for one
+        if self._push is not None and (is_idle or entry is None or "ended" in entry):
             stop = _read_stop(object_at(entry or {}, "ended"))
             update = self._writer.format_update("session_push_end", stopReason=stop)
             self._editor.write([*self._writer.end_turn(), update])
