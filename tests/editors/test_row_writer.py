@@ -179,6 +179,31 @@ def test_a_second_attempt_that_begins_as_the_first_one_goes_on_in_its_message() 
     ) == ["The answer is 42."]  # fmt: skip
 
 
+def test_a_text_that_begins_again_within_its_turn_goes_on_in_its_message() -> None:
+    """That the second text replaces the first one is known only once it is as long."""
+    first, again = entry(1, "The answer", turn=1), {"supersedes": [1], "turn": 1}
+    assert shown_after(
+        first, entry(2, "The", live=True, turn=1), entry(2, "The answ", live=True, turn=1),
+        entry(2, "The answer is", live=True, **again), entry(2, "The answer is 42.", **again),
+    ) == ["The answer is 42."]  # fmt: skip
+    assert shown_after(
+        first, entry(2, "The", live=True, turn=1), entry(2, "The end", live=True, turn=1), entry(2, "The end.", turn=1)
+    ) == ["The answer", "The end."]  # fmt: skip
+    assert shown_after(first, entry(2, "The", live=True, turn=1), entry(2, "The answer", turn=1)) == ["The answer"] * 2
+    streaming = [entry(1, "ha", turn=1), entry(2, "h", live=True, turn=2)]
+    assert shown_after(*streaming) == ["ha", "h"], "the answer to another question is not withheld"
+
+
+def test_two_texts_that_replace_the_same_one_are_both_shown() -> None:
+    again = {"supersedes": [1], "turn": 2}
+    rows = (
+        entry(1, "The answer", turn=1),
+        entry(2, "The answer is 42.", **again),
+        entry(3, "The answer is 42.", **again),
+    )
+    assert shown_after(*rows) == ["The answer is 42."] * 2
+
+
 def test_a_second_attempt_in_other_words_is_a_message_of_its_own_and_is_said_to_be_one() -> None:
     texts = shown_after(entry(1, "The answer"), entry(2, "No, it is 42.", supersedes=[1]))
     assert texts == ["The answer", "The agent began its answer again.", "No, it is 42."]

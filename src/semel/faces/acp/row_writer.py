@@ -7,6 +7,8 @@ was restarted (Law 8).
 A text that grows is sent in pieces that add up to it. ACP v1 cannot take a text back. A text that replaces another one
 (`supersedes`) is withheld while it equals the beginning of what the editor has. If it goes on from there, only the rest
 is sent, under the same message id. Otherwise it is sent whole, as a message of its own, after a line that says so.
+An agent may begin a message again within a turn. That it replaces the one before is known only once it is as long as
+that, so until then a text is withheld that repeats the message before it.
 """
 
 from __future__ import annotations
@@ -31,12 +33,14 @@ CALL_FIELDS = ("title", "tool_kind", "input", "status", "name")  # of a tool cal
 
 
 class TextRow:
-    """A text, as far as the editor has it. `attempt`: how often it was begun again under another id."""
+    """A text, as far as the editor has it. `name`: the row whose text it is; a row that replaces that one may go on
+    with it. `attempt`: how often it was begun again under another id.
+    """
 
-    __slots__ = ("attempt", "chunk", "message_id", "text")
+    __slots__ = ("attempt", "chunk", "message_id", "name", "text")
 
-    def __init__(self, message_id: str, chunk: str) -> None:
-        self.message_id = message_id
+    def __init__(self, name: str, chunk: str) -> None:
+        self.name = self.message_id = name
         self.chunk = chunk
         self.text = ""
         self.attempt = 0
@@ -53,6 +57,7 @@ class RowWriter:
         self.client = client
         self._texts: dict[str, TextRow] = {}
         self._last: TextRow | None = None  # what the client was sent last, if it was text
+        self._agent_text: tuple[int | None, TextRow] | None = None  # the agent's last text, and its turn
         self._items: dict[int, Json] = {}  # the tool calls that the client has
         self._call_ids: dict[int, str] = {}  # the id by which the client knows a call, by item
         self._ids_of_agent: dict[str, str] = {}  # the same, by the agent's own id
@@ -107,15 +112,15 @@ class RowWriter:
         """Return whether the editor has the row as it is now."""
         return bool(self._revs.get(name_row(row)) == row["rev"])
 
+    def has_begun(self, row: Json) -> bool:
+        """Return whether the editor has a row, or need not have it, as it is now or as it was before."""
+        return f"e{row['seq']}" in self._texts if "seq" in row else row["id"] in self._items
+
     def distrust_revs(self) -> None:
         """Compare rows by their content from now on: the ledger was replaced by an older one, which counts anew."""
         self._revs.clear()
 
     def format_update(self, kind: str, /, **fields: Any) -> bytes:
-    def has_begun(self, row: Json) -> bool:
-        """Return whether the editor has a row, or need not have it, as it is now or as it was before."""
-        return f"e{row['seq']}" in self._texts if "seq" in row else row["id"] in self._items
-
         """Return the line with a `session/update`."""
         return self._format_line({"sessionUpdate": kind, **fields})
 
@@ -170,19 +175,34 @@ class RowWriter:
         return row
 
     def _write_agent_text(self, name: str, row: Json) -> list[bytes]:
-        text = row["text"]
-        if name not in self._texts and (before := self._find_superseded(row.get("supersedes", ()))) is not None:
-            if text.startswith(before.text):
+        lines: list[bytes] = []
+        text, is_live = row["text"], row.get("live")
+        if name not in self._texts:
+            before = self._find_superseded(row.get("supersedes", ()))
+            if before is None and is_live and self._repeats_last_text(row):
+                return []
+            if before is not None and text.startswith(before.text):
+                before.name = name
                 self._texts[name] = before
-            elif before.text.startswith(text) and row.get("live"):
+            elif before is not None and is_live and before.text.startswith(text):
                 return []  # so far, it repeats what the editor has
-            else:
-                return [*self._write_notice(f"{name}.again", BEGAN_AGAIN, False), *self._write_text(name, AGENT, text)]
-        return self._write_text(name, AGENT, text)
+            elif before is not None:
+                lines = self._write_notice(f"{name}.again", BEGAN_AGAIN, False)
+        lines += self._write_text(name, AGENT, text)
+        self._agent_text = row.get("turn"), self._texts[name]
+        return lines
+
+    def _repeats_last_text(self, row: Json) -> bool:
+        """Return whether all of an agent's text so far is the beginning of the one before it in the same turn."""
+        if self._agent_text is None:
+            return False
+        turn, before = self._agent_text
+        return turn == row.get("turn") and before.text.startswith(row["text"])
 
     def _find_superseded(self, seqs: Iterable[int]) -> TextRow | None:
+        """Return the last text of these entries that the editor has and that no other entry has replaced."""
         rows = [self._texts[name] for seq in seqs if (name := f"e{seq}") in self._texts]
-        return next((row for row in reversed(rows) if row.text), None)
+        return next((row for row in reversed(rows) if row.text and row.name in {f"e{seq}" for seq in seqs}), None)
 
     def _write_text(self, name: str, chunk: str, text: str) -> list[bytes]:
         row = self._text_row(name, chunk)
