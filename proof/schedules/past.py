@@ -58,7 +58,7 @@ def _told_twice(
 ) -> Iterator[str]:
     """A text that was said to its end, and what an attempt had begun to say of it: no more of them than were said.
     Where each attempt was cut off in it, what each had shown stands. And what an attempt that a later prompt joined
-    says once more is no echo of what was said before that, nor of what was refused (Law 5)."""
+    says once more is no echo of what was said before that, nor of what was refused (Law 5), and nor is a copy."""
     told = [[one.text for one in prompt.told] for prompt in prompts]
     known = {text for texts in told for text in texts}
     said = [text for role, _, text in lines if role == "agent"]
@@ -68,6 +68,8 @@ def _told_twice(
         ]
         by = [n for n, texts in enumerate(told) if whole in texts]
         again = sum(told[n].count(whole) for n in by[1:] if _is_joined(prompts[n], prompts))
+        joined = [one for n in by if _is_joined(prompts[n], prompts) for one in prompts[n].told]
+        again += sum(one.copied and one.text == whole for one in joined)
         if len(same) > max([1, *(texts.count(whole) for texts in told)]) + again + refused.count(whole):
             yield f"law 4: an agent is told {whole!r} {len(same)} times: {same}"
 
