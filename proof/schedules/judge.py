@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from proof.schedules import chats, outputs, words
+from proof.schedules import chats, editor_judge, outputs, words
 from proof.schedules.agents import MARK
 from proof.schedules.chance import EPOCH
 from proof.schedules.platforms import TAKEN, Message, Platform
@@ -60,6 +60,7 @@ class _Judge:
         self.events = self._rows(
             "SELECT e.*, h.turn, h.wakes, h.session FROM event e LEFT JOIN hearing h ON h.event = e.id ORDER BY e.id"
         )
+        self.items = self._rows("SELECT * FROM item")
         self.listed = {
             row["event"] for row in self._rows("SELECT event FROM quarantine UNION SELECT event FROM command")
         }
@@ -88,6 +89,7 @@ class _Judge:
         yield from self.permitted()
         yield from self.sent()
         yield from self.watched()
+        yield from editor_judge.wrong(self.world.editors.all, self)
         yield from self._acted()
 
     # ------------------------------------------------------------ the books

@@ -1,8 +1,9 @@
-"""`python -m proof schedules`: 6,000 seeds in two processes; or one of them, told, shrunk, or cut down."""
+"""`python -m proof schedules`: 6,000 seeds in two processes, and 1,000 with editors; or one, told, shrunk, or cut."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -14,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ from proof.arguments import BadArgument, whole
 from proof.report import Proof
 from proof.room import memory
 from proof.schedules import ways
+from proof.schedules.editor_plans import EDITOR_SEEDS
 
 Json = dict[str, Any]
 
 FULL, QUICK = 6_000, 800
+FULL_EDITORS, QUICK_EDITORS = 1_000, 80  # seeds with editors, beside the others
 WORKERS = 2
 SILENCE = 120.0  # seconds after which a worker that tells nothing counts as hung
 PROGRESS = 2_500
@@ -36,6 +39,11 @@ MOST = 10  # violations after which a run is not gone on with
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=whole(), help=f"how many seeds (default {FULL:,}; with --quick {QUICK})")
     parser.add_argument("--begin", type=whole(0), default=0, help="the first seed")
+    parser.add_argument(
+        "--editors",
+        type=whole(0),
+        help=f"how many seeds with editors (default {FULL_EDITORS:,}; with --quick {QUICK_EDITORS})",
+    )
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
     parser.add_argument("--seed", type=int, help="run this seed alone; twice, and the two must be the same")
     parser.add_argument("--plan", type=Path, help="run the plan in this file instead of a seed's own")
@@ -53,18 +61,21 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
         return _alone(args)
     if args.verbose or args.shrink or args.keep is not None:
         raise BadArgument("--verbose, --shrink and --keep are for one run: say which, with --seed or --plan")
-    seeds = args.seeds or (QUICK if quick else FULL)
-    return _many(args.begin, args.begin + seeds, args.first)
+    seeds, editors = args.seeds, args.editors
+    if seeds is None and editors is None:
+        seeds, editors = (QUICK, QUICK_EDITORS) if quick else (FULL, FULL_EDITORS)
+    return _many(args.begin, args.begin + (seeds or 0), args.first, editors or 0)
 
 
 # ---------------------------------------------------------------- many
 
 
-def _many(begin: int, end: int, first: bool) -> Proof:
+def _many(begin: int, end: int, first: bool, editors: int = 0) -> Proof:
     proof = Proof("schedules", work="steps")
     counts: Counter[str] = Counter()
     reached: Counter[str] = Counter()
-    with workers(begin, end) as told:
+    count = end - begin + editors
+    with contextlib.closing(_told_of((begin, end), (EDITOR_SEEDS, EDITOR_SEEDS + editors))) as told:
         for line in told:
             if "gone" in line:
                 proof.violations.append(f"a worker ended: {line['gone']}")
@@ -78,7 +89,7 @@ def _many(begin: int, end: int, first: bool) -> Proof:
                 proof.violations.append(_told(line))
                 print(f"  ! {proof.violations[-1]}", file=sys.stderr, flush=True)
             if counts["seeds"] % PROGRESS == 0:
-                print(f"schedules: {counts['seeds']:,} of {end - begin:,} seeds", flush=True)
+                print(f"schedules: {counts['seeds']:,} of {count:,} seeds", flush=True)
             if proof.violations and (first or len(proof.violations) >= MOST):
                 break
     named = ("seeds", "steps", "lives", "turns", "lost", "resumed", "recalled", "events", "attempts", "echoes", "held")
@@ -88,6 +99,14 @@ def _many(begin: int, end: int, first: bool) -> Proof:
     if counts["seeds"] >= QUICK and not proof.violations:
         proof.violations += ways.never_reached(reached, counts["seeds"])
     return proof
+
+
+def _told_of(*ranges: tuple[int, int]) -> Generator[Json, None, None]:
+    """The lines of the seeds of each range."""
+    for begin, end in ranges:
+        if begin < end:
+            with workers(begin, end) as told:
+                yield from told
 
 
 def _told(line: Json) -> str:

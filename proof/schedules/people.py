@@ -81,7 +81,7 @@ class Watcher:
         self._vain = self._vain + 1 if gateway is None else 0
         if gateway is None:
             return
-        stream = self.world.ask(lambda: _follow(gateway, self.session, after, pipe, over))
+        stream = self.world.ask(lambda: follow(gateway, self.session, after, pipe, over))
         leaving = asyncio.ensure_future(self._away.wait())
         try:
             await asyncio.wait({stream, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -112,7 +112,7 @@ class Watcher:
                 self.final[seq] = entry["text"]
 
 
-async def _follow(gateway: Gateway, session: str, after: int | None, pipe: Pipe, over: asyncio.Event) -> None:
+async def follow(gateway: Gateway, session: str, after: int | None, pipe: Pipe, over: asyncio.Event) -> None:
     """In the gateway's process: frames into the wire, until the other end hangs up."""
     frames = gateway.watch(session, after)
     ending = asyncio.ensure_future(over.wait())
@@ -165,7 +165,9 @@ class People:
 
     def act(self, n: int, action: Json, seconds: float) -> None:
         """This is to happen in so many seconds."""
-        deed: Callable[[Json], Awaitable[None]] | None = getattr(self, f"_{action['do']}", None)
+        name = f"_{action['do']}"
+        deed: Callable[[Json], Awaitable[None]] | None
+        deed = getattr(self, name, None) or getattr(self.world.editors, name, None)
         if deed is not None:
             self._acting += 1
             self.outside.run(self._in(seconds, action, deed), f"{action['do']} {n}")

@@ -25,6 +25,8 @@
     {"do": "fires", "at", "room", "mark"}                       a schedule of the configuration
     {"do": "series", "at", "room", "every", "downtime", "for"}  a schedule by the API, paused so many seconds later
 
+and what people do at their editors (`editor_plans`).
+
 `at` is in virtual seconds. In its place may stand `when`: the n-th thing "told" by an agent, "answer" of one,
 "prompt" or "commit"; `then` so many seconds later; at the latest `until`.
 """
@@ -36,6 +38,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proof.schedules import anew, endings
+from proof.schedules.editor_plans import EDITOR_SEEDS, add_editors
 from proof.schedules.memories import MARKING_AGENT
 from proof.schedules.platforms import FAULTS
 
@@ -43,6 +46,8 @@ Json = dict[str, Any]
 
 CHANNELS = ("mail", "hook", "chat")  # reconcilable, idempotent, at most once
 SPAN = 12.0  # virtual seconds in which people act
+AT_MOMENTS = ("hear", "say", "report", "stop", "blink", "restart", "prompt", "cancel", "reopen", "stall")
+"""What may fall on a moment of the gateway's."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,9 @@ def make(seed: int) -> Plan:
     anew.add_repeats(random.Random(f"anew {seed}"), shape, actions)
     anew.add_odd_answers(random.Random(f"odd {seed}"), shape, actions)
     _retell(random.Random(f"again {seed}"), shape, actions)
+    if seed >= EDITOR_SEEDS:
+        desk = random.Random(f"desk {seed}")
+        actions += _at_moments(desk, add_editors(desk, shape, actions, SPAN))
     return Plan(seed, shape, tuple(actions))
 
 
@@ -145,7 +153,7 @@ def _at_moments(chance: random.Random, actions: list[Json]) -> list[Json]:
     """Some of what people do falls on a moment of the gateway's: an agent's answer, a prompt, a commit."""
     out = []
     for one in actions:
-        if "at" in one and one["do"] in ("hear", "say", "report", "stop", "blink", "restart") and chance.random() < 0.4:
+        if "at" in one and one["do"] in AT_MOMENTS and chance.random() < 0.4:
             at = one["at"]
             one = {name: value for name, value in one.items() if name != "at"}
             what, most = chance.choice((("answer", 4), ("answer", 4), ("told", 25), ("prompt", 4), ("commit", 70)))

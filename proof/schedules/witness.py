@@ -101,6 +101,7 @@ class Witness:
             if not any(state == "running" and its for state, its in rows):
                 self._broken(f"law 3: an agent is asked {mark}, which is not bound to the running turn: {rows}")
         refused = [text for (text,) in self._ask(_REFUSED, launch.session)]
+        self.world.editors.judge_asked(content)
         for what in past.misplaced(content, self.world.disk.prompts, dict(self._ask(_BOUND, launch.session)), refused):
             self._broken(what)
 

@@ -16,6 +16,7 @@ import semel.gateway.api.composition
 from proof.schedules.agents import SeededAgent
 from proof.schedules.chance import EPOCH
 from proof.schedules.doors import NoSearch
+from proof.schedules.editors import Editors
 from proof.schedules.loop import LIFE, Life, SeededLoop, settle
 from proof.schedules.people import People
 from proof.schedules.plan import CHANNELS, SPAN, Plan
@@ -106,6 +107,7 @@ class World:
         self.agent.retelling = lambda: self.happens("retold")
         self.witness = Witness(self)
         self.people = People(self)
+        self.editors = Editors(self)
         self.settings = self._settings()
         stage.committing = self._committing
         loop.at_step = self._stepped
@@ -323,6 +325,7 @@ class World:
             if "until" in one["when"]:
                 self.outside.later(one["when"]["until"], self._at_last, number, one)
         self.people.watch()
+        self.editors.start()
         await asyncio.sleep(SPAN)
         for wait in itertools.chain(LOOKS, itertools.repeat(LOOKS[-1])):
             await asyncio.sleep(wait)
@@ -348,7 +351,7 @@ class World:
         for sql, what in _RESTLESS.items():
             if row := next(iter(self.look.execute(sql)), None):
                 return f"{what} {row}"
-        return self.people.behind()
+        return self.editors.restless() or self.people.behind()
 
 
 _RESTLESS = {
