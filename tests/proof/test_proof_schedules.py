@@ -15,15 +15,20 @@ import pytest
 
 pytest.importorskip("greenlet")
 
+from proof.schedules.editor_plans import EDITOR_SEEDS
+from proof.schedules.plan import make
+
 ROOT = Path(__file__).parents[2]
 SEEDS = 5
 
 
-def told(folder: Path, *more: str, source: Path | None = None) -> list[dict[str, Any]]:
-    """The lines of one worker over the first seeds."""
+def told(
+    folder: Path, *more: str, source: Path | None = None, begin: int = 0, seeds: int = SEEDS
+) -> list[dict[str, Any]]:
+    """The lines of one worker over the first seeds, or others."""
     path = os.pathsep.join(map(str, (source or ROOT / "src", ROOT)))
     done = subprocess.run(
-        [sys.executable, "-m", "proof.schedules.work", "0", str(SEEDS), "1", str(folder), *more],
+        [sys.executable, "-m", "proof.schedules.work", str(begin), str(begin + seeds), "1", str(folder), *more],
         env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -37,6 +42,14 @@ def test_some_seeds_hold_and_each_replays_identically_in_another_process(tmp_pat
     assert [one["digest"] for one in first] == [one["digest"] for one in second]
     assert len({one["digest"] for one in first}) == SEEDS
     assert sum(one["counts"]["lives"] for one in first) > SEEDS, "something died"
+
+
+def test_seeds_with_editors_hold_and_replay(tmp_path: Path) -> None:
+    """The first one of them is run twice by its worker."""
+    lines = told(tmp_path, begin=EDITOR_SEEDS, seeds=2)
+    assert [one["broken"] for one in lines] == [[], []]
+    assert all(make(one["seed"]).shape["editors"] for one in lines)
+    assert "editors" not in make(0).shape
 
 
 def test_a_planted_fault_is_found(tmp_path: Path) -> None:
