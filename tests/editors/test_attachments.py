@@ -181,8 +181,9 @@ class Archive:
         (3_000, {"role": "user", "text": "short"}, 200),
         (3_000, {"role": "agent", "text": "x" * 10_000}, 200),
         (100_000, {"role": "event", "text": "short"}, 10_000),
+        (3, {"role": "agent", "text": "x" * 3_000_000}, 1),
     ],
-    ids=["all of it", "prompts", "characters", "rows"],
+    ids=["all of it", "prompts", "characters", "rows", "one long text"],
 )
 async def test_what_a_load_reads_and_shows_is_bounded_however_long_the_session_is(
     count: int, entry: Json, shown: int

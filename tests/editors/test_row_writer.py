@@ -218,6 +218,15 @@ def test_a_client_that_joins_messages_gets_an_empty_line_between_them() -> None:
     assert "".join(shown_after(entry(1, "One."), entry(2, "Two."), client=CLIENTS["toad"])) == "One.\n\nTwo."
 
 
+def test_no_line_is_longer_than_the_strictest_client_reads() -> None:
+    text = "wörd\x01" * 800_000
+    watcher = Watcher()
+    lines = watcher.writer.write_row(entry(1, text), 0.0)
+    assert max(map(len, lines)) < 8 * 1024 * 1024
+    watcher.editor.read(lines)
+    assert watcher.end().texts() == [text]
+
+
 def test_what_a_person_says_is_quoted_for_a_client_that_drops_it() -> None:
     said = {"seq": 1, "born": 1, "rev": 1, "role": "user", "sender": "Ann", "text": "one\ntwo"}
     assert shown_after(said, client=CLIENTS["CodeCompanion.nvim"]) == ["> **Ann:** one\n> two"]

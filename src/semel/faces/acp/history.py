@@ -31,12 +31,12 @@ async def read_history(client: AsyncClient, key: str, view: SessionView, snapsho
 
 
 def _find_cut(rows: list[Json]) -> int:
-    """Return the index of the first row that is shown."""
+    """Return the index of the first row that is shown. The newest one always is, however long."""
     size = prompts = 0
     for index in range(len(rows) - 1, -1, -1):
         row = rows[index]
         size += count_chars(row)
         if size > MAX_CHARS or prompts >= MAX_PROMPTS or len(rows) - index > MAX_ROWS:
-            return index + 1
+            return min(index + 1, len(rows) - 1)
         prompts += row.get("role") == "user"
     return 0

@@ -29,6 +29,7 @@ from semel.text.json_types import Json
 
 PLAN_STATES = ("pending", "in_progress", "completed")
 PLAN_PRIORITIES = ("high", "medium", "low")
+MAX_PIECE_CHARS = 1_000_000  # of a text in one line: at most 6 MB of JSON, as some clients read no line above 8 MiB
 CALL_FIELDS = ("title", "tool_kind", "input", "status", "name")  # of a tool call, as `CallRows` reads them
 
 
@@ -219,8 +220,12 @@ class RowWriter:
         last, self._last = self._last, row
         row.text += text
         is_joined = self.client.joins_messages and last is not None and last is not row and last.chunk == row.chunk
-        content = {"type": "text", "text": f"\n\n{text}" if is_joined else text}
-        return [self.format_update(row.chunk, content=content, messageId=row.message_id)]
+        text = f"\n\n{text}" if is_joined else text
+        pieces = [text[start : start + MAX_PIECE_CHARS] for start in range(0, len(text), MAX_PIECE_CHARS)]
+        return [
+            self.format_update(row.chunk, content={"type": "text", "text": piece}, messageId=row.message_id)
+            for piece in pieces
+        ]
 
     def _write_notice(self, name: str, text: str, is_history: bool) -> list[bytes]:
         if self.client.takes_notices and not is_history and text:
