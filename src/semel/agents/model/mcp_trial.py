@@ -86,7 +86,7 @@ async def _describe_status(settings: McpSettings) -> str:
     """
     headers = {"Accept": "application/json, text/event-stream", **settings.headers}
     try:
-        async with httpx2.AsyncClient(timeout=STATUS_TIMEOUT_S) as client:
+        async with httpx2.AsyncClient(timeout=STATUS_TIMEOUT_S, trust_env=False) as client:
             status = (await client.post(settings.url, json=_INITIALIZE, headers=headers)).status_code
     except (httpx2.HTTPError, httpx2.InvalidURL):
         return ""
