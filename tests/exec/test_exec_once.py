@@ -207,7 +207,7 @@ async def test_a_node_reports_to_no_session_but_its_own(place: Place, session: s
 @pytest.mark.parametrize("kind", ["message", "answer", "command"])
 async def test_a_report_is_never_what_somebody_said(place: Place, kind: str, token: str) -> None:
     status, problem = await place.report({**DONE, "kind": kind, "text": "/new"}, token)
-    assert (status, problem["type"]) == (400, "urn:semel:problem:bad-request")
+    assert (status, problem["type"]) == (400, "urn:semel:problem:bad-field")
     assert "choose another one" in problem["detail"] and await place.gateway.sessions() == []
 
 

@@ -151,6 +151,13 @@ async def test_a_word_that_is_not_one_of_a_few_is_answered_with_those(client: ht
 async def test_what_the_gateway_finds_wrong_is_told_as_it_says_it(client: httpx2.AsyncClient) -> None:
     answer = await client.post(f"{SESSION}/messages", json={"text": "  "})
     assert (answer.status_code, answer.json()["detail"]) == (400, "text: a message needs a text that is not blank")
+    assert (answer.json()["type"], answer.json()["field"]) == ("urn:semel:problem:bad-field", "text")
+    answer = await client.post(
+        f"{SESSION}/messages", json={"blocks": [{"type": "image", "data": "?", "mimeType": "a/b"}]}
+    )
+    assert (answer.json()["type"], answer.json()["field"]) == ("urn:semel:problem:bad-field", "blocks[0].data")
+    answer = await client.post("/v1/schedules", json={"name": "tick", "text": "x", "cron": "* * * * *", "every": "5m"})
+    assert (answer.json()["type"], "field" in answer.json()) == ("urn:semel:problem:bad-field", False), "of two fields"
 
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data", ""])

@@ -147,7 +147,7 @@ async def test_a_definite_no_is_told_from_a_failure_which_tells_nothing_of_its_i
     client: httpx2.AsyncClient,
 ) -> None:
     refused = await client.post("/v1/tools/call", json=call("refuse"))
-    assert code(refused) == (400, "bad-request")
+    assert code(refused) == (400, "bad-field")
     assert refused.json()["detail"] == "there is no such tool"
     stranger = await client.post("/v1/tools/call", json=call(), headers={"Authorization": "Bearer other"})
     assert code(stranger) == (401, "no-token")

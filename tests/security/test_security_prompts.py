@@ -135,7 +135,7 @@ def test_odd_data_beside_an_event_stops_neither_turns_nor_deliveries(house: Hous
 def test_a_webhook_reports_no_kind_that_is_made_of_what_people_do(house: House, kind: str) -> None:
     body = {"text": "/approve", "kind": kind, "session": f"demo:door:{kind}"}
     answer = house.hook("door", body, f"kind-{kind}")
-    assert (answer.status_code, answer.json()["type"]) == (400, "urn:semel:problem:bad-request")
+    assert (answer.status_code, answer.json()["type"]) == (400, "urn:semel:problem:bad-field")
     assert "choose another one" in answer.json()["detail"] and house.session(f"demo:door:{kind}") is None
 
 

@@ -169,7 +169,7 @@ def test_what_is_no_answer_of_a_gateway_ends_the_connection_and_not_the_request(
     link.tick()
     far.accept()
     assert far.request() == first
-    far.say(problem("bad-request", "never"), status="400 Bad Request")
+    far.say(problem("bad-field", "never"), status="400 Bad Request")
     let(link)
     (refused,) = got
     assert isinstance(refused, GatewayRefused)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 PROBLEM_URN = "urn:semel:problem:"
 """The beginning of a problem's `type`; its code follows (RFC 9457; docs/api.md, "Problems")."""
+
+_FIELD = re.compile(r"([a-z]\w*(?:\[\d+\]|\.\w+)*): ")
+"""The field at the beginning of a message, such as "title: at most 200 characters"."""
 
 
 class GatewayError(Exception):
@@ -23,7 +28,13 @@ class NotFound(GatewayError):
 
 
 class BadRequest(GatewayError):
-    """The input is invalid. The message names the field and the rule that it breaks."""
+    """The input is invalid. The message begins with the field, if it is one, and names the rule that it breaks."""
+
+    @property
+    def field(self) -> str | None:
+        """The field that the message names, such as "title" or "blocks[2]"; None if it names none."""
+        match = _FIELD.match(str(self))
+        return None if match is None else match[1]
 
 
 class Conflict(GatewayError):

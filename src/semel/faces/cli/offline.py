@@ -81,7 +81,7 @@ class OfflineLedger:
             try:
                 return await search.find(words, **{name: value for name, value in filters.items() if value is not None})
             except BadRequest as error:
-                raise RequestRefused(400, "bad-request", str(error)) from None
+                raise RequestRefused(400, "bad-field", str(error)) from None
             except GatewayUnavailable as error:  # the index needs some room in the temporary directory
                 raise RequestRefused(503, "unavailable", str(error)) from None
             finally:
@@ -120,7 +120,7 @@ class OfflineLedger:
         from semel.ledger.delivery import parts
 
         if state is not None and state not in STATES:
-            raise RequestRefused(400, "bad-request", f"state: {state!r} is not one of {', '.join(STATES)}")
+            raise RequestRefused(400, "bad-field", f"state: {state!r} is not one of {', '.join(STATES)}")
         return await self._record.read(parts.list_newest, state, limit, before)
 
     async def read_part(self, id: int) -> Json:

@@ -144,7 +144,7 @@ async def check_agent(gateway: Gateway, session: str, agent: str, field: str) ->
         check_session_key(session)
         owner = str((await gateway.session(session))["agent"])
     except BadKey as error:
-        raise Problem("bad-request", str(error), field=field) from None
+        raise Problem("bad-field", str(error), field=field) from None
     except NoSuchSession:
         owner = gateway.inbox.target(session).agent
         name, colon, _ = session.partition(":")

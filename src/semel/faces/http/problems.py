@@ -36,7 +36,6 @@ PROBLEM_MEDIA_TYPE = "application/problem+json"
 CODES: dict[str, tuple[int, str]] = {
     "bad-json": (400, "The body is not valid JSON"),
     "bad-field": (400, "A field is missing or has a wrong value"),
-    "bad-request": (400, "The gateway cannot do that"),
     "two-keys": (400, "The body and the Idempotency-Key header name different keys"),
     "no-token": (401, "A token is needed"),
     "bad-signature": (401, "The signature is missing or wrong"),
@@ -152,8 +151,9 @@ def make_problem(exc: Exception) -> Problem | None:
             return Problem("not-found", str(exc))
         case UnknownSpawn():
             return Problem("no-token", str(exc))
-        case BadRequest():
-            return Problem("bad-request", str(exc))
+        case BadRequest(field=field):
+            members: dict[str, Any] = {"field": field} if field else {}
+            return Problem("bad-field", str(exc), **members)
         case Conflict():
             return Problem("wrong-state", str(exc))
         case AgentError(passing=True):  # the agent died, or did not answer in time

@@ -82,7 +82,8 @@ def check_access(request: Request, settings: Settings, access: Access) -> None:
     """Raise a Problem (400, 401, 403) unless the request is allowed. Sets `request.state.node` for a node's request."""
     if "transfer-encoding" in request.headers and "content-length" in request.headers:
         # Request smuggling: a proxy may use the other header, and see the next request begin elsewhere.
-        raise Problem("bad-request", "Send Content-Length or Transfer-Encoding.", headers={"Connection": "close"})
+        detail, closing = "Send Content-Length or Transfer-Encoding.", {"Connection": "close"}
+        raise Problem("bad-field", detail, headers=closing, field="Transfer-Encoding")
     local = getattr(request.state, CAME_BY_UNIX_SOCKET, False)
     if access is Access.SPAWN:
         if not local:

@@ -5,6 +5,7 @@ export class Problem extends Error {
     super(body.detail || body.title || `the gateway answered ${status}`);
     this.status = status;
     this.code = String(body.type || "").split(":").pop();
+    this.field = body.field;
   }
 }
 

@@ -85,7 +85,7 @@ export class Find {
       if (turn !== this.turn) return null;
       this.list.replaceChildren();
       show(byId("found-more"), false);
-      say(byId("found-told"), error.code === "bad-request" ? "Type a word to search for." : error.message);
+      say(byId("found-told"), error.field === "q" ? "Type a word to search for." : error.message);
       return null;
     }
   }

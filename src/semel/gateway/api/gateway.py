@@ -296,7 +296,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         try:
             status, answer = await receive(self.channel_manager.inboxes[channel], headers, body)
         except BadRequest as error:
-            self._note_refused_request(channel, "bad-request", str(error))
+            self._note_refused_request(channel, "bad-field", str(error))
             raise
         if 400 <= status < 500 and status != HTTPStatus.CONFLICT:  # a conflict was recorded and counted
             known = re.fullmatch(rf"{PROBLEM_URN}([a-z-]+)", str(answer.get("type")))

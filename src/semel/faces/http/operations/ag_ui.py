@@ -80,7 +80,7 @@ class AgUiEvent(Struct):
     type: str
 
 
-RUN_ERRORS = ("conflict", "bad-request", "not-found", "wrong-state", "unavailable")
+RUN_ERRORS = ("conflict", "not-found", "wrong-state", "unavailable")
 RUN_EVENTS = Returns("The events of the run.", AgUiEvent, "text/event-stream", only_data=True)
 
 

@@ -29,7 +29,7 @@ class NamedAgent(Struct):
     "/v1/agents",
     Returns("The gateway has an agent with this command.", NamedAgent),
     Returns("The agent is new.", NamedAgent, status=201),
-    errors=("bad-request", "unavailable"),
+    errors=("unavailable",),
 )
 async def find_or_add_agent(call: ApiCall, body: AgentCommand) -> Response:
     """Find the agent of a command. Over the unix socket, a command that no agent has is kept as a new one."""

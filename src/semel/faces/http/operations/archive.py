@@ -61,7 +61,7 @@ class Imported(Struct):
     "GET",
     "/v1/search",
     Returns("Matching entries, and how complete the index is.", Found),
-    errors=("bad-request", "unavailable"),
+    errors=("unavailable",),
 )
 async def search(
     call: ApiCall,
@@ -121,7 +121,7 @@ async def _encode_pages(document: Document, first: list[Any], pages: AsyncIterat
     Returns("The session was created.", Imported, status=201),
     tag="talk",
     streamed=True,
-    errors=("not-json", "bad-request", "wrong-state", "unavailable"),
+    errors=("not-json", "wrong-state", "unavailable"),
 )
 async def import_session(
     call: ApiCall,

@@ -24,7 +24,7 @@ BLOB_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
     "GET",
     "/v1/blobs/{id}",
     Returns("The file.", str, "application/octet-stream"),
-    errors=("bad-request", "not-found"),
+    errors=("not-found",),
 )
 async def read_blob(call: ApiCall, id: Annotated[str, Param("Id of the file.")]) -> Response:
     """Read a file that was sent or received. Plain images are displayed in place, all other files are downloads."""

@@ -118,8 +118,8 @@ class OptionValue(RequestBody):
 
 EVENT_ACCEPTED = Returns("The event is committed, now or by an earlier request (`duplicate`).", Accepted, status=202)
 CHANGED = Returns("Done. Watchers get the change.", status=204)
-EVENT_ERRORS = ("two-keys", "conflict", "bad-request", "unavailable")
-AGENT_ERRORS = ("no-such-session", "bad-request", "agent-refused", "agent-logged-out", "unavailable")
+EVENT_ERRORS = ("two-keys", "conflict", "unavailable")
+AGENT_ERRORS = ("no-such-session", "agent-refused", "agent-logged-out", "unavailable")
 
 
 @router.route(
@@ -220,7 +220,7 @@ async def stop_turn(call: ApiCall, key: SessionKey, body: Stop) -> Response:
     "POST",
     "/v1/sessions/{key}/answers",
     Returns("The outcome of the answer.", Answered),
-    errors=("no-such-session", "bad-request"),
+    errors=("no-such-session",),
 )
 async def answer(call: ApiCall, key: SessionKey, body: Answer) -> Response:
     """Answer a permission request or a question. The first answer counts."""
@@ -229,7 +229,7 @@ async def answer(call: ApiCall, key: SessionKey, body: Answer) -> Response:
     return json_response({"outcome": outcome})
 
 
-@router.route("PUT", "/v1/sessions/{key}/busy", CHANGED, errors=("no-such-session", "bad-request"))
+@router.route("PUT", "/v1/sessions/{key}/busy", CHANGED, errors=("no-such-session",))
 async def set_busy(call: ApiCall, key: SessionKey, body: Busy) -> Response:
     """Set what happens to messages that arrive while the session is busy."""
     await call.gateway.controls.set_busy(key, body.mode)

@@ -205,7 +205,7 @@ def _describe_model(call: ApiCall, name: str) -> AgentModel:
     "/openai/v1/chat/completions",
     Returns("The answer; with `stream`, server-sent events with its pieces.", ChatCompletion),
     headers=(IDEMPOTENCY_KEY, SESSION_HEADER, CHAT_HEADER, PROGRESS_HEADER),
-    errors=("two-keys", "conflict", "bad-request", "not-found", "wrong-state", "turn-failed", "unavailable"),
+    errors=("two-keys", "conflict", "not-found", "wrong-state", "turn-failed", "unavailable"),
     error_format=OPENAI_ERRORS,
 )
 async def create_chat_completion(call: ApiCall, body: ChatRequest) -> Response:

@@ -99,7 +99,7 @@ async def list_schedules(
     return complete_response("schedules", await call.gateway.schedules.list(session))
 
 
-@router.route("POST", "/v1/schedules", Returns("The schedule.", MadeSchedule), errors=("bad-request", "wrong-state"))
+@router.route("POST", "/v1/schedules", Returns("The schedule.", MadeSchedule), errors=("wrong-state",))
 async def add_schedule(call: ApiCall, body: NewSchedule) -> Response:
     """Create a schedule. Repeating the request changes nothing."""
     schedule = await call.gateway.schedules.add(
@@ -146,7 +146,7 @@ async def resume_schedule(call: ApiCall, name: Name) -> Response:
     "/v1/schedules/{name}/run",
     THE_SCHEDULE,
     headers=(IDEMPOTENCY_KEY,),
-    errors=("not-found", "two-keys", "bad-request", "wrong-state"),
+    errors=("not-found", "two-keys", "wrong-state"),
 )
 async def run_schedule(call: ApiCall, name: Name) -> Response:
     """Fire a schedule now, once, even if it is paused or over. Its next due time stays. Each request is a firing of its

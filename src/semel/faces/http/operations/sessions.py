@@ -108,7 +108,7 @@ async def read_session(call: ApiCall, key: SessionKey) -> Response:
     "/v1/sessions/{key}",
     Returns("The session existed already.", MadeSession),
     Returns("The session is new.", MadeSession, status=201),
-    errors=("bad-request", "wrong-state", "unavailable"),
+    errors=("wrong-state", "unavailable"),
     body_optional=True,
     makes_session=True,
 )
@@ -123,7 +123,7 @@ async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Resp
     "POST",
     "/v1/sessions/{key}/agent",
     Returns("The session, with what its agent offers.", SessionRow),
-    errors=("bad-request", "wrong-state", "agent-refused", "agent-logged-out", "unavailable"),
+    errors=("wrong-state", "agent-refused", "agent-logged-out", "unavailable"),
     body_optional=True,
     makes_session=True,
 )
@@ -136,7 +136,7 @@ async def start_agent(call: ApiCall, key: SessionKey, body: NewSession) -> Respo
     "PUT",
     "/v1/sessions/{key}/mcp-servers",
     Returns("Done. The agent gets them at its next start.", status=204),
-    errors=("no-such-session", "bad-request"),
+    errors=("no-such-session",),
 )
 async def set_mcp_servers(call: ApiCall, key: SessionKey, body: McpServers) -> Response:
     """Set the MCP servers that the session's agent gets besides Semel's own."""
@@ -144,7 +144,7 @@ async def set_mcp_servers(call: ApiCall, key: SessionKey, body: McpServers) -> R
     return Response(status_code=204)
 
 
-@router.route("PATCH", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session", "bad-request"))
+@router.route("PATCH", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session",))
 async def change_session(call: ApiCall, key: SessionKey, body: SessionChange) -> Response:
     """Change the title of a session, archive it, or restore it."""
     await call.gateway.session(key)
