@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx2  # which fastmcp needs
+import httpx2
 
 from semel.agents.model.mcp_servers import McpConnection, describe_failure
 from semel.gateway.settings import McpSettings
