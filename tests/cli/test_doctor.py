@@ -97,9 +97,9 @@ def test_an_agent_that_is_logged_in_for_the_running_gateway_alone_is_a_warning(c
     program.unlink()
     [found], [gone] = (findings(cli, rc=1)[f"agent {name}"] for name in agents)
     end(process)
-    assert found["level"] == "warning" and "the running gateway opened a session at 20" in found["text"]
+    assert found["level"] == "warning" and "the running gateway could use it at 20" in found["text"]
     assert gone["level"] == "broken" and "command not found" in gone["text"], "nothing says that it is a key"
-    assert "; but the running gateway opened a session at 20" in gone["text"]
+    assert "; but the running gateway could use it at 20" in gone["text"]
     assert findings(cli, rc=1)["agent out"][0]["level"] == "broken", "no gateway says otherwise"
 
 

@@ -91,7 +91,7 @@ def _weigh_difference(finding: Finding, name: str, gateway: GatewayAgents) -> Fi
         return finding
     used = "a session of the running gateway uses it" if name in gateway.live else ""
     if check is not None:
-        used = f"the running gateway opened a session at {format_timestamp(check['at'])}"
+        used = f"the running gateway could use it at {format_timestamp(check['at'])}"
     if LOGGED_OUT not in finding.text:
         text = f"{finding.text}; but {used}, perhaps with another PATH or other variables than this shell has"
         return replace(finding, text=text) if used else finding

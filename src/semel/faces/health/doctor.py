@@ -164,10 +164,14 @@ async def _ask_gateway(data: Path, config_path: Path | None, data_dir: Path | No
 
 def _examine_unknown_agents(checked: CheckedConfig, gateway: _Gateway | None, data_dir: Path) -> list[Finding]:
     """Return a warning for each agent of the checked file that the gateway, which read the same file, does not know."""
-    tables = checked.raw.get("agents") or {}
-    if gateway is None or checked.path is None or is_other_file(find_running_config(data_dir), checked.path):
+    if gateway is None or checked.path is None:
         return []
-    unknown = list_unknown_agents(tables, gateway.agents.names, data_dir)
+    try:
+        if is_other_file(find_running_config(data_dir), checked.path):
+            return []
+    except NoGateway:  # it has just ended, or is an older Semel
+        return []
+    unknown = list_unknown_agents(checked.raw.get("agents") or {}, gateway.agents.names, data_dir)
     return [Finding(f"agent {name}", "warning", UNKNOWN, advise_restart()) for name in unknown]
 
 
