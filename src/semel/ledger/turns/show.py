@@ -16,7 +16,7 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.rows import ItemRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import permission_requests, sessions, turns
+from semel.ledger.turns import permission_requests, repeated_words, sessions, turns
 from semel.ledger.turns.turn_ops import (
     About,
     Block,
@@ -165,6 +165,8 @@ class OpBatch:
             words, legs = op.announcement.text, op.announcement.legs
             seq = permission_requests.announce(self.tx, self.session, self.caller.turn, words, legs)
             entries.set_item(self.tx, self.items[op.slot], body={"announced": seq})
+        if op.kind == permission_requests.KIND:
+            repeated_words.supersede_before_request(self.tx, self.caller, self.items[op.slot])
 
     def on_ItemGrow(self, op: ItemGrow) -> None:
         item = self.items[op.slot]
