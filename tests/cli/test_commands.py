@@ -319,6 +319,8 @@ def test_approve_without_a_number_shows_the_request_and_asks_on_a_terminal(house
             terminal.expect("The agent asks for permission: rm -r ./build")
             terminal.answer("Allow it?", answer)
             terminal.expect(outcome)
+            if answer == "y":
+                terminal.expect("Thank you, it is tidy now.")  # it waits for what the agent then says
     stdout, _ = waiting.communicate(timeout=PATIENCE)
     assert "Thank you, it is tidy now." in stdout
     waiting = house.start("say", "approves", PERMISSION, "--wait")

@@ -109,8 +109,8 @@ def say(
     The command returns when the message is in the ledger, and prints what became of it. If the answer is lost, it
     repeats the message with the same key. With --wait it prints the text of the turn that took the message first; the
     exit code is 1 if the turn failed or ended without a word, and at once if the message waits for a limit. The answer
-    to a slash command, such as /status, is printed in any case; that of the turn which /retry runs again only with
-    --wait.
+    to a slash command, such as /status, is printed in any case; what follows from the turn which /retry runs again, or
+    which /approve or /deny lets go on, only with --wait.
 
     On a terminal, /approve and /deny without a number show the request that is open and its options, and ask before
     they answer it; a number then chooses that option.
@@ -142,7 +142,7 @@ def say(
         if wait and (waiting := describe_waiting(accepted)):
             print_remark(waiting)
         if wait or (not automatic and is_answered_at_once(message)):
-            return accepted, await await_answer(client, session, accepted.event)
+            return accepted, await await_answer(client, session, accepted.event, follows_turn=wait)
         if accepted.waiting is None and not message.startswith("/"):
             return accepted, None
         replies = Answer(await read_replies(client, session, accepted.event))
@@ -169,13 +169,15 @@ def say(
         raise typer.Exit(1)
 
 
-async def await_answer(client: AsyncClient, session: str, event: int) -> Answer:
+async def await_answer(client: AsyncClient, session: str, event: int, *, follows_turn: bool) -> Answer:
     """Wait for the answer to a message, but not for the day on which a used-up limit ends.
 
     If the person stops waiting (Ctrl-C), say that the agent goes on.
     """
     try:
-        return await wait_for_answer(client, session, event, print_remark, stops_at_limit=True)
+        return await wait_for_answer(
+            client, session, event, print_remark, stops_at_limit=True, follows_turn=follows_turn
+        )
     except asyncio.CancelledError:
         print_remark(f"the message was accepted, and its turn goes on; see it with: semel show {session}")
         raise

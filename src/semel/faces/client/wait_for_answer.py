@@ -75,19 +75,21 @@ class TurnRows:
 
 
 async def wait_for_answer(
-    client: Connection, session: str, event: int, on_news: Callable[[str], None], *, stops_at_limit: bool = False
-) -> Answer:
+    client: Connection, session: str, event: int, on_news: Callable[[str], None], *, stops_at_limit: bool = False,
+    follows_turn: bool = False,
+) -> Answer:  # fmt: skip
     """Wait until the turn that took this event has ended. Returns what was said by the turns that took the event.
 
     `on_news` is called with what a person should know meanwhile: retries, questions and permission requests, and that
     the agent has been silent for long. `stops_at_limit`: if the event waits because a limit is used up, which can take
-    until the next day, return at once; the answer's `failure` says so. Raises NoGateway after RECONNECT_TIMEOUT_S
-    without a gateway, and ValueError if the session has no such event.
+    until the next day, return at once; the answer's `failure` says so. `follows_turn`: if the event is an /approve or
+    /deny that answered a request, wait for the end of the turn that asked, and return what it then says. Raises
+    NoGateway after RECONNECT_TIMEOUT_S without a gateway, and ValueError if the session has no such event.
     """
     view = SessionView()
     silence = asyncio.create_task(_report_silence(view, on_news))
     try:
-        return await _follow_until_answered(client, session, event, view, on_news, stops_at_limit)
+        return await _follow_until_answered(client, session, event, view, on_news, stops_at_limit, follows_turn)
     finally:
         silence.cancel()
 
@@ -133,7 +135,7 @@ async def _report_silence(view: SessionView, on_news: Callable[[str], None]) -> 
 
 async def _follow_until_answered(
     client: Connection, session: str, event: int, view: SessionView, on_news: Callable[[str], None],
-    stops_at_limit: bool,
+    stops_at_limit: bool, follows_turn: bool,
 ) -> Answer:  # fmt: skip
     reported = set[int]()
     has_met_limit = False
@@ -147,7 +149,7 @@ async def _follow_until_answered(
                     view.apply(frame)
                     if frame["type"] == "snapshot":
                         await _add_history_since(client, session, event, view, frame)
-                    if not _is_answered_at_once(view, event):
+                    if not _is_answered_at_once(view, event) or (follows_turn and _has_answered_request(view, event)):
                         _report_questions(view, session, reported, on_news)
                     if not has_met_limit and _waits_for_turn(view, event):
                         limits = await _list_limits(client, session, event)
@@ -157,7 +159,7 @@ async def _follow_until_answered(
                         _report_limits(limits, on_news)
                     _report_news(view, event, reported, on_news)
                     _report_agent_notices(view, event, reported, on_news)
-                    if (rows := find_answer(view, event)) is not None:
+                    if (rows := find_answer(view, event, follows_turn=follows_turn)) is not None:
                         if rows.by_gateway:
                             return _make_answer(rows.entries)
                         turns = (await client.get(f"/v1/why/e{event}"))["turns"]
@@ -197,11 +199,12 @@ def _make_answer(rows: list[Json]) -> Answer:
     return Answer(msgspec.convert(rows, list[Entry]), failure)
 
 
-def find_answer(view: SessionView, event: int) -> TurnRows | None:
+def find_answer(view: SessionView, event: int, *, follows_turn: bool = False) -> TurnRows | None:
     """Return the agent's entries and the notices after the event's entry; for a command, the gateway's answer to it.
 
     Returns `None` while there is no answer: the event's turn has not ended and the session is busy, or the event is not
-    in the view yet. The answer to /retry includes that of the turn which it lets run again.
+    in the view yet. The answer to /retry includes that of the turn which it lets run again. `follows_turn`: as for
+    `wait_for_answer`.
     """
     rows = view.ordered()
     start = next((index for index, row in enumerate(rows) if row.get("event") == event and "seq" in row), None)
@@ -213,10 +216,19 @@ def find_answer(view: SessionView, event: int) -> TurnRows | None:
         if answers and str(answers[0]["text"]).endswith(RUNS_AGAIN):
             said = [row for row in _list_said(rows, start) if row.get("kind") != "command"]
             return None if view.is_busy else TurnRows([answers[0], *said], by_gateway=True)
+        if answers and follows_turn and _has_answered_request(view, event):
+            said = [row for row in _list_said(rows, start) if row.get("kind") != "command"]
+            is_over = view.session.get("state") != "running"
+            return TurnRows([answers[0], *said], by_gateway=True) if is_over else None
         return TurnRows(answers, by_gateway=True) if answers else None
     if view.is_busy and "ended" not in rows[start]:  # reports that ask for no turn may wait long after its end
         return None
     return TurnRows(_list_said(rows, start))
+
+
+def _has_answered_request(view: SessionView, event: int) -> bool:
+    """Whether the event is a command that answered a permission request."""
+    return any(item.get("kind") == "permission" and item.get("event") == event for item in view.items.values())
 
 
 def _list_said(rows: list[Json], start: int) -> list[Json]:
