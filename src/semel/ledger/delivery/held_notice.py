@@ -12,7 +12,7 @@ from semel.ledger.delivery import claims
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import cut, single_part
 from semel.ledger.delivery.parts import NEWEST_REJECTED
-from semel.ledger.storage.rows import Row
+from semel.ledger.storage.rows import RestoreRow, Row
 from semel.ledger.storage.sql import Tx
 from semel.timing.walltime import format_utc
 
@@ -32,7 +32,7 @@ class HeldAnswers(Row):
 
 def list_chats_to_tell(tx: Tx) -> list[str]:
     """Return the destinations of which a session has its home there, and held answers that nobody was told of there."""
-    dests = tx.values(str, "homes_with_held_answers", newest=NEWEST_REJECTED)
+    dests = tx.values(str, "homes_with_held_answers", newest=NEWEST_REJECTED, restored=_find_restore(tx))
     return [dest for dest in dests if _list_untold(tx, dest)]
 
 
@@ -49,12 +49,18 @@ def tell_chat(tx: Tx, dest: str) -> None:
 
 
 def _list_untold(tx: Tx, dest: str) -> list[HeldAnswers]:
-    found = tx.all(HeldAnswers, "held_answers_at", dest=dest, newest=NEWEST_REJECTED)
+    found = tx.all(HeldAnswers, "held_answers_at", dest=dest, newest=NEWEST_REJECTED, restored=_find_restore(tx))
     return [
         held
         for held in found
         if not tx.exists("claim_noticed", dest=dest, reason=REASON_PREFIX + held.key, since=held.first - 1)
     ]
+
+
+def _find_restore(tx: Tx) -> int:
+    """Return when the ledger was last restored from a backup (ms), of which the chats were told then; 0 if never."""
+    restored = tx.one(RestoreRow, "restore_last")
+    return 0 if restored is None else restored.at
 
 
 def _describe(held: HeldAnswers, now: int) -> str:

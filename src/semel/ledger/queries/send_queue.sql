@@ -167,12 +167,12 @@ WHERE p.state = 'held' AND p.dest = :dest
 
 -- name: held_answers_at
 -- The sessions that have their home at a destination, and how many answers of theirs are held there, among the :newest
--- parts that are held. Without notices.
+-- parts that are held. Without notices, and without what the restore of a backup (:restored) has put into doubt.
 -- sorts: those parts
 SELECT c.session, s.key, count(DISTINCT p.claim) AS messages, min(p.at) AS first
 FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND c.how <> 'notice'
 JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
-WHERE p.state = 'held' AND p.dest = :dest
+WHERE p.state = 'held' AND p.dest = :dest AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 GROUP BY c.session, s.key
 
@@ -182,7 +182,7 @@ GROUP BY c.session, s.key
 SELECT DISTINCT p.dest
 FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND c.how <> 'notice'
 JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
-WHERE p.state = 'held'
+WHERE p.state = 'held' AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 
 -- name: messages_rejected_at
