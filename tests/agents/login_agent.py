@@ -5,9 +5,9 @@ it is logged in), "words" (the older codex adapter: the variable stands in the d
 acp 0.101.0: a status before an internal error, logins in a terminal), "plain" (no methods), "wrong" (refuses every
 key), "node" (a crash of Node.js), "modes" (starts in the mode "auto"), "prompt" (opens a session, and refuses the
 first prompt), "prompt-key" (the same, with a method that has a key), "prompt-key-late" (the same, after two seconds),
-"root" (Claude Code started as root with a mode that it refuses then), "option" (lists models twice, and knows only
-session/set_config_option). To a client that shows pages, "key" offers one more method: it has a page opened, and
-waits for the client's consent.
+"prompt-401" (the same in Gemini CLI's words), "root" (Claude Code started as root with a mode that it refuses then),
+"option" (lists models twice, and knows only session/set_config_option). To a client that shows pages, "key" offers one
+more method: it has a page opened, and waits for the client's consent.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ LOGINS: dict[str, list[dict[str, Any]]] = {
     "root": [],
     "prompt-key": [{"id": "k", "name": "Key", "type": "env_var", "vars": [{"name": "OPENAI_API_KEY"}]}],
     "prompt-key-late": [{"id": "k", "name": "Key", "type": "env_var", "vars": [{"name": "OPENAI_API_KEY"}]}],
+    "prompt-401": [{"id": "k", "name": "Key", "type": "env_var", "vars": [{"name": "OPENAI_API_KEY"}]}],
     "prompt": [{"id": "in", "name": "Log in", "description": "Run `agent login`"}],
 }
 PAGE = {"id": "device", "name": "ChatGPT (device code)", "description": "Open a page and enter a code"}
@@ -62,7 +63,7 @@ def main() -> None:
     if sys.argv[2:]:  # the login in a terminal
         print("logged in with", " ".join(sys.argv[2:]), os.environ.get("A"))
         return
-    logged_in = KIND in ("modes", "option", "prompt", "prompt-key", "prompt-key-late")
+    logged_in = KIND in ("modes", "option", "prompt", "prompt-key", "prompt-key-late", "prompt-401")
     for line in sys.stdin:
         call = json.loads(line)
         id, method, params = call.get("id"), call.get("method"), call.get("params", {})
@@ -114,7 +115,11 @@ def main() -> None:
             send(id=id, result={"sessionId": "s1", **offers})
         elif method == "session/prompt":
             time.sleep(2 if KIND == "prompt-key-late" else 0)
-            refuse(id, -32000, "Authentication required")
+            if KIND == "prompt-401":
+                error = {"code": 401, "message": "The key is unknown.", "status": "UNAUTHENTICATED"}
+                refuse(id, 401, json.dumps({"error": error}))
+            else:
+                refuse(id, -32000, "Authentication required")
         elif method == "session/set_mode" or (method == "session/set_config_option" and params["configId"] == "llm"):
             send(id=id, result={})
             sys.stderr.write(json.dumps([method, params]) + "\n")

@@ -73,6 +73,14 @@ async def test_a_prompt_that_is_refused_although_a_key_is_set_says_that_the_key_
     assert "not logged in" not in end.error
 
 
+async def test_the_json_of_a_models_api_is_told_in_words_with_what_to_do(house: House) -> None:
+    """Gemini CLI 0.61.0 hands it on as the message, and the HTTP status as the code."""
+    talk = await house.open(house.agent(command("prompt-401"), env=KEY))
+    end = (await turn(talk, "hello")).end
+    assert isinstance(end, Answered) and end.error is not None
+    assert end.error.startswith("401 UNAUTHENTICATED: The key is unknown. OPENAI_API_KEY is set, so this key was")
+
+
 @pytest.mark.parametrize(
     ("kind", "variable", "keeps_key", "words"),
     [

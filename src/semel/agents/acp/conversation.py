@@ -21,7 +21,7 @@ from semel.acp_stream.choices import set_current
 from semel.acp_stream.profiles import profile_for
 from semel.agents.acp.login import LoginAdvice, LoginStatus
 from semel.agents.acp.process import GuardedProcess
-from semel.agents.acp.session import AUTH_REQUIRED, Choices, RpcError, normalize_id, parse_prompt_answer
+from semel.agents.acp.session import LOGIN_ERRORS, Choices, RpcError, normalize_id, parse_prompt_answer
 from semel.agents.acp.wire import AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
 from semel.text.json_types import object_at, objects_in, value_at
@@ -317,7 +317,7 @@ class AcpConversation:
 
         A wrong key is often noticed only here, because agents open a session without trying the key.
         """
-        if code == AUTH_REQUIRED and (advice := self.login_advice.explain_refusal(self.login_status)):
+        if code in LOGIN_ERRORS and (advice := self.login_advice.explain_refusal(self.login_status)):
             error = join_sentences(error, advice)
         return profile_for(self.agent_name).add_hints(error)
 

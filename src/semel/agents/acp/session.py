@@ -5,6 +5,7 @@ Formats: ACP v1 schema (agentclientprotocol.com), `InitializeResponse`, `NewSess
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from semel.text.json_types import object_at, objects_in, text_at, value_at
 
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000  # ACP ErrorCode
+LOGIN_ERRORS = (AUTH_REQUIRED, 401)  # Gemini CLI gives the HTTP status of its model's API as the code
 
 
 def initialize_params(agents: Sequence[KnownAgent] = (), *, shows_urls: bool = False) -> Json:
@@ -196,11 +198,24 @@ class Choices:
 
 
 def describe_rpc_error(error: Json) -> str:
-    """Return a JSON-RPC error in words for people: its message, and the detail in its `data` if that says more."""
-    message = str(error.get("message") or f"error {error.get('code')}")
+    """Return a JSON-RPC error in words for people: its message, and the detail in its `data` if that says more.
+
+    A message that is the JSON of a model's API, as Gemini CLI sends it, is put into words.
+    """
+    message = _unpack_message(str(error.get("message") or f"error {error.get('code')}"))
     details = (text_at(error, "data", key) for key in ("details", "message", "error", "reason"))
     detail = text_at(error, "data") or next((text for text in details if text is not None), None)
     return f"{message}: {detail}" if detail and detail not in message else message
+
+
+def _unpack_message(message: str) -> str:
+    """Return `{"error": {"code": 400, "status": "INVALID", "message": "No."}}` as "400 INVALID: No."."""
+    try:
+        error = object_at(json.loads(message), "error") if message.startswith("{") else {}
+    except (ValueError, RecursionError):
+        return message
+    kind = " ".join(str(error[key]) for key in ("code", "status") if error.get(key))
+    return ": ".join(filter(None, (kind, text_at(error, "message")))) or message
 
 
 class RpcError(Exception):
