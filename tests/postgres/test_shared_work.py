@@ -198,7 +198,7 @@ def test_what_agents_say_through_their_tools_is_sent_by_the_gateway_with_the_cha
     assert alpha.cli.json("doctor", "--laws")["ok"]
 
 
-def test_a_chat_reaches_its_session_at_the_other_gateway_also_to_stop_it(
+def test_a_chat_reaches_its_session_at_the_other_gateway_also_to_join_its_turn_and_to_stop_it(
     make_pair: Callable[..., Pair], tmp_path: Path
 ) -> None:
     phone = Phone()
@@ -208,6 +208,10 @@ def test_a_chat_reaches_its_session_at_the_other_gateway_also_to_stop_it(
     until(lambda: find_agents(alpha), "the first one runs where the channels are")
     write(alpha, "2", "second chat", prompt("hello 2", {"wait": str(never)}, "bye 2"))
     until(lambda: find_agents(beta), "the second one has no room there")
+    until(lambda: "hello 2" in " ".join(texts(alpha.cli, "demo:phone:2", "agent")), "its agent works")
+    write(beta, "2", "join it", "/steer and this?")
+    until(lambda: find_entry(alpha, "demo:phone:2", "and this?"), "it is heard")
+    until(lambda: find_entry(alpha, "demo:phone:2", "and this?").get("joined"), "it joins the turn that runs there")
     write(beta, "2", "stop it", "/stop")
     until(lambda: any("being stopped" in text for text in phone.texts), "the command is answered in the chat")
     until(lambda: not busy(alpha, "demo:phone:2"), "it is stopped")
@@ -216,6 +220,10 @@ def test_a_chat_reaches_its_session_at_the_other_gateway_also_to_stop_it(
     until(lambda: "bye 1" in phone.texts or "hello 1bye 1" in phone.texts, "the first chat is answered")
     rest(alpha.cli)
     assert alpha.cli.json("doctor", "--laws")["ok"]
+
+
+def find_entry(member: Member, session: str, text: str) -> dict[str, Any]:
+    return next((entry for entry in member.cli.json("show", session) if entry["text"] == text), {})
 
 
 def write(member: Member, address: str, key: str, text: str) -> None:

@@ -356,7 +356,8 @@ class SessionState(Struct, kw_only=True):
     `SessionModelState` and `AvailableCommand`. `unattended_modes`: the ids of the modes in which the agent decides by
     itself, and nobody is asked for a permission. `options`: its configuration options, as ACP's `SessionConfigOption`;
     `chosen`: those that a person has set, as {id: value}. `tools`: whether the agent has Semel's tools; absent if that
-    is not known yet. `gateway`: the gateway of a cluster that serves it.
+    is not known yet. `steers`: whether the agent is known to read a message that joins a running turn. `gateway`: the
+    gateway of a cluster that serves it.
     """
 
     key: str
@@ -380,6 +381,7 @@ class SessionState(Struct, kw_only=True):
     chosen: dict[str, str | bool] | None = None
     commands: list[dict[str, Any]] | None = None
     tools: bool | None = None
+    steers: bool | None = None
 
 
 class SessionRow(SessionState):

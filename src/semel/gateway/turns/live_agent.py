@@ -46,17 +46,19 @@ def explain_no_tools(conversation: Conversation, default_reason: str) -> str:
 def read_offers(conversation: Conversation) -> Json:
     """Return what an agent offers in its session: its modes, its models and its configuration options.
 
-    "unattended_modes": the ids of the modes in which it decides by itself; None if it has no modes.
+    "steers": whether it reads a second prompt while a turn runs. "unattended_modes": the ids of the modes in which it
+    decides by itself; None if it has no modes.
     """
     modes = conversation.modes
-    unattended = PROFILES.get(conversation.profile, CAREFUL).unattended_modes
+    profile = PROFILES.get(conversation.profile, CAREFUL)
     return {
+        "steers": profile.second == "steers",
         "modes": modes,
         "models": conversation.models,
         "options": conversation.options,
         "unattended_modes": None
         if modes is None
-        else sorted(unattended & read_choices({"modes": modes}, "mode")[1].keys()),
+        else sorted(profile.unattended_modes & read_choices({"modes": modes}, "mode")[1].keys()),
     }
 
 

@@ -57,8 +57,8 @@ class Addressee:
 
     The other fields come from the configuration: `busy`, the session's busy mode; `pause`, how long to wait for more
     messages; `allows_automatic`, whether programs may wake the session; `reads_steered`, whether the agent of its
-    running turn is known to read a second prompt; `creates_session`, whether to create a missing session instead of
-    raising SessionMissing.
+    running turn is here, and known to read a second prompt; `creates_session`, whether to create a missing session
+    instead of raising SessionMissing.
     """
 
     key: str
@@ -318,7 +318,7 @@ def _address(
     if event.command is not None:
         return _hear_command(tx, row, event_id, event, event.command)
     _set_default_title(tx, row, event)
-    addressed, woken = _decide_wake(tx, row, event, addressee)
+    addressed, woken = _decide_wake(tx, row, event, addressee, start)
     entry = _add_entry(tx, row, event_id, event, addressed)
     seq = entry.seq
     is_told_to_agent = event.kind == "message" and not event.automatic and addressed.act is not None
@@ -435,7 +435,9 @@ def _answer_origin(row: SessionRow, event: Event) -> AnswerOrigin:
     )
 
 
-def _decide_wake(tx: Tx, row: SessionRow, event: Event, addressee: Addressee) -> tuple[Addressed, wake.Wake | None]:
+def _decide_wake(
+    tx: Tx, row: SessionRow, event: Event, addressee: Addressee, start: IdleStart | None
+) -> tuple[Addressed, wake.Wake | None]:
     """Decide whether and when the event wakes its session.
 
     Return the event's effect on the session, and the session's pending wake (Law 2), which is to be recorded; None if
@@ -450,7 +452,7 @@ def _decide_wake(tx: Tx, row: SessionRow, event: Event, addressee: Addressee) ->
     if not event.is_by_person:
         mode = wake.mode_for_event(mode)
     act = wake.decide_action(mode, running=row.turn is not None)
-    if act == "steer" and not addressee.reads_steered:
+    if act == "steer" and not (addressee.reads_steered or _is_steered_elsewhere(row, start)):
         mode, act, reason = "queue", "wake", NO_STEERING
     woken = _next_wake(tx, row, mode, addressee.pause)
     if row.turn is None and woken.due <= tx.now:
@@ -460,6 +462,15 @@ def _decide_wake(tx: Tx, row: SessionRow, event: Event, addressee: Addressee) ->
     running = tx.one(TurnRow, "turn_get", id=row.turn) if act == "interrupt" else None
     root = running.root if running is not None else None
     return Addressed(row.id, act, root, shown, position, reason), woken
+
+
+def _is_steered_elsewhere(row: SessionRow, start: IdleStart | None) -> bool:
+    """Whether another gateway runs the session's turn, with an agent that is known to read a second prompt.
+
+    That gateway is told to look. If the turn ends first, the next one takes the message.
+    """
+    rule = None if start is None else start.seat_rule
+    return rule is not None and row.seat not in (None, rule.name) and bool(entries.load(row.about).get("steers"))
 
 
 def _next_wake(tx: Tx, row: SessionRow, mode: wake.Busy, pause: wake.WakeDelay) -> wake.Wake:
