@@ -128,8 +128,8 @@ class Components:
             files=self.file_store.content,
             record_span=record_span,
             is_online=lambda channel: self.channel_manager.status[channel].state == "online",
+            runs=lambda: self.has_duties,
         )
-        self.outbox.previews.runs = lambda: self.has_duties
         kick = self._kick_outbox
         self.spawns = AgentPool(
             self.record, dict(agents), configured=settings.configured_agents, gateway=self.name, socket=self.socket,

@@ -81,13 +81,14 @@ class Outbox:
         jitter: Callable[[], float] = random.random,
         record_span: RecordSpan | None = None,
         is_online: Callable[[str], bool] = lambda channel: True,
+        runs: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepare the outbox without sending anything.
 
         `resend_unknown`: the channels with this setting. `files`: the stored files. `max_concurrent`: how many attempts
         and look-ups of one channel may run at the same time. `jitter`: returns random numbers in [0, 1), which vary the
         backoff. `record_span`: gets a span for each attempt. `is_online`: whether a channel, by its name, is connected
-        to its platform.
+        to its platform. `runs`: returns whether the channels run in this gateway.
         """
         self.outcomes: Counter[tuple[str, str]] = Counter()  # outcomes by (channel, outcome) since the start
         self.rejected: Counter[str] = Counter()  # rejected parts by channel since the start
@@ -108,7 +109,7 @@ class Outbox:
         self._run_ended.set()
         self._pace = DestinationPace(self._clock)
         self._held_chats = HeldChats(is_online)
-        self.previews = Previews(ledger, self._channels, self._clock, self._pace, self._stop_waiting)
+        self.previews = Previews(ledger, self._channels, self._clock, self._pace, self._stop_waiting, runs)
 
     def __repr__(self) -> str:
         busy = self._count_under_way()

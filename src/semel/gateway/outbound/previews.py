@@ -106,14 +106,16 @@ class Previews:
         clock: Clock,
         pace: DestinationPace,
         stop_waiting: asyncio.Event,
+        runs: Callable[[], bool],
     ) -> None:
+        """Connect the channels. `runs`: returns whether they run in this gateway."""
         self._ledger = ledger
         self._channels = channels
         self._clock = clock
         self._pace = pace
         self._stop_waiting = stop_waiting
         self._followed: dict[int, tuple[_Preview, asyncio.Task[None]]] = {}  # by part
-        self.runs: Callable[[], bool] = lambda: True  # whether the channels run in this gateway
+        self.runs = runs
         self._refused: set[int] = set()  # parts whose edit was refused: no more previews until they end
         self._edits: dict[str, asyncio.Event] = {}  # destination -> set when its running edit is over
 
