@@ -33,7 +33,7 @@ class Hints:
 
     def tell_changed(self, sessions: Collection[int]) -> None: ...
 
-    def wake(self, gateway: str | None, session: int) -> None:
+    def wake_session(self, gateway: str | None, session: int) -> None:
         self.woken.append((gateway, session))
 
     def tell_duties(self) -> None: ...

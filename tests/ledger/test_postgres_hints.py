@@ -82,13 +82,13 @@ def test_every_other_gateway_hears_of_a_change_and_only_the_named_one_is_woken(s
     one, other, third = start("one"), start("o\"th\\er's ☃"), start("third", has_duties=True)
     one.hints.tell_changed([1, 2])
     assert other.collect({1, 2}) and third.collect({1, 2})
-    one.hints.wake(other.name, 3)
+    one.hints.wake_session(other.name, 3)
     assert other.get() == Hint("one", woken=frozenset({3}))
-    one.hints.wake(None, 4)
+    one.hints.wake_session(None, 4)
     assert third.get() == Hint("one", woken=frozenset({4}))
     other.hints.tell_duties()
     assert third.get() == Hint(other.name, duties=True)
-    third.hints.wake("third", 5)
+    third.hints.wake_session("third", 5)
     third.hints.tell_changed(())
     assert one.has_heard_nothing(third) and other.get() == Hint("third", changed=frozenset({0}))
     assert third.has_heard_nothing(one)
@@ -97,10 +97,10 @@ def test_every_other_gateway_hears_of_a_change_and_only_the_named_one_is_woken(s
 def test_who_has_the_duties_is_asked_when_a_hint_comes(start: Start) -> None:
     one, other = start("one"), start("other")
     one.hints.tell_duties()
-    one.hints.wake(None, 1)
+    one.hints.wake_session(None, 1)
     assert other.has_heard_nothing(one)
     other.has_duties = True
-    one.hints.wake(None, 1)
+    one.hints.wake_session(None, 1)
     assert other.get() == Hint("one", woken=frozenset({1}))
 
 
@@ -117,7 +117,7 @@ def test_what_is_told_at_once_travels_in_few_messages_that_are_short_enough(star
     one, other = start("one"), start("other" * 12)
     sessions = {(1 << 62) + n for n in range(MAX_WAITING // 2)}
     for session in sessions:
-        one.hints.wake(other.name, session)
+        one.hints.wake_session(other.name, session)
     one.hints.tell_changed(sessions)
     woken: set[int] = set()
     hints = other.collect(sessions)
@@ -182,7 +182,7 @@ def test_what_is_told_while_the_server_is_away_is_sent_when_it_is_back(start: St
         assert "WARNING" not in (server.folder / "log").read_text()
         server.kill()
         one.hints.tell_changed([1])
-        one.hints.wake("other", 2)
+        one.hints.wake_session("other", 2)
         server.start()
         assert other.get() == Hint("other", is_gap=True)  # whatever the sender did before, it looks at everything now
         one.hints.tell_changed([3])

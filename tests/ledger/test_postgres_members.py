@@ -161,7 +161,7 @@ def test_the_other_one_takes_over_from_a_killed_one_within_two_seconds(
             assert not store.was_closed
             with pytest.raises(DatabaseTakenOver):
                 set_cursor(cut_off, "zombie")
-            one.watch(watcher)
+            one.report_to(watcher)
             wait_until(lambda: bool(watcher.lost), 5.0)
             cut_off.close()
             set_cursor(store, "2")  # what was cut off has not dismissed the workers of the active one
@@ -171,7 +171,7 @@ def test_a_moment_without_connections_changes_nothing(url: str, members: Callabl
     one, other, watcher = members("one"), members("other"), Watcher()
     assert one.try_to_take_over()
     with open_store(url, one) as store:
-        one.watch(watcher)
+        one.report_to(watcher)
         for _ in range(3):
             assert not other.try_to_take_over()
             shared_server().execute(END_CONNECTIONS)
@@ -221,7 +221,7 @@ def test_a_gateway_knows_in_time_that_it_may_have_been_replaced(
     with open_store(url, one):
         monkeypatch.setattr(one, "_connect", connect_to_nobody)
         began = time.monotonic()
-        one.watch(watcher)
+        one.report_to(watcher)
         wait_until(lambda: bool(watcher.lost), 10.0)
         assert time.monotonic() - began > 0.9
         assert watcher.lost == ["the database has not answered for 1 s"]
@@ -265,7 +265,7 @@ def test_another_gateway_writes_beside_the_active_one_and_goes_on_when_it_takes_
     assert one.try_to_take_over()
     store = open_store(url, one)
     with open_beside(url, other) as beside:
-        other.watch(watcher)
+        other.report_to(watcher)
         set_cursor(beside, "1")
         set_cursor(store, "2")
         wait_until(lambda: watcher.names == ["one", "other"], 5.0)
@@ -284,7 +284,7 @@ def test_the_active_one_buries_a_killed_gateway_within_two_seconds(url: str, mem
     one, other, watcher = members("one"), members("other"), Watcher()
     assert one.try_to_take_over()
     with open_store(url, one) as store, open_beside(url, other) as beside:
-        one.watch(watcher)
+        one.report_to(watcher)
         wait_until(lambda: watcher.names == ["one", "other"], 5.0)
         other._disconnect()  # nothing shows its life any more
         began = time.monotonic()
@@ -307,12 +307,12 @@ def test_a_gateway_that_hangs_is_buried_when_its_lease_has_ended_and_learns_of_i
     one, other, watcher, late = members("one"), members("other"), Watcher(), Watcher()
     assert one.try_to_take_over()
     with open_store(url, one), open_beside(url, other) as beside:
-        one.watch(watcher)
+        one.report_to(watcher)
         wait_until(lambda: "other" in watcher.names, 5.0)
         wait_until(lambda: watcher.names == ["one"], 6.0)  # it holds its lock all the time
         with pytest.raises(DatabaseTakenOver):
             set_cursor(beside, "zombie")
-        other.watch(late)
+        other.report_to(late)
         wait_until(lambda: bool(late.lost), 5.0)
         assert late.lost[0].startswith("another gateway has removed this one")
 
@@ -368,7 +368,7 @@ def test_a_gateway_without_a_cluster_ends_all_that_share_the_database(
         with PostgresStore.open(url) as alone:
             with pytest.raises(DatabaseTakenOver):
                 set_cursor(beside, "zombie")
-            other.watch(watcher)
+            other.report_to(watcher)
             wait_until(lambda: watcher.lost == ["another gateway has taken over"], 5.0)
             set_cursor(alone, "1")
 

@@ -167,7 +167,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
         if member is not None:
             seats = _make_seats(config, member)
             link = ClusterLink(seats, partial(start_again, config, caller))
-            member.watch(link)
+            member.report_to(link)
             await link.wait_until_known()
         stack.enter_context(keep_log_file(settings.data_dir))  # this process holds the ledger's lock now
         for upgrade in upgrades:

@@ -141,7 +141,7 @@ class Seats:
 
     def pass_on(self, elsewhere: rows.SeatedElsewhere) -> None:
         """Let the gateway that serves a session, or decides who does, look at it."""
-        self.hints.wake(elsewhere.seat, elsewhere.session)
+        self.hints.wake_session(elsewhere.seat, elsewhere.session)
 
     def is_served_here(self, session: int, seat: str | None) -> bool:
         """Return whether this gateway executes the commands of a session; if not, let the other one look at it.

@@ -15,22 +15,22 @@ class PendingStops:
     def __repr__(self) -> str:
         return f"<PendingStops of {len(self._by_people) + len(self._by_messages)} turns>"
 
-    def stop(self, session: int, by: StopRequest, root: int | None = None) -> None:
+    def stop_turn(self, session: int, by: StopRequest, root: int | None = None) -> None:
         """Stop the session's turn for a person. `root`: only a turn of this root."""
         self._by_people[session] = root, by
 
-    def overtake(self, session: int, by: StopRequest, root: int) -> None:
+    def overtake_turn(self, session: int, by: StopRequest, root: int) -> None:
         """Stop the session's turn of this root for a newer message."""
         self._by_messages[session] = root, by
 
-    def find(self, begun: BegunTurn) -> StopRequest | None:
+    def find_stop(self, begun: BegunTurn) -> StopRequest | None:
         """Return the stop that this turn has to obey; None if there is none."""
         root, by = self._by_people.get(begun.session, (None, None))
         return by if by is not None and root in (None, begun.root) else self._find_overtaking(begun)
 
-    def take(self, begun: BegunTurn) -> StopRequest | None:
+    def take_stop(self, begun: BegunTurn) -> StopRequest | None:
         """Return the stop that this turn has to obey, and forget a person's."""
-        by = self.find(begun)
+        by = self.find_stop(begun)
         self._by_people.pop(begun.session, None)
         return by
 
@@ -39,7 +39,7 @@ class PendingStops:
         if self._find_overtaking(begun) is not None:
             del self._by_messages[begun.session]
 
-    def forget(self, session: int) -> None:
+    def forget_session(self, session: int) -> None:
         """Forget the session: no turn begins there now."""
         self._by_people.pop(session, None)
         self._by_messages.pop(session, None)

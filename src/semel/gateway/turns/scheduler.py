@@ -122,7 +122,7 @@ class TurnScheduler:
             if (run := self._run_of(session, found.root)) is not None:
                 await run.cancel(found.stop)
             elif session in self.tasks:
-                self._stops.stop(session, found.stop, found.root)
+                self._stops.stop_turn(session, found.stop, found.root)
                 self._stop_start(session, found.root)
         elif found is not None and found.steers:
             await self._steer(session)
@@ -178,7 +178,7 @@ class TurnScheduler:
             await run.cancel(by)
         else:
             if session in self.tasks:
-                self._stops.overtake(session, by, root)
+                self._stops.overtake_turn(session, by, root)
             self._stop_start(session, root)
         self.wake(session)
 
@@ -209,7 +209,7 @@ class TurnScheduler:
             only = run.begun.root
             await run.cancel(by)
         elif session in self.tasks:
-            self._stops.stop(session, by, only)
+            self._stops.stop_turn(session, by, only)
             self._stop_start(session, only)
         else:
             return await self._stop_waiting(session, by, only)
@@ -230,7 +230,7 @@ class TurnScheduler:
         if run is not None:
             run.live.signals.put_nowait(Died(reason))
         elif session in self.tasks:
-            self._stops.stop(session, StopRequest(reason))
+            self._stops.stop_turn(session, StopRequest(reason))
             self._stop_start(session)
         if (task := self.tasks.get(session)) is not None:
             await asyncio.wait({task}, timeout=ABANDON_TIMEOUT_S)
@@ -294,7 +294,7 @@ class TurnScheduler:
     def _end_service(self, session: int) -> None:
         """Clean up after the session's task. Start a new task if a wake came in the meantime."""
         del self.tasks[session]
-        self._stops.forget(session)
+        self._stops.forget_session(session)
         if session in self._woken and not self.stopping:
             self.wake(session)
 
@@ -353,7 +353,7 @@ class TurnScheduler:
                 await self._handle_failed_start(fence, begun, error)
                 return True
             if live is None:
-                end = finish_turn.End("cancelled", "cancelled", stopped=self._stops.take(begun))
+                end = finish_turn.End("cancelled", "cancelled", stopped=self._stops.take_stop(begun))
                 await self._finish_unasked(fence, begun, end)
                 return True
             return await self._run_with(live, begun, fence)
@@ -369,7 +369,7 @@ class TurnScheduler:
         try:
             return await start
         except asyncio.CancelledError:
-            if start.cancelled() and self._stops.find(begun) is not None and not self.stopping:
+            if start.cancelled() and self._stops.find_stop(begun) is not None and not self.stopping:
                 return None
             raise
         finally:
@@ -423,7 +423,7 @@ class TurnScheduler:
             await self._fail(fence, begun, plan.reason)
         elif plan.how == "recall":
             await run.end_unanswered("end_turn")
-        elif (by := run.stopped or self._stops.take(begun)) is not None:
+        elif (by := run.stopped or self._stops.take_stop(begun)) is not None:
             run.stopped = by
             await run.end_unanswered("cancelled")
         else:

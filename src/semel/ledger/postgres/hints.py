@@ -70,10 +70,12 @@ class PostgresHints:
     def start(self, receive: Callable[[Hint], object]) -> None:
         """See `ClusterHints`."""
         for name, command, work in (
-            ("hints sender", "SET synchronous_commit = off", self._send),
-            ("hints listener", f"LISTEN {CHANNEL}", partial(self._listen, receive)),
+            ("hints sender", "SET synchronous_commit = off", self._send_messages),
+            ("hints listener", f"LISTEN {CHANNEL}", partial(self._receive_hints, receive)),
         ):
-            self._threads.append(threading.Thread(target=self._serve, args=(command, work), name=name, daemon=True))
+            self._threads.append(
+                threading.Thread(target=self._serve_connection, args=(command, work), name=name, daemon=True)
+            )
             self._threads[-1].start()
 
     def tell_changed(self, sessions: Collection[int]) -> None:
@@ -82,7 +84,7 @@ class PostgresHints:
             self._waiting.add_changed(sessions)
             self._told.set()
 
-    def wake(self, gateway: str | None, session: int) -> None:
+    def wake_session(self, gateway: str | None, session: int) -> None:
         """See `ClusterHints`. A gateway that names itself is not told."""
         if gateway != self._name:
             self._waiting.add_woken(gateway, session)
@@ -101,7 +103,7 @@ class PostgresHints:
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
 
-    def _serve(self, command: str, work: Callable[[Connection], None]) -> None:
+    def _serve_connection(self, command: str, work: Callable[[Connection], None]) -> None:
         """Do a thread's work on a connection that begins with `command`, and on a new one if it is lost."""
         while not self._closed.is_set():
             try:
@@ -118,7 +120,7 @@ class PostgresHints:
 
     # ------------------------------------------------------------ sending
 
-    def _send(self, connection: Connection) -> None:
+    def _send_messages(self, connection: Connection) -> None:
         """Send what is told, until this is closed and all is sent."""
         while True:
             self._unsent = self._unsent or self._wait_for_message()
@@ -132,7 +134,7 @@ class PostgresHints:
 
     def _wait_for_message(self) -> str | None:
         """Return the next message as soon as something is told; None if nothing is and this is closed."""
-        while not (fields := self._waiting.take()):
+        while not (fields := self._waiting.take_fields()):
             if self._closed.is_set():
                 return None
             self._told.wait()
@@ -141,7 +143,7 @@ class PostgresHints:
 
     # ------------------------------------------------------------ listening
 
-    def _listen(self, receive: Callable[[Hint], object], connection: Connection) -> None:
+    def _receive_hints(self, receive: Callable[[Hint], object], connection: Connection) -> None:
         """Pass the hints of other gateways on, until this is closed."""
         self._pass_on(receive, Hint(self._name, is_gap=True))
         while not self._closed.is_set():
@@ -206,7 +208,7 @@ class _Waiting:
             self._changed.clear()
             self._woken.clear()
 
-    def take(self) -> dict[str, Any]:
+    def take_fields(self) -> dict[str, Any]:
         """Remove and return as much as fits into a message, as its fields; empty if nothing waits."""
         with self._lock:
             fields: dict[str, Any] = {name: True for name in ("gap", "duties") if name in self._flags}

@@ -6,7 +6,7 @@ for `LEASE_S` hangs, or is cut off. The active one *buries* such a gateway: it e
 deletes its workers and its row in one transaction, so that none of its transactions commits any more. The active one
 also holds the database (`holder.py`). If it is gone, another one buries it and becomes the active one.
 
-A gateway that cannot renew its row has to assume that it is buried: `Member.watch` tells it, early enough that its
+A gateway that cannot renew its row has to assume that it is buried: `Member.report_to` tells it, early enough that its
 agents are ended before another gateway starts some for the same sessions. It counts by its own clock, from the
 beginning of the last renewal that succeeded. A member never comes back: a gateway that lost its place joins again,
 under a new id.
@@ -251,7 +251,7 @@ class Member:
 
     # ------------------------------------------------------------ keeping the place
 
-    def watch(self, watcher: ClusterWatcher) -> None:
+    def report_to(self, watcher: ClusterWatcher) -> None:
         """See `ClusterMember`."""
         self._watcher = watcher
         self._trusted_until = self._renewed_at + TRUST_S
@@ -265,7 +265,7 @@ class Member:
                 if not self._has_lock:
                     self._take_lock(connection)
                 if read_steady_clock() - self._renewed_at > RENEWAL_S:
-                    if (reason := self._renew(connection)) is not None:
+                    if (reason := self._renew_place(connection)) is not None:
                         self._report_loss(reason)
                         return
                     self._trusted_until = self._renewed_at + TRUST_S
@@ -274,7 +274,7 @@ class Member:
                 self._disconnect()
                 self._left.wait(CHECK_S)
 
-    def _renew(self, connection: Connection) -> str | None:
+    def _renew_place(self, connection: Connection) -> str | None:
         """Renew the member's row. Return why its place is lost; None if it is not."""
         began = read_steady_clock()
         rows = self._write_renewal(connection)
@@ -298,7 +298,7 @@ class Member:
                 connection.end("COMMIT")
         else:
             for row in [row for row in rows if row.id != self.id and self._is_gone(row)]:
-                self._bury(connection, row.id)
+                self._bury_member(connection, row.id)
                 rows.remove(row)
         self._tell_gateways([row.gateway for row in rows if row.has_lease])
 
@@ -313,7 +313,7 @@ class Member:
             self._free_since.pop(row.id, None)
         return not row.has_lease or (not row.is_held and self._has_been_free(row.id))
 
-    def _bury(self, connection: Connection, member: int) -> None:
+    def _bury_member(self, connection: Connection, member: int) -> None:
         self._end_connections(connection, member)
         connection.queue("BEGIN")
         connection.send(DISMISS, {"id": member})
@@ -383,7 +383,7 @@ class Member:
 
     def _show_life(self, connection: Connection) -> None:
         """Join, or renew the member's row."""
-        if not self.id and not self._join(connection):
+        if not self.id and not self._join_cluster(connection):
             return
         began = read_steady_clock()
         if self._write_renewal(connection):
@@ -397,7 +397,7 @@ class Member:
         connection.end("COMMIT")
         return rows
 
-    def _join(self, connection: Connection) -> bool:
+    def _join_cluster(self, connection: Connection) -> bool:
         """Join under a new id. Return False, with `problem`, if a living gateway has this name, or another token."""
         has_tables = _has_tables(connection)
         connection.end("COMMIT")
@@ -421,7 +421,7 @@ class Member:
                 )
                 return False
             if not row.gateway.is_active:  # it was this one, before it was killed
-                self._bury(connection, row.id)
+                self._bury_member(connection, row.id)
         ((self.id,),) = connection.read(_JOIN, vars(self._identity))
         self._take_lock(connection)
         return True

@@ -104,7 +104,7 @@ class ClusterMember(Protocol):
         """Whether this gateway could run turns beside the active one, as of the last attempt."""
         ...
 
-    def watch(self, watcher: ClusterWatcher) -> None:
+    def report_to(self, watcher: ClusterWatcher) -> None:
         """From now on, show that this gateway lives, and tell `watcher` what happens. The ledger is open.
 
         If this gateway is not the active one, it takes over when that one is gone.
@@ -156,7 +156,7 @@ class ClusterHints(Protocol):
         """Tell all gateways that the views of these sessions have changed."""
         ...
 
-    def wake(self, gateway: str | None, session: int) -> None:
+    def wake_session(self, gateway: str | None, session: int) -> None:
         """Tell a gateway by its name, or the one that has the duties (None), that a session has something to do."""
         ...
 
