@@ -56,6 +56,7 @@ class Watcher:
     def __init__(self) -> None:
         self.lost: list[str] = []
         self.is_active = False
+        self.active_then: list[str] = []  # the active one, as this one knew when it was told that it is
         self.gateways: list[ClusterGateway] = []
         self.agents = 0
 
@@ -64,6 +65,7 @@ class Watcher:
 
     def note_active(self) -> None:
         self.is_active = True
+        self.active_then = [gateway.name for gateway in self.gateways if gateway.is_active]
 
     def note_gateways(self, gateways: Sequence[ClusterGateway]) -> None:
         self.gateways = list(gateways)
@@ -273,6 +275,7 @@ def test_another_gateway_writes_beside_the_active_one_and_goes_on_when_it_takes_
         store.close()
         one.leave()
         wait_until(lambda: watcher.is_active and watcher.names == ["other"], 3.0)
+        assert watcher.active_then == ["other"]
         assert beside.was_closed
         set_cursor(beside, "3")
         assert not watcher.lost

@@ -293,19 +293,21 @@ class Member:
         if self.holder is None:
             active = _find_active(rows)
             if not self._hands_over and self._take_over_if_gone(connection, active, is_held):
-                self._begin_duties()
-                rows = _list_members(connection)
-                connection.end("COMMIT")
+                self._begin_duties(connection)
+                return
         else:
             for row in [row for row in rows if row.id != self.id and self._is_gone(row)]:
                 self._bury_member(connection, row.id)
                 rows.remove(row)
         self._tell_gateways([row.gateway for row in rows if row.has_lease])
 
-    def _begin_duties(self) -> None:
-        """Become the active gateway, while its workers go on."""
+    def _begin_duties(self, connection: Connection) -> None:
+        """Become the active gateway, while its workers go on. Whoever has the duties knows first who lives."""
         assert self.holder is not None and self._watcher is not None
         self.holder.take_over(0, self.id, self.application)
+        rows = _list_members(connection)
+        connection.end("COMMIT")
+        self._tell_gateways([row.gateway for row in rows if row.has_lease])
         self._watcher.note_active()
 
     def _is_gone(self, row: _Row) -> bool:
