@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import apsw
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import semel.ledger
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx, queries
+from semel.ledger.turns import limits
 
 LEDGER = Path(semel.ledger.__file__).parent
 LOCKS = {name: query for name, query in queries().items() if name.endswith("_lock")}
@@ -93,3 +96,16 @@ def test_sqlite_runs_nothing_for_a_lock_and_still_refuses_a_wrong_one() -> None:
 
         store.write_sync(lock)
         assert ran == []
+
+
+def test_turns_of_the_same_people_change_their_rows_in_one_order() -> None:
+    changed: list[str | None] = []
+
+    class Noting:
+        def run(self, name: str, /, **params: Any) -> None:
+            changed.append(params["person"])
+
+    row = SimpleNamespace(key="main")
+    for people in (["Bob", None, "Ann", "Bob"], ["Ann", "Bob"]):
+        limits.count_turn(Noting(), row, "2026-01-01", people, limits.LimitPolicy())  # type: ignore[arg-type]
+    assert changed == ["Ann", "Bob"] * 2

@@ -296,7 +296,8 @@ def _count(
     tx: Tx, row: SessionRow, day: str, people: Iterable[str | None], used: law.Amounts, unreported: int,
     policy: LimitPolicy,
 ) -> None:  # fmt: skip
-    names = [name for name in dict.fromkeys(people) if name is not None]
+    # Sorted: two turns of the same people, which end at once, would else wait for each other's rows.
+    names = sorted({name for name in people if name is not None})
     for person, session in [(names[0] if names else None, row.key), *((name, None) for name in names[1:])]:
         tx.run(
             "spent_add", day=day, person=person, session=session, turns=used.turns, tokens=used.tokens, cost=used.cost,
