@@ -34,7 +34,7 @@ END_TIMEOUT_S = 120.0  # for the threads to end what they are at, on a machine t
 DRAIN_STEPS = 500
 BOUND = """SELECT h.session, h.event FROM hearing h JOIN turn t ON t.id = h.turn WHERE t.state IN ('done', 'running')"""
 WAITING = "SELECT count(*) FROM hearing WHERE turn IS NULL AND wakes = 1"
-EVENTS = "SELECT count(*) FROM event WHERE source = 'api'"
+EVENTS = "SELECT count(*) FROM event WHERE source = 'channel:chat'"
 STUCK = f"""SELECT dest, id FROM (SELECT DISTINCT ON (dest) dest, id, due FROM part
 WHERE state IN ('queued', 'sending', 'unknown') ORDER BY dest, line, id) head WHERE due = {PARKED}"""
 """Parts for which their destination waits, and which wait for nothing."""

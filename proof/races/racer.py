@@ -32,11 +32,14 @@ from semel.ledger.storage.store import now_ms
 from semel.ledger.storage.work import runs_body
 from semel.ledger.turns import seats, sessions, turn_ops, turns
 from semel.ledger.turns.finish_turn import End
+from semel.ledger.turns.limits import UsageReport
 from semel.ledger.turns.tool_calls import ToolCallRequest
 from semel.ledger.turns.turn_events import TurnEvent
 
 THREADS = 8
 AGENT = "demo"
+SOURCE = "channel:chat"
+PEOPLE = ("Ann", "Bob", "Cleo")
 SHARED_KEY_SHARE = 0.2  # of the messages that several people send at once under one key
 FAN_OUT_SHARE = 0.15  # of the messages that are addressed to two sessions
 TAKEOVER_SHARE = 0.03  # of the beginnings that take a running turn from another gateway
@@ -129,9 +132,11 @@ class Racer:
             )
             for one in keys
         ]
+        sender = {"data": {"from": {"person": self._dice.choice(PEOPLE)}}}
         event = hear.Event(
-            "api", key, "message", key, digest_fields({"text": key}), wakes=self._dice.choice((True, True, None))
-        )
+            SOURCE, key, "message", key, digest_fields({"text": key}), more=sender,
+            wakes=self._dice.choice((True, True, None)),
+        )  # fmt: skip
         start = hear.IdleStart(self.name, lambda _: True, lambda _: None, lambda _: None)
         heard = self._ledger.hear(event, to, start if self._dice.random() < 0.5 else None)
         if heard.status == "accepted":
@@ -229,7 +234,8 @@ class Racer:
             return
         said = () if begun.home is None else (self._ask_to_say("block", begun, begun.home, f"answer {begun.turn}"),)
         event, stop = ("answered", "end_turn") if how < 0.95 else ("cancelled", "cancelled")
-        end = End(event, stop, told_upto=begun.events[-1].seq if begun.events else 0)  # type: ignore[arg-type]
+        told = begun.events[-1].seq if begun.events else 0
+        end = End(event, stop, told_upto=told, usage=UsageReport(tokens=7))  # type: ignore[arg-type]
         self._ledger.finish(fence, caller, [turn_ops.Block(1, said)], slots, end)
 
     def _ask_to_say(self, how: Any, begun: turns.BegunTurn, dest: str, text: str) -> ClaimRequest:
