@@ -35,7 +35,9 @@ def test_who_is_active_now_is_named_once_the_silent_one_is_given_up() -> None:
 
 
 def test_a_gateway_without_a_cluster_that_does_not_answer_is_not_said_to_be_stopped() -> None:
-    assert explain_no_answer("", 5, []).startswith("process 5 does not answer: it hangs, or was stopped (SIGSTOP)")
+    for others in ([], [gateway("alpha")]):
+        text = explain_no_answer("", 5, others)
+        assert text.startswith("process 5 does not answer: it hangs, or was stopped (SIGSTOP)")
 
 
 def test_doctor_warns_of_silent_gateways_and_of_those_that_sessions_wait_for() -> None:

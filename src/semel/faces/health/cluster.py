@@ -49,7 +49,7 @@ def explain_no_answer(name: str, pid: int | None, gateways: Sequence[ClusterGate
         return f"{name} ({process}) {describe_silence(own, gateways)}{_advise(pid)}"
     if own is not None and active is not None and own is not active and is_silent(active):
         return f"{name} runs, and asked {active.name}, which is active and {describe_silence(active, gateways)}"
-    if own is None and active is not None:
+    if name and own is None and active is not None:
         again = f"once it goes on, it starts again and serves, too{_advise(pid)}"
         return f"{name} ({process}) does not answer and was given up: {active.name} is active now; {again}"
     return f"{process} does not answer: it hangs, or was stopped (SIGSTOP){_advise(pid)}; see: semel logs"
