@@ -314,3 +314,22 @@ def test_a_server_that_is_killed_loses_nothing_and_repeats_nothing(server: Postg
     callers.join()
     there = heard(url)
     assert there == Counter(callers.accepted), (there - Counter(callers.accepted), Counter(callers.accepted) - there)
+
+
+def test_a_key_that_is_taken_is_found_again_also_after_other_attempts_and_never_for_ever(url: str) -> None:
+    from semel.ledger.postgres.wire import ServerError
+
+    states = ["40001", "40001", "23505"]  # two sessions were added meanwhile, and then a third one
+
+    def meet_others(tx: Tx) -> str:
+        if states:
+            raise ServerError(states.pop(0), "others were faster")
+        return "done"
+
+    def break_a_rule(tx: Tx) -> None:
+        raise ServerError("23505", "a mistake in the code")
+
+    with open_store(url) as store:
+        assert store.write_sync(meet_others) == "done"
+        with pytest.raises(ServerError, match="a mistake in the code"):
+            store.write_sync(break_a_rule)

@@ -28,7 +28,8 @@ from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 from semel.ledger.storage.work import WorkItem, deliver_results, refuse_async_result
 
 MAX_ATTEMPTS = 20  # times that a transaction is run before others count as stuck
-MAX_KEY_ATTEMPTS = 3  # times that it is run if a key is taken: by then it has seen the row that holds the key
+MAX_KEY_ATTEMPTS = 5  # times that a key may be taken: by then it has seen the rows that hold its keys
+KEY_IS_TAKEN = "23505"
 RECONNECT_S = 5.0  # seconds for which a job waits for the server before it is refused
 RECONNECT_DELAY_S = 0.1
 FOREIGN_KEY_VIOLATION = "23503"
@@ -95,13 +96,15 @@ class Worker:
             self._connection.close()
 
     def _perform(self, job: WorkItem, attempt: Callable[[WorkItem], None]) -> None:
+        taken_keys = 0
         try:
-            for attempts in range(1, MAX_ATTEMPTS + 1):
+            for _ in range(MAX_ATTEMPTS):
                 try:
                     attempt(job)
                     return
                 except ServerError as error:
-                    if error.state not in RETRIED_STATES or (error.state == "23505" and attempts == MAX_KEY_ATTEMPTS):
+                    taken_keys += error.state == KEY_IS_TAKEN
+                    if error.state not in RETRIED_STATES or taken_keys == MAX_KEY_ATTEMPTS:
                         raise
                     self._undo()
                     reason: Exception = error
