@@ -18,7 +18,7 @@ from semel.faces.start import EditorOptions, read_editor_options
 from semel.tools.address import NoGateway
 
 HEAVY = ("typer", "rich", "pydantic", "structlog", "apsw", "semel.gateway.api", "semel.ledger")
-INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 2}}
 
 
 def test_the_options_are_those_of_the_command() -> None:
@@ -85,7 +85,8 @@ def test_initialize_is_answered_without_a_gateway_or_a_heavy_library(tmp_path: P
         [sys.executable, "-c", code, str(tmp_path)], input=json.dumps(INITIALIZE) + "\n", capture_output=True, text=True
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert json.loads(done.stdout)["result"]["agentInfo"]["name"] == "semel"
+    result = json.loads(done.stdout)["result"]
+    assert (result["agentInfo"]["name"], result["protocolVersion"]) == ("semel", 1)
     modules = set(json.loads(done.stderr.replace("'", '"')))
     assert not modules & set(HEAVY) and "httpx2" not in modules
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
