@@ -1,33 +1,42 @@
 """`semel acp` through a gateway: its start and memory, the latency that it adds, and what lists and loads cost.
 
 Targets: `initialize` in 150 ms; 40 MB; p50 5 ms and p99 20 ms from the editor to the agent and from the agent to the
-editor; `session/list` p99 20 ms beside 10,000 sessions; `session/load` of 1,000 entries in 200 ms.
+editor, p99 60 ms with 100 sessions; `session/list` p99 20 ms beside 10,000 sessions; `session/load` of 1,000 entries in
+200 ms; the first prompt answered in 5 s if no gateway runs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from bench.house import Client, House, house, line, rss
 
 Json = dict[str, Any]
 STARTS, PROMPTS, LISTS, LOADS, SESSIONS = 20, 500, 200, 10, 10_000
+AT_ONCE, PER_SECOND = 100, 50  # sessions of one editor, and their prompts
+FIRST_PROMPTS = 5
+BLOCKS = [{"type": "text", "text": "ping"}]
 INFO = {"clientInfo": {"name": "zed", "version": "1"}, "protocolVersion": 1}
 
 
 class Editor:
     """An editor that has started `semel acp` beside a house. `took`: ms until `initialize` was answered."""
 
-    def __init__(self, one: House) -> None:
+    def __init__(self, one: House, *options: str) -> None:
         begin = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "semel", "acp", "--no-start", "--config", str(one.config)],
+            [sys.executable, "-m", "semel", "acp", "--config", str(one.config), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -38,11 +47,8 @@ class Editor:
 
     def call(self, method: str, **params: Any) -> tuple[Json, list[tuple[int, Json]]]:
         """Send a request. Returns its result, and what came before, each with its time in monotonic ns."""
-        assert self.process.stdin and self.process.stdout
-        self._number += 1
-        message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        self.process.stdin.flush()
+        assert self.process.stdout
+        self._send(method, **params)
         before: list[tuple[int, Json]] = []
         for text in self.process.stdout:
             at, answer = time.monotonic_ns(), json.loads(text)
@@ -51,19 +57,48 @@ class Editor:
             before.append((at, answer))
         raise RuntimeError("semel acp has ended")
 
+    def _send(self, method: str, **params: Any) -> int:
+        assert self.process.stdin
+        self._number += 1
+        message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        return self._number
+
     def new(self) -> str:
         return str(self.call("session/new", cwd=self.folder, mcpServers=[])[0]["sessionId"])
 
     def prompt(self, session: str) -> tuple[int, int, int]:
         """When a prompt was sent, when the agent had it, and when the editor had its answer."""
         sent = time.monotonic_ns()
-        blocks = [{"type": "text", "text": "ping"}]
-        _, before = self.call("session/prompt", sessionId=session, prompt=blocks)
+        _, before = self.call("session/prompt", sessionId=session, prompt=BLOCKS)
         for at, message in before:
-            text = str(message["params"]["update"].get("content", {}).get("text", ""))
-            if text.startswith("pong "):
-                return sent, int(text[5:]), at
+            if had := _read_pong(message):
+                return sent, had, at
         raise RuntimeError("the agent did not answer")
+
+    def prompt_many(self, sessions: list[str], count: int) -> list[tuple[int, int, int]]:
+        """The same for so many prompts, PER_SECOND of them, in these sessions by turns."""
+        assert self.process.stdout
+        sent: dict[str, int] = {}
+
+        def send() -> None:
+            for number in range(count):
+                session = sessions[number % len(sessions)]
+                sent[session] = time.monotonic_ns()
+                self._send("session/prompt", sessionId=session, prompt=BLOCKS)
+                time.sleep(1 / PER_SECOND)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        times: list[tuple[int, int, int]] = []
+        while len(times) < count:
+            text = self.process.stdout.readline()
+            at, message = time.monotonic_ns(), json.loads(text)
+            if had := _read_pong(message):
+                times.append((sent[message["params"]["sessionId"]], had, at))
+        sender.join()
+        return times
 
     def close(self) -> None:
         assert self.process.stdin and self.process.stdout
@@ -72,11 +107,17 @@ class Editor:
         self.process.stdout.close()
 
 
+def _read_pong(message: Json) -> int:
+    """When the agent had the prompt, if this message is its answer; otherwise 0."""
+    text = str(message.get("params", {}).get("update", {}).get("content", {}).get("text", ""))
+    return int(text[5:]) if text.startswith("pong ") else 0
+
+
 def _start(one: House) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     took = []
     for _ in range(STARTS):
-        editor = Editor(one)
+        editor = Editor(one, "--no-start")
         took.append(editor.took)
         editor.close()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -87,10 +128,47 @@ def _start(one: House) -> None:
 
 def _latency(editor: Editor) -> str:
     session = editor.new()
-    times = [editor.prompt(session) for _ in range(PROMPTS)]
-    print(line("editor -> agent has the prompt", [(had - sent) / 1e6 for sent, had, _ in times]))
-    print(line("agent's text -> editor has it", [(at - had) / 1e6 for _, had, at in times]), flush=True)
+    _print_latency("", [editor.prompt(session) for _ in range(PROMPTS)])
     return session
+
+
+def _print_latency(where: str, times: list[tuple[int, int, int]]) -> None:
+    print(line(f"editor -> agent has the prompt{where}", [(had - sent) / 1e6 for sent, had, _ in times]))
+    print(line(f"agent's text -> editor has it{where}", [(at - had) / 1e6 for _, had, at in times]), flush=True)
+
+
+def _many_sessions() -> None:
+    with house(live=AT_ONCE) as one:
+        editor = Editor(one)
+        sessions = [editor.new() for _ in range(AT_ONCE)]
+        editor.prompt_many(sessions, AT_ONCE)
+        _print_latency(f", {AT_ONCE} sessions", editor.prompt_many(sessions, PROMPTS))
+        print(f"memory of semel acp with {AT_ONCE} sessions: {rss(editor.process.pid):.1f} MB", flush=True)
+        editor.close()
+
+
+def _first_prompt() -> None:
+    """Without a gateway: from the editor's start of `semel acp` to the answer to its first prompt."""
+    took = []
+    for _ in range(FIRST_PROMPTS):
+        with tempfile.TemporaryDirectory(prefix="semel-bench-") as root:
+            one = House(Path(root))
+            begin = time.monotonic()
+            editor = Editor(one)
+            editor.prompt(editor.new())
+            took.append((time.monotonic() - begin) * 1000)
+            editor.close()
+            _stop_gateway(one)
+    print(line("no gateway runs -> the first prompt is answered", took), flush=True)
+
+
+def _stop_gateway(one: House) -> None:
+    """Stop a gateway that an editor has started."""
+    address = one.root / "data" / "gateway.json"
+    pid = json.loads(address.read_text())["pid"]
+    os.kill(pid, signal.SIGTERM)
+    while Path(f"/proc/{pid}").exists():
+        time.sleep(0.01)
 
 
 def _load(editor: Editor, session: str) -> None:
@@ -139,3 +217,5 @@ def main() -> None:
             print(f"memory of semel acp afterwards: {rss(editor.process.pid):.1f} MB")
         finally:
             editor.close()
+    _many_sessions()
+    _first_prompt()
