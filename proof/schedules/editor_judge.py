@@ -105,11 +105,11 @@ def _supersedes(entry: Json) -> list[int]:
 
 
 def _goes_on(connection: Connection, stands: list[Json], text: str, by_id: Mapping[str, str]) -> bool:
-    """Whether a resumed session goes on with a text that its editor has had from before: it gets the rest."""
+    """Whether a resumed session goes on with a text that its editor has had from before: it gets the rest, if any."""
     if connection.how not in ("resume", "prompt"):
         return False
     replaced = [seq for entry in stands if entry["text"] == text for seq in _supersedes(entry)]
-    return any(text.endswith(by_id.get(f"e{seq}", text + text)) for seq in replaced)
+    return any(text.endswith(by_id.get(f"e{seq}", "")) for seq in replaced)
 
 
 def _replaced(connection: Connection, entry: Json, text: str, stands: list[Json], rows: Rows) -> Iterator[str]:
