@@ -235,7 +235,7 @@ class Connection:
         """A cancel never stops the turn of somebody else while a prompt of the editor's is open."""
         cancelled = [prompt for prompt in self.prompts.values() if prompt.is_cancelled]
         if cancelled and not any(self._world.editors.turn_of(prompt.mark) for prompt in cancelled):
-            self._world.fault(f"law 13: {self!r} stops a turn that has none of its prompts")
+            self._world.fault(f"law 10: {self!r} stops a turn that has none of its prompts")
 
 
 class Editor:
