@@ -260,6 +260,7 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("qwen", "perm"): _perm(f"{PERM} (Run the command)", "Shell"),
     ("qwen", "think2"): {"items": _thinks("Shell: echo think-tool-output (Run the command) -> think-tool-output")},
     ("vibe", "think2"): {"items": _thinks(f"bash: {_ECHO}")},
+    ("vibe", "load"): {"items": (*_thinks(f"bash: {_ECHO}"), "tool done")},
     ("vibe", "perm"): _perm(f"bash: {PERM}", f"bash: {PERM} -> perm-done"),
     # They ask before every command, and title it with the model's description of it.
     **{(name, "think2"): {"items": _thinks(_DESCRIBED, asked=True)} for name in ("copilot", "kilo")},

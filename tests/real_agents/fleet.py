@@ -354,7 +354,7 @@ AGENTS = {
         RealAgent("qwen", "openai", _qwen, tools=False, tools_later=True, asks_aside=True),
         RealAgent("gemini", "gemini", _gemini),
         RealAgent("pi", "openai", _pi, tools=False, asks=False, no_tools=_NOT_STARTED),
-        RealAgent("vibe", "openai", _vibe, tools=False),  # its model calls them in TypeScript
+        RealAgent("vibe", "openai", _vibe),
         RealAgent("fast-agent", "openai", _fast_agent, asks=False),
         RealAgent("kimi", "openai", _kimi),
         RealAgent("kilo", "openai", _kilo, asks_in_order=False),

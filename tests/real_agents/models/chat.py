@@ -10,6 +10,7 @@ from typing import Literal
 from .http import Json, Reply, Request
 from .responses import Responses
 from .script import (
+    TYPESCRIPT,
     Act,
     Attempt,
     Cut,
@@ -26,6 +27,7 @@ from .script import (
     pieces,
     refused,
     shell_call,
+    typescript,
 )  # fmt: skip
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 25, "total_tokens": 125}
@@ -100,6 +102,8 @@ class OpenAI:
 def _call(tools: dict[str, Json], act: Act) -> tuple[str, Json]:
     """(name, arguments) of a call as the agent's tools want it."""
     if isinstance(act, Tool):
+        if TYPESCRIPT in tools:
+            return TYPESCRIPT, {"code": typescript(act)}
         name = our_tool(tools, act.name)
         return name, act.arguments | demanded(tools[name])
     assert isinstance(act, Shell)

@@ -204,6 +204,14 @@ def fenced(act: Act) -> Act:
             return act
 
 
+TYPESCRIPT = "run_typescript"  # the tool through which Vibe's model calls Semel's
+
+
+def typescript(tool: Tool) -> str:
+    """The program that calls this tool of ours."""
+    return f"async function main() {{ return await tools.mcp_semel.{tool.name}({json.dumps(tool.arguments)}); }}"
+
+
 def our_tool(names: Iterable[str], tool: str) -> str:
     """How the agent calls our tool: `mcp__semel__send_message`, `semel_send_message` ..., or `send_message` alone."""
     names = list(names)
