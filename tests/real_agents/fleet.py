@@ -309,9 +309,13 @@ def _openclaw(home: Path, port: int) -> tuple[list[str], Env]:
     provider = {
         "baseUrl": f"http://127.0.0.1:{port}/v1", "apiKey": "none", "api": "openai-completions", "models": [model],
     }  # fmt: skip
+    defaults = {
+        "model": {"primary": "scripted/scripted"}, "workspace": str(home.parent / "work"),
+        "heartbeat": {"every": "0m"},  # else it prompts its model by itself
+    }  # fmt: skip
     config = {
         "gateway": {"mode": "local"}, "models": {"mode": "merge", "providers": {"scripted": provider}},
-        "agents": {"defaults": {"model": {"primary": "scripted/scripted"}, "workspace": str(home.parent / "work")}},
+        "agents": {"defaults": defaults},
     }  # fmt: skip
     (home / ".openclaw/openclaw.json").write_text(json.dumps(config))
     main = ROOT / "openclaw/node_modules/openclaw/openclaw.mjs"
