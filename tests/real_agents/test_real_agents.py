@@ -55,6 +55,7 @@ async def test_what_the_model_says_is_delivered_recorded_and_shown_once(
     async with House(tmp_path, installed(agent), Script(SCENARIOS), policy) as house:
         await PLANS[scenario](house)
         (session,) = house.watchers
+        possible.sort(key=lambda one: one.asked != tuple(house.script.asked))  # some differ in what is asked alone
         wanted = await _judge(house, session, possible)
         asked = tuple(house.script.asked)
         if AGENTS[agent].asks_aside:
