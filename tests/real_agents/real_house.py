@@ -77,7 +77,12 @@ class House:
             yield
         finally:
             process.terminate()
-            await process.wait()
+            try:
+                async with asyncio.timeout(20):
+                    await process.wait()
+            except TimeoutError:  # OpenClaw's gateway waits for the turn that its model holds
+                process.kill()
+                await process.wait()
 
     def _configure(self, command: list[str], env: dict[str, str]) -> None:
         lines = [
