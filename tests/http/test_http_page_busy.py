@@ -132,3 +132,22 @@ def test_a_turn_that_waits_to_be_tried_again_counts_down_and_can_be_stopped(page
     page.click("#stop")
     page.until(lambda: any("Stopped by owner" in text for text in page.texts("#rows .notice .body")), "the stop")
     page.until(lambda: page.text("#again") == "", "no turn, no count")
+
+
+def test_escape_in_the_message_box_stops_the_turn_and_keeps_the_draft(page: Browser, live: LiveHouse) -> None:
+    live.begin()
+    page.until(lambda: page.run("!document.querySelector('#stop').hidden"), "the stop button")
+    page.type("#text", "my draft" + KEYS["escape"])
+    page.until(lambda: live.session()["state"] == "idle", "the end of the turn")
+    assert page.run("document.querySelector('#text').value") == "my draft"
+
+
+def test_a_turn_that_failed_is_run_again_by_a_button_at_its_notice(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    for number in range(2):
+        live.do(lambda: script.entry("notice", "The agent's turn failed: no", kind="turn.failed"))
+        page.until(lambda count=number + 1: len(page.texts("#rows .entry.notice")) == count, "the notice")  # type: ignore[misc]
+        assert page.texts("#rows .retry") == ["Try again"]
+    page.click("#rows li:last-child .retry")
+    page.until(lambda: any(entry["text"] == "/retry" for entry in live.entries()), "the command")
+    page.until(lambda: page.texts("#rows .retry") == [], "it is no more the last row")

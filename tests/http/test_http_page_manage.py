@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import browser
+import httpx2
 import pytest
 from browser import Browser
 from live_house import LiveHouse, shows, visit
@@ -55,3 +56,14 @@ def test_a_page_leaves_a_session_that_is_deleted(page: Browser, live: LiveHouse)
     shows(page, "#rows .body", "hi there")
     shows(page, "#sessions b", "hi there")
     assert page.run("decodeURIComponent(location.hash)") == "#/s/other"
+
+
+def test_a_session_is_saved_from_its_menu(page: Browser, live: LiveHouse) -> None:
+    say(live, "s", "hello *there*")
+    visit(page, live)
+    page.until(lambda: page.run("!document.querySelector('#manage-button').hidden"), "the menu's button")
+    for format, told in (("html", "hello *there*</"), ("md", "hello \\*there\\*")):
+        link = page.run(f"document.querySelector('#do-{format}').href")
+        answer = httpx2.get(link, trust_env=False)
+        assert answer.status_code == 200 and told in answer.text, answer.text
+        assert "attachment" in answer.headers["content-disposition"]

@@ -23,12 +23,7 @@ const LINKS = { live: "live", lost: "reconnecting", gone: "this session is gone"
 
 const place = new Place(byId("scroller"), byId("down"));
 const header = new Header({ problem, begin });
-const composer = new Composer((text) => {
-  if (jump.last !== null) choose(open.key); // leave the older stretch: the message appears at the end
-  outgoing.add(open.key, text, open.view.rev, busy.take());
-  draw();
-  place.toEnd(); // show the person their own message
-});
+const composer = new Composer(send);
 const busy = new Busy(byId("how"), problem);
 const sessions = new Sessions(() => drawer(false));
 const manage = new Manage({ opened: () => open, problem, changed: () => sessions.soon() });
@@ -50,8 +45,16 @@ const context = {
   output: (item) => at(open.key, `/outputs/${item}`),
   answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
   go: (seq) => jump.aim(seq),
+  retry: () => send("/retry"),
   decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" })),
 };
+
+function send(text) {
+  if (jump.last !== null) choose(open.key); // leave the older stretch: the message appears at the end
+  outgoing.add(open.key, text, open.view.rev, busy.take());
+  draw();
+  place.toEnd(); // show the person their own message
+}
 
 async function attempt(act) {
   try {
@@ -271,6 +274,7 @@ byId("menu").addEventListener("click", () => drawer(!document.body.classList.con
 byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key, "/stop"))));
 document.querySelector("main").addEventListener("click", (event) => event.target.id !== "menu" && drawer(false));
 document.addEventListener("keydown", (event) => event.key === "Escape" && drawer(false));
+byId("text").addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && byId("stop").click());
 document.addEventListener("visibilitychange", () => {
   rest();
   if (!document.hidden && open.view) draw();

@@ -6,6 +6,7 @@ import { h, openly, plainly, say, selectionTouches, time } from "/page/dom.js";
 import { fate } from "/page/fate.js";
 import { fileNodes } from "/page/files.js";
 
+const ENDED_BADLY = new Set(["failed", "turn.failed", "turn.empty"]); // kinds of notices
 const ANSWERS = "Semel";
 const WHO = { user: "You", agent: "Agent", notice: "Notice" };
 
@@ -142,7 +143,14 @@ export class EntryRow {
       due ? h("span", { class: "mark", title: "No gateway ran then, or the machine slept." }, "was due at ", time(due)) : null,
       ...changed(this.data),
       waiting ? this.waits : null,
+      ENDED_BADLY.has(this.data.kind) && this.data.role === "notice" ? this.retry() : null,
     ];
+  }
+
+  /** A button that runs the turn again. Only the last row shows it: later, there is another last turn. */
+  retry() {
+    const act = () => this.context.retry();
+    return h("button", { type: "button", class: "tiny retry", onclick: act, title: "Run the turn again (/retry)" }, "Try again");
   }
 
   /** Shown below an agent's text while the pointer is over it, and below the last one: its time and a copy button. */

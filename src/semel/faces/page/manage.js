@@ -1,4 +1,4 @@
-// The menu of the open session: rename, new chapter, archive, delete.
+// The menu of the open session: rename, new chapter, save, archive, delete.
 
 import { ask, at } from "/page/api.js";
 import { byId, called, freshId, say, show } from "/page/dom.js";
@@ -13,6 +13,7 @@ export class Manage {
     byId("do-rename").addEventListener("click", () => this.rename());
     byId("do-chapter").addEventListener("click", () => this.act("POST", "/chapter", { id: freshId() }));
     byId("do-archive").addEventListener("click", () => this.act("PATCH", "", { archived: !this.archived }));
+    for (const format of ["html", "md"]) byId(`do-${format}`).addEventListener("click", () => this.menu.hidePopover());
     byId("do-delete").addEventListener("click", () => this.remove());
     byId("rename-form").addEventListener("submit", () => this.renamed());
     byId("delete-form").addEventListener("submit", () => this.act("DELETE", ""));
@@ -23,6 +24,7 @@ export class Manage {
 
   draw(key, session, fresh) {
     show(byId("manage-button"), Boolean(key) && !fresh);
+    for (const format of ["html", "md"]) byId(`do-${format}`).href = key ? at(key, `/export?format=${format}`) : "";
     this.archived = Boolean(session.archived);
     say(byId("do-archive"), this.archived ? "Bring back to the list" : "Archive");
   }
