@@ -76,6 +76,9 @@ class MadeSession(SessionRow):
     note: str | None = None
 
 
+OFFERED = frozenset(("modes", "models", "options", "commands"))
+"""The fields that a list of sessions leaves out: they may take more than 1 KB for each session."""
+
 THE_SESSION = Returns("The session.", SessionRow)
 
 
@@ -88,13 +91,15 @@ async def list_sessions(
     limit: Annotated[int, Param("Maximum number of sessions.", minimum=1, maximum=1000)] = 200,
     folder: Annotated[str | None, Param("Absolute path: list only sessions whose agent works in this folder.")] = None,
 ) -> Response:
-    """List the sessions, newest first, with their state and the beginning of their last text."""
+    """List the sessions, newest first, with their state and the beginning of their last text, and without what their
+    agents offer."""
     if after is not None:
         refuse_two_cursors(before)
     if folder is not None and not Path(folder).is_absolute():
         raise Problem("bad-field", f"A folder is an absolute path, and {folder[:200]!r} is not.", field="folder")
     rows = await call.gateway.sessions(archived, after or before, limit + 1, folder)
-    return page_response("sessions", rows, limit, "key")
+    listed = [{name: value for name, value in row.items() if name not in OFFERED} for row in rows]
+    return page_response("sessions", listed, limit, "key")
 
 
 @router.route("GET", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session",))
