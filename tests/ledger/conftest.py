@@ -26,6 +26,7 @@ SQLITE_FILES = {
 POSTGRES_FILES = [
     "test_machine_faults.py",
     "test_postgres_commits.py",
+    "test_postgres_departures.py",
     "test_postgres_held.py",
     "test_postgres_hints.py",
     "test_postgres_members.py",

@@ -24,6 +24,9 @@ restore is recognised as invalid."""
 NEWEST_SESSIONS = 5_000
 """How many sessions are looked at for those that have an agent and no folder of their own: no index has both."""
 
+OFFERED = frozenset(("modes", "models", "options", "commands"))
+"""The fields that a list of sessions leaves out: they may take more than 1 KB for each session."""
+
 
 class ClaimDelivery(Row):
     """The `n` parts of an utterance that are at one destination and in one state.
@@ -313,28 +316,31 @@ def list_sessions_of_folder(
     rows = tx.all(SessionRow, "session_list_folder", folder=folder, **page)
     for agent in agents:
         rows += tx.all(SessionRow, "session_list_workspace", agent=agent, newest=NEWEST_SESSIONS, **page)
-    return [_listed_json(tx, row) for row in sorted(rows, key=lambda row: row.id, reverse=True)[:limit]]
+    return [_list_json(tx, row) for row in sorted(rows, key=lambda row: row.id, reverse=True)[:limit]]
 
 
 def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
     """Return a page of sessions as JSON objects, newest first: those in use or, if `archived`, the archived ones.
 
-    Deleted sessions are left out. `before`: only sessions with a lower id.
+    Deleted sessions are left out, and OFFERED fields. `before`: only sessions with a lower id.
     """
     if archived:
         rows = tx.all(SessionRow, "session_list_archived", before=before, limit=limit)
     else:
         rows = tx.all(SessionRow, "session_list", before=before, limit=limit)
-    return [_listed_json(tx, row) for row in rows]
+    return [_list_json(tx, row) for row in rows]
 
 
 def read_session(tx: Tx, session: int) -> Json:
-    """Return one session in the same form as `list_sessions`."""
-    row = tx.get(SessionRow, "session_by_id", id=session)
-    return _listed_json(tx, row)
+    """Return one session in the same form as `list_sessions`, with what its agent offers."""
+    return _full_json(tx, tx.get(SessionRow, "session_by_id", id=session))
 
 
-def _listed_json(tx: Tx, row: SessionRow) -> Json:
+def _list_json(tx: Tx, row: SessionRow) -> Json:
+    return {name: value for name, value in _full_json(tx, row).items() if name not in OFFERED}
+
+
+def _full_json(tx: Tx, row: SessionRow) -> Json:
     last = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=1)
     out = session_json(tx, row)
     at = last[0].at if last else _read_last_turn_time(tx, row)

@@ -76,9 +76,6 @@ class MadeSession(SessionRow):
     note: str | None = None
 
 
-OFFERED = frozenset(("modes", "models", "options", "commands"))
-"""The fields that a list of sessions leaves out: they may take more than 1 KB for each session."""
-
 THE_SESSION = Returns("The session.", SessionRow)
 
 
@@ -98,8 +95,7 @@ async def list_sessions(
     if folder is not None and not Path(folder).is_absolute():
         raise Problem("bad-field", f"A folder is an absolute path, and {folder[:200]!r} is not.", field="folder")
     rows = await call.gateway.sessions(archived, after or before, limit + 1, folder)
-    listed = [{name: value for name, value in row.items() if name not in OFFERED} for row in rows]
-    return page_response("sessions", listed, limit, "key")
+    return page_response("sessions", rows, limit, "key")
 
 
 @router.route("GET", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session",))
