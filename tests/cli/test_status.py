@@ -86,6 +86,7 @@ def test_without_a_gateway_the_files_tell_what_they_can(cli: Cli) -> None:
     end(process)
     assert running[-2].startswith("backup    none was made yet; make one: ") and running[-2].endswith("semel backup")
     assert running[0].startswith("gateway   Semel ") and " at http://127.0.0.1:" in running[0]
+    assert f", process {process.pid}, up " in running[0]
     cli("backup", str(cli.home / "copies"))
     lines = cli("status").stdout.splitlines()
     assert lines[0] == "gateway   not running; start it with: semel up"

@@ -73,7 +73,8 @@ def _label_lines(label: str, lines: list[str | Text]) -> Iterator[tuple[str, str
 
 def _describe_gateway(overview: dict[str, Any]) -> list[str | Text]:
     up = format_duration(int(overview["uptime"]))
-    lines: list[str | Text] = [f"Semel {overview['version']} at {overview['url']}, up {up}"]
+    process = f", process {overview['pid']}" if overview["pid"] is not None else ""
+    lines: list[str | Text] = [f"Semel {overview['version']} at {overview['url']}{process}, up {up}"]
     if waiting := overview.get("waiting"):
         active = next((gateway["name"] for gateway in overview["gateways"] if gateway["is_active"]), "another gateway")
         lines.append(f"{waiting} waits to take over from {active}, which answers")

@@ -34,15 +34,15 @@ PATIENCE_S = 2.0
 
 
 async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
-    """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
+    """Return the answer of /v1/status with "running", "url" and "pid"; without a gateway, what its files tell of it.
 
-    "waiting": the name of this gateway of a cluster if it waits, and the active one answered; else None.
-    "configuration": what a person should know of a file that was changed since the gateway read it, or that came after
-    it started without one; else None. Without a gateway, "problem" is why it would not start, if its configuration is
-    wrong, else None; "killed", whether the last one ended without a clean stop; "no_answer", why a gateway that was
-    reached did not answer, and what happens next, else None; "holder", the pid of who has the ledger locked, else None;
-    and "start", the command that starts the gateway. Raises ConfigError, GatewayNotTrusted, NoGateway (there is no
-    ledger either, but another gateway runs) or LedgerError.
+    "pid": the process id of the gateway; None if it is not on this machine. "waiting": the name of this gateway of a
+    cluster if it waits, and the active one answered; else None. "configuration": what a person should know of a file
+    that was changed since the gateway read it, or that came after it started without one; else None. Without a gateway,
+    "problem" is why it would not start, if its configuration is wrong, else None; "killed", whether the last one ended
+    without a clean stop; "no_answer", why a gateway that was reached did not answer, and what happens next, else None;
+    "holder", the pid of who has the ledger locked, else None; and "start", the command that starts the gateway. Raises
+    ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
     """
     try:
         data = locate_running(config_path, data_dir)
@@ -56,7 +56,8 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
             change = None
             if waiting is None:
                 change = await asyncio.to_thread(_examine_changed_config, config_path, data, status.get("started"))
-            return {"running": True, "url": find_url(data), "waiting": waiting, "configuration": change, **status}
+            found = {"running": True, "url": find_url(data), "pid": find_living_pid(data), "waiting": waiting}
+            return {**found, "configuration": change, **status}
     except GatewayNotTrusted:
         raise
     except RequestRefused:
