@@ -320,6 +320,10 @@ def test_a_secret_may_stand_in_the_environment_or_a_file(home: Path, monkeypatch
     options = load_config().gateway.channels["w"].options
     assert options["url"] == "https://example.org/hook"
     assert options["secret"] == "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    write(home, '[agents.a]\ncommand = ["x"]\nenv = { A = "file:url", B = "env:HOOK_SECRET", C = "file" }')
+    assert load_config().gateway.agents["a"].env == {
+        "A": "https://example.org/hook", "B": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "C": "file",
+    }  # fmt: skip
 
 
 def test_a_secret_that_is_not_there_is_named_and_a_wrong_one_is_not_shown(home: Path) -> None:
@@ -327,6 +331,8 @@ def test_a_secret_that_is_not_there_is_named_and_a_wrong_one_is_not_shown(home: 
     assert "the environment variable NO_SUCH is not set" in said
     said = problems(home, '[agents.a]\ncommand = ["x"]\nenv = { KEY = "env:NO_SUCH" }')
     assert "the environment variable NO_SUCH is not set" in said
+    said = problems(home, '[agents.a]\ncommand = ["x"]\nenv = { KEY = "file:no-such" }')
+    assert "'file:no-such' cannot be read: there is no such file" in said
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ class ConfigSource:
 
     @property
     def resolvers(self) -> ReferenceResolvers:
-        return ReferenceResolvers(self.resolve_path, self.resolve_variable, self.resolve_secret)
+        return ReferenceResolvers(self.resolve_path, self.resolve_secret)
 
     def sort_by_line(self, problems: Iterable[str]) -> list[str]:
         """Return problems in the order of the file; those without a line come first."""
@@ -236,7 +236,7 @@ class ConfigSource:
         Line breaks at the end of a file are dropped.
         """
         if not value.startswith("file:"):
-            return self.resolve_variable(value)
+            return self._resolve_variable(value)
         if value == "file:":
             raise ValueError(f'{value!r} names no file: write "file:PATH"')
         try:
@@ -250,7 +250,7 @@ class ConfigSource:
         except ValueError as error:
             raise ValueError(f"{value!r} cannot be read: {error}") from None
 
-    def resolve_variable(self, value: str) -> str:
+    def _resolve_variable(self, value: str) -> str:
         """Return the value itself, or what `env:NAME` refers to. Raises ValueError."""
         if not value.startswith("env:"):
             return value

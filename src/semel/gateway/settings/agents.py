@@ -20,7 +20,6 @@ from semel.gateway.settings.tables import (
     SecretReference,
     Strings,
     Table,
-    Variable,
     raise_conflicts,
 )
 from semel.law.turn import MAX_ATTEMPTS
@@ -80,8 +79,9 @@ class AgentSettings(NamedTable):
     cwd: ResolvedPath = Field(default=DERIVED, examples=["~/projects/example"])
     """The working directory; the agent can send files from here only. A relative path starts at this file. Default:
     workspaces/NAME in the data directory."""
-    env: Mapping[str, Variable] = Field(default_factory=dict)
-    """Environment variables for the agent. "env:NAME" takes the value of another variable."""
+    env: Mapping[str, Secret] = Field(default_factory=dict)
+    """Environment variables for the agent. "env:NAME" takes the value of another variable, and "file:PATH" what the
+    file holds when the gateway starts."""
     permissions: Literal["ask", "allow", "deny"] = "ask"
     """How its permission requests are answered: ask a person, allow all, or deny all."""
     mode: str | None = Field(default=None, min_length=1, examples=["default"])

@@ -82,12 +82,10 @@ class ReferenceResolvers:
     """Functions that resolve references in the values of semel.toml. Each raises ValueError.
 
     - `path`: resolves a path, which may be relative to the file or begin with `~`.
-    - `variable`: returns the value of `env:NAME`, and any other text unchanged.
     - `secret`: returns the value of `env:NAME` or `file:PATH`, and any other text unchanged.
     """
 
     path: Callable[[str], Path]
-    variable: Callable[[str], str]
     secret: Callable[[str], str]
 
 
@@ -163,10 +161,6 @@ def _resolve_path(value: object, info: ValidationInfo) -> object:
     return info.context.path(value) if value else DERIVED
 
 
-def _resolve_variable(value: str, info: ValidationInfo) -> str:
-    return value if info.context is None else str(info.context.variable(value))
-
-
 def _resolve_secret(value: str, info: ValidationInfo) -> str:
     return value if info.context is None else str(info.context.secret(value))
 
@@ -203,7 +197,6 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 SessionPattern = Annotated[str, Field(pattern=SESSION_PATTERN)]
 ResolvedPath = Annotated[Path, BeforeValidator(_resolve_path)]
 OptionalPath = Annotated[ResolvedPath | None, BeforeValidator(lambda path: path or None)]
-Variable = Annotated[str, AfterValidator(_resolve_variable)]  # a value, or "env:NAME"
 Secret = Annotated[str, AfterValidator(_resolve_secret)]  # a value, "env:NAME" or "file:PATH"
 SecretReference = Annotated[str, AfterValidator(_resolve_reference)]  # "env:NAME" or "file:PATH" only
 Entries = Annotated[Mapping[Name, E], AfterValidator(_name_entries)]
