@@ -96,10 +96,12 @@ def test_an_agent_that_is_logged_in_for_the_running_gateway_alone_is_a_warning(c
     key.unlink()
     program.unlink()
     [found], [gone] = (findings(cli, rc=1)[f"agent {name}"] for name in agents)
+    checked = cli("agents", "check", "out", rc=1).stdout
     end(process)
     assert found["level"] == "warning" and "the running gateway could use it at 20" in found["text"]
     assert gone["level"] == "broken" and "command not found" in gone["text"], "nothing says that it is a key"
     assert "; but the running gateway could use it at 20" in gone["text"]
+    assert "the running gateway could use it at 20" in checked and "than this shell, such as an API key" in checked
     assert findings(cli, rc=1)["agent out"][0]["level"] == "broken", "no gateway says otherwise"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from cli_house import PERMISSION, SCRIPTED, Cli, end, until
 
+from semel.faces.cli.status import _list_agent_notices
 from semel.faces.health.installation import examine_disk
 from semel.ledger.sqlite.open_ledger import check_readable, lock_ledger
 from semel.ledger.storage.errors import LedgerUnreadable
@@ -248,3 +249,9 @@ def test_the_disk_is_judged_by_what_is_free_and_how_fast_it_fills(
     finding = examine_disk({"free": free, "ledger": GB, "files": 0, "growth": growth})
     assert finding.level == level and told in finding.text
     assert ("free some space" in finding.remedy) == (level != "ok")
+
+
+def test_the_check_that_a_silent_turn_proposes_can_be_pasted() -> None:
+    notice = {"session": "main", "turn": "t1", "at": 0, "silent": "my-agent"}
+    [line] = _list_agent_notices({"agent_notices": [notice]})
+    assert str(line).endswith("agents check my-agent --prompt 'Say hello.'")

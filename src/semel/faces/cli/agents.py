@@ -146,7 +146,7 @@ def check(
 
     Needs no running gateway. An agent that demands a login is logged in with its key, if the key is in its environment.
     A model behind an API is sent a request only with --prompt; its MCP servers are started or called. Exits with 1 if
-    an agent cannot be used.
+    an agent cannot be used from this shell; if the running gateway can use it, a note says so.
     """
     from semel.faces.agent_check import check_agent
 
@@ -158,6 +158,8 @@ def check(
         result = asyncio.run(check_agent(agent, prompt, on_notice=tell, on_delay=warn))
         result.notes += filter(None, [unknown.get(agent.name)])
         checks.append(result)
+        if result.problem and (difference := _find_difference(agent.name, config, data_dir)):
+            result.notes.append(difference)
         if not json:
             print_check(result)
     if json:
@@ -237,6 +239,12 @@ def _find_unknown_agents(config: Path | None, data_dir: Path | None) -> dict[str
 
     file, _, tables = _read_config(config)
     return asyncio.run(ask_for_unknown_agents(config, data_dir, file, tables))
+
+
+def _find_difference(name: str, config: Path | None, data_dir: Path | None) -> str:
+    from semel.faces.health.agents import ask_gateway_agents, explain_difference
+
+    return explain_difference(name, asyncio.run(ask_gateway_agents(config, data_dir)))
 
 
 def _read_command(table: dict[str, Any]) -> list[str]:

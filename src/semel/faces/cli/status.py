@@ -129,7 +129,7 @@ def _list_agent_notices(overview: dict[str, Any]) -> list[str | Text]:
         at = f" at {format_time(notice['said_at'])}" if "said_at" in notice else ""
         runs = f"{notice['session']} ({notice['turn']}, since {format_time(notice['at'])})"
         if "silent" in notice:
-            check = f"semel agents check {notice['silent']} --prompt"
+            check = shlex.join(("semel", "agents", "check", notice["silent"], "--prompt", "Say hello."))
             text = f"nothing came from the agent yet; is its key refused? try: {check}"
         else:
             text = f"the agent said{at}: {shorten_to_line(notice['says'], 160)}"

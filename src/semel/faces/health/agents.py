@@ -10,10 +10,13 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import structlog
 
 from semel.faces.agent_check import AgentCheck, check_agent, check_quickly
+from semel.faces.client import AsyncClient, NoGateway, RequestRefused
+from semel.faces.config import ConfigError, locate_running
 from semel.faces.config.editor_agents import FOLDER
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding, Level
@@ -49,6 +52,28 @@ class GatewayAgents:
     @classmethod
     def read(cls, status: Json) -> GatewayAgents:
         return cls(status["configured"], status.get("checks") or {}, {live["agent"] for live in status["agents"]})
+
+    def describe_use(self, name: str) -> str:
+        """Say that the gateway uses an agent, or could use it when it tried it; "" if it is not known to."""
+        check = self.checks.get(name)
+        if check is not None and check["level"] != "broken":
+            return f"the running gateway could use it at {format_timestamp(check['at'])}"
+        return "a session of the running gateway uses it" if check is None and name in self.live else ""
+
+
+async def ask_gateway_agents(config_path: Path | None, data_dir: Path | None) -> GatewayAgents | None:
+    """Return what the running gateway says of its agents; None if none runs, or if none can be asked."""
+    try:
+        async with AsyncClient(locate_running(config_path, data_dir)) as client:
+            return GatewayAgents.read(await client.get("/v1/status"))
+    except (ConfigError, NoGateway, RequestRefused):
+        return None
+
+
+def explain_difference(name: str, gateway: GatewayAgents | None) -> str:
+    """Say why the running gateway can use an agent that cannot be used from this shell; "" if it cannot, either."""
+    used = "" if gateway is None else gateway.describe_use(name)
+    return f"{used}: it has another PATH or other variables than this shell, such as an API key" if used else ""
 
 
 async def examine_agents(config: GatewayConfig, gateway: GatewayAgents | None = None) -> list[Finding]:
@@ -89,9 +114,7 @@ def _weigh_difference(finding: Finding, name: str, gateway: GatewayAgents) -> Fi
     check = gateway.checks.get(name)
     if finding.level != "broken" or name not in gateway.names or (check is not None and check["level"] == "broken"):
         return finding
-    used = "a session of the running gateway uses it" if name in gateway.live else ""
-    if check is not None:
-        used = f"the running gateway could use it at {format_timestamp(check['at'])}"
+    used = gateway.describe_use(name)
     if LOGGED_OUT not in finding.text:
         text = f"{finding.text}; but {used}, perhaps with another PATH or other variables than this shell has"
         return replace(finding, text=text) if used else finding
