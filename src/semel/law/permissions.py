@@ -188,7 +188,7 @@ def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bo
             for posed_request in posed
             if posed_request.state != "open" and not posed_request.is_elsewhere and has_reached(posed_request, origin)
         ]
-        return _gone(closed[-1] if closed else None, posed, origin)
+        return _gone(closed[-1] if closed else None, posed, origin, names_none=True)
     return REPLY_ELSEWHERE if reached[0].is_elsewhere else _answer(reached[0], posed, origin, allow, None)
 
 
@@ -210,7 +210,10 @@ def _open(posed: Sequence[PosedRequest]) -> list[PosedRequest]:
     return [posed_request for posed_request in posed if posed_request.state == "open"]
 
 
-def _gone(closed: PosedRequest | None, posed: Sequence[PosedRequest], origin: AnswerOrigin) -> str:
+def _gone(
+    closed: PosedRequest | None, posed: Sequence[PosedRequest], origin: AnswerOrigin, *, names_none: bool = False
+) -> str:
+    """Say that a request is gone, and what else is open. `names_none`: the answer gave no number and was no reply."""
     statement = f"{GONE}: {closed.ending}." if closed is not None and closed.ending else f"{GONE}."
     open_requests = [posed_request for posed_request in _open(posed) if not posed_request.is_elsewhere]
     if not open_requests:
@@ -218,6 +221,9 @@ def _gone(closed: PosedRequest | None, posed: Sequence[PosedRequest], origin: An
     if closed is None:
         return _unread(open_requests[-1], origin)
     if all(_is_in_doubt(posed_request, origin) for posed_request in open_requests):
+        if names_none:  # probably meant for the open one, so that comes first
+            previous = statement.replace(GONE, "The previous request is gone", 1)
+            return f"{NOTHING_DONE}: another request is open now, but {UNSURE}. {previous}"
         return f"{statement} Another request is open now, but {UNSURE}."
     return f"{statement} Another request is open now: read it, then answer it with its own number."
 
