@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,6 +95,18 @@ async def test_a_run_that_fails_is_named_at_once(tmp_path: Path) -> None:
 class CarelessPigeonRig(PigeonRig):
     kind = "careless-pigeon"
     paths = (PLUGIN, PLUGIN.with_name("plugin_careless"))
+
+
+class ForgetfulPigeonRig(CarelessPigeonRig):
+    kind = "forgetful-pigeon"
+
+
+async def test_a_key_that_changes_is_named_within_seconds(tmp_path: Path) -> None:
+    name = "what_the_platform_tells_three_times_is_heard_once"
+    async with asyncio.timeout(process.WAIT_TIMEOUT_S / 2):
+        said = await _held(ForgetfulPigeonRig(), tmp_path, [name])
+    assert re.search(r"under two keys: '\w+ 1' under 'letter-1-[0-9a-f-]+' and under 'letter-1-[0-9a-f-]+'", said), said
+    assert "must be the platform's own id" in said
 
 
 @pytest.mark.storm

@@ -220,10 +220,14 @@ class GatewayProcess:
         demand(answer.status_code == 200, f"GET {path}: HTTP {answer.status_code}: {answer.text}")
         return dict(answer.json())
 
+    async def heard_entries(self) -> list[Json]:
+        """Return what people said in the session, in order, as the API shows it: {"text", "key"?, ...}."""
+        answer = await self.get(f"/v1/sessions/{self.session}/entries")
+        return [dict(entry) for entry in answer.get("entries", ()) if entry["role"] == "user"]
+
     async def heard_texts(self) -> list[str]:
         """Return the texts that people said in the session, in order."""
-        answer = await self.get(f"/v1/sessions/{self.session}/entries")
-        return [entry["text"] for entry in answer.get("entries", ()) if entry["role"] == "user"]
+        return [entry["text"] for entry in await self.heard_entries()]
 
     async def channel_state(self) -> Json:
         """Return the channel's state as the API shows it: {"state", "counts", "error"?, ...}."""

@@ -61,14 +61,28 @@ async def _expect_heard_once(
             f"{error}: lost {len(lost)} of {len(written)}, such as {lost[:5]}; {await gateway.channel_state()}. "
             f"{LOST_HINT}"
         ) from None
+    await _check_heard_once(gateway, words)
     heard_texts = words.among(await gateway.heard_texts())
-    repeated = sorted({text for text in heard_texts if heard_texts.count(text) > 1})
-    demand(not repeated, f"heard twice: {repeated[:5]}; a message needs the same key whenever the platform tells of it")
     in_order = list(heard_texts) == list(written)
     demand(
         in_order or not ordered,
         f"heard in another order than written: {heard_texts[:8]} instead of {list(written)[:8]}",
     )
+
+
+async def _check_heard_once(gateway: GatewayProcess, words: NumberedTexts) -> None:
+    """Raise ConformanceError if one of the `words` was heard twice, which means that it came under two keys."""
+    keys: dict[str, str] = {}
+    for entry in await gateway.heard_entries():
+        for text in words.among([entry["text"]]):
+            key = repr(entry.get("key"))
+            demand(
+                text not in keys,
+                f"one message was heard twice, because it came under two keys: {text!r} under {keys.get(text)} and "
+                f"under {key}. The key must be the platform's own id of the message, which is the same whenever the "
+                "platform delivers it; nothing random, no time and no counter of the channel may be in it",
+            )
+            keys[text] = key
 
 
 async def a_gateway_killed_between_receiving_and_committing_loses_nothing_and_hears_nothing_twice(
@@ -122,14 +136,18 @@ async def what_the_platform_tells_three_times_is_heard_once(rig: Rig, home: Path
             await gateway.wait_until_online()
             if rig.hooked:
                 await rig.again(gateway.url)
-            await wait_until(
-                lambda: _has_repeats(gateway, len(written)), "the platform's repeats did not come to the inbox"
-            )
+            await _wait_for_repeats(gateway, words, len(written))
             await _expect_heard_once(gateway, words, written)
 
 
-async def _has_repeats(gateway: GatewayProcess, expected: int) -> bool:
-    return int((await gateway.channel_state())["counts"]["duplicate"]) >= expected
+async def _wait_for_repeats(gateway: GatewayProcess, words: NumberedTexts, expected: int) -> None:
+    """Wait until the gateway has recognised as many repeats. Raises ConformanceError if it takes one for new."""
+
+    async def all_came() -> bool:
+        await _check_heard_once(gateway, words)
+        return int((await gateway.channel_state())["counts"]["duplicate"]) >= expected
+
+    await wait_until(all_came, "the platform's repeats did not come to the inbox")
 
 
 async def an_outage_leaves_no_gap_though_more_was_missed_than_a_page_holds(rig: Rig, home: Path) -> None:
