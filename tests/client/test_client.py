@@ -288,6 +288,16 @@ def code_blocks() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (DOCS / "python.md").read_text(), re.M | re.S)
 
 
+def test_the_example_that_sends_once_says_when_no_gateway_runs(tmp_path: Path) -> None:
+    [block] = [block for block in code_blocks() if "except (NoGateway" in block]
+    done = subprocess.run(
+        [sys.executable, "-c", block], env=Cli(tmp_path, tmp_path / "data").env, cwd=tmp_path, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("try again later, with the same id: no gateway is running")
+
+
 def test_every_example_of_the_page_runs(house: Cli) -> None:
     blocks = code_blocks()
     assert len(blocks) == 7
