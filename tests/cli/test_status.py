@@ -101,12 +101,12 @@ def test_a_gateway_that_was_killed_is_told_from_one_that_was_stopped(cli: Cli) -
     cli("say", "main", "slow")
     until(lambda: "One word" in cli("show", "main").stdout, "the agent's text")
     process.kill()
+    assert cli.json("status")["killed"] is True, "it is told while the process still waits for its parent"
     process.wait()
     killed = cli("status").stdout.splitlines()[0]
     assert killed.startswith("gateway   not running: the last one was killed, ") and killed.endswith(
         "start it with: semel up"
     )
-    assert cli.json("status")["killed"] is True
     assert "no gateway is running: the last one was killed" in cli("sessions").stderr
     process = cli.up()
     until(lambda: "t1: lost: the gateway ended before it\n" in cli("why", "e1").stdout, "the turn is settled")

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from semel.tools import trusted_files
 
+PF_EXITING = 0x4  # Linux, include/linux/sched.h: the process has begun to end
+
 GATEWAY_FILE = "gateway.json"
 """Written into the data directory while the gateway runs: {"url", "socket", "pid", "inode", "config", "waiting"?}.
 
@@ -144,12 +146,23 @@ def was_killed(data_dir: Path) -> bool:
     lives. False if its pid is another process's now.
     """
     try:
-        os.kill(int(_read_address(data_dir, "pid")), 0)
-    except ProcessLookupError:
-        return True
-    except (NoGateway, ValueError, OSError):
+        return not is_process_running(int(_read_address(data_dir, "pid")))
+    except (NoGateway, ValueError):
         return False
-    return False
+
+
+def is_process_running(pid: int) -> bool:
+    """Whether a process runs. One that is ending after a kill, or that only waits for its parent, does not."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()  # proc_pid_stat(5), from the third on
+        return fields[0] not in "ZX" and not int(fields[6]) & PF_EXITING
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it belongs to another user, for instance
+        return True
+    return True
 
 
 def _read_address(data_dir: Path, name: str) -> str:

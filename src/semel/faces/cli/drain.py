@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
-from pathlib import Path
 
 import typer
 
 from semel.faces.cli.app import Config, DataDir, app
 from semel.faces.cli.printing import print_error, print_remark
 from semel.faces.config.paths import locate_running
-from semel.tools.address import NoGateway, find_pid
+from semel.tools.address import NoGateway, find_pid, is_process_running
 
 POLL_INTERVAL_S = 0.1
 PATIENCE_S = 600.0  # `grace` may be long
@@ -35,20 +33,9 @@ def drain(config: Config = None, data_dir: DataDir = None) -> None:
         raise typer.Exit(1) from None
     print_remark("the gateway stops; its running turns have time to end")
     end = time.monotonic() + PATIENCE_S
-    while _is_running(pid):
+    while is_process_running(pid):
         if time.monotonic() > end:
             print_error(f"the gateway (process {pid}) has not ended after {PATIENCE_S:g} s; see: semel logs")
             raise typer.Exit(1)
         time.sleep(POLL_INTERVAL_S)
     print_remark("it has ended")
-
-
-def _is_running(pid: int) -> bool:
-    """Whether the process runs. One that only waits for its parent does not."""
-    with contextlib.suppress(OSError, IndexError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
