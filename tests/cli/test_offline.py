@@ -143,7 +143,7 @@ def test_a_firing_whose_time_passes_while_no_gateway_runs_is_overdue(
         name: f"schedule {name} was due at 1970-01-01 00:00:01 UTC; when a gateway starts, {fate}"
         for name, fate in {
             "morning": "one firing runs for all that were missed (downtime = once)",
-            "now": "what is more than 60 s late is skipped (downtime = skip)",
+            "now": "only the newest firing runs, if it is at most 60 s late (downtime = skip)",
         }.items()
     }
     assert f"{told['morning']}; it has not fired before" in cli("why", "morning", rc=1).stderr

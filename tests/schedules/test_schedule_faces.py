@@ -98,6 +98,8 @@ def test_a_schedule_can_be_run_now(house: House) -> None:
     story = house.semel("why", "probe")[1]
     assert "accepted schedule from the owner at schedule:probe" in story
     assert f"its next firing is due at {format_utc(fired['next'])}" in story
+    house.told("schedules", "pause", "probe")
+    assert "schedule probe is paused: it fires again after " in house.semel("why", "probe")[1]
     code, output = house.semel("schedules", "run", "none")
     assert (code, "there is no schedule 'none'" in output) == (1, True), output
     assert house.semel("schedules", "remove", "probe")[0] == 0

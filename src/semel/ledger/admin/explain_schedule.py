@@ -37,6 +37,8 @@ def find_removed_firing(tx: Tx, ref: str) -> int | None:
 def describe_unfired(tx: Tx, schedule: ScheduleRow) -> str:
     if is_unconfigured(schedule):
         return f"schedule {schedule.name!r} has not fired; {_NOT_CONFIGURED}"
+    if is_paused(schedule):
+        return f"{_describe_pause(schedule)}; it has not fired before"
     if overdue.is_overdue(tx, schedule):
         return f"{overdue.describe(tx, schedule)}; it has not fired before"
     if schedule.due is not None:
@@ -48,15 +50,22 @@ def describe_unfired(tx: Tx, schedule: ScheduleRow) -> str:
 
 
 def describe_next_firing(tx: Tx, schedule: ScheduleRow) -> list[Json]:
-    """Return a line about a schedule's next firing; [] if it has none, or is paused."""
+    """Return a line about a schedule's next firing, or which says that it is paused; [] if it is over."""
     if is_unconfigured(schedule):
         return [make_line(None, f"schedule {schedule.name}: {_NOT_CONFIGURED}")]
-    if is_paused(schedule) or schedule.due is None:
+    if is_paused(schedule):
+        return [make_line(None, _describe_pause(schedule))]
+    if schedule.due is None:
         return []
     text = f"its next firing is due at {format_utc(schedule.due)}"
     if overdue.is_overdue(tx, schedule):
         text = overdue.describe(tx, schedule)
     return [make_line(schedule.due, text)]
+
+
+def _describe_pause(schedule: ScheduleRow) -> str:
+    why = f" ({schedule.error})" if schedule.error else ""
+    return f"schedule {schedule.name} is paused{why}: it fires again after semel schedules resume {schedule.name}"
 
 
 def describe_removal(name: str) -> list[Json]:

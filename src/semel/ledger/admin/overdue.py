@@ -53,7 +53,7 @@ def _describe_next_start(tx: Tx, row: ScheduleRow) -> str:
         is_skipped = row.downtime == "skip" and tx.now - due > LATE_AFTER_S * 1000
         return "it is skipped (downtime = skip)" if is_skipped else "it runs"
     return {
-        "skip": f"what is more than {LATE_AFTER_S} s late is skipped (downtime = skip)",
+        "skip": f"only the newest firing runs, if it is at most {LATE_AFTER_S} s late (downtime = skip)",
         "once": "one firing runs for all that were missed (downtime = once)",
         "all": f"each one missed runs, at most the newest {MAX_MADE_UP_FIRINGS} (downtime = all)",
     }[row.downtime]
