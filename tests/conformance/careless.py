@@ -12,7 +12,19 @@ from urllib.parse import urlsplit
 
 from rig_pigeon import PigeonRig
 
-from semel.gateway.ports import Channel, Inbox, Incoming, NotSent, Offline, Op, Person, Receipt, Rejected, Unknown
+from semel.gateway.ports import (
+    Channel,
+    Denied,
+    Inbox,
+    Incoming,
+    NotSent,
+    Offline,
+    Op,
+    Person,
+    Receipt,
+    Rejected,
+    Unknown,
+)
 
 JSON = Mapping[str, Any]
 ANSWER = 0.5
@@ -34,7 +46,19 @@ class CarelessPigeon:
             inbox.online()
         if self.mistake == "run raises":
             raise KeyError("letters")
+        if self.mistake == "a lost platform is denied":
+            await self._run_denied(inbox)
+        while self.mistake == "run reconnects":
+            with contextlib.suppress(Offline):
+                await self.pigeon.run(inbox)
+            await asyncio.sleep(0.1)
         await self.pigeon.run(CarelessInbox(inbox, self))
+
+    async def _run_denied(self, inbox: Inbox) -> None:
+        try:
+            await self.pigeon.run(inbox)
+        except Offline as lost:
+            raise Denied(str(lost)) from None
 
     async def send(self, op: Op) -> Receipt:
         self.said[op.key] = op

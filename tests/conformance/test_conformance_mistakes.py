@@ -11,7 +11,7 @@ import pytest
 from careless import rig_with
 from rig_pigeon import PLUGIN, PigeonRig
 
-from semel.testing.conformance import ConformanceError, Rig, checks, process, storm
+from semel.testing.conformance import ConformanceError, Rig, catching_up, checks, process, storm
 
 TWICE = "they would see it twice"
 MISTAKES = {
@@ -55,6 +55,8 @@ HEARING = (
     "what_a_failed_put_did_not_keep_is_put_again",
 )
 
+OUTAGE = "run_ends_with_offline_when_the_platform_is_lost"
+
 
 async def _held(rig: Rig, home: Path, names: Sequence[str] = SPEAKING) -> str:
     """The first promise that is broken, "" for none, by the checks with these names."""
@@ -68,7 +70,7 @@ async def _held(rig: Rig, home: Path, names: Sequence[str] = SPEAKING) -> str:
 
 
 async def test_a_channel_without_a_mistake_passes(tmp_path: Path) -> None:
-    assert await _held(rig_with(""), tmp_path, [*SPEAKING, *HEARING]) == ""
+    assert await _held(rig_with(""), tmp_path, [*SPEAKING, *HEARING, OUTAGE]) == ""
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -85,6 +87,21 @@ async def test_a_cursor_that_never_advances_is_named_at_once(tmp_path: Path) -> 
     async with asyncio.timeout(process.WAIT_TIMEOUT_S / 2):
         told = await _held(rig_with("the cursor never advances"), tmp_path, HEARING)
         assert "puts the same messages again and again" in told and "`await inbox.put(messages, cursor)`" in told
+
+
+OUTAGE_MISTAKES = {
+    "run reconnects": "and run went on: the channel would be shown as online through an outage",
+    "a lost platform is denied": "it should raise Offline",
+    "run raises": "run raised KeyError('letters') while the platform was there",
+}
+
+
+@pytest.mark.parametrize("mistake", OUTAGE_MISTAKES)
+async def test_a_run_that_does_not_end_with_offline_is_caught(
+    mistake: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(catching_up, "OUTAGE_S", 1.0)
+    assert OUTAGE_MISTAKES[mistake] in await _held(rig_with(mistake), tmp_path, [OUTAGE])
 
 
 async def test_a_run_that_fails_is_named_at_once(tmp_path: Path) -> None:

@@ -48,7 +48,10 @@ def checks(rig: type[Rig]) -> list[Check]:
     if rig.finds:
         applicable.append(attempts.what_was_sent_is_found_and_what_was_not_is_not_across_pages)
     if rig.hears:
-        applicable.append(catching_up.what_the_channel_sent_is_not_put_as_a_message_of_a_person)
+        applicable += [
+            catching_up.what_the_channel_sent_is_not_put_as_a_message_of_a_person,
+            catching_up.run_ends_with_offline_when_the_platform_is_lost,
+        ]
     if rig.hears and rig.backfills:
         applicable += [
             catching_up.online_is_called_only_once_everything_missed_was_put,

@@ -109,7 +109,7 @@ async def run_channel(
     running = asyncio.create_task(_keep_running(channel, inbox, also))
     try:
         if until_online:
-            await _wait_until_online(running, inbox, times)
+            await wait_until_online(running, inbox, times)
             demand(not running.done(), "run ended before the channel was online")
         yield
     finally:
@@ -125,7 +125,7 @@ async def _keep_running(channel: Channel, inbox: KeptInbox, also: type[Exception
         await asyncio.sleep(0.2)
 
 
-async def _wait_until_online(running: asyncio.Task[None], inbox: KeptInbox, times: int) -> None:
+async def wait_until_online(running: asyncio.Task[None], inbox: KeptInbox, times: int) -> None:
     """Wait until `online` was called for the `times`th time, or until `run` has ended with an error.
 
     Raises CursorStuck at once if the channel puts the same messages again and again.

@@ -1,20 +1,25 @@
-"""Checks of `run` without a gateway: what a channel puts into its inbox, and what it has put when it says `online`.
+"""Checks of `run` without a gateway: what a channel puts into its inbox, what it has put when it says `online`, and how
+it ends when the platform is lost.
 
 They are quick, and come before the checks of `receiving`, which kill gateways: a mistake is named here first.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from semel.gateway.ports import Incoming, Receipt
-from semel.testing.conformance.attempts import ChannelTrial, run_channel, start_trial
+from semel.gateway.ports import Incoming, Offline, Receipt
+from semel.testing.conformance.attempts import ChannelTrial, run_channel, start_trial, wait_until_online
 from semel.testing.conformance.network import open_network
 from semel.testing.conformance.process import CHANNEL_NAME, wait_until
 from semel.testing.conformance.receiving import LOST_HINT
 from semel.testing.conformance.rig import NumberedTexts, Rig, demand
 from semel.testing.inbox import KeptInbox
+
+OUTAGE_S = 20.0
+"""How long the platform is away at most. By then `run` must have ended."""
 
 
 class DiskFull(OSError):
@@ -135,3 +140,31 @@ async def _send_and_edit(trial: ChannelTrial) -> list[str]:
     edit = trial.make_op("edit", trial.words.new(), receipt.id)
     await trial.attempt(edit)
     return [op.text, edit.text]
+
+
+async def run_ends_with_offline_when_the_platform_is_lost(rig: Rig, home: Path) -> None:
+    """Check that `run` raises Offline once connections break and new ones are refused.
+
+    Only then do people see that the channel is offline, and the gateway waits longer before each further attempt.
+    """
+    async with rig, open_network(rig) as net:
+        inbox = KeptInbox(home / "files")
+        running = asyncio.create_task(rig.make(CHANNEL_NAME, net.ports).run(inbox))
+        try:
+            await wait_until_online(running, inbox, 1)
+            if not running.done():
+                await net.down()
+                await asyncio.wait({running}, timeout=OUTAGE_S)
+            has_ended = running.done()
+        finally:
+            running.cancel()
+            ended = (await asyncio.gather(running, return_exceptions=True))[0]
+    demand(
+        has_ended,
+        f"the platform was away for {OUTAGE_S:g} s, and run went on: the channel would be shown as online through an "
+        "outage. Do not reconnect inside run, and switch it off in your client library: raise Offline, and the gateway "
+        "calls run again",
+    )
+    how = f"raised {ended!r}" if isinstance(ended, BaseException) else "returned"
+    demand(inbox.onlines, f"run {how} while the platform was there, and before the channel was online")
+    demand(isinstance(ended, Offline), f"the platform was lost, and run {how}: it should raise Offline")
