@@ -79,7 +79,7 @@ class AgentSettings(NamedTable):
     cwd: ResolvedPath = Field(default=DERIVED, examples=["~/projects/example"])
     """The working directory; the agent can send files from here only. A relative path starts at this file. Default:
     workspaces/NAME in the data directory."""
-    env: Mapping[str, Secret] = Field(default_factory=dict)
+    env: Mapping[str, Secret] = Field(default_factory=dict, repr=False)
     """Environment variables for the agent. "env:NAME" takes the value of another variable, and "file:PATH" what the
     file holds when the gateway starts."""
     permissions: Literal["ask", "allow", "deny"] = "ask"
