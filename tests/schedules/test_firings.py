@@ -228,7 +228,11 @@ async def test_what_was_missed_is_made_up_for_by_the_policy(
 ) -> None:
     world = await missed(tmp_path, downtime, "0 9 * * *", "2026-03-01 08:00", "2026-03-03 12:00")
     [overdue] = list_overdue_firings(tmp_path, "2026-03-03 12:00")
-    fate = {"skip": "late is skipped", "once": "one firing runs for all", "all": "each one missed runs"}[downtime]
+    fate = {
+        "skip": "only the newest firing runs, if",
+        "once": "one firing runs for all",
+        "all": "each one missed runs",
+    }[downtime]
     assert "schedule daily was due at 2026-03-01 09:00:00 UTC; when a gateway starts, " in overdue and fate in overdue
     async with world:
         await world.asleep()
