@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from semel.agents.model import ModelAgent
     from semel.faces.agent_check import AgentCheck
     from semel.faces.config.load import GatewayConfig
+    from semel.faces.health.gateway_agents import GatewayAgents
     from semel.gateway.settings import GatewaySettings
 
 agents_app = typer.Typer(help="The agents: list them, add one, try it, log it in.", no_args_is_help=True)
@@ -45,7 +46,7 @@ def list_agents(json: Json = False, config: Config = None, data_dir: DataDir = N
     from semel.agents.known import find_agents_on_path, find_agents_without_adapter
 
     commands = {name: _read_command(table) for name, table in _read_config(config)[2].items()}
-    unknown = _find_unknown_agents(config, data_dir)
+    unknown = _find_unknown_agents(config, data_dir, _ask_gateway(config, data_dir))
     rows = [
         {
             "name": name,
@@ -149,17 +150,19 @@ def check(
     an agent cannot be used from this shell; if the running gateway can use it, a note says so.
     """
     from semel.faces.agent_check import check_agent
+    from semel.faces.health.gateway_agents import explain_difference
 
     agents = load_agents(names, config, data_dir)
-    unknown, checks = _find_unknown_agents(config, data_dir), []
+    gateway = _ask_gateway(config, data_dir)
+    unknown, checks = _find_unknown_agents(config, data_dir, gateway), []
     for agent in agents:
         notices: list[str] = []
         tell, warn = partial(_print_notice, agent.name, notices), partial(_print_delay, agent.name, notices)
         result = asyncio.run(check_agent(agent, prompt, on_notice=tell, on_delay=warn))
         result.notes += filter(None, [unknown.get(agent.name)])
         checks.append(result)
-        if result.problem and (difference := _find_difference(agent.name, config, data_dir)):
-            result.notes.append(difference)
+        if result.problem:
+            result.notes += filter(None, [explain_difference(agent.name, gateway)])
         if not json:
             print_check(result)
     if json:
@@ -233,18 +236,19 @@ def _list_editor_agents(
     ]
 
 
-def _find_unknown_agents(config: Path | None, data_dir: Path | None) -> dict[str, str]:
+def _ask_gateway(config: Path | None, data_dir: Path | None) -> GatewayAgents | None:
+    """Return what the running gateway says of its agents; None if none can be asked."""
+    from semel.faces.health.gateway_agents import ask_gateway_agents
+
+    return asyncio.run(ask_gateway_agents(config, data_dir))
+
+
+def _find_unknown_agents(config: Path | None, data_dir: Path | None, gateway: GatewayAgents | None) -> dict[str, str]:
     """Return, for each agent of the file that the running gateway does not know, why that is and what to do."""
-    from semel.faces.health.unknown_agents import ask_for_unknown_agents
+    from semel.faces.health.gateway_agents import explain_unknown_agents
 
     file, _, tables = _read_config(config)
-    return asyncio.run(ask_for_unknown_agents(config, data_dir, file, tables))
-
-
-def _find_difference(name: str, config: Path | None, data_dir: Path | None) -> str:
-    from semel.faces.health.agents import ask_gateway_agents, explain_difference
-
-    return explain_difference(name, asyncio.run(ask_gateway_agents(config, data_dir)))
+    return explain_unknown_agents(config, data_dir, file, tables, gateway)
 
 
 def _read_command(table: dict[str, Any]) -> list[str]:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import replace
 
 import structlog
 
 from semel.faces.agent_check import AgentCheck, check_agent, check_quickly
-from semel.faces.client import AsyncClient, NoGateway, RequestRefused
-from semel.faces.config import ConfigError, locate_running
 from semel.faces.config.editor_agents import FOLDER
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding, Level
+from semel.faces.health.gateway_agents import GatewayAgents
 from semel.faces.run import RunningGateway, build_acp_agent, build_agent, find_program_problem
 from semel.faces.transcript import format_timestamp
 from semel.gateway.settings import AgentSettings
-from semel.text.json_types import Json
 from semel.text.sentences import join_sentences
 
 log = structlog.get_logger("semel.up")
@@ -36,44 +33,6 @@ LOGGED_OUT = "is not logged in"
 
 RETRY_DELAY_S = 10.0
 """How long a check is put off if a session needed the room."""
-
-
-@dataclass(frozen=True)
-class GatewayAgents:
-    """What the running gateway says of its agents in /v1/status.
-
-    `names`: their names. `checks`: what it found when it tried them, by name. `live`: those that a session uses now.
-    """
-
-    names: Collection[str]
-    checks: Mapping[str, Json]
-    live: Collection[str]
-
-    @classmethod
-    def read(cls, status: Json) -> GatewayAgents:
-        return cls(status["configured"], status.get("checks") or {}, {live["agent"] for live in status["agents"]})
-
-    def describe_use(self, name: str) -> str:
-        """Say that the gateway uses an agent, or could use it when it tried it; "" if it is not known to."""
-        check = self.checks.get(name)
-        if check is not None and check["level"] != "broken":
-            return f"the running gateway could use it at {format_timestamp(check['at'])}"
-        return "a session of the running gateway uses it" if check is None and name in self.live else ""
-
-
-async def ask_gateway_agents(config_path: Path | None, data_dir: Path | None) -> GatewayAgents | None:
-    """Return what the running gateway says of its agents; None if none runs, or if none can be asked."""
-    try:
-        async with AsyncClient(locate_running(config_path, data_dir)) as client:
-            return GatewayAgents.read(await client.get("/v1/status"))
-    except (ConfigError, NoGateway, RequestRefused):
-        return None
-
-
-def explain_difference(name: str, gateway: GatewayAgents | None) -> str:
-    """Say why the running gateway can use an agent that cannot be used from this shell; "" if it cannot, either."""
-    used = "" if gateway is None else gateway.describe_use(name)
-    return f"{used}: it has another PATH or other variables than this shell, such as an API key" if used else ""
 
 
 async def examine_agents(config: GatewayConfig, gateway: GatewayAgents | None = None) -> list[Finding]:

@@ -18,7 +18,7 @@ from semel.faces.client.connection import NoAnswer
 from semel.faces.config import ConfigError, locate, locate_running
 from semel.faces.config.paths import find_data_dir, find_ledger
 from semel.faces.health import installation
-from semel.faces.health.agents import GatewayAgents, examine_agents, report_gateway_checks
+from semel.faces.health.agents import examine_agents, report_gateway_checks
 from semel.faces.health.channels import examine_access, examine_channel, examine_nodes
 from semel.faces.health.cluster import examine_cluster, explain_no_answer
 from semel.faces.health.configuration import (
@@ -31,9 +31,9 @@ from semel.faces.health.configuration import (
 )
 from semel.faces.health.database import examine_content, examine_database
 from semel.faces.health.finding import Finding, is_sound
+from semel.faces.health.gateway_agents import UNKNOWN, GatewayAgents, is_other_file, list_unknown_agents
 from semel.faces.health.overview import ask_while_gateways_answer, find_living_pid
 from semel.faces.health.session_agents import examine_session_agents, weigh_last_turns
-from semel.faces.health.unknown_agents import UNKNOWN, is_other_file, list_unknown_agents
 from semel.faces.service.installation import advise_restart
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.disk_use import measure_disk
