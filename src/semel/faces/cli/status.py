@@ -221,10 +221,9 @@ def _list_channels(channels: list[dict[str, Any]]) -> list[str | Text]:
 
 
 def _list_refused_nodes(nodes: Sequence[dict[str, Any]]) -> list[str | Text]:
-    from semel.faces.health.channels import describe_node
+    from semel.faces.health.channels import describe_nodes
 
-    texts = [text for node in nodes if (text := describe_node(node)) is not None]
-    return [Text(visible(text), "yellow") for text in texts]
+    return [Text(visible(text), "yellow") for text in describe_nodes(nodes)]
 
 
 def _describe_error(channel: dict[str, Any]) -> str:

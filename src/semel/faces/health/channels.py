@@ -55,23 +55,21 @@ def describe_requests(sender: Json) -> str | None:
     return f"{requests}: {last['why'].rstrip('.')}"
 
 
-def describe_node(node: Json) -> str | None:
-    """Say how many requests of a node were refused, and why; None if none was in the last hour.
-
-    `node`: one of "refused_nodes" in /v1/status.
-    """
-    if (text := describe_requests(node)) is None:
-        return None
-    return f"{node['node'] or 'reports without a valid token'}: {text}"
-
-
-def examine_nodes(nodes: Sequence[Json]) -> list[Finding]:
-    """Return a finding about each node of which a request was refused in the last hour.
+def describe_nodes(nodes: Sequence[Json]) -> list[str]:
+    """Say of each node of which a request was refused in the last hour how many were, and why.
 
     `nodes`: "refused_nodes" in /v1/status.
     """
-    texts = [text for node in nodes if (text := describe_node(node)) is not None]
-    return [Finding("nodes", "warning", text, "see: semel logs") for text in texts]
+    return [
+        f"{node['node'] or 'reports without a valid token'}: {text}"
+        for node in nodes
+        if (text := describe_requests(node)) is not None
+    ]
+
+
+def examine_nodes(nodes: Sequence[Json]) -> list[Finding]:
+    """Return a finding about each node that `describe_nodes` names."""
+    return [Finding("nodes", "warning", text, "see: semel logs") for text in describe_nodes(nodes)]
 
 
 def examine_access(channel: Json) -> Finding:
