@@ -46,16 +46,16 @@ def explain_no_answer(name: str, pid: int | None, gateways: Sequence[ClusterGate
     own = next((gateway for gateway in gateways if gateway.name == name), None)
     active = find_active(gateways)
     if own is not None and is_silent(own):
-        return f"{name} ({process}) {describe_silence(own, gateways)}{_advise(pid)}"
+        return f"{name} ({process}) {describe_silence(own, gateways)}{_advise_to_kill(pid)}"
     if own is not None and active is not None and own is not active and is_silent(active):
         return f"{name} runs, and asked {active.name}, which is active and {describe_silence(active, gateways)}"
     if name and own is None and active is not None:
-        again = f"once it goes on, it starts again and serves, too{_advise(pid)}"
+        again = f"once it goes on, it starts again and serves, too{_advise_to_kill(pid)}"
         return f"{name} ({process}) does not answer and was given up: {active.name} is active now; {again}"
-    return f"{process} does not answer: it hangs, or was stopped (SIGSTOP){_advise(pid)}; see: semel logs"
+    return f"{process} does not answer: it hangs, or was stopped (SIGSTOP){_advise_to_kill(pid)}; see: semel logs"
 
 
-def _advise(pid: int | None) -> str:
+def _advise_to_kill(pid: int | None) -> str:
     return "" if pid is None else f"; to end it: kill -KILL {pid}, then semel up"
 
 
@@ -68,7 +68,7 @@ def examine_cluster(gateways: Sequence[ClusterGateway], missing: Sequence[Missin
         return []
     active = find_active(gateways)
     text = f"{active.name} is active" if active else "no gateway is active"
-    findings = [Finding("cluster", "warning", one.describe(), "start that gateway again") for one in missing]
+    findings = [Finding("cluster", "warning", gone.describe(), "start that gateway again") for gone in missing]
     findings += [
         Finding("cluster", "warning", f"{gateway.name} {describe_silence(gateway, gateways)}")
         for gateway in gateways

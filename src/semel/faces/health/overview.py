@@ -22,6 +22,7 @@ from semel.tools.address import (
     find_start_command,
     find_url,
     find_waiting,
+    is_process_running,
     was_killed,
 )
 
@@ -56,8 +57,8 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
             change = None
             if waiting is None:
                 change = await asyncio.to_thread(_examine_changed_config, config_path, data, status.get("started"))
-            found = {"running": True, "url": find_url(data), "pid": find_living_pid(data), "waiting": waiting}
-            return {**found, "configuration": change, **status}
+            state = {"running": True, "url": find_url(data), "pid": find_living_pid(data), "waiting": waiting}
+            return {**state, "configuration": change, **status}
     except GatewayNotTrusted:
         raise
     except RequestRefused:
@@ -170,9 +171,10 @@ def _look_over_files(
 def find_living_pid(data: Path) -> int | None:
     """Return the pid of a data directory's gateway; None if it is not known, or ended."""
     try:
-        return None if was_killed(data) else find_pid(data)
+        pid = find_pid(data)
     except (NoGateway, ValueError):
         return None
+    return pid if is_process_running(pid) else None
 
 
 def _find_problem(ledger: LedgerLocation) -> str | None:

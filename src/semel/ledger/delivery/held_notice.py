@@ -39,7 +39,7 @@ def list_chats_to_tell(tx: Tx) -> list[str]:
 def tell_chat(tx: Tx, dest: str) -> None:
     """Add a notice to each session with the home `dest` and answers that are held there, unless it has one already."""
     for held in _list_untold(tx, dest):
-        text = _describe(held, tx.now)
+        text = _describe_held(held, tx.now)
         request = ClaimRequest(
             "notice", text, dest, more={"kind": KIND},
             legs=tuple(cut(tx, dest, held.key, text) or single_part(dest, held.key, text)),
@@ -63,7 +63,7 @@ def _find_restore(tx: Tx) -> int:
     return 0 if restored is None else restored.at
 
 
-def _describe(held: HeldAnswers, now: int) -> str:
+def _describe_held(held: HeldAnswers, now: int) -> str:
     """Say in words for the chat which answers may be missing. It quotes none: that would send a short one again."""
     said, today = (datetime.fromtimestamp(at / 1000, UTC) for at in (held.first, now))
     at = f"{said:%H:%M} UTC" if said.date() == today.date() else format_utc(held.first)
