@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from editor_help import line_of
-from gateway_editor import Desk, House, opened_desk, until
+from gateway_editor import Desk, GatewayEditor, House, opened_desk, until
 from system_house import script
 
 from semel.faces.acp.setup_lines import EDITORS, write_setup
@@ -181,12 +181,18 @@ def test_a_cancelled_prompt_is_answered_as_cancelled(desk: Desk) -> None:
     assert editor.answer_to(prompt)["result"] == {"stopReason": "cancelled"}
 
 
-def test_a_cancel_does_not_stop_the_turn_of_another_person(desk: Desk, tmp_path: Path) -> None:
-    editor = desk.editor()
+def begin_phones_turn(desk: Desk, editor: GatewayEditor, gate: Path) -> str:
+    """Open a session in which another person's turn runs until the file `gate` is there. Return its id."""
     session = editor.new()
-    gate = tmp_path / "go on"
     desk.house.say(session, script("Phone's.", {"wait": str(gate)}, "Phone's end."))
     editor.sees("Phone's.")
+    return session
+
+
+def test_a_cancel_does_not_stop_the_turn_of_another_person(desk: Desk, tmp_path: Path) -> None:
+    editor = desk.editor()
+    gate = tmp_path / "go on"
+    session = begin_phones_turn(desk, editor, gate)
     prompt = editor.begin("say: mine")
     until(lambda: desk.house.session(session)["waiting"], "the prompt waits")
     editor.send(method="session/cancel", params={"sessionId": session})
@@ -198,10 +204,8 @@ def test_a_cancel_does_not_stop_the_turn_of_another_person(desk: Desk, tmp_path:
 def test_a_cancel_right_behind_its_prompt_stops_that_prompt_alone(desk: Desk, tmp_path: Path) -> None:
     """Both lines are read at once, while another person's turn runs."""
     editor = desk.editor()
-    session = editor.new()
     gate = tmp_path / "go on"
-    desk.house.say(session, script("Phone's.", {"wait": str(gate)}, "Phone's end."))
-    editor.sees("Phone's.")
+    session = begin_phones_turn(desk, editor, gate)
     prompt = {"sessionId": session, "prompt": [{"type": "text", "text": script("Mine.", {"hang": True})}]}
     editor.methods['"both"'] = "session/prompt"
     lines = [
@@ -314,7 +318,10 @@ def test_an_editor_may_go_on_in_a_session_that_it_never_opened_here(desk: Desk) 
     other.session = session
     prompts = [other.begin(f"say: {number}") for number in range(3)]
     assert [other.answer_to(prompt)["result"]["stopReason"] for prompt in prompts] == ["end_turn"] * 3
-    assert other.texts() == ["0", "1", "2"]
+    assert desk.house.texts(session, "user") == ["say: before", "say: 0", "say: 1", "say: 2"]
+    said = desk.house.texts(session, "agent")
+    assert said in (["before", "0", "1", "2"], ["before", "0", "2"]), "the agent answers the last of those that wait"
+    assert other.texts() == said[1:]
 
 
 def test_sessions_are_listed_by_folder_with_title_and_folder(desk: Desk, tmp_path: Path) -> None:
