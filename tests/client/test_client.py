@@ -252,6 +252,16 @@ def test_a_loop_over_a_watch_may_be_left_at_any_time_without_a_warning(house: Cl
     assert (done.returncode, done.stderr) == (0, "")
 
 
+async def test_more_streams_than_a_pool_has_connections_keep_no_request_out(house: Cli) -> None:
+    async with AsyncClient(house.data) as client, asyncio.timeout(25):
+        await client.say(SESSION, "many watch")
+        watches = [client.watch(SESSION) for _ in range(101)]
+        await asyncio.gather(*(anext(watch) for watch in watches))
+        assert await client.sessions()
+        for watch in watches:
+            await watch.aclose()
+
+
 async def test_who_asks_learns_that_a_permission_is_needed_and_waits_no_longer_than_wished(house: Cli) -> None:
     news: asyncio.Queue[str] = asyncio.Queue()
     async with AsyncClient(house.data) as client, asyncio.timeout(60):

@@ -27,6 +27,8 @@ from semel.tools.address import LOCAL_URL, GatewayUnreachable, NoGateway, find_s
 ANSWER_TIMEOUT_S = 30.0
 AGENT_START_TIMEOUT_S = 300.0
 """How long an operation may take that starts an agent."""
+NO_LIMIT = httpx2.Limits(max_connections=None, max_keepalive_connections=16)
+"""Each stream keeps a connection: with a limit, that many streams would let no request through."""
 RETRY_DELAYS_S = (0.1, 0.4, 1.0, 2.0)
 """Seconds between attempts to send a message whose answer was lost. All attempts carry the same id (Law 1)."""
 
@@ -75,11 +77,11 @@ class Connection:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if data_dir is None:
             self._http = httpx2.AsyncClient(
-                base_url=url or "", headers=headers, timeout=ANSWER_TIMEOUT_S, trust_env=False
+                base_url=url or "", headers=headers, timeout=ANSWER_TIMEOUT_S, limits=NO_LIMIT, trust_env=False
             )
             return
         socket = find_socket(data_dir)
-        transport = httpx2.AsyncHTTPTransport(uds=str(socket), verify=False, trust_env=False)  # no TLS
+        transport = httpx2.AsyncHTTPTransport(uds=str(socket), verify=False, limits=NO_LIMIT, trust_env=False)  # no TLS
         self._http = httpx2.AsyncClient(
             transport=transport, base_url=LOCAL_URL, timeout=ANSWER_TIMEOUT_S, trust_env=False
         )
