@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from semel.acp_stream.choices import group_variants, read_choices
 from semel.ledger.delivery.parts import Undelivered
-from semel.ledger.inbound.commands import LastMessage, SessionStatus
+from semel.ledger.inbound.commands import DEFAULT_HISTORY_LINES, LastMessage, MissedMessages, SessionStatus
 from semel.ledger.storage.rows import EntryRow
 from semel.ledger.transcript.entries import load
 from semel.ledger.turns.agent_notices import AgentNotice
@@ -63,12 +63,14 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
         without_answer = standing.ended_without_a_word or last.state in ("failed", "cancelled")
         if row.turn is None and last.chapter == row.chapter and without_answer:
             lines[-1] += "; /retry runs it again"
-    if standing.undelivered is not None and (undelivered := _describe_undelivered(standing.undelivered)):
+    if standing.undelivered is not None and (
+        undelivered := _describe_undelivered(standing.undelivered, standing.missed)
+    ):
         lines.append(undelivered)
     return "\n".join(lines)
 
 
-def _describe_undelivered(undelivered: Undelivered) -> str:
+def _describe_undelivered(undelivered: Undelivered, missed: MissedMessages) -> str:
     """Say what did not reach the session's chat; "" if all did."""
     described = []
     if undelivered.rejected:
@@ -77,11 +79,22 @@ def _describe_undelivered(undelivered: Undelivered) -> str:
         described.append(f"{_count(undelivered.held, 'message')} may not have arrived")
     if undelivered.waiting:
         described.append(f"{_count(undelivered.waiting, 'message')} could not be sent yet")
-    return (
-        f"Delivery here: {', '.join(described)}. /history marks them, /history 1 shows the last one whole"
-        if described
-        else ""
-    )
+    if not described:
+        return ""
+    return f"Delivery here: {', '.join(described)}{_tell_where_shown(undelivered, missed)}"
+
+
+def _tell_where_shown(undelivered: Undelivered, missed: MissedMessages) -> str:
+    """Return a sentence about where what did not arrive can be read; "" if everything is still being sent."""
+    if not undelivered.is_missing:
+        return ""
+    number = undelivered.held + undelivered.rejected
+    if not missed.count:
+        return f". The page shows {'it' if number == 1 else 'them'}"
+    history = "/history" if missed.lines <= DEFAULT_HISTORY_LINES else f"/history {missed.lines}"
+    if missed.count < number:
+        return f". {history} shows {missed.count} of them whole, the page all"
+    return f". {history} shows {'it' if number == 1 else 'them'} whole"
 
 
 def _count(number: int, noun: str) -> str:
@@ -125,15 +138,21 @@ def _format_wait(wait_ms: int) -> str:
 
 
 def format_history(messages: Sequence[LastMessage]) -> str:
-    """Return the reply to /history: one line for each message, which is cut if it is long. One alone is given whole."""
+    """Return the reply to /history: a line for each message, which is cut if it is long.
+
+    Given whole are one alone, and those that did not, or may not have, reached the chat: they can be read nowhere else
+    in it.
+    """
     if not messages:
         return "Nothing was said in this chapter yet."
-    if len(messages) == 1:
-        return f"{_author(messages[0].entry)}{_FATES[messages[0].fate]}: {messages[0].entry.text}"
-    return "\n".join(
-        f"{_author(message.entry)}{_FATES[message.fate]}: {shorten_to_line(message.entry.text, MESSAGE_CHARS)}"
-        for message in messages
-    )
+    return "\n".join(_format_message(message, len(messages) == 1 or message.is_missed) for message in messages)
+
+
+def _format_message(message: LastMessage, is_whole: bool) -> str:
+    text = message.entry.text if is_whole else shorten_to_line(message.entry.text, MESSAGE_CHARS)
+    names = [str(file.get("name") or "without a name") for file in load(message.entry.more).get("files") or ()]
+    words = [f"[file {shorten_to_line(name, TITLE_CHARS)}]" for name in names] + ([text] if text else [])
+    return f"{_author(message.entry)}{_FATES[message.fate]}: {' '.join(words)}"
 
 
 def _author(row: EntryRow) -> str:

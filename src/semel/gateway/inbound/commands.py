@@ -44,7 +44,6 @@ log = structlog.get_logger("semel.commands")
 
 MAX_NAMED_SESSIONS = 3  # sessions with an open request that are named to somebody whose answer chose nothing
 RETRY_S = 2.0  # delay after a ledger error
-DEFAULT_HISTORY_LINES, MAX_HISTORY_LINES = 10, 50
 ASKS_NOBODY = "In this mode the agent decides by itself: nobody is asked for a permission any more."
 REFUSED, MISTYPED, PAIR, GREET = "refused", "mistyped", "pair", "greet"
 """Names of commands that only send a reply: a command was refused or mistyped, a sender was paired, or says hello."""
@@ -207,7 +206,7 @@ class Commands:
         return format_status(standing, self.controls.fixed_model(standing.row.agent), missing)
 
     async def _history(self, command: OpenCommand) -> str:
-        count = min(int(command.argument or DEFAULT_HISTORY_LINES), MAX_HISTORY_LINES)
+        count = min(int(command.argument or rows.DEFAULT_HISTORY_LINES), rows.MAX_HISTORY_LINES)
         return format_history(await self.record.read(rows.list_last_messages, command.session, count) if count else [])
 
     async def _help(self, command: OpenCommand) -> str:

@@ -53,6 +53,11 @@ class Undelivered:
     rejected: int = 0
     waiting: int = 0
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether there are messages that nothing brings there any more by itself."""
+        return self.held + self.rejected > 0
+
 
 @dataclass(frozen=True)
 class MissingChannel:

@@ -27,6 +27,7 @@ from semel.text.json_types import Json
 
 KIND = "command"
 """The kind of command events, of their entries and of the notices that answer them."""
+DEFAULT_HISTORY_LINES, MAX_HISTORY_LINES = 10, 50
 
 
 @dataclass(frozen=True)
@@ -207,14 +208,26 @@ def list_agent_commands(tx: Tx, keys: Sequence[str]) -> set[str]:
 
 
 @dataclass(frozen=True)
+class MissedMessages:
+    """The messages that /history shows and that did not, or may not have, reached the session's chat.
+
+    `count`: how many they are. `lines`: the N with which `/history N` shows all of them.
+    """
+
+    count: int = 0
+    lines: int = 0
+
+
+@dataclass(frozen=True)
 class SessionStatus:
     """The facts about a session that `/status` shows.
 
     `waiting`: how many events wait. `last`: the last turn. `ended_without_a_word`: whether that turn did. `asked`: what
     the running turn asks a permission for. `retry_in_ms`: how long it is until the turn, which has failed, is tried
     again; None if it does not wait for that. `question`: the agent's question that waits for an answer; None if there
-    is none. `undelivered`: what has not reached the session's home; None if that is no chat. `agent_notice`: what the
-    agent of the running turn says of itself; None if it went on since. `now`: in ms since the epoch.
+    is none. `undelivered`: what has not reached the session's home; None if that is no chat. `missed`: what /history
+    shows of that. `agent_notice`: what the agent of the running turn says of itself; None if it went on since. `now`:
+    in ms since the epoch.
     """
 
     row: SessionRow
@@ -228,6 +241,7 @@ class SessionStatus:
     question: str | None = None
     undelivered: Undelivered | None = None
     agent_notice: AgentNotice | None = None
+    missed: MissedMessages = MissedMessages()
 
 
 def read_status(tx: Tx, session: int) -> SessionStatus:
@@ -244,8 +258,14 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     notice = find_current_notice(tx, row.turn) if row.turn is not None and retry_in_ms is None else None
     return SessionStatus(
         row, entries.load(row.about), waiting, last, without_a_word, asked, tx.now, retry_in_ms, question, undelivered,
-        notice,
+        notice, _find_missed(tx, session) if undelivered is not None and undelivered.is_missing else MissedMessages(),
     )  # fmt: skip
+
+
+def _find_missed(tx: Tx, session: int) -> MissedMessages:
+    newest_first = list_last_messages(tx, session, MAX_HISTORY_LINES)[::-1]
+    places = [place for place, message in enumerate(newest_first, 1) if message.is_missed]
+    return MissedMessages(len(places), max(places, default=0))
 
 
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
@@ -270,6 +290,11 @@ class LastMessage:
 
     entry: EntryRow
     fate: str | None
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether it did not, or may not have, reached the chat, and nobody gave it up."""
+        return self.fate in ("rejected", "held")
 
 
 def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[LastMessage]:
