@@ -8,7 +8,7 @@ import pytest
 from transaction_desk import Desk, block, caller, fence, leg
 
 from semel.law.delivery import Rules
-from semel.ledger.delivery import send_queue
+from semel.ledger.delivery import held_notice, send_queue
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import lookup
@@ -250,3 +250,27 @@ def test_a_reference_finds_the_message_it_names(desk: Desk) -> None:
     desk.hear("other", "chat")
     assert desk.look(lookup.find_message, desk.session("chat").id, 1, f"c{made.claim_id}") is None
     assert isinstance(begun, turns.BegunTurn)
+
+
+# ---------------------------------------------------------------- what may not have arrived
+
+
+def test_of_what_is_held_the_chat_is_told_while_it_waits_for_a_person_there_and_once(desk: Desk) -> None:
+    desk.hear("hi", "chat", "chat-too")
+    begun = desk.begin("chat", spawn=desk.spawn(key="chat"))
+    announced = turn_ops.Announcement("May I?", (leg("May I?"),))
+    bodies = {slot: {"title": "rm", "state": "open", "first": slot, "options": []} for slot in (1, 2)}
+    opened = (turn_ops.ItemOpen(n, "permission", body=body, announcement=announced) for n, body in bodies.items())
+    desk.show(begun, *opened)
+    question = ClaimRequest("tool", "Which?", "chat:1", "ask", legs=(leg("Which?"),), more={"kind": "ask"})
+    desk.call(question)
+    while sends := desk.do(send_queue.depart, {"chat": ChannelCapacity(RULES, 9)}).sends:
+        desk.do(send_queue.record_outcome, sends[0].part, AttemptOutcome("silence", reason="lost"), RULES)
+    assert desk.look(held_notice.list_chats_to_tell) == ["chat:1"]
+    desk.show(begun, turn_ops.ItemSet(2, {"state": "expired"}, live=False))
+    desk.do(held_notice.tell_chat, "chat:1")
+    told = [entry["text"] for entry in desk.entries("chat") if entry.get("kind") == held_notice.KIND]
+    assert [text.partition(" of ")[0] for text in told] == [
+        "The agent waits for a permission, but its request", "A question",
+    ]  # fmt: skip
+    assert desk.look(held_notice.list_chats_to_tell) == []

@@ -1,18 +1,21 @@
-"""Whoever waits in a chat for an answer that may not have arrived is told so: once, and by a message of its own."""
+"""A chat is told what may not have arrived there, and what to do: once, and by a message of its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from gateway_world import until
-from people_world import Chat
+from gateway_world import script, until
+from people_world import ADA, BOB, Chat
 
 from semel.gateway.outbound import held_chats
 from semel.gateway.outbound.held_chats import HeldChats
+from semel.gateway.ports import Person
 from semel.testing.channels import Fault
 
 TOLD = "may not have arrived here"
+PERMISSION = {"permission": "rm -r build", "input": {}, "allowed": ["tidy"], "denied": ["left it"]}
+QUESTION = {"call": "ask", "arguments": {"question": "Which one?", "options": ["red", "blue"]}}
 
 
 async def hold_an_answer(w: Chat, number: int) -> None:
@@ -45,6 +48,7 @@ async def test_the_chat_is_told_once_when_something_arrives_again_and_anew_after
         await get_an_answer(w, "hello again")
         told = await w.until_shown(TOLD)
         assert told.startswith("An answer of ") and "UTC" in told
+        assert told.endswith("decide about sending it again with `semel outbox`, or on the page.")
         assert "question 1" not in told, "it sends no answer a second time"
         await hold_an_answer(w, 2)
         await get_an_answer(w, "and again")
@@ -92,6 +96,75 @@ async def test_a_notice_that_is_held_itself_is_followed_by_no_other(
         assert count_told(w) == 0
         notices = [entry for entry in await w.entries("demo:chat:dm") if entry.get("kind") == "delivery.unsure"]
         assert len(notices) == 1
+
+
+async def hold(w: Chat, step: dict[str, object], who: Person, room: str) -> None:
+    """Have the agent ask something. The platform does not take the question, and does not say so."""
+    w.chat.platform.fail_next(Fault.LOSE)
+    await w.tell(script(step), who, room)
+
+    async def is_held() -> bool:
+        return len(await w.gateway.parts("held")) == 1
+
+    await until(is_held)
+
+
+async def test_an_owner_learns_where_a_permission_request_that_may_be_missing_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    async with Chat(tmp_path) as w:
+        await hold(w, PERMISSION, ADA, "dm")
+        told = await w.until_shown(TOLD)
+        assert told.startswith("The agent waits for a permission, but its request of ") and "rm -r" not in told
+        assert "Answer it on the page, or in the terminal with `semel chat demo:chat:dm`" in told
+        assert "`semel outbox`" in told
+        await w.tell("/status")
+        assert "asks for a permission: rm -r build" in await w.until_shown("Session demo:chat:dm")
+        await w.tell("/approve 1")
+        await w.until_shown("it is not known whether the request reached you here")
+        [part] = await w.gateway.parts("held")
+        await w.gateway.decide_part(part["id"], "resend")
+        await w.until_shown("The agent asks for permission: rm -r build")
+        await w.tell("/approve 1")
+        await w.until_shown("tidy")
+        await w.idle("demo:chat:dm")
+        assert count_told(w) == 1
+
+
+async def test_a_member_learns_that_the_owner_answers_what_may_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    async with Chat(tmp_path) as w:
+        await hold(w, PERMISSION, BOB, "bobs")
+        told = await w.until_shown(TOLD, "bobs")
+        assert told.endswith("/status shows what it asks for; the owner answers it on the page or in the terminal.")
+
+
+async def test_a_request_that_is_over_before_its_chat_can_be_told_needs_no_notice(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await hold(w, PERMISSION, ADA, "dm")
+        await w.tell("/stop")
+        await w.until_shown("Withdrawn: rm -r build")
+        await get_an_answer(w, "hello again")
+        assert count_told(w) == 0
+
+
+async def test_a_question_that_may_be_missing_is_told_once_also_by_the_next_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Chat(tmp_path) as w:
+        await hold(w, QUESTION, BOB, "bobs")
+    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    async with Chat(tmp_path) as w:
+        told = await w.until_shown(TOLD, "bobs")
+        assert told.startswith("A question of ") and "Which one?" not in told
+        assert "/history shows it, and a message to the agent answers it; an owner decides" in told
+        await w.tell("red", BOB, "bobs")
+        await w.until_shown("red", "bobs")
+        await w.gateway.outbox.wait_until_idle()
+        assert sum(TOLD in text for text in w.shown("bobs")) == 1
 
 
 def test_the_chats_of_a_channel_that_is_away_wait() -> None:

@@ -1,24 +1,34 @@
-"""Tell a chat that an answer may not have arrived there, once it can be told (Laws 7, 12).
+"""Tell a chat that an answer, a question or a permission request may not have arrived there (Laws 7, 12).
 
-The notice is a message of its own: the answer itself is never sent twice. A session gets one such notice until the
-answers that it is about are settled. The notice's own fate does not matter: if it is held, too, no further one follows.
+The chat is told once it can be. The notice is a message of its own: what is held is never sent twice. A session gets
+one notice about its held answers until they are settled, one about each held question, and one about each held
+permission request that is still open. The notice's own fate does not matter: if it is held, too, no further one
+follows.
+
+Whoever reads of a held permission request in the chat cannot answer it there, because it may not have reached them
+(Law 13). The notice says where it is answered.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from semel.ledger import people
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import cut, single_part
 from semel.ledger.delivery.parts import NEWEST_REJECTED
-from semel.ledger.storage.rows import RestoreRow, Row
+from semel.ledger.storage.rows import ClaimKind, ItemRow, RestoreRow, Row
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 from semel.timing.walltime import format_utc
 
 KIND = "delivery.unsure"
 """The kind of the notice."""
-REASON_PREFIX = "held in "  # the reason of the notice's claim: this prefix, then the key of the session
+REASON_PREFIX = "held in "
+"""How the reason of the notice's claim begins. The key of the session follows; then, for a question or a request, " #"
+and the seq of its entry."""
 
 
 class HeldAnswers(Row):
@@ -30,31 +40,64 @@ class HeldAnswers(Row):
     first: int
 
 
+class HeldRequest(Row):
+    """A question, or a notice about a permission request, that is held at the home of its session.
+
+    `kind`: of its claim; that of a question is "ask". `seq`, `more`: of its entry. `first`: when it came (ms).
+    """
+
+    session: int
+    key: str
+    seq: int
+    more: str | None
+    kind: ClaimKind
+    first: int
+
+
+@dataclass(frozen=True)
+class UntoldNotice:
+    """A notice that a chat does not have yet. `reason`: of its claim."""
+
+    session: int
+    key: str
+    reason: str
+    text: str
+
+
 def list_chats_to_tell(tx: Tx) -> list[str]:
-    """Return the destinations of which a session has its home there, and held answers that nobody was told of there."""
-    dests = tx.values(str, "homes_with_held_answers", newest=NEWEST_REJECTED, restored=_find_restore(tx))
+    """Return the homes of sessions at which something is held that nobody was told of there."""
+    dests = tx.values(str, "homes_with_held_messages", newest=NEWEST_REJECTED, restored=_find_restore(tx))
     return [dest for dest in dests if _list_untold(tx, dest)]
 
 
 def tell_chat(tx: Tx, dest: str) -> None:
-    """Add a notice to each session with the home `dest` and answers that are held there, unless it has one already."""
-    for held in _list_untold(tx, dest):
-        text = _describe_held(held, tx.now)
+    """Add to each session with the home `dest` the notices about what is held there, unless it has them already."""
+    for notice in _list_untold(tx, dest):
         request = ClaimRequest(
-            "notice", text, dest, more={"kind": KIND},
-            legs=tuple(cut(tx, dest, held.key, text) or single_part(dest, held.key, text)),
+            "notice", notice.text, dest, more={"kind": KIND},
+            legs=tuple(cut(tx, dest, notice.key, notice.text) or single_part(dest, notice.key, notice.text)),
         )  # fmt: skip
-        caller = Caller(held.session, held.key, None, None)
-        claims.queue_notice(tx, caller, request, REASON_PREFIX + held.key, tell_there=False)
+        caller = Caller(notice.session, notice.key, None, None)
+        claims.queue_notice(tx, caller, request, notice.reason, tell_there=False)
 
 
-def _list_untold(tx: Tx, dest: str) -> list[HeldAnswers]:
-    found = tx.all(HeldAnswers, "held_answers_at", dest=dest, newest=NEWEST_REJECTED, restored=_find_restore(tx))
-    return [
-        held
-        for held in found
-        if not tx.exists("claim_noticed", dest=dest, reason=REASON_PREFIX + held.key, since=held.first - 1)
-    ]
+def _list_untold(tx: Tx, dest: str) -> list[UntoldNotice]:
+    newest = {"dest": dest, "newest": NEWEST_REJECTED, "restored": _find_restore(tx)}
+    is_owner = any(person.role == "owner" for person in people.list_people_at(tx, dest))
+    untold = []
+    for held in tx.all(HeldAnswers, "held_answers_at", **newest):
+        reason = REASON_PREFIX + held.key
+        if not _is_told(tx, dest, reason, held.first):
+            untold.append(UntoldNotice(held.session, held.key, reason, _describe_answers(held, tx.now, is_owner)))
+    for request in tx.all(HeldRequest, "held_requests_at", **newest):
+        reason = f"{REASON_PREFIX}{request.key} #{request.seq}"
+        if not _is_told(tx, dest, reason, request.first) and (text := _describe_request(tx, request, is_owner)):
+            untold.append(UntoldNotice(request.session, request.key, reason, text))
+    return untold
+
+
+def _is_told(tx: Tx, dest: str, reason: str, since: int) -> bool:
+    return tx.exists("claim_noticed", dest=dest, reason=reason, since=since - 1)
 
 
 def _find_restore(tx: Tx) -> int:
@@ -63,15 +106,58 @@ def _find_restore(tx: Tx) -> int:
     return 0 if restored is None else restored.at
 
 
-def _describe_held(held: HeldAnswers, now: int) -> str:
-    """Say in words for the chat which answers may be missing. It quotes none: that would send a short one again."""
-    said, today = (datetime.fromtimestamp(at / 1000, UTC) for at in (held.first, now))
-    at = f"{said:%H:%M} UTC" if said.date() == today.date() else format_utc(held.first)
+# ---------------------------------------------------------------- in words
+# No notice quotes what is held: that would send a short message again.
+
+
+def _describe_answers(held: HeldAnswers, now: int, is_owner: bool) -> str:
+    """Say which answers may be missing. `is_owner`: an owner reads the notice."""
+    at = _format_time(held.first, now)
     if held.messages == 1:
-        return (
-            f"An answer of {at} may not have arrived here. /history shows it; an owner decides about sending it again."
-        )
+        return f"An answer of {at} may not have arrived here. /history shows it; {_say_who_decides(is_owner, 'it')}."
     return (
-        f"{held.messages} answers since {at} may not have arrived here. /history shows them; an owner decides about "
-        "sending them again."
+        f"{held.messages} answers since {at} may not have arrived here. /history shows them; "
+        f"{_say_who_decides(is_owner, 'them')}."
     )
+
+
+def _describe_request(tx: Tx, held: HeldRequest, is_owner: bool) -> str:
+    """Say that a question or a permission request may be missing, and how it is answered.
+
+    Return "" if it is a notice about a permission request that is not open, or not its first notice.
+    """
+    at = _format_time(held.first, tx.now)
+    if held.kind == "ask":
+        answer = ", and a message to the agent answers it" if _is_question_open(tx, held) else ""
+        decision = _say_who_decides(is_owner, "it")
+        return f"A question of {at} may not have arrived here. /history shows it{answer}; {decision}."
+    if not _announces_open_request(tx, held):
+        return ""
+    missing = f"The agent waits for a permission, but its request of {at} may not have arrived here."
+    if not is_owner:
+        return f"{missing} /status shows what it asks for; the owner answers it on the page or in the terminal."
+    return (
+        f"{missing} /status shows what it asks for. Answer it on the page, or in the terminal with "
+        f"`semel chat {held.key}`; to answer it here, first {_say_who_decides(is_owner, 'it')}."
+    )
+
+
+def _is_question_open(tx: Tx, held: HeldRequest) -> bool:
+    item = tx.one(ItemRow, "item_get", id=entries.load(held.more).get("item"))
+    return item is not None and bool(item.live)
+
+
+def _announces_open_request(tx: Tx, held: HeldRequest) -> bool:
+    items = tx.all(ItemRow, "items_live", session=held.session)
+    return any(entries.load(item.body).get("announced") == held.seq for item in items)
+
+
+def _say_who_decides(is_owner: bool, pronoun: str) -> str:
+    if is_owner:
+        return f"decide about sending {pronoun} again with `semel outbox`, or on the page"
+    return f"an owner decides about sending {pronoun} again"
+
+
+def _format_time(at: int, now: int) -> str:
+    said, today = (datetime.fromtimestamp(time / 1000, UTC) for time in (at, now))
+    return f"{said:%H:%M} UTC" if said.date() == today.date() else format_utc(at)

@@ -167,20 +167,33 @@ WHERE p.state = 'held' AND p.dest = :dest
 
 -- name: held_answers_at
 -- The sessions that have their home at a destination, and how many answers of theirs are held there, among the :newest
--- parts that are held. Without notices, and without what the restore of a backup (:restored) has put into doubt.
+-- parts that are held. Without questions and notices, and without what the restore of a backup (:restored) has put into
+-- doubt.
 -- sorts: those parts
 SELECT c.session, s.key, count(DISTINCT p.claim) AS messages, min(p.at) AS first
-FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND c.how <> 'notice'
+FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND c.how <> 'notice' AND c.kind <> 'ask'
 JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
 WHERE p.state = 'held' AND p.dest = :dest AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 GROUP BY c.session, s.key
 
--- name: homes_with_held_answers
--- At start-up: the destinations of the same parts.
+-- name: held_requests_at
+-- The same for questions, and for notices about permission requests: each with its entry, oldest first.
+-- sorts: those parts
+SELECT n.session, s.key, n.seq, n.more, c.kind, min(p.at) AS first
+FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said'
+  AND (c.kind = 'ask' OR (c.how = 'notice' AND c.reason = 'permission'))
+JOIN entry n ON n.session = c.session AND n.seq = c.seq
+JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
+WHERE p.state = 'held' AND p.dest = :dest AND p.at > :restored
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+GROUP BY c.id, n.session, s.key, n.seq, n.more, c.kind ORDER BY c.id
+
+-- name: homes_with_held_messages
+-- At start-up: the destinations of the parts of both.
 -- sorts: those parts
 SELECT DISTINCT p.dest
-FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND c.how <> 'notice'
+FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND (c.how <> 'notice' OR c.reason = 'permission')
 JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
 WHERE p.state = 'held' AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
