@@ -121,6 +121,12 @@ def find_option(words: str) -> str | None:
     )
 
 
+def describe_report(title: str, body: str) -> str:
+    """Return what is said of an event. `title`, `body`: of the gateway's note about it."""
+    verb = "You chose" if title.startswith("event answer ") else "I was told"
+    return f"{verb}: {body[:500]}"
+
+
 class DemoSession:
     """A session: its history, its MCP server, and the turn that runs in it."""
 
@@ -176,21 +182,26 @@ class DemoSession:
             self._client.send(id=prompt_id, result={"stopReason": stop_reason})
 
     def _answer(self, prompt: str) -> None:
-        """Answer a person's words; or, if there are none, the last note of the gateway."""
+        """Answer a person's words; or, if there are none, what the gateway's notes report and ask for."""
         self._history.append(make_chunk("user_message_chunk", prompt))
-        title, body = (GATEWAY_NOTE.findall(prompt) or [("", "")])[-1]
+        notes = GATEWAY_NOTE.findall(prompt) or [("", "")]
+        title, body = notes[-1]
+        reports = [describe_report(*note) for note in notes if note[0].startswith("event ")]
+        orders = [note[1] for note in notes if note[0].startswith("schedule ")]
         if words := GATEWAY_NOTE.sub("", prompt).strip():
             self._obey(words)
-        elif quiet := QUIET.search(title):
-            self._say(quiet[1])
         elif interrupted := INTERRUPTED.findall(body):
             quote, question = interrupted[-1]
             self._go_on(ast.literal_eval(f"{quote}{question}{quote}"))
-        elif title.startswith("event "):
-            verb = "You chose" if title.startswith("event answer ") else "I was told"
-            self._say(f"{verb}: {body[:500]}")
+        elif reports or orders:
+            if reports:
+                self._say("\n\n".join(reports))
+            if orders:
+                self._obey("\n".join(orders))
+        elif quiet := QUIET.search(title):
+            self._say(quiet[1])
         else:
-            self._obey(body)  # a schedule is due
+            self._obey(body)
 
     def _go_on(self, question: str) -> None:
         matches = list(filter(None, map(COMMAND.fullmatch, question.splitlines())))
