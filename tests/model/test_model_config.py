@@ -92,6 +92,7 @@ def test_all_of_it_is_read_and_no_secret_is_shown(home: Path, monkeypatch: pytes
         ('model = "a:b"\ntools = ["dance"]', "\"tools\" item 1 is 'dance', and should be 'read', 'write'"),
         ('model = "a:b"\nbase_url = "localhost:11434/v1"', "should begin with https:// or http://"),
         ('model = "a:b"\nmodell = "x"', 'has no setting "modell"; did you mean "model"?'),
+        ('model = "a:b"\n[agents.main.mcp_servers.git]\ncommand = ["x"]', '"mcp_servers"; did you mean "mcp"?'),
         ('model = "a:b"\nsettings = { max_retries = 2 }', "max_retries cannot be set"),
         ('model = "a:b"\n[agents.main.mcp.x]', "either a command"),
         ('model = "a:b"\n[agents.main.mcp.x]\nurl = "ftp://x"', "should begin with https://"),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 Location = Sequence[str | int]
+MIN_BEGINNING_CHARS = 3  # a shorter name is the beginning of too many words
 
 
 class ConfigError(Exception):
@@ -53,13 +54,19 @@ def find_nearest(word: str, known_names: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(word, list(known_names), n=1, cutoff=0.6)), None)
 
 
+def _find_beginning(word: str, known_names: Iterable[str]) -> str | None:
+    """Return the longest name with which `word` begins; `None` if there is none."""
+    beginnings = [name for name in known_names if len(name) >= MIN_BEGINNING_CHARS and word.startswith(name)]
+    return max(beginnings, key=len, default=None)
+
+
 def suggest_nearest(word: str, known_names: Iterable[str]) -> str:
     """Return a hint to append to a message: `; did you mean "listen"?`, or the known names if none is similar.
 
-    Returns "" if there are no known names.
+    A name with which the word begins is similar, too: "mcp" for "mcpServers". Returns "" if there are no known names.
     """
     names = sorted(known_names)
-    if (nearest := find_nearest(word, names)) is not None:
+    if (nearest := find_nearest(word, names) or _find_beginning(word, names)) is not None:
         return f'; did you mean "{nearest}"?'
     return f"; known: {', '.join(names)}" if names else ""
 
