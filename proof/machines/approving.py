@@ -342,8 +342,9 @@ class RequestMachine(Counted):
         if written.api or written.id is not None or written.number is not None or len(could) != 1:
             return
         [one] = could
-        allows = any(str(o["kind"]).startswith("allow") for o in one.options)
-        taken = one.session != OURS or (written.words == "approve" and not allows)
+        kinds = [o["kind"] for o in one.options]
+        is_clear = (kinds.count("allow_once") or kinds.count("allow_always")) == 1
+        taken = one.session != OURS or (written.words == "approve" and not is_clear)
         assert taken, f"an answer was not taken: {written}, for {one}"
 
     @precondition(lambda self: self.waiting)

@@ -36,7 +36,10 @@ A = permission_questions.PermissionRequest(
 )
 B = permission_questions.PermissionRequest(8, "b", 4, (option("ya", "allow_always"),), notice_seq=12)
 C = permission_questions.PermissionRequest(9, "c", 5, (), notice_seq=13)
-SHOWN = {one.item: PosedRequest(one, parts=(sent(),), first_rev=one.item) for one in (A, B, C)}
+D = permission_questions.PermissionRequest(
+    10, "d", 6, (option("ya", "allow_always"), option("yb", "allow_always"), option("n", "reject_once")), notice_seq=14
+)
+SHOWN = {one.item: PosedRequest(one, parts=(sent(),), first_rev=one.item) for one in (A, B, C, D)}
 
 
 def answered(
@@ -71,6 +74,9 @@ CHOICES = [
     ((A,), True, 0, None),
     ((C,), True, None, None),
     ((C,), True, 5, None),
+    ((D,), True, None, None),
+    ((D,), True, 7, (10, "yb")),
+    ((D,), False, None, (10, "n")),
     ((), True, None, None),
 ]
 
@@ -83,6 +89,20 @@ def test_what_an_answer_in_words_means(
     wanted: tuple[int, str | None] | None,
 ) -> None:
     assert answered(*asked, allow=allow, number=number) == wanted
+
+
+def test_an_answer_that_could_mean_several_is_told_what_each_is() -> None:
+    """Of one request, the options; of several requests, also what each does where the title does not say it."""
+    options = "\n/approve 6: YA\n/approve 7: YB\n/approve 8: N"
+    assert (
+        str(name_request([SHOWN[10]], CHAT, True))
+        == f"The agent offers more than one way to allow that; choose one:{options}"
+    )
+    assert str(name_request([SHOWN[9]], CHAT, True)) == "The agent offers no way to allow that; /deny 5 cancels it."
+    named = replace(D, title="bash", tool_input={"timeout": 9, "command": ["rm", "-r", "x"]})
+    posed = [replace(SHOWN[10], request=named), SHOWN[8]]
+    assert str(name_request(posed, CHAT, False)).endswith("like /deny 6:\n6: bash: rm -r x\n4: b")
+    assert f"\n6: bash: rm -r x{options}\n4: b" in str(name_request(posed, CHAT, True))
 
 
 REPLIES = [

@@ -17,6 +17,7 @@ from semel.text.visible import is_unseen, squeeze_to_line
 from semel.text.wellformed import shorten
 
 MAX_TITLE_CHARS, MAX_INPUT_CHARS, MAX_OPTION_CHARS = 300, 600, 100  # how many characters are shown of each
+MAX_DETAIL_CHARS = 100  # of a tool's input, where requests are listed
 MAX_NAME_CHARS = 100  # of a person's name
 COMMAND_FIELDS = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args"))
 """Fields of a tool input that hold the command or code to run; they are shown first."""
@@ -37,6 +38,7 @@ class PermissionRequest:
 
     `item`: its id in the session's view. `first_number`: the number of its first option. `options`: as ACP describes
     them: `optionId`, `name`, `kind`. `notice_seq`: the seq of the notice that shows the request in a chat.
+    `tool_input`: the input of its tool (any JSON value).
     """
 
     item: int
@@ -44,6 +46,7 @@ class PermissionRequest:
     first_number: int
     options: tuple[Json, ...]
     notice_seq: int | None = None
+    tool_input: Any = None
 
     @property
     def numbers(self) -> range:
@@ -53,6 +56,13 @@ class PermissionRequest:
     def title_line(self) -> str:
         """The request's title on one line, shortened and without invisible characters."""
         return _line(self.title, MAX_TITLE_CHARS)
+
+    @property
+    def summary_line(self) -> str:
+        """The title line and, if it lacks that, the command or the first other text of the tool's input, shortened."""
+        detail = squeeze_to_line(_find_first_text(arrange_input(self.tool_input)))
+        is_named = detail in squeeze_to_line(self.title)
+        return self.title_line if is_named else f"{self.title_line}: {_line(detail, MAX_DETAIL_CHARS)}"
 
 
 @dataclass(frozen=True)
@@ -208,9 +218,13 @@ def choose_option(request: PermissionRequest, allow: bool, number: int | None) -
     """
     option = request.options[number - request.first_number] if number is not None and request.options else None
     if option is None or (not allow and not _is(option, "reject")):
-        option = _mildest(request, "allow" if allow else "reject")
-    if option is None and allow:
-        return f"The agent offers no way to allow that alone; choose one of {format_numbers(request)}."
+        mildest = _list_mildest(request, "allow" if allow else "reject")
+        if allow and not request.options:
+            return f"The agent offers no way to allow that; /deny {request.first_number} cancels it."
+        if allow and len(mildest) != 1:
+            ways = "no way to allow that alone" if not mildest else "more than one way to allow that"
+            return "\n".join([f"The agent offers {ways}; choose one:", *list_options(request)])
+        option = next(iter(mildest), None)
     name = name_option(option) if option is not None else "Cancelled"
     return ChosenOption(
         request.item, None if option is None else str(option.get("optionId")), f"{name}: {request.title_line}"
@@ -233,12 +247,16 @@ def _option(option: Mapping[str, Any]) -> Json:
     return {**fields, "name": name if isinstance(name, str) and name.strip() else option["optionId"]}
 
 
-def _mildest(request: PermissionRequest, kind: str) -> Json | None:
-    for kind_name in (f"{kind}_once", f"{kind}_always"):
-        for option in request.options:
-            if option.get("kind") == kind_name:
-                return option
-    return None
+def list_options(request: PermissionRequest) -> list[str]:
+    """Return a line for each option of a request: the command that chooses it, and its name."""
+    numbered = zip(request.numbers, request.options, strict=False)
+    return [f"/approve {number}: {name_option(option)}" for number, option in numbered]
+
+
+def _list_mildest(request: PermissionRequest, kind: str) -> list[Json]:
+    """Return the options of a kind ("allow" or "reject") for this one request; else those for all later ones, too."""
+    found = ([o for o in request.options if o.get("kind") == f"{kind}_{span}"] for span in ("once", "always"))
+    return next(filter(None, found), [])
 
 
 def _is(option: Json, kind: str) -> bool:
@@ -288,6 +306,15 @@ def arrange_input(value: Any) -> Any:
         arrange_input(str(name)): arrange_input(value[name])
         for name in sorted(value, key=lambda name: _rank(name, value[name]))
     }
+
+
+def _find_first_text(value: Any) -> str:
+    """Return the first text of an arranged tool input; "" if it has none. A list of texts is one, as of a command."""
+    for part in value.values() if isinstance(value, Mapping) else [value]:
+        words = part if isinstance(part, list) else [part]
+        if all(isinstance(word, str) for word in words) and (text := " ".join(words).strip()):
+            return text
+    return ""
 
 
 def _rank(name: Any, value: Any) -> int:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.law.permission_questions import ChosenOption, PermissionRequest, choose_option, format_numbers, name_option
+from semel.law.permission_questions import ChosenOption, PermissionRequest, choose_option, format_numbers, list_options
 
 CLOCK_SKEW_MS = 120_000
 """How far a platform's clock may be behind ours. An answer counts as written before the notice only if it was written
@@ -251,14 +251,9 @@ def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
 
 
 def _list_answers(request: PermissionRequest, allow: bool) -> list[str]:
-    """Return a line with a request's number and title, and one for each option, if there is more than one to allow."""
-    lines = [f"{request.first_number}: {request.title_line}"]
-    if allow and len(request.options) > 1:
-        lines += [
-            f"/approve {number}: {name_option(option)}"
-            for number, option in zip(request.numbers, request.options, strict=True)
-        ]
-    return lines
+    """Return a line with a request's number and what it asks for and, to allow it, one for each of several options."""
+    lines = [f"{request.first_number}: {request.summary_line}"]
+    return lines + list_options(request) if allow and len(request.options) > 1 else lines
 
 
 def _no_such_option(number: int, posed: Sequence[PosedRequest]) -> str:

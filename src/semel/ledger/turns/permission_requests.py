@@ -129,7 +129,7 @@ def _read_request(row: ItemRow) -> law.PermissionRequest:
     body = entries.load(row.body)
     options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
     title, seq = str(body.get("title") or ""), body.get("announced")
-    return law.PermissionRequest(row.id, title, int(body.get("first") or 0), options, seq)
+    return law.PermissionRequest(row.id, title, int(body.get("first") or 0), options, seq, body.get("input"))
 
 
 def describe_answer(tx: Tx, item: int) -> str:
