@@ -1,13 +1,14 @@
 """An ACP agent that demands a login, written from the protocol alone: `python login_agent.py KIND`.
 
-KIND: "key" (codex-acp 2.6.0: a method whose key is OPENAI_API_KEY, told as a provider in `_meta`, and a status when
-it is logged in), "words" (the older codex adapter: the variable stands in the description), "status" (claude-agent-
-acp 0.101.0: a status before an internal error, logins in a terminal), "plain" (no methods), "wrong" (refuses every
-key), "node" (a crash of Node.js), "modes" (starts in the mode "auto"), "prompt" (opens a session, and refuses the
-first prompt), "prompt-key" (the same, with a method that has a key), "prompt-key-late" (the same, after two seconds),
-"prompt-401" (the same in Gemini CLI's words), "root" (Claude Code started as root with a mode that it refuses then),
-"option" (lists models twice, and knows only session/set_config_option). To a client that shows pages, "key" offers one
-more method: it has a page opened, and waits for the client's consent.
+KIND: "key" (codex-acp 2.6.0: a method whose key is OPENAI_API_KEY, told as a provider in `_meta`, and a status when it
+is logged in; with CODEX_HOME, it keeps the key there), "words" (the older codex adapter: the variable stands in the
+description), "status" (claude-agent-acp 0.101.0: a status before an internal error, logins in a terminal), "plain"
+(no methods), "wrong" (refuses every key), "node" (a crash of Node.js), "modes" (starts in the mode "auto"), "prompt"
+(opens a session, and refuses the first prompt), "prompt-key" (the same, with a method that has a key),
+"prompt-key-late" (the same, after two seconds), "prompt-401" (the same in Gemini CLI's words), "root" (Claude Code
+started as root with a mode that it refuses then), "option" (lists models twice, and knows only
+session/set_config_option). To a client that shows pages, "key" offers one more method: it has a page opened, and waits
+for the client's consent.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 KIND = sys.argv[1]
@@ -63,7 +65,8 @@ def main() -> None:
     if sys.argv[2:]:  # the login in a terminal
         print("logged in with", " ".join(sys.argv[2:]), os.environ.get("A"))
         return
-    logged_in = KIND in ("modes", "option", "prompt", "prompt-key", "prompt-key-late", "prompt-401")
+    kept = Path(os.environ.get("CODEX_HOME", os.devnull)) / "auth.json"
+    logged_in = kept.exists() or KIND in ("modes", "option", "prompt", "prompt-key", "prompt-key-late", "prompt-401")
     for line in sys.stdin:
         call = json.loads(line)
         id, method, params = call.get("id"), call.get("method"), call.get("params", {})
@@ -92,7 +95,12 @@ def main() -> None:
             else:
                 logged_in = True
                 if KIND == "key":
-                    send(method="_auth/status_update", params={"authStatus": {"kind": "api_key", "label": "A key"}})
+                    status = {"kind": "api_key", "label": "A key"}
+                    if kept.parent.is_dir():
+                        status["detail"] = os.environ["OPENAI_API_KEY"]
+                    send(method="_auth/status_update", params={"authStatus": status})
+                if kept.parent.is_dir():
+                    kept.write_text(json.dumps({"OPENAI_API_KEY": os.environ["OPENAI_API_KEY"]}))
                 send(id=id, result={})
         elif method == "session/new" and not logged_in:
             if KIND == "root":

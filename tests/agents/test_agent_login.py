@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -32,6 +33,22 @@ async def why(house: House, kind: str, **env: str) -> str:
 async def test_an_agent_is_logged_in_with_the_key_of_its_environment(house: House, kind: str) -> None:
     talk = await house.open(house.agent(command(kind), env=KEY))
     assert talk.memory == "s1"
+
+
+async def test_codex_keeps_no_key_that_semel_logs_it_in_with(house: House, tmp_path: Path) -> None:
+    """codex-acp 2.6.0 writes it down, and would use it from then on, whatever its environment has."""
+    program = tmp_path / "codex-acp" / "login_agent.py"
+    program.parent.mkdir()
+    shutil.copy(AGENT, program)
+    kept = tmp_path / "auth.json"
+    agent = [sys.executable, str(program), "key"]
+    for key in ("sk-wrong", "sk-right"):
+        talk = await house.open(house.agent(agent, env={"OPENAI_API_KEY": key, "CODEX_HOME": str(tmp_path)}))
+        assert talk.login_status.description == f"A key ({key})" and not talk.login_advice.keeps_key
+        assert not kept.exists()
+    kept.write_text(json.dumps({"OPENAI_API_KEY": "sk-of-a-person"}))
+    talk = await house.open(house.agent(agent, env={"OPENAI_API_KEY": "sk-other", "CODEX_HOME": str(tmp_path)}))
+    assert talk.login_advice.keeps_key and "sk-of-a-person" in kept.read_text()
 
 
 async def test_without_a_key_a_person_is_told_which_variable_to_set_and_where(house: House) -> None:
@@ -101,7 +118,7 @@ async def test_the_json_of_a_models_api_is_told_in_words_with_what_to_do(house: 
 def test_a_refused_login_names_the_remedy_that_fits_it_first(
     kind: str, variable: str | None, keeps_key: bool, words: str
 ) -> None:
-    """codex-acp 2.6.0 keeps the key of its login; claude-agent-acp 0.101.0 reads the variable anew."""
+    """codex-acp 2.6.0 keeps the key of a person's login; claude-agent-acp 0.101.0 reads the variable anew."""
     advice = LoginAdvice("x", "log in", variable, keeps_key, "k")
     told = advice.explain_refusal(LoginStatus(kind, "a label"))
     assert words in told and told.startswith((words, "The key that it keeps")), told

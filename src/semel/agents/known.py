@@ -24,7 +24,6 @@ class KnownAgent:
     - `env`: variables that its configuration should set.
     - `key`: the variable that holds its API key.
     - `other_keys`: other variables that log it in.
-    - `keeps_key`: it keeps the key with which it was logged in, and looks at the variable no more.
     - `npm`, `pypi`: the packages to install, in versions that are known to work.
     - `node`: the oldest major version of Node.js with which its packages work, as they say; 0 if any does.
     - `cli`: the program that people use without ACP, if it is another program.
@@ -37,7 +36,6 @@ class KnownAgent:
     env: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
     other_keys: tuple[str, ...] = ()
-    keeps_key: bool = False
     npm: tuple[str, ...] = ()
     pypi: str = ""
     node: int = 0
@@ -86,7 +84,6 @@ KNOWN_AGENTS = (
         ("codex-acp",),
         ("OPENAI_", "CODEX_", "INITIAL_AGENT_MODE", "MODEL_PROVIDER"),
         key="OPENAI_API_KEY",
-        keeps_key=True,
         npm=("@agentclientprotocol/codex-acp@2.6.0", "@openai/codex@0.171.0"),
         cli="codex",
     ),

@@ -161,7 +161,9 @@ class AcpAgent:
         return AcpConversation(self.name, process, process.stdout, trace)
 
     def _session_options(self, env: Mapping[str, str]) -> SessionOptions:
-        return SessionOptions(str(self.cwd), env, self._timeout, self._tools, self.mode, self.model, self.mcp_transport)
+        return SessionOptions(
+            self.command, str(self.cwd), env, self._timeout, self._tools, self.mode, self.model, self.mcp_transport
+        )
 
     def environment(self) -> dict[str, str]:
         """Check that workspace and command exist. Return the environment for the agent's process. Raises AgentError."""

@@ -88,7 +88,7 @@ class LoginAdvice:
     """What a person can do about an agent's login. `agent`: its name.
 
     `help`: as `describe_login` returns it. `key_variable`: the variable of its environment that holds a key; None if
-    none does. `keeps_key`: it keeps the key of its login, and looks at the variable no more. `key_method`: the id of
+    none does. `keeps_key`: it keeps the key of a person's login, and looks at no variable. `key_method`: the id of
     its login with a key; "" if it has none.
     """
 

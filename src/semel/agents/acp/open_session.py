@@ -29,6 +29,7 @@ from semel.agents.acp.session import (
     build_mcp_server,
     initialize_params,
 )
+from semel.agents.codex_home import keep_login_file, keeps_key
 from semel.agents.known import recognise_command
 from semel.gateway.ports import AgentError, Json, Launch
 from semel.gateway.settings.agents import McpTransport
@@ -44,12 +45,13 @@ LATE_REPLAY_QUIET_S = 0.5  # seconds without a signal, after which a replay whos
 class SessionOptions:
     """The options for opening an agent's sessions.
 
-    `cwd`: the workspace. `env`: the agent's environment. `timeout`: seconds for each request. `tools`: the command of
-    Semel's MCP server. `mode`, `model`: those with which each session starts. None leaves them to the agent, except
-    that it may not stay in a mode in which it decides by itself. `mcp_transport`: how Semel's MCP server is offered;
-    None: as the agent's profile says.
+    `command`: the agent's argv. `cwd`: the workspace. `env`: the agent's environment. `timeout`: seconds for each
+    request. `tools`: the command of Semel's MCP server. `mode`, `model`: those with which each session starts. None
+    leaves them to the agent, except that it may not stay in a mode in which it decides by itself. `mcp_transport`: how
+    Semel's MCP server is offered; None: as the agent's profile says.
     """
 
+    command: Sequence[str]
     cwd: str
     env: Mapping[str, str]
     timeout: float
@@ -89,7 +91,7 @@ async def initialize(
         conversation.name,
         describe_login(conversation.name, initialized.logins, known_keys),
         key_variable=next((name for name in variables if env.get(name)), None),
-        keeps_key=any(agent.keeps_key for agent in known),
+        keeps_key=keeps_key(command, env),
         key_method=next((login.id for login in initialized.logins if login.variables and not login.command), ""),
     )
     return initialized
@@ -298,7 +300,8 @@ class _SessionOpener:
             if variable is None or method.command:
                 continue
             try:
-                await self.conversation.request("authenticate", {"methodId": method.id}, self.options.timeout)
+                with keep_login_file(self.options.command, self.options.env):
+                    await self.conversation.request("authenticate", {"methodId": method.id}, self.options.timeout)
             except RpcError as error:
                 raise self._login_error(f"{error}, with {variable}") from error
             log.info("agent %s was logged in with %s", self.conversation.name, variable)
