@@ -322,6 +322,16 @@ def test_a_failure_that_only_the_stream_tells_is_the_problem(cli: Cli) -> None:
     assert "codex: cannot be used" in done.stdout and "problem  No quota.\n" in done.stdout
 
 
+def test_a_slow_agent_keeps_no_other_one_waiting(cli: Cli) -> None:
+    """Its neighbour is told at once, and the checks are printed in the order of the file."""
+    met = cli.home / "met"
+    configure(cli, slow=["sh", "-c", f"until test -e {met}; do sleep 0.05; done; exit 3"])
+    with (cli.home / "semel.toml").open("a") as file:
+        file.write(f"[agents.quick]\ncommand = {json.dumps(['sh', '-c', f'touch {met}; exit 3'])}\n")
+    done = cli("agents", "check", rc=1)
+    assert done.stdout.index("slow: cannot be used") < done.stdout.index("quick: cannot be used")
+
+
 def test_a_check_without_an_answer_yet_names_the_key_that_may_have_been_refused(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""`semel up` tries its agents once it runs, one after the other, and says which of them cannot be used."""
+"""`semel up` tries its agents once it runs, and says which of them cannot be used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_the_background_check_finds_is_logged_and_in_the_status_until_a_tur
     bad = f"[agents.bad]\ncommand = {json.dumps([str(program)])}\n"
     (cli.home / "semel.toml").write_text(SCRIPTED.replace("demo", "good") + bad)
     process = cli.up("--log", "json")
-    found = [json.loads(heard(process, "agent can")) for _ in range(2)]
+    found = sorted((json.loads(heard(process, "agent can")) for _ in range(2)), key=lambda line: line["event"])
     assert [(line["event"], line["agent"], line["level"]) for line in found] == [
         ("agent can be used", "good", "info"),
         ("agent cannot be used", "bad", "warning"),

@@ -35,6 +35,19 @@ async def test_a_session_that_needs_the_room_gets_it_once_the_work_has_ended(tmp
         assert await lent is None
 
 
+async def test_of_several_works_a_session_ends_one(tmp_path: Path) -> None:
+    async with World(tmp_path, max_live_agents=2) as w:
+        works = [Work(), Work()]
+        lent = [asyncio.create_task(w.gateway.spawns.lend_room(work)) for work in works]
+        for work in works:
+            await work.begun.wait()
+        assert await w.ask("hello")
+        assert [work.cleaned_up for work in works].count(True) == 1
+        for work in works:
+            work.finish.set()
+        assert sorted(map(str, await asyncio.gather(*lent))) == ["None", "checked"]
+
+
 async def test_the_work_waits_until_there_is_room_and_its_result_is_returned(tmp_path: Path) -> None:
     async with World(tmp_path, max_live_agents=1) as w:
         await w.ask("hello")

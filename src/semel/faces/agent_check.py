@@ -42,6 +42,8 @@ QUICK_TIMEOUT_S = 45.0
 ANSWER_TIMEOUT_S = 300.0
 MAX_NOTICES = 3
 """The most notices of an agent about itself that a check shows; the last ones say why it did not answer."""
+MAX_CHECKS_AT_ONCE = 4
+"""How many agents are tried at the same time: each is a program or several, and slow ones keep nobody waiting."""
 NO_WORD = "it answered the prompt without a word"
 
 

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -149,26 +149,55 @@ def check(
     A model behind an API is sent a request only with --prompt; its MCP servers are started or called. Exits with 1 if
     an agent cannot be used from this shell; if the running gateway can use it, a note says so.
     """
-    from semel.faces.agent_check import check_agent
-    from semel.faces.health.gateway_agents import explain_difference
-
     agents = load_agents(names, config, data_dir)
     gateway = _ask_gateway(config, data_dir)
-    unknown, checks = _find_unknown_agents(config, data_dir, gateway), []
-    for agent in agents:
-        notices: list[str] = []
-        tell, warn = partial(_print_notice, agent.name, notices), partial(_print_delay, agent.name, notices)
-        result = asyncio.run(check_agent(agent, prompt, on_notice=tell, on_delay=warn))
-        result.notes += filter(None, [unknown.get(agent.name)])
-        checks.append(result)
-        if result.problem:
-            result.notes += filter(None, [explain_difference(agent.name, gateway)])
-        if not json:
-            print_check(result)
+    unknown = _find_unknown_agents(config, data_dir, gateway)
+    checks = asyncio.run(_check_agents(agents, prompt, gateway, unknown, prints=not json))
     if json:
         print_json([asdict(result) for result in checks])
     if any(result.problem for result in checks):
         raise typer.Exit(1)
+
+
+async def _check_agents(
+    agents: Sequence[AcpAgent | ModelAgent],
+    prompt: str | None,
+    gateway: GatewayAgents | None,
+    unknown: Mapping[str, str],
+    *,
+    prints: bool,
+) -> list[AgentCheck]:
+    """Try these agents, several at a time. Return what is found, in their order.
+
+    `gateway`: what the running gateway says of them. `unknown`: notes about those that it does not know. `prints`:
+    print each check as soon as it and those before it are done; of one that is done earlier, a remark tells at once.
+    """
+    from semel.faces.agent_check import MAX_CHECKS_AT_ONCE, check_agent
+    from semel.faces.health.gateway_agents import explain_difference
+
+    done: dict[str, AgentCheck] = {}
+    places, printed = asyncio.Semaphore(MAX_CHECKS_AT_ONCE), 0
+
+    async def check_in_turn(agent: AcpAgent | ModelAgent) -> None:
+        nonlocal printed
+        notices: list[str] = []
+        tell, warn = partial(_print_notice, agent.name, notices), partial(_print_delay, agent.name, notices)
+        async with places:
+            result = await check_agent(agent, prompt, on_notice=tell, on_delay=warn)
+        result.notes += filter(None, [unknown.get(agent.name)])
+        if result.problem:
+            result.notes += filter(None, [explain_difference(agent.name, gateway)])
+        done[agent.name] = result
+        if not prints:
+            return
+        if agents[printed].name not in done:
+            print_remark(f"{_describe_outcome(result)}{f' ({result.problem})' if result.problem else ''}")
+        while printed < len(agents) and agents[printed].name in done:
+            print_check(done[agents[printed].name])
+            printed += 1
+
+    await asyncio.gather(*map(check_in_turn, agents))
+    return [done[agent.name] for agent in agents]
 
 
 @agents_app.command()
@@ -425,8 +454,12 @@ def _describe_untried(check: AgentCheck, what: str) -> str:
     return f"not tried: only a prompt shows whether {what} ({command})"
 
 
+def _describe_outcome(check: AgentCheck) -> str:
+    return f"{check.name}: {'cannot be used' if check.problem else 'ok'}"
+
+
 def print_check(check: AgentCheck) -> None:
-    print(f"{check.name}: {'ok' if not check.problem else 'cannot be used'}")
+    print(_describe_outcome(check), flush=True)
     lines = []
     is_untried = check.answer_s is None and not check.problem
     if check.session_s is not None or check.answer_s is not None:

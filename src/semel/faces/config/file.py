@@ -47,7 +47,7 @@ class ServerOptions(Table):
     log: Literal["auto", "human", "json"] = "auto"
     """The format of the log on stderr. auto: human on a terminal, else json."""
     check_agents: bool = True
-    """Whether `semel up`, once it runs, starts each agent for a moment, one after the other, and logs whether it can be
+    """Whether `semel up`, once it runs, starts each agent for a moment, two at a time, and logs whether it can be
     used."""
 
 

@@ -1,7 +1,7 @@
 """Check that agents can be used: started, initialized, logged in, with a session. Nothing is sent to a model.
 
-`semel doctor` tries all of them at once. `semel up` tries them in the background, one after the other, so that no more
-than one process is added at a time.
+Several are tried at the same time, so that an agent that does not answer keeps no other one waiting: by `semel doctor`
+MAX_CHECKS_AT_ONCE, by `semel up`, in the background, MAX_BACKGROUND_CHECKS, since its turns need the machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import structlog
 
-from semel.faces.agent_check import AgentCheck, check_agent, check_quickly
+from semel.faces.agent_check import MAX_CHECKS_AT_ONCE, AgentCheck, check_agent, check_quickly
 from semel.faces.config.editor_agents import FOLDER
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding, Level
@@ -31,17 +31,25 @@ START_DELAY_S = 1.0
 LOGGED_OUT = "is not logged in"
 """Part of the problem of an agent that demands a login."""
 
+MAX_BACKGROUND_CHECKS = 2
+
 RETRY_DELAY_S = 10.0
 """How long a check is put off if a session needed the room."""
 
 
 async def examine_agents(config: GatewayConfig, gateway: GatewayAgents | None = None) -> list[Finding]:
-    """Try all configured agents at once and return a finding for each, with further ones for their notes.
+    """Try all configured agents, several at a time, and return a finding for each, with further ones for their notes.
 
     `gateway`: what the running gateway says of them; None without a gateway.
     """
     agents = config.gateway.agents.values()
-    results = await asyncio.gather(*(examine_agent(agent, config) for agent in agents))
+    places = asyncio.Semaphore(MAX_CHECKS_AT_ONCE)
+
+    async def examine_in_turn(agent: AgentSettings) -> list[Finding]:
+        async with places:
+            return await examine_agent(agent, config)
+
+    results = await asyncio.gather(*map(examine_in_turn, agents))
     return [
         finding if gateway is None else _weigh_difference(finding, agent.name, gateway)
         for agent, findings in zip(agents, results, strict=True)
@@ -126,22 +134,35 @@ def _find_remedy(check: AgentCheck) -> str:
 
 
 async def check_agents_in_background(running: RunningGateway) -> None:
-    """Try the agents of a running gateway one after the other; log what is found, and note it for its status.
+    """Try the agents of a running gateway; log what is found at once, and note it for its status.
 
     An agent that a session uses already needs no check, and the bundled demo agent needs none either. A check counts
     towards `max_live_agents`: it waits for room, and is put off if a session needs the room.
     """
     await asyncio.sleep(START_DELAY_S)
-    for settings in running.config.gateway.agents.values():
-        if settings.kind != "demo" and (findings := await _check_beside_sessions(settings, running)):
-            running.agent_checks[settings.name] = {
-                "level": max((finding.level for finding in findings), key=("ok", "warning", "broken").index),
-                "text": "; ".join(finding.text for finding in findings),
-                "remedy": "; ".join(finding.remedy for finding in findings if finding.remedy),
-                "at": round(time.time() * 1000),
-            }
-            for finding in findings:
-                _log_finding(settings.name, finding)
+    places = asyncio.Semaphore(MAX_BACKGROUND_CHECKS)
+
+    async def check_in_turn(settings: AgentSettings) -> None:
+        async with places:
+            if findings := await _check_beside_sessions(settings, running):
+                _note_findings(settings.name, findings, running)
+
+    async with asyncio.TaskGroup() as checks:
+        for settings in running.config.gateway.agents.values():
+            if settings.kind != "demo":
+                checks.create_task(check_in_turn(settings))
+
+
+def _note_findings(agent: str, findings: list[Finding], running: RunningGateway) -> None:
+    """Log the findings about an agent, and note them for the gateway's status."""
+    running.agent_checks[agent] = {
+        "level": max((finding.level for finding in findings), key=("ok", "warning", "broken").index),
+        "text": "; ".join(finding.text for finding in findings),
+        "remedy": "; ".join(finding.remedy for finding in findings if finding.remedy),
+        "at": round(time.time() * 1000),
+    }
+    for finding in findings:
+        _log_finding(agent, finding)
 
 
 async def _check_beside_sessions(settings: AgentSettings, running: RunningGateway) -> list[Finding]:

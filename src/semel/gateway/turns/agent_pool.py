@@ -70,7 +70,7 @@ class AgentPool:
         self._opening = 0
         self._ending: set[int] = set()  # spawns being ended: their processes still use memory
         self._waiting = 0  # sessions that wait for room
-        self._guest: asyncio.Task[Any] | None = None  # the work that `lend_room` runs
+        self._guests: set[asyncio.Task[Any]] = set()  # the work that `lend_room` runs
         self._room = asyncio.Condition()
         self._closing: set[asyncio.Task[None]] = set()
         self._with_tools: set[int] = set()  # spawns that have reached the tools
@@ -134,30 +134,24 @@ class AgentPool:
     async def lend_room(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
         """Wait for room in the pool, run `work`, which starts a process of its own, and return its result.
 
-        If a session needs the room, `work` is cancelled, and the result is None. Only one caller at a time may use
-        this.
+        If a session needs the room, `work` is cancelled, and the result is None.
         """
         async with self._room:
             await self._room.wait_for(self._has_room)
-            self._guest = guest = asyncio.create_task(work(), name="a process beside the sessions")
+            guest = asyncio.create_task(work(), name="a process beside the sessions")
+            self._guests.add(guest)
         try:
             await asyncio.wait({guest})
         finally:
-            self._end_guest()
+            _cancel_once(guest)
             await asyncio.wait({guest})
-            self._guest = None
+            self._guests.discard(guest)
             await self._notify()
         return None if guest.cancelled() else guest.result()
 
-    def _end_guest(self) -> None:
-        """Cancel the work that `lend_room` runs, but only once: a second cancellation would interrupt its clean-up."""
-        if self._guest is not None and not self._guest.cancelling():
-            self._guest.cancel()
-
     def _has_room(self) -> bool:
         live = sum(s.process for s in self.live.values())
-        guests = int(self._guest is not None)
-        return live + guests + self._opening + len(self._ending) < self.max_processes
+        return live + len(self._guests) + self._opening + len(self._ending) < self.max_processes
 
     def _make_room(self) -> bool:
         """Return whether there is room for a process. If there is none, end an idle process or the borrowed work.
@@ -166,8 +160,9 @@ class AgentPool:
         """
         if self._has_room():
             return True
-        if self._guest is not None:
-            self._end_guest()
+        if self._guests:
+            for guest in tuple(self._guests)[: self._waiting]:
+                _cancel_once(guest)
             return False
         idle = [s for s in self.live.values() if s.process and not s.busy]
         if idle and len(self._ending) < self._waiting:
@@ -461,3 +456,9 @@ class AgentPool:
             }
             for s in self.live.values()
         ]  # fmt: skip
+
+
+def _cancel_once(work: asyncio.Task[Any]) -> None:
+    """Cancel the work that `lend_room` runs, but only once: a second cancellation would interrupt its clean-up."""
+    if not work.cancelling():
+        work.cancel()
