@@ -125,13 +125,14 @@ def test_a_refused_login_names_the_remedy_that_fits_it_first(
 
 
 async def test_a_mode_that_claude_refuses_as_root_is_told_with_what_to_do(house: House) -> None:
-    with pytest.raises(AgentError, match=r'no mode .bypassPermissions.*as another user .*IS_SANDBOX = "1"'):
+    with pytest.raises(AgentError, match=r"no mode .bypassPermissions.*as another user .*no other value\)$"):
         await house.open(house.agent(command("modes"), mode="bypassPermissions"))
     said = await why(house, "root")
     assert (
         "exited with code 1" in said
         and 'IS_SANDBOX = "1"' in said
         and 'change the env line of its section to env = { ENABLE_TOOL_SEARCH = "false", IS_SANDBOX = "1" }' in said
+        and said.endswith("or unset IS_SANDBOX where `semel up` runs")
         and "not logged in" not in said
     )
 

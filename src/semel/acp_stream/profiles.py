@@ -166,11 +166,14 @@ _SYNTHETIC = (_INTERRUPTED, _REMINDER, _SYSTEM, *_GEMINI_ROWS)
 _HERMES_RETRY = re.compile(r"\n\n⚠ Connection dropped mid tool-call; reconnecting…\s*\Z")
 _QUEUED = re.compile(r"Queued for the next turn\. \(\d+ queued\)\s*\Z")
 _CLAUDE_CUT = re.compile(r"\n\[Output truncated \(\d+ bytes total\): full output saved to [^\]\n]*\]\s*\Z")
-_CLAUDE_ROOT = re.compile(r"root/sudo privileges|no mode '?bypass", re.IGNORECASE)
+_CLAUDE_NO_BYPASS = re.compile(r"no mode '?bypass", re.IGNORECASE)
+_CLAUDE_ROOT = re.compile(r"root/sudo privileges", re.IGNORECASE)
 _CLAUDE_ROOT_HINT = (
     "Claude Code does not skip permissions as root: run the gateway as another user or, in a container, change the env "
     'line of its section to env = { ENABLE_TOOL_SEARCH = "false", IS_SANDBOX = "1" } ("1" and no other value)'
 )
+# its adapter asks for that by itself if IS_SANDBOX has any value, and Claude Code refuses it unless the value is "1"
+_CLAUDE_SANDBOX_HINT = f"{_CLAUDE_ROOT_HINT}, or unset IS_SANDBOX where `semel up` runs"
 _OPENCODE_CUT = re.compile(r"\.\.\.output truncated\.\.\.\n\nFull output saved to: [^\n]*\n\n")
 _DOTS = re.compile(r"\.\.\.\n\n")
 _HERMES_RESULT = re.compile(
@@ -228,7 +231,7 @@ PROFILES: dict[str, Profile] = {
             unattended_modes=frozenset(("auto", "dontAsk", "bypassPermissions")),
             asking_mode="default",
             logged_out_error=re.compile(r"Claude Code process exited with code 1\Z"),
-            failure_hints=((_CLAUDE_ROOT, _CLAUDE_ROOT_HINT),),
+            failure_hints=((_CLAUDE_NO_BYPASS, _CLAUDE_ROOT_HINT), (_CLAUDE_ROOT, _CLAUDE_SANDBOX_HINT)),
         ),
         replace(
             CAREFUL,
