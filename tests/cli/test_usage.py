@@ -23,6 +23,7 @@ from semel.faces.cli import build_command
         ("outbox lst", "outbox: there is no command 'lst'; did you mean \"list\"?"),
         ("say main hi --idd x", 'say: there is no option --idd; did you mean "--id"?'),
         ("outbox list --stat held", 'outbox list: there is no option --stat; did you mean "--state"?'),
+        ("init --listen 0.0.0.0:8420", "init: the address is not asked here. Give it to the gateway: "),
         ("say -x", "say: there is no option -x; known: "),
         ("say", "say: missing argument"),
         ("say main hi more", "say: got unexpected extra argument(s) (more): put a text of several words in quotes"),

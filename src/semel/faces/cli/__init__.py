@@ -184,6 +184,11 @@ def _describe_mistake(error: Any, command: Any, path: str) -> str:
         options = [name for name in names if name.startswith("-")]
         if taker := _find_command_with(error.option_name, command):
             return f"the option {error.option_name} belongs after a command, as in: {path} {taker} {error.option_name}"
+        if path == "semel init" and error.option_name == "--listen":
+            return (
+                "the address is not asked here. Give it to the gateway: `semel up --listen ADDRESS`, or write "
+                'listen = "ADDRESS" under [gateway] into semel.toml'
+            )
         return f"there is no option {error.option_name}{suggest_nearest(error.option_name, options)}"
     if "unexpected extra argument" in message and any(item.name in _TEXTS for item in command.params):
         return f"{message[:1].lower()}{message[1:]}: put a text of several words in quotes"
