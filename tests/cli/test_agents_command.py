@@ -277,7 +277,10 @@ def test_the_check_lists_the_modes_and_models_and_what_the_agent_says_of_itself(
     said = done.stdout
     assert done.stderr == "codex says: Reconnecting... 1/5\n"
     assert "mode     auto (of auto, ask)" in said and "model    brisk (of brisk, slow)" in said
-    assert "note     it said: Reconnecting... 1/5" in said and "problem  stream disconnected" in said
+    assert "Reconnecting" not in said, "it was printed already"
+    assert "problem  stream disconnected" in said
+    told = json.loads(cli("agents", "check", "--json", "--prompt", failing, rc=1).stdout)
+    assert "it said: Reconnecting... 1/5" in told[0]["notes"]
 
 
 def test_a_check_tells_that_its_prompt_is_not_answered_yet(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,8 @@ MAX_NOTICES = 3
 """The most notices of an agent about itself that a check shows; the last ones say why it did not answer."""
 MAX_CHECKS_AT_ONCE = 4
 """How many agents are tried at the same time: each is a program or several, and slow ones keep nobody waiting."""
+SAID = "it said: "
+"""How a note begins that repeats what the agent said about itself."""
 NO_WORD = "it answered the prompt without a word"
 
 
@@ -266,7 +268,7 @@ async def _ask(
     check.answer, check.answer_s = "".join(texts).strip(), round(time.monotonic() - begun, 2)
     if not check.problem and not check.answer:
         check.problem = "; its last report: ".join([NO_WORD, *list(notices)[-1:]])
-    check.notes += [f"it said: {text}" for text in list(notices)[-MAX_NOTICES:] if text not in check.problem]
+    check.notes += [SAID + text for text in list(notices)[-MAX_NOTICES:] if text not in check.problem]
 
 
 async def _report_delay(on_delay: Callable[[float, str | None], None], key_variable: str | None) -> None:

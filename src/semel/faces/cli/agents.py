@@ -172,7 +172,7 @@ async def _check_agents(
     `gateway`: what the running gateway says of them. `unknown`: notes about those that it does not know. `prints`:
     print each check as soon as it and those before it are done; of one that is done earlier, a remark tells at once.
     """
-    from semel.faces.agent_check import MAX_CHECKS_AT_ONCE, check_agent
+    from semel.faces.agent_check import MAX_CHECKS_AT_ONCE, SAID, check_agent
     from semel.faces.health.gateway_agents import explain_difference
 
     done: dict[str, AgentCheck] = {}
@@ -190,6 +190,8 @@ async def _check_agents(
         done[agent.name] = result
         if not prints:
             return
+        told = {SAID + notice for notice in notices}  # as it said it
+        result.notes = [note for note in result.notes if note not in told]
         if agents[printed].name not in done:
             print_remark(f"{_describe_outcome(result)}{f' ({result.problem})' if result.problem else ''}")
         while printed < len(agents) and agents[printed].name in done:
