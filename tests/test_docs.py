@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator
@@ -226,6 +227,15 @@ def test_every_attribute_of_a_rig_is_in_its_table_with_its_default() -> None:
     written = {name: default.strip("`") for name, default in rows[: len(Rig.__annotations__)]}
     declared = {name: repr(getattr(Rig, name)) if hasattr(Rig, name) else "*required*" for name in Rig.__annotations__}
     assert written == declared
+
+
+def test_every_method_of_a_rig_is_in_its_table() -> None:
+    (table,) = re.findall(r"^\| method of `Rig` .*\n((?:\|.*\n)+)", text("write-a-channel.md"), re.M)
+    rows = [line.split(" | ") for line in table.splitlines()[1:]]
+    written = {name: row[1] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    methods = {name for name, value in vars(Rig).items() if inspect.isfunction(value) and not name.startswith("_abc")}
+    assert set(written) == methods
+    assert {name for name, kind in written.items() if kind == "*required*"} == set(Rig.__abstractmethods__)
 
 
 @pytest.mark.parametrize("table", [Caps, Op, Incoming])

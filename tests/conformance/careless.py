@@ -42,7 +42,7 @@ class CarelessPigeon:
         self.said: dict[str, Op] = {}
 
     async def run(self, inbox: Inbox) -> None:
-        if self.mistake == "online before the backlog":
+        if self.mistake in ("online before the backlog", "the backlog is lost"):
             inbox.online()
         if self.mistake == "run raises":
             raise KeyError("letters")
@@ -146,7 +146,7 @@ class CarelessPigeon:
             return NotSent(f"HTTP {status}")
         if self.mistake == "a definite no is unknown":
             return Unknown(f"HTTP {status}")
-        return Rejected(f"HTTP {status}")
+        return Rejected("" if self.mistake == "a definite no has no reason" else f"HTTP {status}")
 
     def _receipt(self, body: bytes, op: Op) -> Receipt:
         try:
@@ -174,6 +174,8 @@ class CarelessInbox:
         match self._careless.mistake:
             case "its own posts are messages":
                 await self._inbox.put([self._as_message(event) for event in events], cursor)
+            case "the backlog is lost" if len(events) > 1:
+                await self._inbox.put([], cursor)
             case "the cursor is never saved":
                 await self._inbox.put(events, None if events else cursor)
             case "the cursor never advances":

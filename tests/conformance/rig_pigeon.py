@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +50,9 @@ class PigeonRig(Rig):
 
     async def write(self, text: str, gateway: str) -> None:
         self.dovecote.write(self.person, "north", text)
+
+    def refusal(self, status: int, seconds: int) -> bytes:
+        return json.dumps({"error": "no such loft" if status == self.definite else "the pigeons rest"}).encode()
 
 
 class FoldingPigeonRig(PigeonRig):

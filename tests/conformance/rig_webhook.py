@@ -66,6 +66,9 @@ class WebhookRig(Rig):
             await self._post(gateway, text)
         return True
 
+    def refusal(self, status: int, seconds: int) -> bytes:
+        return b"no such room" if status == self.definite else b"not now"
+
     async def _post(self, gateway: str, text: str) -> None:
         key = hashlib.sha256(text.encode()).hexdigest()
         headers = {"authorization": f"Bearer {TOKEN}", "idempotency-key": key}

@@ -6,9 +6,10 @@ import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import SkipTest
 
 import pytest
-from careless import rig_with
+from careless import CarelessRig, rig_with
 from rig_pigeon import PLUGIN, PigeonRig
 
 from semel.testing.conformance import ConformanceError, Rig, catching_up, checks, process, storm
@@ -36,14 +37,17 @@ MISTAKES = {
     "redirects are receipts": "Nobody sees it, and it would never leave again",
     "a definite no is not sent": "the platform refused it for good",
     "a definite no is unknown": "the platform refused it for good",
+    "a definite no has no reason": "without a reason, which the person is shown",
     "every 200 is a receipt": "a 200 that names no message",
     "an unreadable 200 is not sent": TWICE,
     "an unreadable 200 is no": "People see it, and would be told that it failed",
 }
 
-SPEAKING = ("what_send_says_of_an_attempt_is_true", "a_refused_connection_is_provably_not_sent")
+REFUSED = "a_refusal_in_the_words_of_the_platform_is_rejected"
+SPEAKING = (REFUSED, "what_send_says_of_an_attempt_is_true", "a_refused_connection_is_provably_not_sent")
 HEARING_MISTAKES = {
     "online before the backlog": "online() was called before 27 of 27 missed messages were put",
+    "the backlog is lost": "27 of 27 missed messages were not put",
     "its own posts are messages": "the channel put what it had sent itself",
     "the cursor is never saved": "the cursor stayed '0': each start would read everything since then again",
     "the cursor is saved before the messages": "`await inbox.put(messages, cursor)`",
@@ -107,6 +111,18 @@ async def test_a_run_that_does_not_end_with_offline_is_caught(
 async def test_a_run_that_fails_is_named_at_once(tmp_path: Path) -> None:
     async with asyncio.timeout(process.WAIT_TIMEOUT_S / 2):
         assert "run raised KeyError('letters')" in await _held(rig_with("run raises"), tmp_path, HEARING)
+
+
+async def test_a_refusal_inside_a_200_is_told_from_a_receipt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The rig says that the platform does so; without its words, nobody could tell the two apart."""
+    rig = rig_with("")
+    monkeypatch.setattr(CarelessRig, "definite", 200)
+    assert "send should come to Rejected, not Unknown('no JSON')" in await _held(rig, tmp_path, [REFUSED])
+    monkeypatch.setattr(PigeonRig, "refusal", Rig.refusal)
+    assert "define `refusal`" in await _held(rig, tmp_path, [REFUSED])
+    monkeypatch.setattr(CarelessRig, "definite", 400)
+    with pytest.raises(SkipTest, match="the rig defines no `refusal`"):
+        await _held(rig, tmp_path, [REFUSED])
 
 
 class CarelessPigeonRig(PigeonRig):

@@ -43,6 +43,8 @@ def checks(rig: type[Rig]) -> list[Check]:
         attempts.a_refused_connection_is_provably_not_sent,
         attempts.an_edit_made_twice_is_one_edit,
     ]
+    if rig.http and rig.definite is not None:
+        applicable.append(outcomes.a_refusal_in_the_words_of_the_platform_is_rejected)
     if rig.safety is Safety.IDEMPOTENT:
         applicable.append(attempts.a_key_that_is_sent_again_is_folded)
     if rig.finds:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import SkipTest  # pytest knows it, too
 
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected
 from semel.testing.conformance.attempts import ChannelTrial, attempt_once, start_trial
@@ -145,6 +146,31 @@ async def what_send_says_of_an_attempt_is_true(rig: Rig, home: Path) -> None:
             await _check_outcome(trial, case, op, outcome)
             followed = trial.net.send.followed
             demand(not followed, f"{case.fault}: the redirect was followed; {case.reason}")
+
+
+async def a_refusal_in_the_words_of_the_platform_is_rejected(rig: Rig, home: Path) -> None:
+    """Check that `send` raises Rejected, with a reason for people, for the answer that `Rig.refusal` gives.
+
+    Many platforms refuse inside an HTTP 200: then `definite` is 200. Skipped if the rig defines no `refusal`.
+    """
+    status = rig.definite
+    if status is None or type(rig).refusal is Rig.refusal:
+        demand(
+            status is None or status >= 300,
+            f"the rig says that the platform refuses with the status {status}: define `refusal`, which gives the body "
+            "by which the channel knows it from a receipt",
+        )
+        raise SkipTest(
+            "the rig defines no `refusal`: only the bare status of a refusal was tried, in "
+            "what_send_says_of_an_attempt_is_true. Define `refusal`, with the body of the platform's answer; if that "
+            "comes with an HTTP 200, set `definite = 200`, too"
+        )
+    body = rig.refusal(status, 0)
+    async with start_trial(rig, home) as trial:
+        outcome = await attempt_once(trial, NetworkFault(NetworkFaultKind.STATUS, status, 0, body))
+    answer = f"the platform refused, with the status {status} and the body {body!r}"
+    demand(isinstance(outcome, Rejected), f"{answer}: send should come to {REJECTED}, not {outcome!r}")
+    demand(str(outcome), f"{answer}: send raised Rejected without a reason, which the person is shown")
 
 
 async def _check_outcome(trial: ChannelTrial, case: OutcomeCase, op: Op, outcome: Receipt | Exception) -> None:

@@ -100,7 +100,8 @@ class Rig(abc.ABC):
     """HTTP: the statuses that mean, by the platform's documentation, that it has not taken the message but may take it
     later. Any other 5xx leaves open whether it took the message."""
     definite: ClassVar[int | None] = 400
-    """HTTP: a status that means a definite no; `refusal` gives its body. None: the platform has no such status."""
+    """HTTP: a status that means a definite no; `refusal` gives its body. 200: it refuses inside a 200. None: it has no
+    such status."""
     status_is_receipt: ClassVar[bool] = False
     """HTTP: whether a 2xx is the platform's receipt whatever its body. False: the body must prove it, because something
     in front of the platform, such as a hotel's network, may answer with a login page and a 200, too."""
