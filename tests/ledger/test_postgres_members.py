@@ -59,6 +59,7 @@ class Watcher:
         self.active_then: list[str] = []  # the active one, as this one knew when it was told that it is
         self.gateways: list[ClusterGateway] = []
         self.agents = 0
+        self.hangs = False
 
     def note_loss(self, reason: str) -> None:
         self.lost.append(reason)
@@ -72,6 +73,9 @@ class Watcher:
 
     def count_agents(self) -> int:
         return self.agents
+
+    def is_answering(self) -> bool:
+        return not self.hangs
 
     @property
     def names(self) -> list[str]:

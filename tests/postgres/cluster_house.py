@@ -24,6 +24,11 @@ Json = dict[str, Any]
 TOKEN = "a-token-that-all-gateways-share"
 
 
+HANG = signal.SIGUSR1
+"""Lets the thread of a gateway's event loop sleep for a minute, while its other threads go on."""
+HANG_HOOK = f"import signal, time\nsignal.signal({int(HANG)}, lambda *_: time.sleep(60))\n"  # read by every Python
+
+
 class Member:
     """A gateway of the cluster, with a home and a data directory of its own."""
 
@@ -47,13 +52,17 @@ class Member:
         command = json.dumps(scripted_agent.command(state=home.parent / "agent"))
         agent = f"[agents.demo]\ncommand = {command}\nmoves = {json.dumps(moves)}\n"
         (home / "semel.toml").write_text(f'{agent}[ledger]\nurl = "{url}"\n{section}{config}')
+        self.hooks = home / "hooks"
+        self.hooks.mkdir()
+        (self.hooks / "sitecustomize.py").write_text(HANG_HOOK)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it with an interpreter of its own: it may replace its program."""
         with (self.home / "log").open("ab") as log:
             command = [sys.executable, "-m", "semel", "up", "--listen", f"127.0.0.1:{self.port}", "--log", "json"]
-            env = {**self.cli.env, "SEMEL_DUMPABLE": "1"}  # its /proc is looked at, also by tests that are not root's
+            # its /proc is looked at, also by tests that are not root's
+            env = {**self.cli.env, "SEMEL_DUMPABLE": "1", "PYTHONPATH": str(self.hooks)}
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self.home)
         until(lambda: self.is_active or self.is_serving or self.is_waiting, f"{self.name} is started")
 

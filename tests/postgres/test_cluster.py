@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from cli_house import SCRIPTED, Cli, until
-from cluster_house import TOKEN, Member, find_agents, rest, texts
+from cluster_house import HANG, TOKEN, Member, find_agents, rest, texts
 
 from proof.postgres_server import PostgresServer
 from semel.faces.client import NoGateway, RequestRefused
@@ -208,7 +208,13 @@ def test_a_gateway_that_hangs_is_replaced_and_comes_back_beside_the_new_one(
     ]
     beta.cli("say", "main", "still there?", "--wait")
     assert texts(beta.cli, "main", "user")[-1] == "still there?"
-    assert beta.cli.json("doctor", "--laws")["ok"]
+    beta.signal(HANG)  # only its event loop: the thread that shows its life goes on
+    assert 5 < take_over(alpha, 30) < 20
+    until(lambda: beta.is_serving, "it serves again")
+    hang, end = [line for line in beta.log if line["level"] == "error"]
+    assert hang["event"].startswith("the event loop hangs") and "sitecustomize.py:2" in hang["where"][0]
+    assert end["why"] == "its event loop hangs, so nothing was renewed for 8 s"
+    assert alpha.cli.json("doctor", "--laws")["ok"]
 
 
 def test_a_database_that_is_away_for_long_ends_the_work_but_not_the_gateway(

@@ -15,6 +15,9 @@ import hashlib
 import logging
 import os
 import sys
+import threading
+import time
+import traceback
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,6 +46,9 @@ from semel.tools.address import GATEWAY_FILE
 log = structlog.get_logger("semel.cluster")
 
 ATTEMPT_INTERVAL_S = 0.3  # seconds between two attempts to take over
+BEAT_INTERVAL_S = 0.5  # seconds between two signs of life of the event loop
+HANG_S = 4.0  # an event loop without one for longer hangs: the gateway's place is not renewed, and lost 8 s later
+FRAMES_TOLD = 6  # of the thread that hangs
 ATTEMPTS_TOLD = 10  # one of so many is told to the caller, which shows its service manager that the gateway lives
 
 
@@ -173,6 +179,29 @@ class ClusterLink:
         self._loop = asyncio.get_running_loop()
         self._knows_others = asyncio.Event()
         self._is_active = asyncio.Event()
+        self._loop_thread = threading.get_ident()
+        self._beats = 0  # of the event loop
+        self._beats_seen = 0
+        self._looked_at = time.monotonic()
+        self._silent_s = 0.0  # for how long looks saw no beat
+        self._beat()
+
+    def _beat(self) -> None:
+        """Count, again and again, that the event loop goes on."""
+        self._beats += 1
+        self._loop.call_later(BEAT_INTERVAL_S, self._beat)
+
+    def is_answering(self) -> bool:
+        """See `ClusterWatcher`. A process that was stopped as a whole does not hang: its looks stood still, too."""
+        beats, now, silent_s = self._beats, time.monotonic(), self._silent_s
+        self._silent_s = 0.0 if beats != self._beats_seen else silent_s + min(now - self._looked_at, BEAT_INTERVAL_S)
+        self._beats_seen, self._looked_at = beats, now
+        if silent_s <= HANG_S < self._silent_s:
+            log.error(
+                "the event loop hangs; unless it goes on soon, another gateway takes over",
+                seconds=round(self._silent_s, 1), where=_find_frames(self._loop_thread),
+            )  # fmt: skip
+        return self._silent_s <= HANG_S
 
     def note_loss(self, reason: str) -> None:
         self._lose(reason)
@@ -201,6 +230,12 @@ class ClusterLink:
         """Let a gateway that has started take the duties as soon as it is the active one."""
         await self._is_active.wait()
         gateway.take_duties()
+
+
+def _find_frames(thread: int) -> list[str]:
+    """Return where a thread is, the innermost frame first."""
+    frames = traceback.extract_stack(sys._current_frames().get(thread))
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames[-FRAMES_TOLD:])]
 
 
 def start_again(config: GatewayConfig, caller: ClusterCaller, reason: str) -> NoReturn:

@@ -6,6 +6,9 @@ for `LEASE_S` hangs, or is cut off. The active one *buries* such a gateway: it e
 deletes its workers and its row in one transaction, so that none of its transactions commits any more. The active one
 also holds the database (`holder.py`). If it is gone, another one buries it and becomes the active one.
 
+The row is renewed on threads of its own, so it is renewed only while the gateway's event loop goes on
+(`ClusterWatcher.is_answering`): a gateway whose loop hangs answers nobody, although its threads live.
+
 A gateway that cannot renew its row has to assume that it is buried: `Member.report_to` tells it, early enough that its
 agents are ended before another gateway starts some for the same sessions. It counts by its own clock, from the
 beginning of the last renewal that succeeded. A member never comes back: a gateway that lost its place joins again,
@@ -134,6 +137,7 @@ class Member:
         self._trusted_until = 0.0
         self._told: list[ClusterGateway] = []
         self._has_lock = False
+        self._hangs = False  # its event loop
         self._hands_over = False  # it is about to end, and does not become the active one any more
         self._left = threading.Event()
 
@@ -264,7 +268,9 @@ class Member:
                 connection = self._connect()
                 if not self._has_lock:
                     self._take_lock(connection)
-                if read_steady_clock() - self._renewed_at > RENEWAL_S:
+                assert self._watcher is not None
+                self._hangs = not self._watcher.is_answering()
+                if read_steady_clock() - self._renewed_at > RENEWAL_S and not self._hangs:
                     if (reason := self._renew_place(connection)) is not None:
                         self._report_loss(reason)
                         return
@@ -334,7 +340,8 @@ class Member:
         """Look at the clock beside `_keep_place`, which may wait for a server that does not answer."""
         while not self._left.wait(CHECK_S):
             if read_steady_clock() > self._trusted_until:
-                self._report_loss(f"the database has not answered for {TRUST_S:g} s")
+                why = "its event loop hangs, so nothing was renewed" if self._hangs else "the database has not answered"
+                self._report_loss(f"{why} for {TRUST_S:g} s")
                 return
 
     def _report_loss(self, reason: str) -> None:

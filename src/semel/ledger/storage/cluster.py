@@ -67,6 +67,13 @@ class ClusterWatcher(Protocol):
         """Return how many agent processes this gateway runs."""
         ...
 
+    def is_answering(self) -> bool:
+        """Return whether this gateway can answer anybody; this is asked a few times a second.
+
+        While it cannot, it does not show that it lives.
+        """
+        ...
+
 
 class ClusterMember(Protocol):
     """A gateway's place among those of its ledger, until `leave`. The methods block."""
