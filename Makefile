@@ -1,8 +1,8 @@
 # One door: `make` lists what can be done.
-# Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv, nothing elsewhere.
+# Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv and web/node_modules, nothing elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-postgres lint .compiled-tests format settings samples docs bench test-agents test-editors test-channels test-oldest prove prove-quick mutants wheel lock clean
+.PHONY: help up page test test-postgres lint .compiled-tests format settings samples docs bench test-agents test-editors test-channels test-oldest prove prove-quick mutants wheel lock clean
 .DELETE_ON_ERROR:
 # Hundreds of processes are started by the tests: each would compile Semel anew where this is set.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,10 +17,13 @@ SIDE_BY_SIDE := -n 6 --dist loadfile --no-loadscope-reorder
 help: ## List what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-up: .venv/.installed ## Set up everything and start the gateway, until Ctrl-C (ARGS="--listen 127.0.0.1:8421" for another port)
+up: .venv/.installed page ## Set up everything and start the gateway, until Ctrl-C (ARGS="--listen 127.0.0.1:8421" for another port)
 	@exec $(PY) -m semel up $(ARGS)
 
-test: .venv/.installed-dev ## Set up everything, check the code and run the tests (ARGS="tests/law -k echo" to choose)
+page: .venv/.installed ## Build the web page from web/, if that has changed
+	@$(PY) scripts/build_page.py
+
+test: .venv/.installed-dev page ## Set up everything, check the code and run the tests (ARGS="tests/law -k echo" to choose)
 	@$(MAKE) --no-print-directory -j 2 lint $(if $(ARGS),,.compiled-tests)
 	$(PY) -m pytest -m "not agents and not editors and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
 
@@ -35,6 +38,7 @@ test-postgres: .venv/.installed-proof ## Run the tests of the ledger on PostgreS
 lint: .venv/.installed-dev ## Check style and types
 	$(PY) -m ruff check $(CODE)
 	$(PY) -m ruff format --check $(CODE)
+	$(PY) scripts/build_page.py check
 	$(PY) -m mypy
 
 format: .venv/.installed-dev ## Put the code in order
@@ -90,7 +94,7 @@ lock: .venv/.created ## Choose the newest versions of what these targets install
 	@sh scripts/lock $(BIN)/uv
 
 clean: ## Remove what the other targets made (never your data)
-	rm -rf .venv .venv-oldest dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .agents .servers
+	rm -rf .venv .venv-oldest dist build web/node_modules src/semel/faces/page/dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .agents .servers
 
 # A stamp is made only after its command succeeded, so an interrupted set-up is done again;
 # a .venv whose python went away with an upgrade of the system is made again too.

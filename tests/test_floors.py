@@ -220,7 +220,7 @@ def tracked(*suffixes: str) -> list[Path]:
 
 
 def test_no_file_is_longer_than_500_lines() -> None:
-    sources = tracked(".py", ".js", ".css", ".html", ".sql", ".sh")
+    sources = tracked(".py", ".js", ".mjs", ".ts", ".tsx", ".css", ".html", ".sql", ".sh")
     long = {str(path.relative_to(ROOT)): n for path in sources if (n := path.read_text().count("\n")) > 500}
     assert not long
 
@@ -230,7 +230,7 @@ PLACES = re.compile(r"(?<![\w.])/(?:work|root)/|/tmp/[\w.-]|/home/(?!you\b|me\b|
 
 def test_nothing_names_a_place_on_somebodys_machine() -> None:
     wrong = []
-    for path in tracked(".py", ".md", ".toml", ".sql", ".js", ".css", ".html", ".sh", ""):
+    for path in tracked(".py", ".md", ".toml", ".sql", ".js", ".mjs", ".ts", ".tsx", ".css", ".html", ".sh", ""):
         if path == Path(__file__):
             continue
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):

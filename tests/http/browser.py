@@ -123,6 +123,25 @@ class Browser:
         conditions = {"offline": yes, "latency": 0, "download_throughput": -1, "upload_throughput": -1}
         self._ask("POST", "/chromium/network_conditions", {"network_conditions": conditions})
 
+    @contextlib.contextmanager
+    def slow_line(self, latency_ms: int, bytes_per_s: int) -> Iterator[None]:
+        """As over a line with this latency and throughput, both ways (a chromedriver extension)."""
+        slow = {
+            "offline": False,
+            "latency": latency_ms,
+            "download_throughput": bytes_per_s,
+            "upload_throughput": bytes_per_s,
+        }
+        self._ask("POST", "/chromium/network_conditions", {"network_conditions": slow})
+        try:
+            yield
+        finally:
+            self.offline(False)
+
+    def forget_cache(self) -> None:
+        """Empties the browser's cache."""
+        self._command("Network.clearBrowserCache")
+
     def shot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
 

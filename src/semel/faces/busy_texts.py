@@ -1,7 +1,7 @@
 """Texts that tell a person what happens to a message while its session is busy.
 
-The CLI and the terminal use them; the web page has the same texts in page/busy.js. The gateway's answer and the entries
-hold only the busy mode (`semel.law.wake`), the place in the queue and the reason.
+The CLI and the terminal use them; the web page has the same texts in web/src/busy_texts.ts. The gateway's answer and
+the entries hold only the busy mode (`semel.law.wake`), the place in the queue and the reason.
 """
 
 from __future__ import annotations

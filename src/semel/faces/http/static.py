@@ -1,4 +1,8 @@
-"""Serve the web page's files, which are read from the package once."""
+"""Serve the web page's files, which are read from the package once.
+
+`scripts/build_page.py` builds them from `web/`. Every name but `index.html` changes with the file's content, so a
+browser keeps those files for good and asks for `index.html` alone. Each has its gzip beside it.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +23,39 @@ MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
     ".webmanifest": "application/manifest+json",
 }
+UNCHANGED_NAMES = frozenset({"index.html", "licenses.txt"})
+"""Files whose name stays when their content changes: a browser asks each time whether it did."""
+
+KEEP_S = 31_536_000  # a year, as long as HTTP caches keep anything (RFC 9111)
 
 
 @dataclass(frozen=True)
 class PageFile:
     body: bytes
+    packed: bytes | None  # gzip; `None` if that is no shorter
     media_type: str
     etag: str
+    cache_control: str
 
 
 @functools.cache
 def load_files() -> dict[str, PageFile]:
-    """Return every file of `semel.faces.page` that a browser may ask for, by name."""
-    loaded = {}
-    for path in resources.files("semel.faces.page").iterdir():
-        suffix = path.name[path.name.rfind(".") :]
+    """Return every file of the built page that a browser may ask for, by name. Empty if the page was never built."""
+    folder = resources.files("semel.faces.page") / "dist"
+    if not folder.is_dir():
+        return {}
+    loaded = {path.name: path.read_bytes() for path in folder.iterdir()}
+    files = {}
+    for name, body in loaded.items():
+        suffix = name[name.rfind(".") :]
         if suffix in MEDIA_TYPES:
-            body = path.read_bytes()
-            loaded[path.name] = PageFile(body, MEDIA_TYPES[suffix], f'"{hashlib.sha256(body).hexdigest()[:20]}"')
-    return loaded
+            etag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+            keep = "no-cache" if name in UNCHANGED_NAMES else f"public, max-age={KEEP_S}, immutable"
+            files[name] = PageFile(body, loaded.get(f"{name}.gz"), MEDIA_TYPES[suffix], etag, keep)
+    return files
 
 
 router = Router("page")
@@ -49,6 +65,8 @@ _PAGE = Returns("The page.", str, "text/html")
 @router.route("GET", "/", _PAGE, access=Access.PAGE, documented=False)
 async def page(call: ApiCall) -> Response:
     """The page."""
+    if not load_files():
+        raise Problem("unavailable", "The page is not built. In a clone of Semel: `make page`, then start it again.")
     return _serve(call, load_files()["index.html"])
 
 
@@ -57,12 +75,21 @@ async def asset(call: ApiCall, name: Annotated[str, Param("The file's name.")]) 
     """A file of the page."""
     file = load_files().get(name)
     if file is None:
-        raise Problem("no-such-path", "The page has no such file.")
+        raise Problem("no-such-path", "The page has no such file. If it was open during an upgrade, load it again.")
     return _serve(call, file)
 
 
 def _serve(call: ApiCall, file: PageFile) -> Response:
-    headers = {"etag": file.etag, "cache-control": "no-cache"}
+    headers = {"etag": file.etag, "cache-control": file.cache_control, "vary": "accept-encoding"}
     if file.etag in call.request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
+    if file.packed is not None and _takes_gzip(call.request.headers.get("accept-encoding", "")):
+        headers |= {"content-encoding": "gzip"}
+        return Response(file.packed, headers=headers, media_type=file.media_type)
     return Response(file.body, headers=headers, media_type=file.media_type)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether a request's `Accept-Encoding` allows gzip (RFC 9110, 12.5.3)."""
+    codings = [coding.replace(" ", "").lower() for coding in accepted.split(",")]
+    return any(coding.split(";")[0] == "gzip" and not coding.endswith((";q=0", ";q=0.0")) for coding in codings)

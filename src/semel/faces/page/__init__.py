@@ -1,1 +1,1 @@
-"""The web page: static files, served by `semel.faces.http`. No build step, no external resources."""
+"""The web page: `dist/`, which `scripts/build_page.py` builds from `web/` and `semel.faces.http` serves."""

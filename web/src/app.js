@@ -1,0 +1,288 @@
+// The page's main module: it holds the open session and connects the parts of the page.
+
+import { ask, at } from "./api.ts";
+import { Busy } from "./busy.js";
+import { Channels } from "./channels.js";
+import { Composer } from "./composer.js";
+import { byId, freshId, say, show } from "./dom.js";
+import { Find } from "./find.js";
+import { Gateways } from "./gateways.js";
+import { Header } from "./header.js";
+import { Jump } from "./jump.js";
+import { keepHere } from "./kept.ts";
+import { login, loginByLink } from "./login.js";
+import { Manage } from "./manage.js";
+import { Outgoing } from "./outgoing.ts";
+import { OutgoingList } from "./outgoing_list.js";
+import { People } from "./people.js";
+import { Place } from "./scroll.js";
+import { Sessions } from "./sessions.js";
+import { Watch } from "./stream.ts";
+import { View } from "./view.js";
+
+const LINKS = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting", apart: "older" };
+
+const place = new Place(byId("scroller"), byId("down"));
+const header = new Header({ problem, begin });
+const composer = new Composer(send);
+const busy = new Busy(byId("how"), problem);
+const sessions = new Sessions(() => drawer(false));
+const manage = new Manage({ opened: () => open, problem, changed: () => sessions.soon() });
+const find = new Find(() => drawer(false));
+const jump = new Jump({ place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
+const leaving = new OutgoingList(byId("outgoing"), (text) => composer.restore(text));
+const outgoing = new Outgoing({ accepted, changed: () => leaving.draw() });
+leaving.outgoing = outgoing;
+const channels = new Channels();
+const gateways = new Gateways();
+new People();
+const REST = 60000;
+const SILENCE = 30000; // in ms: after this time without any change, people are told that the agent is silent
+let resting;
+let counting;
+let changed = Date.now(); // when the open view changed last
+let open = { key: null, view: null, watch: null };
+
+const context = {
+  agent: () => open.view?.session.agent || "Agent",
+  output: (item) => at(open.key, `/outputs/${item}`),
+  answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
+  go: (seq) => jump.aim(seq),
+  retry: () => send("/retry"),
+  decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" })),
+};
+
+function send(text) {
+  if (jump.last !== null) choose(open.key); // leave the older stretch: the message appears at the end
+  outgoing.add(open.key, text, open.view.rev, busy.take());
+  draw();
+  place.toEnd(); // show the person their own message
+}
+
+async function attempt(act) {
+  try {
+    await act();
+    return true;
+  } catch (error) {
+    problem(error);
+    return false;
+  }
+}
+
+function problem(error) {
+  say(byId("busy"), error.message);
+  byId("busy").classList.add("wrong");
+  setTimeout(() => drawState(), 6000);
+}
+
+// ---------------------------------------------------------------- one session
+
+function choose(key, fresh = false) {
+  open.watch?.close();
+  byId("rows").replaceChildren();
+  open = { key, view: new View(byId("rows"), context), watch: null, fresh };
+  composer.select(key);
+  leaving.select(key);
+  sessions.select(key);
+  find.select(key);
+  jump.forget();
+  place.toEnd();
+  link(fresh ? "new" : "off");
+  draw();
+  if (!fresh) watch();
+  if (!matchMedia("(pointer: coarse)").matches) composer.text.focus({ preventScroll: true });
+}
+
+/** Replaces the view by an empty one, for older history of the same session, and returns it. It gets no changes. */
+function apart(session) {
+  open.watch?.close();
+  byId("rows").replaceChildren();
+  open = { ...open, view: new View(byId("rows"), context), watch: undefined };
+  open.view.session = session;
+  link("apart");
+  return open.view;
+}
+
+function newest() {
+  history.replaceState(null, "", `#/s/${encodeURIComponent(open.key)}`);
+  choose(open.key);
+}
+
+/** Closes the stream of a hidden tab once no turn runs: a browser has six connections for all tabs. Or reopens it. */
+function rest() {
+  clearTimeout(resting);
+  if (!document.hidden) return open.watch?.wake();
+  resting = setTimeout(() => (open.view?.session.state === "running" ? rest() : open.watch?.sleep()), REST);
+}
+
+function watch() {
+  const { key, view } = open;
+  open.fresh = false;
+  open.watch = new Watch(key, { tell: (frame) => open.view === view && take(frame), link, rev: () => view.rev });
+}
+
+function take(frame) {
+  const { key, view } = open;
+  changed = Date.now();
+  const entries = frame.type === "snapshot" ? frame.entries : frame.changes.filter((change) => change.op === "entry");
+  place.keep(() => {
+    outgoing.seen(key, entries);
+    announce(view.apply(frame));
+    return frame.type === "snapshot" || frame.changes.some((change) => change.op !== "session");
+  });
+  if (view.session.state === "deleted") return leave(key);
+  draw();
+  jump.go();
+  if (frame.type === "snapshot" || frame.changes.some((change) => change.op === "session")) sessions.soon();
+}
+
+/** The open session was deleted: discards its draft and opens another session. */
+function leave(key) {
+  open.watch?.close();
+  keepHere(`draft.${key}`, "");
+  history.replaceState(null, "", location.pathname);
+  open = { ...open, key: null };
+  start();
+  setTimeout(() => say(byId("busy"), "That session was deleted."), 400);
+}
+
+/** Announces final messages of the agent: to screen readers, and by a dot in the title of a hidden tab. */
+function announce(final) {
+  const said = final.filter((entry) => entry.role === "agent" && entry.text);
+  if (!said.length) return;
+  say(byId("told"), `${context.agent()} said: ${said.at(-1).text.slice(0, 300)}`);
+  if (document.hidden) document.title = `• ${byId("title").textContent}`;
+}
+
+function accepted(key, message) {
+  sessions.soon();
+  if (key !== open.key) return;
+  if (message.waits) {
+    open.view.whys.set(message.event, message.waits);
+    place.keep(() => open.view.lineUp());
+  }
+  outgoing.settle(key, message, Boolean(open.view.entryOf(message.event)));
+  if (open.watch === null) watch();
+  else open.watch?.hurry(); // the message may have created the session: watch it now
+}
+
+function draw() {
+  const { key, view, fresh } = open;
+  header.draw(key, view, fresh);
+  manage.draw(key, view.session, fresh);
+  if (!document.hidden) document.title = `${byId("title").textContent} · Semel`;
+  show(byId("older"), view.before !== null);
+  show(byId("welcome"), view.rows.size === 0 && (fresh || view.rev !== null) && !leaving.list.children.length);
+  say(byId("welcome"), fresh ? "A new session begins with your first message." : "Nothing has been said here yet.");
+  drawState();
+}
+
+function drawState() {
+  const { session } = open.view;
+  const running = session.state === "running";
+  const failed = running && session.retry_at !== undefined;
+  const waiting = session.waiting ? `waiting: ${session.waiting}` : "";
+  const asked = open.view.items("permission").some((item) => item.state === "open") ? "the agent asks for permission" : "";
+  byId("busy").classList.remove("wrong");
+  byId("composer").dataset.state = session.state || "idle";
+  const doing = failed ? ["the turn failed"] : [running ? asked || silence() || "working" : "", waiting];
+  say(byId("busy"), doing.filter(Boolean).join(" · "));
+  show(byId("stop"), running);
+  busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);
+  clearTimeout(counting);
+  say(byId("again"), failed ? `· tried again ${soon(session.retry_at)}` : "");
+  if (failed) counting = setTimeout(drawState, 1000 - (Date.now() % 1000));
+  else if (running) counting = setTimeout(drawState, SILENCE - ((Date.now() - changed) % SILENCE));
+}
+
+/** For how long the running turn has shown nothing new, in words; "" if not for long. It changes every half a minute. */
+function silence() {
+  const seconds = Math.floor((Date.now() - changed) / SILENCE) * (SILENCE / 1000);
+  if (!seconds) return "";
+  return `working: nothing new for ${seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`}`;
+}
+
+/** The time left until `ms` (since 1970) in words: "now", "in 40 s", "in 3 min". */
+function soon(ms) {
+  const seconds = Math.ceil((ms - Date.now()) / 1000);
+  if (seconds <= 0) return "now";
+  return seconds < 120 ? `in ${seconds} s` : `in ${Math.ceil(seconds / 60)} min`;
+}
+
+function link(state) {
+  byId("link").dataset.state = state;
+  say(byId("link-text"), LINKS[state]);
+}
+
+async function older() {
+  const { key, view } = open;
+  byId("older").disabled = true;
+  await attempt(async () => {
+    const page = await ask("GET", at(key, `/history?html=1&limit=100&before=${view.before}`));
+    if (open.view !== view) return;
+    place.keep(() => {
+      view.prepend(page);
+      show(byId("older"), view.before !== null);
+    });
+  });
+  byId("older").disabled = false;
+}
+
+// ---------------------------------------------------------------- navigation
+
+/** Goes to a new session with `agent`. Default: the agent of the open session, else the first configured one. */
+async function begin(agent) {
+  drawer(false);
+  const { configured = [] } = await ask("GET", "/v1/status").catch(() => ({}));
+  const first = [agent, open.view?.session.agent, configured[0]].find((name) => typeof name === "string");
+  const key = [first, "web", `${new Date().toISOString().slice(0, 10)}-${freshId().slice(0, 5)}`].filter(Boolean).join(":");
+  header.agents = { current: first, options: configured.map((name) => ({ id: name, text: name })) };
+  location.hash = `#/new/${encodeURIComponent(key)}`;
+}
+
+function drawer(yes) {
+  document.body.classList.toggle("drawer", yes);
+  byId("menu").setAttribute("aria-expanded", String(yes));
+}
+
+function route() {
+  const found = /^#\/(s|new)\/([^/]+)(?:\/(\d{1,15}))?$/.exec(location.hash);
+  if (!found) return false;
+  let key;
+  try {
+    key = decodeURIComponent(found[2]);
+  } catch {
+    return false; // a broken address, typed by hand
+  }
+  if (key !== open.key) choose(key, found[1] === "new" && !sessions.found.some((one) => one.key === key));
+  if (found[3]) jump.aim(Number(found[3]));
+  return true;
+}
+
+async function start() {
+  await sessions.refresh();
+  channels.refresh();
+  gateways.refresh();
+  outgoing.kickAll();
+  if (route()) return open.watch?.source === null && open.watch.open();
+  const first = [...sessions.found].sort((a, b) => b.at - a.at)[0];
+  if (first) location.replace(`#/s/${encodeURIComponent(first.key)}`);
+  else if (!byId("login").open) await begin();
+}
+
+byId("new").addEventListener("click", () => begin());
+byId("older").addEventListener("click", older);
+byId("side").addEventListener("wanted", () => drawer(true));
+byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
+byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key, "/stop"))));
+document.querySelector("main").addEventListener("click", (event) => event.target.id !== "menu" && drawer(false));
+document.addEventListener("keydown", (event) => event.key === "Escape" && drawer(false));
+byId("text").addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && byId("stop").click());
+document.addEventListener("visibilitychange", () => {
+  rest();
+  if (!document.hidden && open.view) draw();
+});
+addEventListener("hashchange", async () => route() || ((await loginByLink()) && start()));
+login(start);
+await loginByLink();
+await start();

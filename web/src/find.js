@@ -1,0 +1,142 @@
+// Search: the box above the list of sessions. The results replace that list; each is a link to its message.
+
+import { reporter } from "./about.js";
+import { ask } from "./api.ts";
+import { ago, byId, called, h, plainly, say, show } from "./dom.js";
+
+const PAUSE = 200;
+const WHO = { user: "You", agent: "Agent", notice: "Notice" };
+
+export class Find {
+  /** leave() is called when a result is chosen. */
+  constructor(leave) {
+    this.leave = leave;
+    this.box = byId("search-text");
+    this.list = byId("found");
+    this.asked = "";
+    this.turn = 0;
+    this.box.addEventListener("input", () => this.soon());
+    byId("search").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.now();
+    });
+    this.box.addEventListener("keydown", (event) => {
+      if (event.key === "ArrowDown") this.move(event, 0);
+      if (event.key !== "Escape" || !this.box.value) return;
+      event.stopPropagation();
+      this.clear();
+    });
+    this.list.addEventListener("keydown", (event) => this.keys(event));
+    byId("found-more").addEventListener("click", () => this.more());
+    byId("found-here").addEventListener("change", () => this.now());
+    document.addEventListener("keydown", (event) => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+      event.preventDefault();
+      byId("side").dispatchEvent(new Event("wanted"));
+      this.box.focus();
+      this.box.select();
+    });
+  }
+
+  select(key) {
+    this.key = key;
+    if (byId("found-here").checked && this.asked) this.now();
+  }
+
+  clear() {
+    this.box.value = "";
+    this.now();
+  }
+
+  soon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.now(), this.box.value.trim() ? PAUSE : 0);
+  }
+
+  async now() {
+    clearTimeout(this.timer);
+    this.asked = this.box.value.trim();
+    const turn = ++this.turn;
+    document.body.classList.toggle("searching", this.asked !== "");
+    if (!this.asked) return this.list.replaceChildren();
+    const page = await this.ask(turn);
+    if (!page) return;
+    this.list.replaceChildren(...page.hits.map((hit) => this.row(hit)));
+    this.list.scrollTop = 0;
+    this.tell(page);
+  }
+
+  async more() {
+    const turn = this.turn;
+    const page = await this.ask(turn, this.next);
+    if (!page) return;
+    this.list.append(...page.hits.map((hit) => this.row(hit)));
+    this.tell(page);
+  }
+
+  async ask(turn, after) {
+    const query = new URLSearchParams({ q: begun(this.asked), limit: 30 });
+    if (after) query.set("after", after);
+    if (byId("found-here").checked && this.key) query.set("session", this.key);
+    try {
+      const page = await ask("GET", `/v1/search?${query}`);
+      return turn === this.turn ? page : null; // null: the query has changed since
+    } catch (error) {
+      if (turn !== this.turn) return null;
+      this.list.replaceChildren();
+      show(byId("found-more"), false);
+      say(byId("found-told"), error.field === "q" ? "Type a word to search for." : error.message);
+      return null;
+    }
+  }
+
+  tell(page) {
+    this.next = page.next;
+    show(byId("found-more"), page.next !== null);
+    const filling = page.index.current ? "" : "The index is still being filled: there may be more.";
+    const count = this.list.children.length;
+    const told = count ? `${count}${page.next ? " or more" : ""} found, newest first` : "No message matches.";
+    say(byId("found-told"), [told, filling].filter(Boolean).join(". "));
+  }
+
+  row(hit) {
+    const who = hit.role === "event" ? reporter(hit) : hit.sender || WHO[hit.role];
+    const pieces = hit.snippet.map((piece) => (piece.hit ? h("mark", {}, plainly(piece.text)) : plainly(piece.text)));
+    const link = h(
+      "a",
+      { href: `#/s/${encodeURIComponent(hit.session)}/${hit.seq}` },
+      h("b", { title: hit.session }, called({ title: hit.title, key: hit.session })),
+      h("small", {}, ago(hit.at)),
+      h("span", { class: "text" }, h("span", { class: "who" }, `${who}: `), ...pieces),
+    );
+    link.addEventListener("click", () => {
+      this.leave();
+      if (location.hash === link.hash) dispatchEvent(new HashChangeEvent("hashchange")); // the same result again
+    });
+    return h("li", {}, link);
+  }
+
+  keys(event) {
+    const links = [...this.list.querySelectorAll("a")];
+    const at = links.indexOf(document.activeElement);
+    if (event.key === "ArrowDown") this.move(event, at + 1);
+    if (event.key === "ArrowUp") this.move(event, at - 1);
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      this.box.focus();
+    }
+  }
+
+  move(event, at) {
+    const links = this.list.querySelectorAll("a");
+    event.preventDefault();
+    if (at < 0) this.box.focus();
+    else links[Math.min(at, links.length - 1)]?.focus();
+  }
+}
+
+/** The query with `*` after its last word, because that word may still be being typed. */
+function begun(text) {
+  const quoted = (text.match(/"/g) || []).length % 2 === 1;
+  return !quoted && /(^|\s)[^\s"-][^\s"]*[\p{L}\p{N}]$/u.test(text) ? `${text}*` : text;
+}

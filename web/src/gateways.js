@@ -1,0 +1,102 @@
+// The gateways of a cluster: a line for what is wrong with them, and a dialog that lists them.
+
+import { ask } from "./api.ts";
+import { byId, clock, h, plainly, say, selectionTouches, show } from "./dom.js";
+
+const EVERY = 15000;
+const EVERY_OPEN = 3000; // in ms: while the dialog is open
+const SILENT_AFTER = 5; // in s: a gateway that is well shows life every two seconds
+const GIVEN_UP_AFTER = 10; // in s: see docs/postgres.md
+
+export class Gateways {
+  constructor() {
+    this.dialog = byId("gateways");
+    this.drawn = new Map();
+    byId("gateways-button").addEventListener("click", () => this.open());
+    this.dialog.addEventListener("close", () => this.repeat(EVERY));
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.refresh());
+    this.repeat(EVERY);
+  }
+
+  repeat(every) {
+    clearInterval(this.timer);
+    this.timer = setInterval(() => document.visibilityState === "visible" && this.refresh(), every);
+  }
+
+  open() {
+    this.dialog.showModal();
+    this.repeat(EVERY_OPEN);
+    this.refresh();
+  }
+
+  async refresh() {
+    if (this.none) return; // only a restart of the gateway makes it one of a cluster
+    let found;
+    try {
+      found = await ask("GET", "/v1/gateways");
+      say(byId("gateways-wrong"), "");
+    } catch (error) {
+      say(byId("gateways-wrong"), error.message);
+      return;
+    }
+    this.none = found.gateways.length === 0;
+    show(byId("gateways-button"), !this.none);
+    const silent = found.gateways.filter((one) => one.silent_s > SILENT_AFTER);
+    const gone = found.missing_gateways.map((one) => `${waits(one.sessions)} for ${plainly(one.gateway)}, which is gone`);
+    say(byId("gateways-told"), [...silent.map((one) => `${plainly(one.name)} is silent since ${clock(one.seen)}`), ...gone].join("\n"));
+    show(byId("gateways-told"), silent.length + gone.length > 0);
+    if (this.dialog.open) this.draw(found);
+  }
+
+  draw({ gateways, missing_gateways: missing }) {
+    const shown = gateways.map((one) => ({ ...one, seen: 0, silent_s: one.silent_s > SILENT_AFTER && one.silent_s }));
+    this.list("gateways-living", shown, () => gateways.map((one) => row(one, gateways)));
+    this.list("gateways-missing", missing, () => missing.map(missingRow));
+    show(byId("gateways-gone"), missing.length > 0);
+  }
+
+  /** Redraws a list if its data changed, but not while text in it is selected. */
+  list(id, data, make) {
+    const told = JSON.stringify(data);
+    if (this.drawn.get(id) === told || selectionTouches(byId(id))) return;
+    this.drawn.set(id, told);
+    byId(id).replaceChildren(...make());
+  }
+}
+
+function row(gateway, gateways) {
+  const { name, address, host, version, joined, is_active: active, serves, agents, room } = gateway;
+  const silent = gateway.silent_s > SILENT_AFTER;
+  const does = active ? "active" : serves ? "serves, too" : "waits to take over";
+  const runs = serves ? `${agents} of ${room} agents run` : "";
+  return h("li", { "data-state": silent ? "offline" : "online" },
+    h("p", {},
+      h("span", { class: "dot", "data-state": silent ? "offline" : serves ? "online" : "waiting" }),
+      h("bdi", { class: "name" }, plainly(name)),
+      h("small", {}, [does, runs].filter(Boolean).join(" · "))),
+    h("p", {},
+      h("bdi", { class: "account", title: plainly(address ?? host) }, plainly(address ?? host)),
+      h("small", {}, `Semel ${plainly(version)} · since ${clock(joined)}`)),
+    silent ? h("p", { class: "why" }, silence(gateway, gateways)) : null);
+}
+
+/** Since when a gateway is silent, and what follows, as `semel status` says it. */
+function silence(gateway, gateways) {
+  const left = Math.max(1, Math.round(GIVEN_UP_AFTER - gateway.silent_s));
+  const others = gateways.filter((one) => one !== gateway && one.silent_s <= SILENT_AFTER).map((one) => plainly(one.name));
+  const who = others.length === 1 ? others[0] : `one of ${others.join(", ")}`;
+  const takes = gateway.is_active ? `${who} takes over in ${left} s` : `it is given up in ${left} s`;
+  const step = others.length ? `Unless it goes on, ${takes}.` : "No other gateway lives that could take over.";
+  return `Silent since ${clock(gateway.seen)} (${Math.round(gateway.silent_s)} s): it hangs, or is cut off. ${step}`;
+}
+
+function missingRow({ gateway, sessions, newest }) {
+  const link = (key) => h("a", { href: `#/s/${encodeURIComponent(key)}`, onclick: () => byId("gateways").close() }, h("bdi", {}, plainly(key)));
+  const more = sessions > newest.length ? h("small", {}, `and ${sessions - newest.length} more`) : null;
+  return h("li", {},
+    h("p", {}, h("span", { class: "dot", "data-state": "denied" }), h("bdi", { class: "name" }, plainly(gateway)), h("small", {}, `${waits(sessions)} for it`)),
+    h("p", { class: "links" }, ...newest.map(link), more),
+    h("p", { class: "soft" }, "On its machine, their agents have memory and workspace. They go on once it is back; /new in one of them begins anew at another gateway."));
+}
+
+const waits = (sessions) => (sessions === 1 ? "1 session waits" : `${sessions} sessions wait`);

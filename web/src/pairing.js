@@ -1,0 +1,99 @@
+// A pairing code: created here, shown once, and followed until it is used, void or expired.
+
+import { ask } from "./api.ts";
+import { byId, clock, h, plainly, say, show } from "./dom.js";
+
+export class Pairing {
+  /** wrong(error) shows an error (null removes it); made() is called after a code was created, to reload the lists. */
+  constructor(wrong, made) {
+    this.wrong = wrong;
+    this.made = made;
+    this.form = byId("pair");
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.make();
+    });
+    byId("code-copy").addEventListener("click", async () => {
+      await navigator.clipboard.writeText(this.code.code);
+      say(byId("code-copy"), "Copied");
+    });
+  }
+
+  async make() {
+    const told = { channel: byId("pair-channel").value };
+    const name = byId("pair-name").value.trim();
+    const role = byId("pair-role").value;
+    if (name) told.name = name;
+    if (role) told.role = role;
+    byId("pair-make").disabled = true;
+    try {
+      this.code = await ask("POST", "/v1/people/codes", told);
+      this.wrong(null);
+      this.show();
+      this.made();
+    } catch (error) {
+      this.wrong(error);
+    } finally {
+      byId("pair-make").disabled = false;
+    }
+  }
+
+  show() {
+    const { code, channel, name, role } = this.code;
+    say(byId("code-text"), code);
+    say(byId("code-copy"), "Copy");
+    show(byId("code-copy"), Boolean(navigator.clipboard));
+    const who = name ?? "The person to let in";
+    say(byId("code-how"), `${who} sends this code to the gateway's account on ${channel}, in a private chat and with nothing else in the message. It gives the role ${role}.`);
+    byId("code").dataset.state = "open";
+    show(byId("code"), true);
+    this.tick();
+    byId("code-text").focus();
+    clearInterval(this.timer);
+    this.timer = setInterval(() => this.tick(), 1000);
+  }
+
+  tick() {
+    const seconds = Math.ceil((this.code.expires - Date.now()) / 1000);
+    if (seconds <= 0) return this.over("expired", "It has expired. Make another one.");
+    say(byId("code-left"), `It is shown only here and now, works once, and expires in ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}.`);
+  }
+
+  over(state, told) {
+    clearInterval(this.timer);
+    this.code = null;
+    byId("code").dataset.state = state;
+    say(byId("code-text"), ""); // the code is not shown again
+    say(byId("code-over"), told);
+    show(byId("code"), state !== "");
+  }
+
+  /** Called when the dialog closes. The code is not shown again. */
+  forget() {
+    this.over("", "");
+  }
+
+  draw(channels, people, codes) {
+    const names = channels.map((one) => one.name);
+    const select = byId("pair-channel");
+    if (JSON.stringify(names) !== this.names) {
+      this.names = JSON.stringify(names);
+      select.replaceChildren(...names.map((name) => h("option", { value: name }, name)));
+    }
+    show(this.form, names.length > 0);
+    byId("pair-names").replaceChildren(...people.map((one) => h("option", { value: one.name })));
+    this.watch(codes);
+    const waiting = codes.filter((one) => one.state === "open" && !this.mine(one));
+    say(byId("pair-open"), waiting.map((one) => `A code for ${one.name ?? "somebody"} (${one.role}) on ${one.channel} waits to be sent, until ${clock(one.expires)}.`).join("\n"));
+  }
+
+  mine(one) {
+    return this.code && one.channel === this.code.channel && one.expires === this.code.expires;
+  }
+
+  watch(codes) {
+    const mine = this.code && codes.find((one) => this.mine(one));
+    if (mine?.state === "used") this.over("used", `It was used: ${plainly(mine.account)} may talk now.`);
+    if (mine?.state === "void") this.over("void", "It was sent where others could read it, and is void. Make another one.");
+  }
+}

@@ -1,0 +1,144 @@
+// The dialog "People and channels": the state of each channel, who may talk, who was refused, and pairing codes.
+
+import { ask } from "./api.ts";
+import { ago, byId, clock, h, plainly, say, selectionTouches, show } from "./dom.js";
+import { Pairing } from "./pairing.js";
+
+const EVERY = 4000;
+const STATES = { starting: "starting", online: "online", offline: "offline", denied: "refused by its platform" };
+const ORIGINS = { config: "in semel.toml", added: "added", paired: "by a code" };
+
+const NOBODY = "Nobody yet. Make a code below, and send it to the gateway's account from yours.";
+const NOBODY_CAN = "Nobody: people have no accounts on these channels. Whoever has a webhook's secret may write.";
+
+export class People {
+  constructor() {
+    this.dialog = byId("people");
+    this.drawn = new Map();
+    this.pairing = new Pairing((error) => this.wrong(error), () => this.refresh());
+    byId("people-button").addEventListener("click", () => this.open());
+    this.dialog.addEventListener("close", () => {
+      clearInterval(this.timer);
+      this.pairing.forget();
+    });
+  }
+
+  async open() {
+    this.asked = null;
+    this.wrong(null);
+    say(byId("people-told"), "");
+    this.dialog.showModal();
+    byId("people-body").scrollTop = 0;
+    this.timer = setInterval(() => document.visibilityState === "visible" && this.refresh(), EVERY);
+    await this.refresh();
+  }
+
+  async refresh() {
+    try {
+      const paths = ["/v1/channels", "/v1/people", "/v1/people/strangers"];
+      const [{ channels }, { people }, met] = await Promise.all(paths.map((path) => ask("GET", path)));
+      Object.assign(this, { channels, people, met });
+    } catch (error) {
+      return this.wrong(error, true);
+    }
+    if (this.lost) this.wrong(null);
+    this.draw();
+  }
+
+  /** Shows an error; null removes it. `lost`: a refresh failed, and the next one that succeeds removes the error. */
+  wrong(error, lost = false) {
+    this.lost = lost;
+    say(byId("people-wrong"), error ? error.message : "");
+  }
+
+  async act(method, path, body, told) {
+    this.asked = null;
+    try {
+      const answer = await ask(method, path, body);
+      this.wrong(null);
+      say(byId("people-told"), told(answer));
+    } catch (error) {
+      this.wrong(error);
+    }
+    await this.refresh();
+  }
+
+  draw() {
+    const { channels, people, met } = this;
+    this.list("people-channels", channels, (one) => channelRow(one));
+    this.list("people-known", [people, this.asked], () => people.flatMap((one) => this.person(one)));
+    const paired = channels.filter((one) => one.people !== false);
+    show(byId("people-none"), people.length === 0);
+    say(byId("people-none"), paired.length ? NOBODY : NOBODY_CAN);
+    const latest = met.strangers.map((one) => ({ ...one, ago: ago(one.last) }));
+    this.list("people-strangers", latest, (one) => this.stranger(one));
+    say(byId("people-quiet"), latest.length ? "They got no answer, and their messages were not kept." : "Nobody, since the gateway started.");
+    this.pairing.draw(paired, people, met.codes);
+  }
+
+  /** Redraws a list if its data changed, but not while text in it is selected. The focus stays at its place. */
+  list(id, data, make) {
+    const node = byId(id);
+    const told = JSON.stringify(data);
+    if (this.drawn.get(id) === told || selectionTouches(node)) return;
+    this.drawn.set(id, told);
+    const held = node.contains(document.activeElement) ? document.activeElement.dataset.at : null;
+    node.replaceChildren(...(id === "people-known" ? make() : data.map(make)));
+    if (held === null) return;
+    const again = node.querySelector(`[data-at="${CSS.escape(held)}"]`) ?? node.querySelector("button");
+    (again ?? byId("people-title")).focus();
+  }
+
+  person({ name, role, accounts }) {
+    const title = h("p", {}, h("bdi", { class: "name" }, plainly(name)), h("small", {}, role));
+    const rows = accounts.map((one) => this.account(name, one));
+    return h("li", {}, title, rows.length ? h("ul", {}, ...rows) : h("p", { class: "soft" }, "no account yet: make a code"));
+  }
+
+  account(name, { account, origin }) {
+    const shown = h("bdi", { class: "account", title: plainly(account) }, plainly(account));
+    const from = h("small", {}, ORIGINS[origin] ?? origin);
+    if (origin === "config") return h("li", {}, shown, from);
+    if (this.asked !== account) return h("li", {}, shown, from, button("Remove", account, () => this.ask(account), `Remove ${account} of ${name}`));
+    return h("li", { class: "asked" }, shown,
+      h("span", { class: "sure" }, "Remove it? Its messages are then refused.",
+        button("Keep", account, () => this.ask(null)),
+        button("Remove", `${account} sure`, () => this.remove(account), `Yes, remove ${account}`, "danger")));
+  }
+
+  ask(account) {
+    this.asked = account;
+    this.draw();
+  }
+
+  remove(account) {
+    return this.act("DELETE", `/v1/people/${encodeURIComponent(account)}`, undefined, () => `${plainly(account)} is a stranger's account now.`);
+  }
+
+  stranger({ account, name, times, ago: last }) {
+    const often = `${times === 1 ? "once" : `${times} times`}, ${last === "now" ? "just now" : `last ${last}${/min$/.test(last) ? " ago" : ""}`}`;
+    const letIn = (role) => () => this.act("POST", "/v1/people", { account, role }, (who) => `${plainly(account)} is ${plainly(who.name)} (${who.role}) now.`);
+    const what = (role) => `Let ${account} in as ${role}`;
+    return h("li", {},
+      h("p", {}, h("bdi", { class: "name" }, plainly(name) || "no name"), h("bdi", { class: "account", title: plainly(account) }, plainly(account)), h("small", {}, often)),
+      h("p", { class: "options" },
+        button("Let in as member", `${account} member`, letIn("member"), what("member")),
+        button("as guest", `${account} guest`, letIn("guest"), what("guest"))));
+  }
+}
+
+function button(text, at, act, label, kind = "") {
+  return h("button", { type: "button", class: `tiny ${kind}`.trim(), "data-at": at, "aria-label": label && plainly(label), onclick: act }, text);
+}
+
+function channelRow({ name, kind, state, since, error, retry_at: again, counts, refused }) {
+  const silent = state === "offline" || state === "denied";
+  const often = Object.values(refused).reduce((sum, one) => sum + one, 0);
+  const told = [`${counts.accepted} heard`, often ? `${often} refused` : "", counts.quarantined ? `${counts.quarantined} quarantined` : ""];
+  return h("li", { "data-state": state },
+    h("p", {},
+      h("span", { class: "dot", "data-state": state }),
+      h("span", { class: "name" }, name),
+      h("small", {}, [kind === name ? "" : kind, `${STATES[state] ?? state} since ${clock(since)}`, ...told].filter(Boolean).join(" · "))),
+    silent && error ? h("p", { class: "why" }, plainly(error) + (again ? ` It is tried again at ${clock(again)}.` : "")) : null);
+}

@@ -1,0 +1,124 @@
+// Watches one session: frames in order, resumed by rev after every break of the connection (Law 8).
+
+import { ask, at, statusOf } from "./api.ts";
+import type { Frame } from "./wire.ts";
+
+export type LinkState = "live" | "lost" | "gone" | "new";
+
+export interface Watcher {
+  /** Called for each snapshot or change. */
+  tell: (frame: Frame) => void;
+  /** Called when the state of the connection changes. "gone", "new": the session does not exist (any more, or yet). */
+  link: (state: LinkState) => void;
+  /** The rev to resume after; null before the first snapshot. */
+  rev: () => number | null;
+}
+
+const PAUSES_MS = [500, 1000, 2000, 4000, 8000];
+const PING_INTERVAL_MS = 15000; // until a ping says how long
+const OVERDUE = 2.5; // of that time: then the connection is dead, even if the browser does not know it
+
+/** A connection to the stream of one session. If the session does not exist, nothing is watched until `hurry`. */
+export class Watch {
+  /** null: there is none, and `hurry` opens one. undefined: it was closed on purpose. */
+  source: EventSource | null | undefined = null;
+  private key: string;
+  private watcher: Watcher;
+  private failures = 0;
+  private every = PING_INTERVAL_MS;
+  private heard = Date.now();
+  private asleep = false;
+  private closed = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private looking: ReturnType<typeof setInterval>;
+
+  constructor(key: string, watcher: Watcher) {
+    this.key = key;
+    this.watcher = watcher;
+    addEventListener("online", this.hurry);
+    addEventListener("pageshow", this.look);
+    document.addEventListener("visibilitychange", this.look); // timers of a tab that slept come late
+    this.looking = setInterval(this.look, 1000);
+    this.open();
+  }
+
+  hurry = (): void => {
+    if (this.source === null) this.open();
+  };
+
+  look = (): void => {
+    if (this.source && Date.now() - this.heard > OVERDUE * this.every) this.reopen();
+  };
+
+  open(): void {
+    clearTimeout(this.timer);
+    const rev = this.watcher.rev();
+    const source = new EventSource(at(this.key, `/stream?html=1&ping=1${rev === null ? "" : `&after=${rev}`}`));
+    this.source = source;
+    this.heard = Date.now();
+    const take = (event: MessageEvent): void => {
+      this.failures = 0;
+      this.heard = Date.now();
+      this.watcher.tell(JSON.parse(event.data));
+    };
+    source.addEventListener("snapshot", take);
+    source.addEventListener("change", take);
+    source.addEventListener("ping", (event) => {
+      this.every = JSON.parse(event.data).every_ms;
+      this.heard = Date.now();
+      this.watcher.link("live");
+    });
+    source.addEventListener("error", () => this.lost(source));
+  }
+
+  // The browser reconnects by itself, with the last id that it saw, unless the gateway refused it: then we reconnect.
+  private lost(source: EventSource): void {
+    if (this.source !== source) return;
+    this.watcher.link("lost");
+    if (source.readyState !== EventSource.CLOSED) return;
+    this.source = null;
+    const pause = PAUSES_MS[Math.min(this.failures++, PAUSES_MS.length - 1)];
+    this.timer = setTimeout(() => this.again(), pause);
+  }
+
+  /** Replaces a connection on which nothing comes any more. */
+  private reopen(): void {
+    this.watcher.link("lost");
+    this.source?.close();
+    this.open();
+  }
+
+  private async again(): Promise<void> {
+    try {
+      await ask("GET", at(this.key, `/entries?after=${Number.MAX_SAFE_INTEGER}&limit=1`));
+    } catch (error) {
+      if (statusOf(error) === 404) return this.watcher.link(this.watcher.rev() === null ? "new" : "gone");
+    }
+    if (this.source === null && !this.closed) this.open();
+  }
+
+  /** Closes the connection. `wake` opens it again and resumes after the view's rev. */
+  sleep(): void {
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = undefined;
+    this.asleep = true;
+  }
+
+  wake(): void {
+    if (!this.asleep) return;
+    this.asleep = false;
+    this.open();
+  }
+
+  close(): void {
+    this.closed = true;
+    clearTimeout(this.timer);
+    clearInterval(this.looking);
+    removeEventListener("online", this.hurry);
+    removeEventListener("pageshow", this.look);
+    document.removeEventListener("visibilitychange", this.look);
+    this.source?.close();
+    this.source = undefined;
+  }
+}

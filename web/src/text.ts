@@ -1,0 +1,61 @@
+// Texts as people see them: hidden characters become visible, names stay on one line, times are short.
+
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+/** A visible stand-in for a control character or a bidirectional override, as in semel/text/visible.py. */
+function picture(sign: string): string {
+  const code = sign.charCodeAt(0);
+  if (code < 0x20) return String.fromCharCode(0x2400 + code);
+  return code === 0x7f ? "\u2421" : `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
+}
+
+/** A name or an address on one line: line ends and tabs become blanks, other hidden characters become visible. */
+export function plainly(text: unknown): string {
+  return String(text).replace(HIDDEN, (sign) => (/\s/.test(sign) ? " " : picture(sign)));
+}
+
+/** A text with its hidden characters made visible. Line ends and tabs stay. */
+export function openly(text: unknown): string {
+  return String(text).replace(/\r\n/g, "\n").replace(HIDDEN, (sign) => (sign === "\n" || sign === "\t" ? sign : picture(sign)));
+}
+
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+
+/** A time (ms since 1970): the clock's of today, with the day of an earlier one. */
+export function clock(ms: number): string {
+  const then = new Date(ms);
+  return then.toDateString() === new Date().toDateString() ? TIME.format(then) : `${DAY.format(then)}, ${TIME.format(then)}`;
+}
+
+export const fullTime = (ms: number): string => FULL.format(new Date(ms));
+
+export function ago(ms: number): string {
+  const seconds = (Date.now() - ms) / 1000;
+  if (seconds < 60) return "now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return clock(ms);
+}
+
+/** The name of a session: its title, else its key without "AGENT:web:". */
+export function called({ title, key }: { title?: string | null; key: string }): string {
+  return plainly(title || key.replace(/^[^:]*:web:(?=.)/, ""));
+}
+
+/** A random id that also works where the page is not served over TLS. */
+export function freshId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The input of a tool call as text: the command first, then one line per field. */
+export function inputText(input: unknown): string {
+  if (input === null || input === undefined) return "";
+  if (typeof input !== "object" || Array.isArray(input)) return plain(input, 2);
+  const { command, ...rest } = input as Record<string, unknown>;
+  const lines = command === undefined ? [] : [Array.isArray(command) ? command.map((one) => plain(one)).join(" ") : plain(command)];
+  for (const [name, value] of Object.entries(rest)) if (value !== null && value !== "") lines.push(`${name}: ${plain(value)}`);
+  return lines.join("\n");
+}
+
+const plain = (value: unknown, indent?: number): string => (typeof value === "string" ? value : JSON.stringify(value, null, indent));

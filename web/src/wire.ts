@@ -1,0 +1,162 @@
+// What the gateway's API answers about sessions (docs/api.md): entries, items, states, and the frames of a stream.
+
+export type Role = "user" | "agent" | "event" | "notice";
+export type BusyMode = "queue" | "steer" | "interrupt" | "collect";
+
+export interface Delivery {
+  to: string;
+  state: "queued" | "sending" | "sent" | "unknown" | "held" | "rejected" | "dropped";
+  part: number;
+  parts?: number;
+  failed?: boolean;
+  error?: string;
+  held?: number[];
+  rejected?: number[];
+}
+
+export interface FileRef {
+  id?: string;
+  name?: string;
+  mime?: string;
+  size?: number;
+  missing?: string;
+  uri?: string;
+}
+
+export interface Entry {
+  seq: number;
+  born: number;
+  rev: number;
+  at: number;
+  role: Role;
+  text: string;
+  live?: boolean;
+  partial?: boolean;
+  superseded?: boolean;
+  turn?: number;
+  event?: number;
+  kind?: string;
+  sender?: string;
+  to?: string;
+  from?: string;
+  files?: FileRef[];
+  of?: number;
+  quote?: string;
+  whose?: string;
+  edited?: number;
+  deleted?: number;
+  removed?: boolean;
+  data?: Record<string, unknown>;
+  item?: number;
+  tool?: boolean;
+  late?: boolean;
+  behind?: number;
+  echoes?: number;
+  delivery?: Delivery[];
+  waiting?: BusyMode;
+  joined?: boolean;
+  automatic?: boolean;
+  covers?: { first: number; last: number };
+  html?: string;
+}
+
+export interface Diff {
+  path: string;
+  oldText?: string;
+  newText?: string;
+  left_out?: number;
+}
+
+export interface Option {
+  optionId?: string;
+  id?: string;
+  name?: string;
+  kind?: string;
+}
+
+/** An item of any kind: each kind has some of these fields. A kind that this page does not know has others. */
+export interface Item {
+  id: number;
+  born: number;
+  rev: number;
+  kind: string;
+  text: string;
+  turn?: number;
+  live?: boolean;
+  name?: string;
+  files?: FileRef[];
+  title?: string;
+  status?: string;
+  call?: string;
+  tool_kind?: string;
+  input?: unknown;
+  diffs?: Diff[];
+  exit?: number | null;
+  gap?: number;
+  tail?: string;
+  truncated?: boolean;
+  superseded?: boolean;
+  entries?: { content: string; status?: string }[];
+  state?: "open" | "answered" | "cancelled" | "expired";
+  options?: Option[];
+  answer?: string;
+  by?: string;
+  used?: number;
+  size?: number;
+  cost?: { amount?: number; currency?: string };
+}
+
+/** The state of a session. Before the first snapshot, nothing of it is known. */
+export interface SessionState {
+  key?: string;
+  agent?: string;
+  home?: string | null;
+  state?: "idle" | "running" | "waiting" | "deleted";
+  waiting?: number;
+  title?: string | null;
+  archived?: boolean;
+  busy?: BusyMode;
+  retry_at?: number;
+  mode?: string;
+  modes?: { currentModeId?: string; availableModes?: { id: string; name?: string }[] };
+  unattended_modes?: string[];
+  models?: { currentModelId?: string; currentValue?: string; availableModels?: ModelOffer[]; options?: ModelOffer[] };
+  commands?: { name: string; description?: string }[];
+  tools?: boolean;
+}
+
+export interface ModelOffer {
+  modelId?: string;
+  value?: string;
+  id?: string;
+  name?: string;
+}
+
+export type Change =
+  | ({ op: "entry" } & Entry)
+  | ({ op: "item" } & Item)
+  | { op: "append"; rev: number; seq: number; text: string }
+  | { op: "output"; rev: number; id: number; text: string }
+  | ({ op: "session"; rev: number } & SessionState);
+
+/** A stretch of a session's history. `before` is what a request for the stretch before it sends; `more`: there is one. */
+export interface Stretch {
+  entries: Entry[];
+  items: Item[];
+  more: boolean;
+  before?: number;
+}
+
+export interface Snapshot extends Stretch {
+  type: "snapshot";
+  rev: number;
+  session: SessionState;
+}
+
+export interface Changes {
+  type: "change";
+  rev: number;
+  changes: Change[];
+}
+
+export type Frame = Snapshot | Changes;

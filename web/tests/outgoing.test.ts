@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { beforeEach, mock, test } from "node:test";
+import { Outgoing } from "../src/outgoing.ts";
+import type { Entry } from "../src/wire.ts";
+import { type Request, installDoubles, settle } from "./browser_double.ts";
+
+let requests: Request[];
+let accepted: string[];
+
+beforeEach(() => {
+  mock.timers.reset();
+  requests = installDoubles();
+  accepted = [];
+});
+
+const make = (): Outgoing => new Outgoing({ accepted: (_, message) => accepted.push(message.text), changed: () => {} });
+const texts = (outgoing: Outgoing): string[] => outgoing.shown("s").map((one) => `${one.text}: ${one.state}`);
+const entry = (text: string, event: number, born: number): Entry => ({ seq: 1, born, rev: born, at: 0, role: "user", text, event });
+
+test("a message whose answer was lost is sent again under its first id", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const outgoing = make();
+  outgoing.add("s", "hello", 4);
+  const { id } = requests[0]!.body;
+  requests[0]!.lose();
+  await settle();
+  assert.deepEqual(texts(outgoing), ["hello: waiting"]);
+  mock.timers.tick(500);
+  assert.equal(requests[0]!.body.id, id);
+  requests[0]!.answer(202, { event: 7 });
+  await settle();
+  assert.deepEqual(accepted, ["hello"]);
+});
+
+test("messages of a session leave one after another, in order", async () => {
+  const outgoing = make();
+  outgoing.add("s", "one", 4);
+  outgoing.add("s", "two", 4);
+  assert.deepEqual(requests.map(({ body }) => body.text), ["one"]);
+  requests[0]!.answer(202, { event: 7 });
+  await settle();
+  assert.deepEqual(requests.map(({ body }) => body.text), ["two"]);
+});
+
+test("a reload sends what was not acknowledged, with the same id, and nothing else", async () => {
+  const outgoing = make();
+  outgoing.add("s", "one", 4);
+  outgoing.add("s", "two", 4);
+  const { id } = requests[0]!.body;
+  requests[0]!.answer(202, { event: 7 });
+  await settle();
+  const second = requests[0]!.body.id;
+  assert.notEqual(second, id);
+  requests.length = 0;
+  const reloaded = make();
+  assert.deepEqual(texts(reloaded), ["two: waiting"]);
+  reloaded.kickAll();
+  assert.deepEqual(requests.map(({ body }) => body.id), [second]);
+});
+
+test("a message that the gateway refuses stays, says why, and lets the next one leave", async () => {
+  const outgoing = make();
+  outgoing.add("s", "too long", 4);
+  outgoing.add("s", "next", 4);
+  requests[0]!.answer(422, { type: "urn:semel:problem:bad-field", detail: "It is too long." });
+  await settle();
+  assert.equal(outgoing.shown("s")[0]!.why, "It is too long.");
+  assert.deepEqual(requests.map(({ body }) => body.text), ["next"]);
+});
+
+test("without a login a message waits until somebody logs in", async () => {
+  const outgoing = make();
+  outgoing.add("s", "hello", 4);
+  requests[0]!.answer(401, {});
+  await settle();
+  assert.deepEqual(texts(outgoing), ["hello: waiting"]);
+  outgoing.kickAll();
+  assert.equal(requests.length, 1);
+});
+
+test("a message is shown once if the stream is faster than the answer", async () => {
+  const settling: Outgoing = new Outgoing({ accepted: (key, message) => settling.settle(key, message, true), changed: () => {} });
+  settling.add("s", "hello", 4);
+  settling.seen("s", [entry("hello", 7, 5)]);
+  assert.deepEqual(texts(settling), []);
+  requests[0]!.answer(202, { event: 7 });
+  await settle();
+  assert.deepEqual(texts(settling), []);
+});
+
+test("a message is shown once if the answer is faster than the stream", async () => {
+  const outgoing = make();
+  outgoing.add("s", "hello", 4);
+  requests[0]!.answer(202, { event: 8 });
+  await settle();
+  assert.deepEqual(texts(outgoing), ["hello: accepted"]);
+  outgoing.seen("s", [entry("hello", 8, 7)]);
+  assert.deepEqual(texts(outgoing), []);
+});
+
+test("an older entry with the same text does not count as the message", () => {
+  const outgoing = make();
+  outgoing.add("s", "ha", 9);
+  outgoing.seen("s", [entry("ha", 3, 5)]);
+  assert.deepEqual(texts(outgoing), ["ha: sending"]);
+});

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, mock, test } from "node:test";
+import { Watch } from "../src/stream.ts";
+import type { Frame } from "../src/wire.ts";
+import { EventSourceDouble, type Request, installDoubles, settle } from "./browser_double.ts";
+
+let requests: Request[];
+let links: string[];
+let frames: Frame[];
+let rev: number | null;
+let watch: Watch;
+
+beforeEach(() => {
+  mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });
+  requests = installDoubles();
+  links = [];
+  frames = [];
+  rev = null;
+  watch = new Watch("a b", { tell: (frame) => frames.push(frame), link: (state) => links.push(state), rev: () => rev });
+});
+
+afterEach(() => {
+  watch.close();
+  mock.timers.reset();
+});
+
+const last = (): EventSourceDouble => EventSourceDouble.opened.at(-1)!;
+
+test("frames come in order, and a new connection goes on after the last rev", async () => {
+  assert.equal(last().url, "/v1/sessions/a%20b/stream?html=1&ping=1");
+  last().send("snapshot", { type: "snapshot", rev: 5 });
+  last().send("change", { type: "change", rev: 6 });
+  assert.deepEqual(frames.map((frame) => frame.rev), [5, 6]);
+  rev = 6;
+  last().fail(true);
+  mock.timers.tick(500);
+  requests[0]!.answer(200, {});
+  await settle();
+  assert.match(last().url, /&after=6$/);
+});
+
+test("a connection on which nothing comes for two and a half pings is replaced", () => {
+  last().send("ping", { every_ms: 2000 });
+  assert.deepEqual(links, ["live"]);
+  mock.timers.tick(5000);
+  assert.equal(EventSourceDouble.opened.length, 1);
+  mock.timers.tick(1000);
+  assert.equal(EventSourceDouble.opened.length, 2);
+  assert.deepEqual(links, ["live", "lost"]);
+});
+
+test("a session that is no more is watched no longer", async () => {
+  rev = 3;
+  last().fail(true);
+  mock.timers.tick(500);
+  requests[0]!.answer(404, {});
+  await settle();
+  assert.equal(links.at(-1), "gone");
+  mock.timers.tick(60000);
+  assert.equal(EventSourceDouble.opened.length, 1);
+});
+
+test("a session that does not exist yet is watched as soon as it does", async () => {
+  last().fail(true);
+  mock.timers.tick(500);
+  requests[0]!.answer(404, {});
+  await settle();
+  assert.equal(links.at(-1), "new");
+  watch.hurry();
+  assert.equal(EventSourceDouble.opened.length, 2);
+});
+
+test("a closed watch opens nothing more", async () => {
+  last().fail(true);
+  watch.close();
+  mock.timers.tick(60000);
+  await settle();
+  assert.equal(EventSourceDouble.opened.length, 1);
+});
