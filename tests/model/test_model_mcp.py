@@ -96,6 +96,15 @@ async def test_a_server_that_does_not_start_is_told_and_the_session_lives_on(tmp
             assert api.requests == []
 
 
+async def test_what_a_server_wrote_before_it_ended_is_told_without_its_secrets(tmp_path: Path) -> None:
+    code = "import os, sys; print('starts', file=sys.stderr); raise KeyError(os.environ['TOKEN'])"
+    broken = McpSettings(command=(sys.executable, "-c", code), env={"TOKEN": "a-secret-token"})
+    async with ModelServer() as api, ModelWorld(tmp_path, api, model={"mcp": {"broken": broken}}) as w:
+        await w.ask("Hi")
+        [notice] = await w.texts("s", "notice")
+        assert "; it wrote: KeyError: '(hidden)'. See [agents.main.mcp.broken]" in notice
+
+
 async def test_a_url_that_refuses_is_tried_and_told_with_its_status(tmp_path: Path) -> None:
     async with ModelServer(*[Answer(status=401)] * 9) as api:
         [trial] = await mcp_trial.try_servers("main", {"web": McpSettings(url=f"{api.url}/mcp")}, tmp_path)

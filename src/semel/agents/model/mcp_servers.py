@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from fastmcp.client.transports import StdioTransport
 from mcp.types import Tool
@@ -20,10 +20,12 @@ from pydantic_ai.messages import BinaryContent
 from pydantic_ai.tools import ToolDefinition
 
 from semel.agents.acp.environment import build_environment
+from semel.agents.acp.pipes import StderrReader
 from semel.agents.model.builtin import ToolResult
 from semel.gateway.ports import AgentError
 from semel.gateway.settings import McpSettings
 from semel.text.json_types import Json
+from semel.text.wellformed import shorten_to_line
 
 log = logging.getLogger("semel.agents")
 
@@ -31,6 +33,8 @@ START_TIMEOUT_S, CALL_TIMEOUT_S = 30.0, 600.0  # for a server to list its tools,
 SERVER_ERROR_CODES = frozenset({-32601, -32602, -32603})  # errors that the server sends (JSON-RPC 2.0, section 5.1)
 STOP_TIMEOUT_S = 10.0  # for a server to shut down
 MAX_RESULT_CHARS = 60_000  # how much of a result the model reads
+MAX_WORDS_CHARS = 300  # how much is told of the error that a command wrote to stderr
+MIN_SECRET_CHARS = 8
 
 
 class McpServers:
@@ -60,7 +64,7 @@ class McpServers:
             except Exception as error:
                 await self.close()
                 raise AgentError(
-                    f"the MCP server {name!r} of agent {agent!r} does not answer: {describe_failure(error)}. "
+                    f"the MCP server {name!r} of agent {agent!r} does not answer: {server.describe_failure(error)}. "
                     f"See [agents.{agent}.mcp.{name}], and try it: semel agents check {agent}",
                     passing=True,
                 ) from error
@@ -110,16 +114,13 @@ class McpServers:
 
 
 class McpConnection:
-    """The connection to one server. It is made at its first use, and again after a call that was not answered.
+    """The connection to one server. It is made at its first use, and again after a call that was not answered."""
 
-    `stderr`: the file to which a command's stderr is appended.
-    """
-
-    def __init__(self, name: str, settings: McpSettings, cwd: Path, stderr: Path = Path(os.devnull)) -> None:
+    def __init__(self, name: str, settings: McpSettings, cwd: Path) -> None:
         self._name = name
         self._settings = settings
         self._cwd = cwd
-        self._stderr = stderr
+        self._stderr: StderrReader | None = None  # of the last process
         self._stack: contextlib.AsyncExitStack | None = None
         self._toolset: MCPToolset[Any] | None = None
 
@@ -129,12 +130,21 @@ class McpConnection:
     async def connect(self) -> MCPToolset[Any]:
         """Connect if necessary, and return the open toolset. Raises any exception of the connection attempt."""
         if self._toolset is None:
-            toolset = _build_toolset(self._name, self._settings, self._cwd, self._stderr)
             async with contextlib.AsyncExitStack() as stack:
+                stderr = self._open_stderr(stack) if self._settings.command else None
+                toolset = _build_toolset(self._name, self._settings, self._cwd, stderr)
                 await stack.enter_async_context(toolset)
                 self._stack, self._toolset = stack.pop_all(), toolset
         assert self._toolset is not None
         return self._toolset
+
+    def _open_stderr(self, stack: contextlib.AsyncExitStack) -> TextIO:
+        """Return the file to which a command writes its stderr. It is always read, until `stack` closes."""
+        read_end, write_end = os.pipe()
+        self._stderr = StderrReader(os.fdopen(read_end, "rb", buffering=0), lambda line: None)
+        stack.callback(self._stderr.close)
+        stack.callback(self._stderr.drain)
+        return stack.enter_context(os.fdopen(write_end, "w"))
 
     async def list_tools(self) -> list[Tool]:
         """Connect if necessary, and return the server's tools. Raises any exception of the attempt.
@@ -151,8 +161,27 @@ class McpConnection:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(stack.aclose(), STOP_TIMEOUT_S)
 
+    def describe_failure(self, error: Exception) -> str:
+        """Say why the server did not list its tools, with the error that its command wrote last to stderr.
 
-def describe_failure(error: Exception) -> str:
+        `error`: the exception that `list_tools` raised.
+        """
+        text, line = _describe_error(error), ""
+        if self._stderr is not None:
+            self._stderr.drain()
+            line = shorten_to_line(_hide_secrets(self._stderr.error_line(), self._settings), MAX_WORDS_CHARS)
+        return _hide_secrets(text, self._settings) + (f"; it wrote: {line.rstrip('.')}" if line else "")
+
+
+def _hide_secrets(text: str, settings: McpSettings) -> str:
+    """Return the text with the values of `env` and `headers` replaced, as far as they are long enough to be secrets."""
+    for value in (*settings.env.values(), *settings.headers.values()):
+        if len(value) >= MIN_SECRET_CHARS:
+            text = text.replace(value, "(hidden)")
+    return text
+
+
+def _describe_error(error: Exception) -> str:
     """Say why a server did not list its tools, in its own words or the system's."""
     cause = error.__cause__ or error
     if isinstance(cause, FileNotFoundError):
@@ -162,7 +191,7 @@ def describe_failure(error: Exception) -> str:
     return str(error).removeprefix("Client failed to connect: ") or type(error).__name__
 
 
-def _build_toolset(name: str, settings: McpSettings, cwd: Path, stderr: Path) -> MCPToolset[Any]:
+def _build_toolset(name: str, settings: McpSettings, cwd: Path, stderr: TextIO | None) -> MCPToolset[Any]:
     options: dict[str, Any] = {
         "id": name,
         "tool_error_behavior": "failed",
