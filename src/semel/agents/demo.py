@@ -27,6 +27,7 @@ WORDS = "help|file|ask|permission|job|slow"
 COMMAND = re.compile(rf"(?:[^:]{{1,80}}:\s+)?(?:({WORDS})[.!]?|(say|send):\s*(.+))\s*", re.IGNORECASE)
 REPEATABLE = ("help", "say", "slow")  # commands that do nothing but talk: an interrupted one may run again
 INTERRUPTED = re.compile(r"- it was asked: (['\"])(.*)\1$", re.MULTILINE)  # in the body of the note that resumes a turn
+UNDER_WAY = ("event exec.started ", "event exec.progress ")  # titles of notes about a job that has not ended
 QUIET = re.compile(r"answer with exactly (\S+)")  # in the title of a heartbeat's note
 HELP = """I am Semel's demo agent: no model, no network. Words I know:
 
@@ -121,6 +122,16 @@ def find_option(words: str) -> str | None:
     )
 
 
+def choose_reports(notes: list[tuple[str, str]]) -> list[str]:
+    """Return what is said of the events among a prompt's notes; of a job under way only if there is nothing else.
+
+    `notes`: the title and the body of each.
+    """
+    events = [note for note in notes if note[0].startswith("event ")]
+    ends = [note for note in events if not note[0].startswith(UNDER_WAY)]
+    return [describe_report(*note) for note in ends or events[-1:]]
+
+
 def describe_report(title: str, body: str) -> str:
     """Return what is said of an event. `title`, `body`: of the gateway's note about it."""
     verb = "You chose" if title.startswith("event answer ") else "I was told"
@@ -186,7 +197,7 @@ class DemoSession:
         self._history.append(make_chunk("user_message_chunk", prompt))
         notes = GATEWAY_NOTE.findall(prompt) or [("", "")]
         title, body = notes[-1]
-        reports = [describe_report(*note) for note in notes if note[0].startswith("event ")]
+        reports = choose_reports(notes)
         orders = [note[1] for note in notes if note[0].startswith("schedule ")]
         if words := GATEWAY_NOTE.sub("", prompt).strip():
             self._obey(words)
