@@ -12,6 +12,7 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -308,6 +309,30 @@ def test_a_file_of_an_earlier_life_is_refused_however_far_it_came(tmp_path: Path
     shutil.copy(tmp_path / "farther.db", path)
     with pytest.raises(LogOfAnother):
         Store.open(path, marked=True)
+
+
+@pytest.mark.parametrize("with_mark", [False, True])
+def test_a_copy_that_went_on_elsewhere_is_refused_beside_the_log(tmp_path: Path, with_mark: bool) -> None:
+    """It is ahead of the log, which is that of the ledger it was copied from: SQLite would mix the two."""
+    path, fork = tmp_path / "ledger.db", tmp_path / "fork/ledger.db"
+    speak(path, "one")
+    fork.parent.mkdir()
+    shutil.copy(path, fork)
+    if with_mark:
+        shutil.copy(mark_file.mark_path(path), mark_file.mark_path(fork))
+    work_until_killed(path, 10)
+    with Store.open(fork, marked=True) as store:
+        store.write_sync(settle_restored.settle_copy)
+    for _ in range(40):
+        speak(fork, "more")
+    for suffix in ("", mark_file.MARK_SUFFIX) if with_mark else ("",):
+        shutil.copy(f"{fork}{suffix}", f"{path}{suffix}")
+    log, before = Path(f"{path}-wal"), path.read_bytes()
+    left = log.read_bytes()
+    for refused in (partial(Store.open, path, marked=True), partial(Store.open, path, readonly=True)):
+        with pytest.raises(LogOfAnother):
+            refused()
+    assert (path.read_bytes(), log.read_bytes()) == (before, left)
 
 
 def test_a_file_that_the_log_goes_on_from_is_brought_to_the_newest_state(tmp_path: Path) -> None:

@@ -217,23 +217,30 @@ def refuse_lost_ledger(path: Path) -> None:
 def refuse_log_of_another(path: Path) -> None:
     """Raise LogOfAnother if the write-ahead log does not belong to the database file.
 
-    Call this before SQLite opens the ledger, because opening changes both files. The log is not refused if the mark
-    file names another log or none, or if the database file cannot be read without its log (a new ledger is all in its
-    log).
+    Call this before the ledger is opened for writing, because that changes both files. The database file is behind
+    where the log began, if it is an older copy; the mark file tells that, unless it names another log or none. The
+    file is ahead of where the log ends, if it is a copy that went on elsewhere: a log is complete and synced before
+    any of it is written into the file. Nothing is refused if the file cannot be read without its log (a new ledger is
+    all in its log).
     """
-    known_mark = mark_file.read_mark(path)
-    if known_mark is None or not known_mark.log or known_mark.log != mark_file.identify_log(path):
+    log = mark_file.identify_log(path)
+    file_mark = _read_mark_in(f"file:{quote(str(path))}?immutable=1") if log else None
+    if file_mark is None:
         return
-    file_mark = _mark_without_log(path)
-    if file_mark is not None and (file_mark.ledger != known_mark.ledger or file_mark.position < known_mark.base):
+    known_mark = mark_file.read_mark(path)
+    if known_mark is not None and known_mark.log == log:
+        is_other = file_mark.ledger != known_mark.ledger
+        if is_other or file_mark.position < known_mark.base:
+            raise LogOfAnother(path=path)
+    end_mark = _read_mark_in(f"file:{quote(str(path))}")
+    if end_mark is not None and file_mark.ledger == end_mark.ledger and file_mark.is_ahead_of(end_mark):
         raise LogOfAnother(path=path)
 
 
-def _mark_without_log(path: Path) -> mark_file.LedgerMark | None:
+def _read_mark_in(uri: str) -> mark_file.LedgerMark | None:
+    """Return the mark that the ledger with this URI stores, without changing it; None if it cannot be read."""
     try:
-        db = apsw.Connection(
-            f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        )
+        db = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         try:
             return read_own_mark(SqliteTx(db.cursor(), queries(), 0))
         finally:

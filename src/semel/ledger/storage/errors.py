@@ -92,7 +92,7 @@ class LedgerLost(LedgerError):
 
 
 class LogOfAnother(LedgerError):
-    """The log {path}-wal does not belong to the file {path}: it goes on from a later state of the ledger.
+    """The log {path}-wal does not belong to the file {path}: it goes on from another state of the ledger.
     Somebody put this file beside the log of a gateway that was killed, or copied the two at different times. Together
     they would be a damaged ledger; nothing was changed. To start from this file, move {path}-wal and {path}-shm
     to another folder and keep them: the ledger is then treated as restored.
