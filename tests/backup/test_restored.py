@@ -8,7 +8,7 @@ import pytest
 from outbox_desk import Desk, say
 
 from semel.gateway.ports import Safety
-from semel.ledger.admin import books
+from semel.ledger.admin import books, overview
 from semel.ledger.backup import settle_restored
 from semel.ledger.backup.snapshot import take_snapshot
 from semel.ledger.delivery import parts, placeholders
@@ -151,6 +151,7 @@ def test_what_ran_or_waited_is_over_and_nobody_is_asked_again(tmp_path: Path) ->
             assert told[4]["delivery"][0]["to"] == "hook:room"
             assert turns.begin(tx, 1, "next") is None
             assert len(tx.all(UntoldEntry, "entries_to_tell", session=1)) == 2, "the agent is told, too"
+            assert overview.list_failing_agents(tx) == [], "it is not the agent's failure"
 
         store.read_sync(look)
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from semel.law.limits import Measure, Scope
 from semel.law.permission_questions import find_allowing_number
 from semel.ledger.admin.overdue import list_overdue
+from semel.ledger.backup.settle_restored import last_settled_at
 from semel.ledger.delivery import parts
 from semel.ledger.storage.rows import Row, TurnRow
 from semel.ledger.storage.sql import Tx
@@ -134,18 +135,22 @@ def list_missing_gateways(tx: Tx, living: Collection[str], moving: Collection[st
 
 def list_failing_agents(tx: Tx) -> list[FailingAgent]:
     """Return the agents whose last turn, in whichever session, gave no answer. Turns that were stopped do not count."""
-    turns = tx.all(AgentTurn, "agents_last_turns", newest=NEWEST_TURNS)
     return [
         FailingAgent(turn.agent, turn.key, problem, turn.ended or turn.started)
-        for turn in turns
+        for turn in _list_last_turns(tx)
         if (problem := _find_turn_problem(tx, turn)) is not None
     ]
 
 
 def list_last_answers(tx: Tx) -> dict[str, int]:
     """Return when the last turn of each agent ended, in ms, by its name, if that turn gave an answer."""
-    turns = tx.all(AgentTurn, "agents_last_turns", newest=NEWEST_TURNS)
+    turns = _list_last_turns(tx)
     return {turn.agent: turn.ended for turn in turns if turn.ended is not None and not _find_turn_problem(tx, turn)}
+
+
+def _list_last_turns(tx: Tx) -> list[AgentTurn]:
+    restored_at = last_settled_at(tx) or -1  # 0 would be an end that is not known
+    return tx.all(AgentTurn, "agents_last_turns", newest=NEWEST_TURNS, restored=restored_at)
 
 
 def _find_turn_problem(tx: Tx, turn: TurnRow) -> str | None:

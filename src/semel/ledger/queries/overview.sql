@@ -36,12 +36,13 @@ WHERE t.id > (SELECT max(id) FROM turn) - :newest AND (t.state = 'failed' OR (t.
   AND NOT EXISTS(SELECT 1 FROM turn n WHERE n.session = t.session AND n.epoch > t.epoch) ORDER BY t.id DESC
 
 -- name: agents_last_turns
--- of each agent, the newest turn that failed or ended by itself, if it is one of the newest :newest turns
+-- of each agent, the newest turn that failed or ended by itself, if it is one of the newest :newest turns; a turn that
+-- the last restore ended, at :restored, says nothing of its agent
 -- sorts: these turns
 SELECT {TurnRow t}, s.agent, s.key FROM turn t JOIN session s ON s.id = t.session
 WHERE t.id IN (SELECT max(n.id) FROM turn n JOIN session m ON m.id = n.session
   WHERE n.id > (SELECT max(id) FROM turn) - :newest AND n.state IN ('done', 'failed') AND m.deleted IS NULL
-  GROUP BY m.agent)
+    AND coalesce(n.ended, 0) <> :restored GROUP BY m.agent)
 
 -- name: sessions_limited
 -- sessions that wait because a limit is used up, those that waited longest first
