@@ -80,6 +80,16 @@ def test_a_schedule_for_an_agent_or_a_channel_that_is_not_there_is_a_warning(cli
     assert "session is hook:x" in warnings[3] and 'did you mean the chat "demo:hook:x"?' in warnings[3]
 
 
+def test_a_schedule_whose_time_is_past_is_a_warning(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(
+        '[agents.demo]\nkind = "demo"\n'
+        '[schedules.old]\nat = "2020-01-01 07:00"\ntz = "Europe/Berlin"\ntext = "x"\n'
+        '[schedules.new]\nat = "2120-01-01 07:00"\ntext = "x"\n'
+    )
+    [warning] = cli.json("config", "check")["warnings"]
+    assert "semel.toml:4: [schedules.old] at is 2020-01-01 07:00 (Europe/Berlin), which is past: correct it" in warning
+
+
 def test_a_model_whose_key_is_missing_and_two_channels_with_one_account_are_mistakes(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

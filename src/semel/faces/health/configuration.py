@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import stat
+import time
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -223,13 +224,16 @@ def _list_approval_warnings(
 
 
 def _list_schedule_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
-    """Yield a warning for each schedule whose session names an agent or a channel that is not configured.
+    """Yield a warning for each schedule whose time is past, or whose session names what is not configured.
 
     A section that is wrong itself counts: `config` lacks it, and its own mistake is told already.
     """
     content = tomllib.loads(text)
     agents, channels = (list(content.get(kind) or ()) for kind in ("agents", "channels"))
     for name, schedule in config.gateway.schedules.items():
+        if schedule.at is not None and schedule.find_next(round(time.time())) is None:
+            place = f"{_place(config, text, 'schedules', name, 'at')}[schedules.{name}] at is {schedule.at}"
+            yield f"{place} ({schedule.tz}), which is past: correct it, or remove the section if it has fired"
         agent, colon, tail = (schedule.session or "").partition(":")
         channel, _, address = tail.partition(":")
         place = f"{_place(config, text, 'schedules', name, 'session')}[schedules.{name}] session is {schedule.session}"

@@ -86,6 +86,13 @@ class ScheduleSettings(NamedTable):
         except BadSchedule as error:  # a time at the end of the calendar that this zone does not reach
             yield f"{self.form} tz", str(error)
 
+    def find_next(self, after: int) -> int | None:
+        """Return the first instant later than `after` at which it fires, in s since the epoch; None if there is none.
+
+        An interval is counted from the epoch.
+        """
+        return schedule.read_schedule(self.form, self.spec, find_zone(self.tz)).next(after)
+
     @property
     def form(self) -> schedule.ScheduleKind:
         return "cron" if self.cron is not None else "at" if self.at is not None else "every"
