@@ -45,6 +45,7 @@ def test_sigterm_ends_it_cleanly_too(cli: Cli) -> None:
     process.terminate()
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
+    assert "did not stop properly" not in end(cli.up())
 
 
 def test_what_was_said_before_a_kill_is_answered_after_the_next_start(cli: Cli) -> None:
@@ -59,7 +60,8 @@ def test_what_was_said_before_a_kill_is_answered_after_the_next_start(cli: Cli) 
     assert [entry["role"] for entry in entries].count("user") == 1
     assert entries[-1]["role"] in ("agent", "notice") and not entries[-1].get("live")
     assert cli.json("doctor", "--laws")["ok"]
-    assert "unfinished" in end(second)
+    said = end(second)
+    assert "did not stop properly" in said and "unfinished" in said
 
 
 def test_a_second_ctrl_c_leaves_the_running_turn_to_the_next_start(cli: Cli) -> None:

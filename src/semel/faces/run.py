@@ -52,6 +52,7 @@ from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import RecordSpan
 from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
 from semel.installation import find_install_command
+from semel.ledger.backup.settle_restored import is_unsettled_copy
 from semel.ledger.engines import lacks_engine, open_hints, open_ledger
 from semel.ledger.inbound import nodes
 from semel.ledger.storage.cluster import ClusterMember
@@ -170,6 +171,11 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             member.report_to(link)
             await link.wait_until_known()
         stack.enter_context(keep_log_file(settings.data_dir))  # this process holds the ledger's lock now
+        if member is None and not store.was_closed and not await store.read(is_unsettled_copy):
+            log.warning(
+                "the last gateway on this data did not stop properly: it was killed, or the machine lost power; "
+                "what it left unfinished is settled now"
+            )
         for upgrade in upgrades:
             versions = f"from version {upgrade.found} to {upgrade.wanted}"
             log_activity(f"the ledger was upgraded {versions}; {_name_way_back(upgrade)}")
