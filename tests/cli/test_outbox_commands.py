@@ -122,6 +122,9 @@ def test_it_is_told_everywhere_why_messages_wait_and_until_when(cli: Cli) -> Non
     )
     assert re.search(r"p1: the next attempt is not before this time\n$", cli("why", "p1").stdout)
     assert "p2: queued, behind p1, which leaves first\n" in cli("why", "p2").stdout
+    cli("restore", "--here")
+    status = cli("status").stdout
+    assert "next try at" not in status and "the ledger was restored, so it may have arrived: the next start" in status
 
 
 def test_messages_for_a_channel_that_is_not_configured_any_more_are_told_as_such(cli: Cli) -> None:

@@ -247,6 +247,10 @@ def _list_delayed(overview: dict[str, Any]) -> Iterator[Text]:
     """Name the destinations whose messages wait because the last attempt to send one failed, and why."""
     for part in overview.get("delayed", ()):
         retry = f"; next try at {format_time(part['due'])}" if part.get("due") else ""
+        if overview.get("unsettled"):
+            retry = (
+                "; the ledger was restored, so it may have arrived: the next start looks, or holds it until you decide"
+            )
         error = _format_reason(part["error"]).rstrip(".")
         waits = f"  {part['to']}  p{part['part']} waits since {format_time(part['at'])}: {error}{retry}"
         yield Text(visible(name_command(waits)), "yellow")

@@ -191,6 +191,7 @@ def _read_files(
     from semel.gateway.api.reads import read_storage
     from semel.gateway.disk_use import measure_store
     from semel.ledger.admin.overview import list_missing_gateways, read_overview
+    from semel.ledger.backup.settle_restored import is_unsettled_copy
     from semel.ledger.engines import open_readonly
     from semel.ledger.storage.store import now_ms
     from semel.ledger.turns.session_agent import ANY_AGENT
@@ -202,6 +203,7 @@ def _read_files(
     store = open_readonly(ledger)
     try:
         overview = store.read_sync(read_overview, agents, channels)
+        is_unsettled = store.read_sync(is_unsettled_copy)
         if config is not None and gateways:
             living = {gateway.name for gateway in gateways}
             missing = store.read_sync(list_missing_gateways, living, config.gateway.moving_agents)
@@ -210,6 +212,7 @@ def _read_files(
         store.close()
     return {
         **overview,
+        "unsettled": is_unsettled,
         "database": name_database(ledger),
         "gateways": [asdict(gateway) for gateway in gateways],
         "missing_gateways": missing,
