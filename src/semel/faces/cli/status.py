@@ -249,7 +249,7 @@ def _list_delayed(overview: dict[str, Any]) -> Iterator[Text]:
         retry = f"; next try at {format_time(part['due'])}" if part.get("due") else ""
         if overview.get("unsettled"):
             retry = (
-                "; the ledger was restored, so it may have arrived: the next start looks, or holds it until you decide"
+                "; the ledger was restored, so it may have arrived: the next start looks, or holds it for you"
             )
         error = _format_reason(part["error"]).rstrip(".")
         waits = f"  {part['to']}  p{part['part']} waits since {format_time(part['at'])}: {error}{retry}"
