@@ -248,9 +248,7 @@ def _list_delayed(overview: dict[str, Any]) -> Iterator[Text]:
     for part in overview.get("delayed", ()):
         retry = f"; next try at {format_time(part['due'])}" if part.get("due") else ""
         if overview.get("unsettled"):
-            retry = (
-                "; the ledger was restored, so it may have arrived: the next start looks, or holds it for you"
-            )
+            retry = "; the ledger was restored, so it may have arrived: the next start looks, or holds it for you"
         error = _format_reason(part["error"]).rstrip(".")
         waits = f"  {part['to']}  p{part['part']} waits since {format_time(part['at'])}: {error}{retry}"
         yield Text(visible(name_command(waits)), "yellow")
