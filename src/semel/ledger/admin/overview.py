@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from semel.law.limits import Measure, Scope
 from semel.law.permission_questions import find_allowing_number
 from semel.ledger.admin.overdue import list_overdue
-from semel.ledger.backup.settle_restored import last_settled_at
 from semel.ledger.delivery import parts
-from semel.ledger.storage.rows import Row, TurnRow
+from semel.ledger.storage.rows import RestoreRow, Row, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import agent_notices, seats, session_agent
@@ -149,7 +148,8 @@ def list_last_answers(tx: Tx) -> dict[str, int]:
 
 
 def _list_last_turns(tx: Tx) -> list[AgentTurn]:
-    restored_at = last_settled_at(tx) or -1  # 0 would be an end that is not known
+    restore = tx.one(RestoreRow, "restore_last")
+    restored_at = -1 if restore is None else restore.at
     return tx.all(AgentTurn, "agents_last_turns", newest=NEWEST_TURNS, restored=restored_at)
 
 
