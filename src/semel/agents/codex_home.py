@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,22 +67,25 @@ def find_key_variable(env: Mapping[str, str]) -> str | None:
 def keep_login_file(command: Sequence[str], env: Mapping[str, str]) -> Iterator[None]:
     """Put Codex's login file back as it was, if it keeps a key of its environment after the block.
 
-    Do nothing for other agents, and if another login is written meanwhile.
+    Do nothing for other agents, and if another login is written meanwhile. Codex demanded a login, so a key that is in
+    the file before is that of another process, which Semel logs in at the same time: it is not put back.
     """
     if not is_codex(command):
         yield
         return
-    file = find_login_file(env)
-    before = file.read_bytes() if file.exists() else None
+    file, before = find_login_file(env), None
+    with suppress(OSError):
+        before = file.read_bytes() if not read_login(env).get("OPENAI_API_KEY") else None
     try:
         yield
     finally:
         variable = find_key_variable(env)
         if variable is not None and read_login(env).get("OPENAI_API_KEY") == env[variable].strip():
-            if before is None:
-                file.unlink(missing_ok=True)
-            else:
-                file.write_bytes(before)
+            with suppress(OSError):  # then the key stays, and `find_codex_notes` tells of it once another one is set
+                if before is None:
+                    file.unlink()
+                else:
+                    file.write_bytes(before)
 
 
 def _find_home(env: Mapping[str, str]) -> Path:
