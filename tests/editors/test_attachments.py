@@ -30,10 +30,11 @@ SNAPSHOT: Json = {
 
 
 class ScriptedGateway:
-    """The link and the client: a stream with these frames, after which nothing happens."""
+    """The link and the client: a stream with these frames, after which nothing happens. It waits for each event."""
 
-    def __init__(self, *frames: Json) -> None:
+    def __init__(self, *frames: Json | asyncio.Event) -> None:
         self.frames = frames
+        self.is_waiting = asyncio.Event()
         self.is_over = asyncio.Event()
 
     async def connect(self) -> ScriptedGateway:
@@ -44,6 +45,10 @@ class ScriptedGateway:
 
     async def stream(self, key: str, rev: int | None) -> AsyncIterator[Json]:
         for frame in self.frames:
+            if isinstance(frame, asyncio.Event):
+                self.is_waiting.set()
+                await frame.wait()
+                continue
             yield frame
             await asyncio.sleep(0)
         self.is_over.set()
@@ -125,6 +130,39 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
     assert shown.messages["e1"][1] == "half and half"
     assert [one.fields["status"] for one in shown.calls.values()] == ["completed"]
     assert any("earlier messages are not shown" in text for text in shown.texts())
+    attachment.close()
+
+
+async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_the_second_one() -> None:
+    """It was asked while the editor's prompt waited behind another person's turn. Outside of its own turns, the
+    editor drops updates."""
+    is_asked, is_back = asyncio.Event(), asyncio.Event()
+    own: Json = {"op": "entry", "seq": 2, "born": 3, "rev": 3, "role": "user", "text": "hi", "key": "acp-1-1"}
+    ended = {**own, "rev": 4, "ended": {"turn": 2, "state": "cancelled"}}
+    closed = {**REQUEST, "op": "item", "rev": 5, "state": "answered", "answer": "yes", "by": "phone"}
+    other = {**ENTRY, "op": "entry", "rev": 6, "text": "hello again"}
+    changes = [{"type": "change", "rev": one["rev"], "changes": [one]} for one in (own, ended, closed, other)]
+    gateway: Any = ScriptedGateway(SNAPSHOT, is_asked, *changes[:3], is_back, changes[3])
+    editor = ScriptedEditor()
+    editor.client = UNMEASURED
+    model, answers = ModelEditor(), list[Any]()
+    editor.write = model.read
+    attachment = Attachment("s", editor, gateway, {})
+    await attachment.start(replays=False)
+    attachment.open()
+    attachment.add_prompt([], "acp-1-1", lambda result, error: answers.append(result), False)
+    attachment.show()
+    lines = model.lines
+    gateway.is_waiting.clear()
+    is_asked.set()
+    await asyncio.wait_for(gateway.is_waiting.wait(), 60)
+    assert answers == [{"stopReason": "cancelled"}]
+    assert "session/request_permission" not in editor.asked and model.lines == lines
+
+    attachment.add_prompt([], "acp-1-2", lambda result, error: None, False)
+    is_back.set()
+    await asyncio.wait_for(gateway.is_over.wait(), 60)
+    assert [call.fields["status"] for call in model.sessions["s"].calls.values()] == ["completed"]
     attachment.close()
 
 

@@ -235,7 +235,7 @@ class Attachment:
         if self._may_show:
             for row in self._take_unshown():
                 self._show_row(row)
-        self._dialogs.withdraw_closed(self.view.items)
+        self._dialogs.withdraw_closed(self.view.items, self._may_show)
         self._end_push()
         self._answer_ended_prompts()
         self._schedule_flush()

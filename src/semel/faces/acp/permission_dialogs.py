@@ -42,12 +42,17 @@ class PermissionDialogs:
         if item["state"] == "open" and item["id"] not in self._calls:
             self._ask(item)
 
-    def withdraw_closed(self, items: Mapping[int, Json]) -> None:
-        """Close the dialogs of requests that are open no longer, whoever answered them."""
+    def withdraw_closed(self, items: Mapping[int, Json], shows_calls: bool) -> None:
+        """Close the dialogs of requests that are open no longer, whoever answered them.
+
+        `shows_calls`: whether the editor shows tool calls now; otherwise it is told later that the dialog's has ended.
+        """
         for number in list(self._calls):
             item = items.get(number)
             if item is None or item["state"] != "open":
-                self._end(number, item or {})
+                self._withdraw(number)
+                if shows_calls:
+                    self._end_call(number, item or {})
 
     def close(self) -> None:
         """Withdraw all requests, because the editor opens the session again."""
@@ -91,9 +96,11 @@ class PermissionDialogs:
             self._send_answer(number, None, rev)
         # After an error, the request stays open for the other faces.
 
-    def _end(self, number: int, item: Json) -> None:
+    def _withdraw(self, number: int) -> None:
         if (request := self._requests.pop(number, None)) is not None:
             self._editor.withdraw(request)
+
+    def _end_call(self, number: int, item: Json) -> None:
         call = self._calls.pop(number)
         fields: Json = {"title": f"{item.get('title') or 'permission'}: {_describe_end(item)}"}
         if call.startswith(OWN_CALL):
