@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.house import Client, House, house, line, rss
+from semel.testing import scripted_agent
 
 Json = dict[str, Any]
 STARTS, PROMPTS, LISTS, LOADS, SESSIONS = 20, 500, 200, 10, 10_000
 AT_ONCE, PER_SECOND = 100, 50  # sessions of one editor, and their prompts
 FIRST_PROMPTS = 5
+LOADED_PROMPTS, ANSWERS = 100, 9  # of the session that is loaded: 1,000 entries, as a load shows at most 200 prompts
 BLOCKS = [{"type": "text", "text": "ping"}]
 INFO = {"clientInfo": {"name": "zed", "version": "1"}, "protocolVersion": 1}
 
@@ -68,10 +70,14 @@ class Editor:
     def new(self) -> str:
         return str(self.call("session/new", cwd=self.folder, mcpServers=[])[0]["sessionId"])
 
+    def send_prompt(self, session: str, blocks: list[Json] = BLOCKS) -> list[tuple[int, Json]]:
+        """Send a prompt and wait for its answer. Returns what came before the answer."""
+        return self.call("session/prompt", sessionId=session, prompt=blocks)[1]
+
     def prompt(self, session: str) -> tuple[int, int, int]:
         """When a prompt was sent, when the agent had it, and when the editor had its answer."""
         sent = time.monotonic_ns()
-        _, before = self.call("session/prompt", sessionId=session, prompt=BLOCKS)
+        before = self.send_prompt(session)
         for at, message in before:
             if had := _read_pong(message):
                 return sent, had, at
@@ -126,10 +132,9 @@ def _start(one: House) -> None:
     print(f"CPU time of such a process: {used / STARTS:.3f} s", flush=True)
 
 
-def _latency(editor: Editor) -> str:
+def _latency(editor: Editor) -> None:
     session = editor.new()
     _print_latency("", [editor.prompt(session) for _ in range(PROMPTS)])
-    return session
 
 
 def _print_latency(where: str, times: list[tuple[int, int, int]]) -> None:
@@ -171,14 +176,28 @@ def _stop_gateway(one: House) -> None:
         time.sleep(0.01)
 
 
-def _load(editor: Editor, session: str) -> None:
-    took = []
-    for _ in range(LOADS):
-        begin = time.monotonic()
-        _, before = editor.call("session/load", sessionId=session, cwd=editor.folder, mcpServers=[])
-        took.append((time.monotonic() - begin) * 1000)
-        shown = sum("messageId" in message["params"]["update"] for _, message in before)
-    print(line(f"session/load: {shown} of {2 * PROMPTS} entries are shown", took), flush=True)
+def _load() -> None:
+    with house(instant=False) as one:
+        editor = Editor(one)
+        session = _make_history(editor)
+        took, shown = [], 0
+        for _ in range(LOADS):
+            begin = time.monotonic()
+            _, before = editor.call("session/load", sessionId=session, cwd=editor.folder, mcpServers=[])
+            took.append((time.monotonic() - begin) * 1000)
+            shown = sum("messageId" in message["params"]["update"] for _, message in before)
+        print(line(f"session/load: {shown} of {LOADED_PROMPTS * (ANSWERS + 1)} entries are shown", took), flush=True)
+        editor.close()
+
+
+def _make_history(editor: Editor) -> str:
+    """Return a session with LOADED_PROMPTS prompts, each with ANSWERS messages of the agent."""
+    session = editor.new()
+    steps = [{"text": f"answer {number}", "message": f"m{number}"} for number in range(ANSWERS)]
+    blocks = [{"type": "text", "text": scripted_agent.prompt(*steps)}]
+    for _ in range(LOADED_PROMPTS):
+        editor.send_prompt(session, blocks)
+    return session
 
 
 async def _make_sessions(one: House) -> None:
@@ -211,11 +230,11 @@ def main() -> None:
         _start(one)
         editor = Editor(one)
         try:
-            session = _latency(editor)
-            _load(editor, session)
+            _latency(editor)
             _list(one, editor)
             print(f"memory of semel acp afterwards: {rss(editor.process.pid):.1f} MB")
         finally:
             editor.close()
+    _load()
     _many_sessions()
     _first_prompt()
