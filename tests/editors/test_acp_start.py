@@ -15,7 +15,7 @@ import typer.main
 from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.cli import load_commands
 from semel.faces.start import EditorOptions, read_editor_options
-from semel.tools.address import NoGateway
+from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, NoGateway
 
 HEAVY = ("typer", "rich", "pydantic", "structlog", "apsw", "semel.gateway.api", "semel.ledger")
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 2}}
@@ -49,6 +49,57 @@ def test_plain_words_are_read_at_once(words: str, options: EditorOptions) -> Non
 )
 def test_other_words_are_left_to_the_command_line(words: str) -> None:
     assert read_editor_options(words.split()) is None
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands of the gateways that are started. Each ends at once."""
+    commands: list[list[str]] = []
+
+    class Process:
+        returncode = 2
+
+        def __init__(self, command: list[str], **options: Any) -> None:
+            commands.append(command[3:])
+
+        def poll(self) -> int:
+            return self.returncode
+
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    return commands
+
+
+async def test_a_gateway_is_started_with_the_file_that_the_last_one_read(
+    tmp_path: Path, started: list[list[str]]
+) -> None:
+    """Otherwise an editor in another folder would start it with the demo agent and without channels."""
+    data, config = tmp_path / "data", tmp_path / "elsewhere.toml"
+    data.mkdir(mode=0o700)
+    config.touch()
+    (data / LAST_CONFIG_FILE).write_text(json.dumps({"config": str(config)}))
+    for named, read in ((None, config), (tmp_path / "named.toml", tmp_path / "named.toml")):
+        with pytest.raises(NoGateway, match="did not start"):
+            await GatewayLink(data, named, may_start=True).ask(ask_nobody)
+        assert started.pop() == ["up", "--data-dir", str(data), "--config", str(read)]
+
+
+async def test_a_gateway_that_was_killed_is_started_again_and_one_that_was_stopped_is_not(
+    tmp_path: Path, started: list[list[str]]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    link = GatewayLink(data, None, may_start=True)
+    await link.restart_killed()
+    assert started == []
+    (data / GATEWAY_FILE).write_text(json.dumps({"socket": str(data / "gateway.sock"), "pid": 2**22 + 1}))
+    await GatewayLink(data, None, may_start=False).restart_killed()
+    assert started == []
+    await link.restart_killed()
+    assert started == [["up", "--data-dir", str(data)]]
+
+
+async def ask_nobody(client: Any) -> None:
+    raise AssertionError("no gateway runs")
 
 
 async def test_a_request_whose_answer_is_lost_is_made_again_while_the_gateway_runs(tmp_path: Path) -> None:

@@ -7,16 +7,19 @@ import gc
 import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from model_editor import ModelEditor, Shown
 
+import semel.faces.acp.attachment as attachment_module
 from semel.faces.acp.attachment import Attachment
 from semel.faces.acp.clients import CLIENTS, UNMEASURED
 from semel.faces.acp.editor_pipe import MAX_WAITING_BYTES, EditorPipe
 from semel.faces.acp.history import read_history
 from semel.faces.view import SessionView
+from semel.tools.address import NoGateway
 
 Json = dict[str, Any]
 ENTRY: Json = {"seq": 1, "born": 1, "rev": 1, "role": "agent", "text": "hello"}
@@ -163,6 +166,40 @@ async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_th
     is_back.set()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
     assert [call.fields["status"] for call in model.sessions["s"].calls.values()] == ["completed"]
+    attachment.close()
+
+
+async def test_a_killed_gateway_for_which_a_prompt_waits_is_started_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attachment_module, "RESTART_AFTER_S", 0.0)
+
+    class KilledGateway(ScriptedGateway):
+        starts = 0
+
+        async def connect(self) -> ScriptedGateway:
+            if self.is_over.is_set() and self.starts < 2:
+                raise NoGateway(Path("/nowhere"))
+            return self
+
+        async def stream(self, key: str, rev: int | None) -> AsyncIterator[Json]:
+            yield self.frames[0]  # type: ignore[misc]
+            self.is_over.set()
+
+        async def wait_before_retry(self, failures: int) -> None:
+            await asyncio.sleep(0)
+            if failures == 10:
+                self.is_waiting.set()
+                await asyncio.Event().wait()
+
+        async def restart_killed(self) -> None:
+            self.starts += 1
+
+    gateway: Any = KilledGateway(SNAPSHOT)
+    attachment = Attachment("s", ScriptedEditor(), gateway, {})
+    await attachment.start(replays=False)
+    attachment.open()
+    attachment.add_prompt([], "acp-1-1", lambda result, error: None, False)
+    await asyncio.wait_for(gateway.is_waiting.wait(), 60)
+    assert gateway.starts == 1
     attachment.close()
 
 

@@ -32,6 +32,7 @@ from semel.text.json_types import Json, object_at
 
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")  # ACP StopReason
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
+RESTART_AFTER_S = 15.0  # without a gateway, while a prompt is open; a service manager starts it again before
 AWAY_REMARK = "The gateway is away. The message is kept; this goes on when the gateway is back."
 INTERNAL_ERROR = -32603
 Answer = Callable[[Json | None, Json | None], None]
@@ -154,13 +155,13 @@ class Attachment:
 
     async def _watch(self, replays: bool, skips: bool) -> None:
         loop = asyncio.get_running_loop()
-        last_contact, failures = loop.time(), 0
+        last_contact, failures, has_restarted = loop.time(), 0, False
         while True:
             try:
                 client = await self._link.connect()
                 async with aclosing(client.stream(self.key, self.view.rev)) as frames:
                     async for frame in frames:
-                        last_contact, failures = loop.time(), 0
+                        last_contact, failures, has_restarted = loop.time(), 0, False
                         if self.has_view.is_set():
                             self._take_frame(frame)
                         else:
@@ -173,8 +174,12 @@ class Attachment:
             except RequestRefused as error:
                 if error.code != "unavailable":
                     raise
-            if loop.time() - last_contact > AWAY_REMARK_S and self._prompts:
+            away_s = loop.time() - last_contact
+            if away_s > AWAY_REMARK_S and self._prompts:
                 self._editor.write(self._writer.write_remark(f"away-{self.view.rev}", AWAY_REMARK))
+            if away_s > RESTART_AFTER_S and self._prompts and not has_restarted:
+                has_restarted = True  # once: if it does not start, others need not be delayed by more attempts
+                await self._link.restart_killed()
             failures += 1
             await self._link.wait_before_retry(failures)
 

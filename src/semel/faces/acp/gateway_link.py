@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from semel.tools.address import NoGateway, find_socket
+from semel.tools.address import NoGateway, find_last_config, find_socket, was_killed
 
 if TYPE_CHECKING:
     from semel.faces.client import AsyncClient
@@ -32,8 +32,8 @@ ERROR_CHARS = 2000  # kept of what a gateway printed that did not start
 class GatewayLink:
     """Makes requests to the gateway of a data directory.
 
-    `config`: its configuration file, for a gateway that is started here; None: it has none. `may_start`: whether one is
-    started if none runs.
+    `config`: the configuration file of a gateway that is started here; None: the one that the last gateway read.
+    `may_start`: whether one is started if none runs.
     """
 
     def __init__(self, data_dir: Path, config: Path | None, may_start: bool) -> None:
@@ -113,6 +113,15 @@ class GatewayLink:
 
     # ---- starting one
 
+    async def restart_killed(self) -> None:
+        """Start the gateway again if it was killed and does not answer. One that was stopped is left alone.
+
+        If it does not start, nothing happens: the caller still waits for it.
+        """
+        if self._may_start and was_killed(self.data_dir):
+            with contextlib.suppress(NoGateway, OSError):
+                await self._start()
+
     async def _start(self) -> None:
         """Start a gateway, unless somebody else does so first, and wait until it answers. Raises NoGateway."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -125,7 +134,8 @@ class GatewayLink:
         """Start a gateway. Return its process, and the file with what it prints before it has its log file."""
         log = self.data_dir / "logs" / "start.log"
         log.parent.mkdir(mode=0o700, exist_ok=True)
-        where = ["--data-dir", str(self.data_dir), *(["--config", str(self._config)] if self._config else [])]
+        config = self._config or find_last_config(self.data_dir)
+        where = ["--data-dir", str(self.data_dir), *(["--config", str(config)] if config else [])]
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", "semel", "up", *where], cwd=self.data_dir, start_new_session=True,
