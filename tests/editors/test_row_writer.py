@@ -190,8 +190,19 @@ def test_a_text_that_begins_again_within_its_turn_goes_on_in_its_message() -> No
         first, entry(2, "The", live=True, turn=1), entry(2, "The end", live=True, turn=1), entry(2, "The end.", turn=1)
     ) == ["The answer", "The end."]  # fmt: skip
     assert shown_after(first, entry(2, "The", live=True, turn=1), entry(2, "The answer", turn=1)) == ["The answer"] * 2
-    streaming = [entry(1, "ha", turn=1), entry(2, "h", live=True, turn=2)]
-    assert shown_after(*streaming) == ["ha", "h"], "the answer to another question is not withheld"
+
+
+def test_a_text_of_another_attempt_goes_on_in_its_message_though_a_prompt_had_joined_the_first_one() -> None:
+    """Then it is known only at its end that it replaces the first one. In another turn, it is shown while it grows."""
+    first, after = [entry(1, "The answer", turn=1), entry(2, "More", turn=1)], {"supersedes": [1], "turn": 2}
+    again = [entry(3, text, live=True, turn=2) for text in ("The", "The answer")]
+    assert shown_after(*first, *again, entry(3, "The answer", **after)) == ["The answer", "More"]
+    assert shown_after(*first, *again, entry(3, "The answer", turn=2)) == ["The answer", "More", "The answer"]
+    writer, model = RowWriter("s", ZED), ModelEditor()
+    model.read(writer.write_row(first[0], 0.0))
+    writer.note_end(1)
+    model.read(writer.write_row(again[0], 0.0))
+    assert model.sessions["s"].texts() == ["The answer", "The"], "the answer to another question is not withheld"
 
 
 def test_two_texts_that_replace_the_same_one_are_both_shown() -> None:

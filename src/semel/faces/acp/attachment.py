@@ -217,6 +217,8 @@ class Attachment:
 
     def _note_rows(self, rows: list[Json]) -> None:
         for row in rows:
+            if "ended" in row:
+                self._writer.note_end(row["ended"]["turn"])
             if "seq" not in row or not self._is_own(row):
                 self._unshown[name_row(row)] = None
             elif (prompt := self._prompts.get(row["key"])) is not None:

@@ -7,8 +7,9 @@ was restarted (Law 8).
 A text that grows is sent in pieces that add up to it. ACP v1 cannot take a text back. A text that replaces another one
 (`supersedes`) is withheld while it equals the beginning of what the editor has. If it goes on from there, only the rest
 is sent, under the same message id. Otherwise it is sent whole, as a message of its own, after a line that says so.
-An agent may begin a message again within a turn. That it replaces the one before is known only once it is as long as
-that, so until then a text is withheld that repeats the message before it.
+An agent may begin a message again within a turn, or in another attempt at it. That it replaces the one before may be
+known only once it is as long as that, so until then a text is withheld that repeats the message before it in its turn,
+or a message of a turn before that has not ended.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class RowWriter:
         self.client = client
         self._texts: dict[str, TextRow] = {}
         self._last: TextRow | None = None  # what the client was sent last, if it was text
-        self._agent_text: tuple[int | None, TextRow] | None = None  # the agent's last text, and its turn
+        self._agent_texts: dict[int | None, list[TextRow]] = {}  # the agent's texts by turn, of the last two open turns
         self._items: dict[int, Json] = {}  # the tool calls that the client has
         self._call_ids: dict[int, str] = {}  # the id by which the client knows a call, by item
         self._ids_of_agent: dict[str, str] = {}  # the same, by the agent's own id
@@ -116,6 +117,11 @@ class RowWriter:
     def has_begun(self, row: Json) -> bool:
         """Return whether the editor has a row, or need not have it, as it is now or as it was before."""
         return f"e{row['seq']}" in self._texts if "seq" in row else row["id"] in self._items
+
+    def note_end(self, turn: int) -> None:
+        """Note that a turn has ended: no text of a later turn is another attempt at it."""
+        for number in [one for one in self._agent_texts if one is not None and one <= turn]:
+            del self._agent_texts[number]
 
     def distrust_revs(self) -> None:
         """Compare rows by their content from now on: the ledger was replaced by an older one, which counts anew."""
@@ -180,7 +186,7 @@ class RowWriter:
         text, is_live = row["text"], row.get("live")
         if name not in self._texts:
             before = self._find_superseded(row.get("supersedes", ()))
-            if before is None and is_live and self._repeats_last_text(row):
+            if before is None and is_live and self._repeats_known_text(row):
                 return []
             if before is not None and text.startswith(before.text):
                 before.name = name
@@ -190,15 +196,23 @@ class RowWriter:
             elif before is not None:
                 lines = self._write_notice(f"{name}.again", BEGAN_AGAIN, False)
         lines += self._write_text(name, AGENT, text)
-        self._agent_text = row.get("turn"), self._texts[name]
+        self._note_agent_text(row.get("turn"), self._texts[name])
         return lines
 
-    def _repeats_last_text(self, row: Json) -> bool:
-        """Return whether all of an agent's text so far is the beginning of the one before it in the same turn."""
-        if self._agent_text is None:
-            return False
-        turn, before = self._agent_text
-        return turn == row.get("turn") and before.text.startswith(row["text"])
+    def _note_agent_text(self, turn: int | None, text: TextRow) -> None:
+        if turn not in self._agent_texts and len(self._agent_texts) > 1:
+            del self._agent_texts[next(iter(self._agent_texts))]
+        texts = self._agent_texts.setdefault(turn, [])
+        if text not in texts[-1:]:
+            texts.append(text)
+
+    def _repeats_known_text(self, row: Json) -> bool:
+        """Return whether all of an agent's text so far is the beginning of a text that it may turn out to replace: the
+        one before it in the same turn, or one of the turn before, if that has not ended.
+        """
+        texts = {**self._agent_texts}
+        known = texts.pop(row.get("turn"), [])[-1:] + (list(texts.values())[-1] if texts else [])
+        return any(text.text.startswith(row["text"]) for text in known)
 
     def _find_superseded(self, seqs: Iterable[int]) -> TextRow | None:
         """Return the last text of these entries that the editor has and that no other entry has replaced."""
