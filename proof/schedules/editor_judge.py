@@ -25,8 +25,6 @@ class Rows(Protocol):
     entries: list[Json]
     events: list[Json]
     items: list[Json]
-    turns: dict[int, Json]
-    roots: Mapping[int, list[Json]]
 
 
 def wrong(editors: list[Editor], rows: Rows) -> Iterator[str]:
@@ -97,7 +95,7 @@ def _agents_words(connection: Connection, entries: list[Json], rows: Rows) -> It
     for id, text in by_id.items():
         entry = by_seq.get(int(id[1:].partition(".")[0]))
         if entry is not None and entry["superseded"] and text not in known:
-            yield from _replaced(connection, entry, text, stands, rows)
+            yield from _replaced(connection, entry, text, stands)
 
 
 def _supersedes(entry: Json) -> list[int]:
@@ -112,15 +110,13 @@ def _goes_on(connection: Connection, stands: list[Json], text: str, by_id: Mappi
     return any(text.endswith(by_id.get(f"e{seq}", "")) for seq in replaced)
 
 
-def _replaced(connection: Connection, entry: Json, text: str, stands: list[Json], rows: Rows) -> Iterator[str]:
-    """A text that a later attempt replaced stays on the screen, unless that goes on from it. Behind a prompt that
-    joined its turn it need not be the same answer."""
+def _replaced(connection: Connection, entry: Json, text: str, stands: list[Json]) -> Iterator[str]:
+    """A text that a later attempt replaced stays on the screen, unless that goes on from it."""
     if entry["seq"] in connection.replaced and connection.how != "resume":
         yield f"law 8: {connection!r} is shown {text!r}, which was replaced before it opened the session"
     for later in stands:
-        replaced, turn = _supersedes(later), rows.turns.get(later["turn"], {})
-        goes_on = replaced and max(replaced) == entry["seq"] and text and later["text"].startswith(text)
-        if goes_on and not any(one["joined"] for one in rows.roots.get(turn.get("root", 0), ())):
+        replaced = _supersedes(later)
+        if replaced and max(replaced) == entry["seq"] and text and later["text"].startswith(text):
             yield f"law 8: {connection!r} shows {text!r}, and again as the beginning of {later['text']!r}"
 
 

@@ -365,9 +365,16 @@ class Editors:
             connection.begins_behind = min(known)
         shown = {text.text for text in connection.screen.texts.values()}
         resumes = connection.how in ("resume", "prompt")  # its editor may have the beginning of a text that goes on
-        for seq, text, more in self.world.look.execute(_SAID_IN, (turn[0], turn[3], connection.editor.session)):
+        left_out = connection.screen.left_out_until()  # it is told of so much, and no more
+        said = self.world.look.execute(_SAID_IN, (turn[0], turn[3], connection.editor.session))
+        for seq, born, text, more in said:
             connection.told_until = max(connection.told_until, seq)
-            if seq > connection.begins_behind and text not in shown and not (resumes and "supersedes" in (more or "")):
+            if (
+                seq > connection.begins_behind
+                and born > left_out
+                and text not in shown
+                and not (resumes and "supersedes" in (more or ""))
+            ):
                 self.world.fault(f"law 8: {where} is answered, and {text!r} of its turn is not shown before")
 
 
@@ -381,6 +388,6 @@ FROM event e JOIN hearing h ON h.event = e.id JOIN turn t ON t.id = h.turn
 JOIN entry n ON n.event = e.id AND n.session = h.session WHERE instr(e.payload, ?)"""
 _NEWEST = "SELECT max(e.seq) FROM entry e JOIN session s ON s.id = e.session WHERE s.key = ?"
 _REPLACED = "SELECT e.seq FROM entry e JOIN session s ON s.id = e.session WHERE s.key = ? AND e.superseded = 1"
-_SAID_IN = """SELECT e.seq, e.text, e.more FROM entry e JOIN session s ON s.id = e.session
+_SAID_IN = """SELECT e.seq, e.born, e.text, e.more FROM entry e JOIN session s ON s.id = e.session
 WHERE e.turn = ? AND e.born < ? AND s.key = ? AND e.role = 'agent' AND e.superseded = 0 AND e.seq > s.erased
 AND e.text <> ''"""  # what is said late, behind the end of its turn, changes no prompt of it

@@ -33,6 +33,10 @@ class Screen:
     dropped: int = 0
     faults: list[str] = field(default_factory=list)
 
+    def left_out_until(self) -> int:
+        """How far what was missed is left out, as the editor was told: the `born` of the last such row, or 0."""
+        return max((int(id.removeprefix("missed-")) for id in self.texts if id.startswith("missed-")), default=0)
+
     def update(self, update: Json, *, in_turn: bool, in_load: bool) -> None:
         """Take an update. `in_turn`: a prompt of the editor is open. `in_load`: it loads the session."""
         kind = update["sessionUpdate"]
