@@ -25,6 +25,7 @@ from semel.gateway.files import StoredFiles
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns.turn_events import TurnEvent
 from semel.text.json_types import Json
+from semel.text.media_types import detect_image
 
 log = structlog.get_logger("semel.received")
 
@@ -33,9 +34,6 @@ FOLDER = (".semel", "received")
 MAX_IMAGE_BYTES = 5_000_000  # bytes of an image that is shown to an agent
 MAX_PROMPT_IMAGE_BYTES = 10_000_000  # bytes of all images in one prompt
 _UNSAFE_CHARS = re.compile(r"[^\w.+@ -]|^[.\s-]+|\s+$")
-_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,8 +179,5 @@ def _read_image(store: StoredFiles, id: str) -> tuple[str, str] | None:
     """Return (media type, base64) of an image, recognised by its first bytes; None if its type is not recognised."""
     with store.open(id) as source:
         data = source.read(MAX_IMAGE_BYTES)
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        mime = "image/webp"
-    else:
-        mime = next((mime for magic, mime in _MAGIC if data.startswith(magic)), "")
-    return (mime, base64.b64encode(data).decode("ascii")) if mime else None
+    mime = detect_image(data)
+    return (mime, base64.b64encode(data).decode("ascii")) if mime is not None else None
