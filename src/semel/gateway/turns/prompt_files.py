@@ -56,12 +56,12 @@ def workspace_path(file: Mapping[str, Any]) -> str:
 
 
 def received_files(events: Sequence[TurnEvent]) -> list[Json]:
-    """Return the received files of these events, each once. Files that could not be stored are left out.
+    """Return the received files of these events, each name of each once. Files that could not be stored are left out.
 
     So are those of events that came as content blocks (`prompt_blocks`).
     """
     attached = (file for e in events if not e.blocks for file in e.entry_fields.get("files") or ())
-    files = {str(file["id"]): file for file in attached if file.get("id")}
+    files = {(str(file["id"]), str(file.get("name"))): file for file in attached if file.get("id")}
     return list(files.values())
 
 
