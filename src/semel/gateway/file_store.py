@@ -130,7 +130,7 @@ class ReceivedFiles(HeldFiles):
         """
         draft = await asyncio.to_thread(self.store.content.start_draft)
         try:
-            await _receive(draft, name, content, limit)
+            await write_content(draft, name, content, limit)
             id = await asyncio.to_thread(draft.finish)
             kept = Kept(id, draft.size, plain_name(name), plain_mime(mime))
             publish = partial(self.store.content.publish, draft, kept.name, kept.mime)
@@ -140,7 +140,8 @@ class ReceivedFiles(HeldFiles):
         return kept
 
 
-async def _receive(draft: BlobDraft, name: str, content: AsyncIterable[bytes], limit: int) -> None:
+async def write_content(draft: BlobDraft, name: str, content: AsyncIterable[bytes], limit: int) -> None:
+    """Write a file to a draft as it comes. `limit`: its maximum size in bytes. Raises TooLarge, StoreFailed."""
     buffer = bytearray()
     async for piece in content:
         buffer += piece

@@ -25,6 +25,7 @@ from semel.gateway.inbound.channel_manager import ChannelManager
 from semel.gateway.inbound.commands import Commands
 from semel.gateway.inbound.inbox import EventInbox
 from semel.gateway.inbound.refused_requests import NodeRefusals
+from semel.gateway.inbound.uploads import Uploads
 from semel.gateway.mcp_servers import McpServerStore
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.outbox import Outbox
@@ -184,6 +185,7 @@ class Components:
         min_age_ms = 0 if seats is None else OTHER_GATEWAYS_DELETION_MS
         self.erasures = Erasures(self.record, self.file_store, min_age_ms)
         self.retention = Retention(self.record, settings, self.clock, self.file_store.unused.set)
+        self.uploads = Uploads(self.record, self.file_store, self.clock)
         self.channel_manager = ChannelManager(self.inbox, self.channels, self.people, self.file_store, self.clock, kick)
         self.searches = Search(self.record, index_path(store.file, settings.data_dir))
         after_crash = not store.was_closed  # for a gateway that takes over later, `take_duties` decides

@@ -12,7 +12,7 @@ import contextlib
 import difflib
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -28,6 +28,7 @@ from semel.gateway.errors import PROBLEM_URN, BadRequest, NoSuchSession, NotFoun
 from semel.gateway.file_store import HeldFiles
 from semel.gateway.files import clear_drafts
 from semel.gateway.inbound.prompt_content import check_content, hold_files
+from semel.gateway.inbound.uploads import Upload, check_attached
 from semel.gateway.ports import Heard
 from semel.gateway.seats import Seats
 from semel.law.identity import CUSTOMARY_NAME
@@ -96,6 +97,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         self._start_task("schedules", self.schedules.run())
         self._start_task("erasures", self.erasures.run())
         self._start_task("retention", self.retention.run())
+        self._start_task("uploads", self.uploads.run())
         self._start_task("books", self.book_checks.run())
 
     def take_duties(self) -> None:
@@ -203,12 +205,18 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
 
     # ------------------------------------------------------------ accepting messages
 
+    async def upload(self, name: str, content: AsyncIterable[bytes]) -> Upload:
+        """Store a file for a message (`Uploads.take_in`)."""
+        self._check_running()
+        return await self.uploads.take_in(name, content)
+
     async def say(
         self,
         session: str,
         text: str = "",
         *,
         blocks: Sequence[Json] | None = None,
+        attached: Sequence[Json] = (),
         sender: str | None = None,
         key: str | None = None,
         source: str | None = None,
@@ -220,22 +228,26 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         """Accept a person's message. Return after the commit. A missing session is created.
 
         `session`: the session's key. `text`, or else `blocks`: the message, as text or as ACP content blocks, which the
-        agent gets as they are. `key`: the idempotency key. `source`: None names the API callers of this session.
+        agent gets as they are. `attached`: uploaded files that come with the text, each {"id", "name"?}; the text may
+        be blank then. `key`: the idempotency key. `source`: None names the API callers of this session.
         `busy`: the busy mode for this message; None takes that of the session. `automatic`: a program wrote the
         message. `seen`: the rev of the view that the person saw; a command never answers a request that is newer (Law
-        13). `wakes`: False lets the message wait for the next turn without starting one. Raises BadRequest,
+        13). `wakes`: False lets the message wait for the next turn without starting one. Raises BadRequest, NotFound,
         GatewayUnavailable.
         """
         self._check_running()
-        if blocks is None and not text.strip():
+        if blocks is None and not attached and not text.strip():
             raise BadRequest("text: a message needs a text that is not blank")
+        if blocks is not None and attached:
+            raise BadRequest("files: a message in `blocks` has its files there; send `text` with `files`")
         note = await self.explain_default_agent(session)
         hear = partial(
             self.inbox.hear, source=source or f"api:{session}", session=session, key=key, sender=sender, busy=busy,
             automatic=automatic, seen=seen, wakes=wakes,
         )  # fmt: skip
         if blocks is None:
-            heard = await hear(text=text, stable=("text", "sender"))
+            stable = ("text", "sender", "files") if attached else ("text", "sender")
+            heard = await hear(text=text, stable=stable, attached=check_attached(attached))
         else:
             heard = await self._hear_blocks(hear, text, blocks, automatic)
         return replace(heard, note=note) if note is not None and heard.status == "accepted" else heard

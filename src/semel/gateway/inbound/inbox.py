@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semel.gateway.errors import BadRequest
+from semel.gateway.inbound import uploads
 from semel.gateway.inbound.commands import Commands
 from semel.gateway.inbound.prompt_content import PromptContent
 from semel.gateway.ports import Heard
@@ -23,6 +24,7 @@ from semel.law.commands import AgentMessage
 from semel.law.wake import MODES, PERSON_KINDS, Busy, WakeDelay
 from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import hear as rows
+from semel.ledger.inbound import uploads as upload_rows
 from semel.text.json_types import Json
 from semel.text.wellformed import MAX_NAME_CHARS, one_line, scrub
 
@@ -62,13 +64,15 @@ class EventInbox:
         scope: Sequence[str] | None = None,
         seen: int | None = None,
         content: PromptContent | None = None,
+        attached: Sequence[upload_rows.AttachedFile] = (),
     ) -> Heard:
         """Accept one event for one or more sessions. Return after the commit. Raises BadRequest.
 
         `scope`: the patterns of session keys that the caller may use; None if the caller is the owner. They also limit
         the home of a session that the event creates (`identity.Grant`). `seen`: the rev of the session's view that the
-        sender saw. `content`: the content blocks of which `text` was made; their files are stored. `ports.Inbox.hear`
-        describes the other arguments.
+        sender saw. `content`: the content blocks of which `text` was made; their files are stored. `attached`: uploaded
+        files that come with the text; NotFound is raised if one is not there. `ports.Inbox.hear` describes the other
+        arguments.
         """
         keys = [session] if isinstance(session, str) else list(session)
         if not keys:
@@ -93,6 +97,8 @@ class EventInbox:
             "blocks": list(blocks),
         }  # fmt: skip
         fields = {**(data or {}), **own_fields}  # our fields win: `data` cannot replace the text
+        if attached:
+            fields["files"] = [file.id for file in attached]
         try:
             if key is not None:
                 identity.check_event_key(key)
@@ -114,6 +120,8 @@ class EventInbox:
                 text, busy = parsed.text, parsed.mode or busy  # type: ignore[assignment]
             else:
                 kind, command = command_rows.KIND, parsed
+        if command is not None and attached:
+            raise BadRequest(f"files: the command /{command[0]} takes no files; send them with a message")
         if kind in PERSON_KINDS:
             data = _move_reserved_fields(data, self.commands.people.role_of(source))
         event = rows.Event(
@@ -121,10 +129,7 @@ class EventInbox:
             more=({"data": dict(data)} if data else {}) | (content.entry_fields if content is not None else {}) or None,
             wakes=wakes, busy=busy, automatic=automatic, command=command, shown_rev=seen, blocks=blocks,
         )  # fmt: skip
-        try:
-            result = await self.record.write(rows.hear, event, targets, cursor, self.turns.idle_start)
-        except rows.SessionMissing as error:
-            raise BadRequest(_describe_reserved_session(error.key)) from None
+        result = await self._record(event, targets, cursor, attached)
         for addressed in result.addressed:
             self.turns.act_on(addressed)
             if addressed.is_hinted:
@@ -139,6 +144,27 @@ class EventInbox:
             result.event, result.status, result.stored_digest.hex(), other, first.waiting, first.position, first.reason,  # type: ignore[arg-type]
             elsewhere=elsewhere,
         )  # fmt: skip
+
+    async def _record(
+        self,
+        event: rows.Event,
+        targets: Sequence[rows.Addressee],
+        cursor: str | None,
+        attached: Sequence[upload_rows.AttachedFile],
+    ) -> rows.HeardOutcome:
+        """Record an event together with its files. Raises BadRequest, NotFound."""
+        start = self.turns.idle_start
+        try:
+            if not attached:
+                return await self.record.write(rows.hear, event, targets, cursor, start)
+            limit = uploads.MAX_MESSAGE_FILE_BYTES
+            return await self.record.write(upload_rows.hear_with_files, event, targets, attached, limit, start)
+        except rows.SessionMissing as error:
+            raise BadRequest(_describe_reserved_session(error.key)) from None
+        except upload_rows.FileNotThere as error:
+            raise uploads.explain_file_not_there(error) from None
+        except upload_rows.FilesTooLarge as error:
+            raise uploads.explain_files_too_large(error) from None
 
     async def _find_elsewhere(self, event: int, keys: Sequence[str]) -> str:
         """Return the keys of the sessions of an event, joined by ", "; "" if they are `keys`."""

@@ -22,7 +22,7 @@ from semel.ledger.admin import age_out, erase, import_session
 from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import held_notice, owner_notice, send_queue
 from semel.ledger.delivery.cutting import is_local
-from semel.ledger.inbound import answers, channel_batch, commands, hear, nodes, schedules
+from semel.ledger.inbound import answers, channel_batch, commands, hear, nodes, schedules, uploads
 from semel.ledger.postgres.statements import locking_statement, own_statements
 from semel.ledger.postgres.wire import Connection
 from semel.ledger.storage import store
@@ -195,6 +195,12 @@ def _hear(event: hear.Event, targets: Any, cursor: str | None = None, start: hea
     return _addressees(targets, start)
 
 
+def _hear_with_files(
+    event: hear.Event, targets: Any, attached: Any, max_bytes: int, start: hear.IdleStart | None = None
+) -> Locks:
+    return _addressees(targets, start)
+
+
 def _record_batch(
     channel: str, source: str, items: Any, cursor: Any, unused: Any = (), channels: Any = (), start: Any = None
 ) -> Locks:
@@ -250,6 +256,9 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     channel_batch.release_files: _nothing,
     channel_batch.release_copied_file: _nothing,
     channel_batch.release_unclaimed_files: _nothing,
+    uploads.hear_with_files: _hear_with_files,
+    uploads.record_upload: _nothing,
+    uploads.drop_expired: _nothing,
     file_pieces.keep_file: _nothing,
     file_pieces.add_pieces: _nothing,
     commands.answer: lambda event, session, *_: Locks(ids=(session,)),

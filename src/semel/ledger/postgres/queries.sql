@@ -11,6 +11,8 @@ CROSS JOIN LATERAL jsonb_array_elements(e.more::jsonb -> 'files') f(file)
 LEFT JOIN holding h ON h.session = e.session AND h.seq = e.seq AND h.blob = f.file ->> 'id'
 WHERE e.more LIKE '%"files"%' AND jsonb_typeof(e.more::jsonb -> 'files') = 'array'
   AND f.file ->> 'id' IS NOT NULL AND h.blob IS NULL
+UNION ALL
+SELECT NULL, NULL, u.blob, b.gone FROM upload u LEFT JOIN blob b ON b.id = u.blob WHERE b.id IS NULL OR b.gone = 1
 
 -- name: book_numbers
 -- the length of a list in JSON: the function takes a path in SQLite, and none in PostgreSQL

@@ -39,8 +39,8 @@ SELECT s.key, c.seq FROM claim c JOIN session s ON s.id = c.session AND c.seq <=
 WHERE x.session IS NULL AND c.text <> ''
 
 -- name: book_files
--- a stored file that an entry or a tool call names is there and is not being removed; imported entries may lack their
--- files
+-- a stored file that an entry, a tool call or an upload names is there and is not being removed; imported entries may
+-- lack their files
 SELECT h.session, h.seq, h.blob, b.gone FROM holding h LEFT JOIN blob b ON b.id = h.blob
 LEFT JOIN entry e ON e.session = h.session AND e.seq = h.seq
 WHERE b.gone = 1 OR (b.id IS NULL AND coalesce(e.more, '{}') ->> '$.imported' IS NULL)
@@ -48,6 +48,8 @@ UNION ALL
 SELECT e.session, e.seq, f.value ->> 'id', NULL FROM entry e, json_each(e.more, '$.files') f
 LEFT JOIN holding h ON h.session = e.session AND h.seq = e.seq AND h.blob = f.value ->> 'id'
 WHERE e.more LIKE '%"files"%' AND f.value ->> 'id' IS NOT NULL AND h.blob IS NULL
+UNION ALL
+SELECT NULL, NULL, u.blob, b.gone FROM upload u LEFT JOIN blob b ON b.id = u.blob WHERE b.id IS NULL OR b.gone = 1
 
 -- name: book_said_recorded
 -- every said claim has exactly one entry in its session

@@ -115,12 +115,14 @@ DELETE FROM holding WHERE session = :session AND seq > :lo AND seq <= :hi
 INSERT INTO holding(session, seq, blob) VALUES(:session, :seq, :blob) ON CONFLICT DO NOTHING
 
 -- name: blob_lock
--- locked before `blob_let_go` asks whether an entry holds the file; who records such an entry changes this row first
+-- locked before `blob_let_go` asks whether an entry or an upload holds the file; who records one changes or locks this
+-- row first
 SELECT id FROM blob WHERE id = :id
 
 -- name: blob_let_go
--- a file that no entry holds may be removed
+-- a file that no entry and no upload holds may be removed
 UPDATE blob SET gone = 1 WHERE id = :id AND NOT EXISTS (SELECT 1 FROM holding h WHERE h.blob = :id)
+  AND NOT EXISTS (SELECT 1 FROM upload u WHERE u.blob = :id)
 
 -- name: blobs_gone
 -- files that may be removed; not those that are being received again, perhaps by another gateway

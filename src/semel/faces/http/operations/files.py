@@ -1,4 +1,4 @@
-"""Operation: read a stored file."""
+"""Operations: upload a file for a message, read a stored file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import os
 import re
 from typing import Annotated, Any, BinaryIO
 
+from msgspec import Struct
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from semel.faces.http.routing import ApiCall, Param, Returns, Router
+from semel.faces.http.problems import Problem
+from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+from semel.gateway.files import MAX_FILE_BYTES
+from semel.gateway.ports import TooLarge
+from semel.text.media_types import BINARY
 from semel.text.visible import JOINERS, remove_unseen
 
 router = Router("read")
@@ -18,6 +23,55 @@ INLINE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/w
 """Types that a browser may display, because they cannot hold scripts. All others are sent as downloads."""
 
 BLOB_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
+
+
+class UploadedFile(Struct):
+    """A file that waits for its message. `id`: names it in the `files` of a message. `mime`: by its content. `size`: in
+    bytes. `expires`: when it is removed if no message took it, in ms since 1970.
+    """
+
+    id: str
+    name: str
+    mime: str
+    size: int
+    expires: int
+
+
+@router.route(
+    "POST",
+    "/v1/files",
+    Returns("The file is stored, and waits for its message.", UploadedFile, status=201),
+    tag="talk",
+    streamed=True,
+    errors=("not-json", "wrong-state", "unavailable"),
+)
+async def upload_file(
+    call: ApiCall, name: Annotated[str, Param("Its name, for people and the agent.")] = "file"
+) -> Response:
+    """Upload a file for a message (application/octet-stream). The same content again is the same file."""
+    media_type = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != BINARY:  # no form can send it, nor a page elsewhere without being asked (CSRF)
+        raise Problem(
+            "not-json",
+            f"Content-Type is {media_type or 'missing'!r}; send the file's bytes as {BINARY}, whatever it is.",
+        )
+    _check_announced_size(call.request.headers.get("content-length", ""))
+    try:
+        upload = await call.gateway.upload(name, call.request.stream())
+    except TooLarge:
+        raise _make_too_large() from None
+    return json_response(UploadedFile(upload.id, upload.name, upload.mime, upload.size, upload.expires), 201)
+
+
+def _check_announced_size(content_length: str) -> None:
+    """Raise a Problem before anything is read if the body is going to be too large."""
+    if content_length.isascii() and content_length.isdigit() and int(content_length) > MAX_FILE_BYTES:
+        raise _make_too_large()
+
+
+def _make_too_large() -> Problem:
+    detail = f"It is too large: a file has at most {MAX_FILE_BYTES:,} bytes."
+    return Problem("too-large", detail, headers={"Connection": "close"}, limit=MAX_FILE_BYTES)
 
 
 @router.route(

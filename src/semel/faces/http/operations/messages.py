@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
@@ -39,8 +40,16 @@ Block = Annotated[
 """An ACP content block. The gateway checks it, and keeps fields that it does not know."""
 
 
+class AttachedFile(RequestBody):
+    """An uploaded file. `name`: as the message calls it (default: the name that it was uploaded with)."""
+
+    id: str
+    name: str | None = None
+
+
 class Say(KeyedBody, kw_only=True):
-    """A message from a person: `text`, or `blocks`, which the agent gets as they are (ACP's `ContentBlock`).
+    """A message from a person: `text` with uploaded `files`, or `blocks`, which the agent gets as they are (ACP's
+    `ContentBlock`).
 
     `id` or `key`: an idempotency key; `busy`: what to do with the message while the session is busy (default: the
     session's mode); `automatic`: a program sent it; `seen`: the rev of the view that the person had seen.
@@ -48,6 +57,7 @@ class Say(KeyedBody, kw_only=True):
 
     text: str = ""
     blocks: list[Block] | None = None
+    files: list[AttachedFile] | None = None
     sender: str | None = None
     busy: BusyMode | None = None
     automatic: bool = False
@@ -127,16 +137,16 @@ AGENT_ERRORS = ("no-such-session", "agent-refused", "agent-logged-out", "unavail
     "/v1/sessions/{key}/messages",
     EVENT_ACCEPTED,
     headers=(IDEMPOTENCY_KEY,),
-    errors=EVENT_ERRORS,
+    errors=(*EVENT_ERRORS, "not-found"),
     max_body=MAX_MESSAGE_BYTES,
 )
 async def say(call: ApiCall, key: SessionKey, body: Say) -> Response:
     """Send a message to a session. A new key creates the session. With an `id`, a repeat is accepted only once."""
-    if not body.text and body.blocks is None:
-        raise Problem("bad-field", "A message needs `text` or `blocks`.", field="text")
+    if not body.text and not body.files and body.blocks is None:
+        raise Problem("bad-field", "A message needs `text`, `files` or `blocks`.", field="text")
     event = await call.gateway.say(
-        key, body.text, blocks=body.blocks, sender=body.sender, key=read_event_key(call, body), busy=body.busy,
-        automatic=body.automatic, seen=body.seen,
+        key, body.text, blocks=body.blocks, attached=[msgspec.structs.asdict(file) for file in body.files or ()],
+        sender=body.sender, key=read_event_key(call, body), busy=body.busy, automatic=body.automatic, seen=body.seen,
     )  # fmt: skip
     return event_response(event)
 
