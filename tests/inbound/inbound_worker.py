@@ -3,6 +3,9 @@
 For each line `DIR WHERE N` of its input it forks one (what it needs is imported once), tells its process id, and how it
 ended. WHERE: it is killed at the Nth time that it comes to "receive", "keep", "kept", "commit" or "ack"; "never".
 The platform tells everything behind what was acknowledged to it, three times each, a page of seven at a time.
+
+Where WHERE is a place on the way of an upload ("drafted", "stored", "uploaded", "said"), a person uploads DIR/file and
+says something with it, instead.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Any
 from semel.gateway import Gateway
 from semel.gateway.ports import Caps, Inbox, Incoming, Kept, Missing, Op, Person, Receipt, Safety
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings, PersonSettings
-from semel.ledger.inbound import channel_batch
+from semel.ledger.inbound import channel_batch, uploads
 from semel.ledger.sqlite.store import Store
 
 PAGE = 7
@@ -123,6 +126,34 @@ async def main(path: Path, where: str, n: int) -> None:
     await asyncio.to_thread(gateway.store.close)
 
 
+UPLOAD_PLACES = ("drafted", "stored", "uploaded", "said")
+
+
+async def upload(path: Path, where: str) -> None:
+    """A person uploads a file and sends it, to a gateway whose agent never starts."""
+    bomb = Bomb(where, 1)
+    record = uploads.record_upload
+
+    def bombed_record(*args: Any) -> int:
+        bomb.at("stored")
+        return record(*args)
+
+    async def content() -> AsyncIterator[bytes]:
+        yield (path / "file").read_bytes()
+        bomb.at("drafted")
+
+    uploads.record_upload = bombed_record
+    agent = AgentSettings(name="demo", command=(sys.executable, "-c", "raise SystemExit"), cwd=path)
+    settings = GatewaySettings(data_dir=path, ledger=path / "ledger.db", agents={"demo": agent})
+    gateway = Gateway(settings, await asyncio.to_thread(Store.open, settings.ledger), {})
+    await gateway.start()
+    file = await gateway.upload("plan.png", content())
+    bomb.at("uploaded")
+    gateway.turns.idle_start = None  # type: ignore[assignment]  # the turn begins after the commit of the message
+    await gateway.say("s", "what is this?", attached=[{"id": file.id}], key="m-1")
+    bomb.at("said")
+
+
 def nursery() -> None:
     """One gateway a line. No thread was started here: to fork is safe."""
     for line in sys.stdin:
@@ -131,7 +162,8 @@ def nursery() -> None:
         if child == 0:
             os.dup2(2, 1)  # the log is not what the nursery tells
             try:
-                asyncio.run(main(Path(path), where, int(n)))
+                run = upload(Path(path), where) if where in UPLOAD_PLACES else main(Path(path), where, int(n))
+                asyncio.run(run)
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)

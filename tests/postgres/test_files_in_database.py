@@ -29,7 +29,7 @@ from semel.ledger import file_pieces
 from semel.ledger.admin import erase
 from semel.ledger.engines import open_ledger, open_readonly
 from semel.ledger.file_pieces import PIECE_BYTES, PIECES_PER_STEP
-from semel.ledger.inbound import channel_batch
+from semel.ledger.inbound import channel_batch, uploads
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.store import LedgerStore
 from semel.testing.scripted_agent import prompt as script
@@ -113,6 +113,35 @@ async def test_a_gateway_on_another_machine_has_the_files(tmp_path: Path, url: D
         copy = second.work / ".semel/received" / f"{kept.id[:8]}-again.bin"
         assert copy.read_bytes() == LARGE
         assert second.on_disk() == []
+
+
+async def test_a_file_that_one_gateway_took_in_comes_with_a_message_to_another(
+    tmp_path: Path, url: DatabaseUrl, db_server: PostgresServer, database: str
+) -> None:
+    async def content() -> AsyncIterator[bytes]:
+        for start in range(0, len(LARGE), 50_000):
+            yield LARGE[start : start + 50_000]
+
+    async with DatabaseChat(tmp_path / "first", url) as first:
+        file = await first.gateway.upload("large.bin", content())
+        assert first.on_disk() == []
+    async with DatabaseChat(tmp_path / "second", url) as second:
+        await second.gateway.say("s", "read this", attached=[{"id": file.id}])
+        await second.idle("s")
+        copy = second.work / ".semel/received" / f"{file.id[:8]}-large.bin"
+        assert copy.read_bytes() == LARGE
+        assert (await second.fetch(file.id)).content == LARGE
+        other = await second.gateway.upload("other.bin", content())
+        await second.gateway.record.write(uploads.record_upload, other.id, "other.bin", other.mime, 0)
+        assert await second.gateway.uploads.remove_expired() == 1
+        assert (await second.fetch(file.id)).content == LARGE, "the message holds it"
+        await second.gateway.delete("s")
+
+        async def gone() -> bool:
+            return await asyncio.to_thread(count, db_server, database, "blob") == 0
+
+        await until(gone)
+        assert count(db_server, database, "upload") == count(db_server, database, "blob_piece") == 0
 
 
 async def test_what_an_agent_sends_is_what_the_channel_gets(chat: DatabaseChat) -> None:

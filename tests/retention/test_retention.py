@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +31,27 @@ async def test_old_content_of_a_channel_goes_with_its_files_and_what_was_unreada
         patch.setattr(Store, "open", staticmethod(open_then))
         async with Chat(tmp_path, own={"retain_s": 90.0 * DAY_S}) as w:
             kept = await w.chat.attach("old.txt", b"an old file")
+            uploaded = await w.gateway.upload("plan.png", pieces(b"an uploaded file"))
             await w.chat.tell(said("an old question", files=(kept,)))
+            await w.gateway.say("demo:chat:dm", "and from the page", attached=[{"id": uploaded.id}])
             await w.chat.tell(Incoming("unreadable", "u1", sender=ADA, raw=b"old noise", why="not known"))
             await w.idle("demo:chat:dm")
             await w.sent()
             await w.ask("an old question on the page", session="page")
         ago_ms[0] = 0
         async with Chat(tmp_path, own={"retain_s": 90.0 * DAY_S}) as w:
-            blob = tmp_path / "blobs" / kept.id
-            await until(lambda: is_gone(blob))
+            for blob in (tmp_path / "blobs" / kept.id, tmp_path / "blobs" / uploaded.id):
+                await until(partial(is_gone, blob))
             assert await w.texts("demo:chat:dm") == []
             await until(lambda: is_unreadable_gone(w))
             assert "an old question on the page" in await w.texts("page")  # no policy: kept
             await w.chat.tell(said("a new question"))
             await w.idle("demo:chat:dm")
             assert (await w.texts("demo:chat:dm"))[0] == "a new question"
+
+
+async def pieces(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 async def is_gone(path: Path) -> bool:
