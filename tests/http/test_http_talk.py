@@ -195,7 +195,7 @@ async def test_a_message_may_hold_an_image_of_megabytes(client: httpx2.AsyncClie
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
-        ({}, "A message needs `text` or `blocks`."),
+        ({}, "A message needs `text`, `files` or `blocks`."),
         ({"blocks": [{"type": "image"}]}, "blocks[0]: Object missing required field `data`"),
         ({"blocks": ["x"]}, "Expected `object`, got `str`"),
         ({"blocks": [{"type": "text", "text": "x"}], "text": "y"}, "either `text` or `blocks`"),
