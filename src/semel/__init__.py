@@ -7,6 +7,7 @@ Programs that talk with a running gateway (docs/python.md):
     EntryUpdate, ItemUpdate,       what `watch` yields
     SessionUpdate
     Entry, SessionRow, Accepted    what the clients return: a row of a transcript, a session, an accepted message
+    UploadedFile                   a file that waits for its message
     ToolItem, PermissionItem,      some of the items that are shown beside the transcript
     AskItem
     NoGateway, RequestRefused,     what the clients raise
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from semel.acp_stream.view import fold
-    from semel.faces.api_types import Accepted, AskItem, Entry, PermissionItem, SessionRow, ToolItem
+    from semel.faces.api_types import Accepted, AskItem, Entry, PermissionItem, SessionRow, ToolItem, UploadedFile
     from semel.faces.client import (
         Answer,
         AsyncClient,
@@ -48,7 +49,9 @@ __version__ = "0.2.0"
 
 _MODULES = {
     "semel.acp_stream.view": ("fold",),
-    "semel.faces.api_types": ("Accepted", "AskItem", "Entry", "PermissionItem", "SessionRow", "ToolItem"),
+    "semel.faces.api_types": (
+        "Accepted", "AskItem", "Entry", "PermissionItem", "SessionRow", "ToolItem", "UploadedFile",
+    ),
     "semel.faces.client": (
         "Answer", "AsyncClient", "Client", "EntryUpdate", "ItemUpdate", "NoGateway", "OutcomeUnknown",
         "RequestRefused", "SessionUpdate",
@@ -72,6 +75,7 @@ __all__ = [
     "SessionRow",
     "SessionUpdate",
     "ToolItem",
+    "UploadedFile",
     "__version__",
     "fold",
 ]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import shlex
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -26,6 +27,37 @@ def test_say_returns_when_the_message_is_in_the_ledger(house: Cli) -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("accepted: e")
     assert house.json("show", "say")[0]["text"] == "hello"
+
+
+def test_files_are_said_with_a_text_or_alone_and_a_repeat_is_one_message(house: Cli, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.txt", tmp_path / "two.png"
+    one.write_text("one")
+    two.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(300_000))
+    sent = [house("say", "files", "look", "--file", str(one), "--file", str(two), "--id", "f-1") for _ in range(2)]
+    assert [done.stderr.partition(":")[0] for done in sent] == ["accepted", "duplicate"]
+    assert house("say", "files", "--file", str(one)).stderr.startswith("accepted")
+    said = [entry for entry in house.json("show", "files") if entry["role"] == "user"]
+    assert [(entry["text"], [file["name"] for file in entry["files"]]) for entry in said] == [
+        ("look", ["one.txt", "two.png"]), ("", ["one.txt"]),
+    ]  # fmt: skip
+    assert "Use a new key" in house("say", "files", "look", "--file", str(two), "--id", "f-1", rc=1).stderr
+
+
+def test_a_file_that_cannot_be_sent_is_named_before_anything_is_sent(house: Cli, tmp_path: Path) -> None:
+    good, large = tmp_path / "good.txt", tmp_path / "large.iso"
+    good.write_text("good")
+    with large.open("wb") as file:
+        file.truncate(60_000_000)
+    for path, reason, rc in (
+        (tmp_path / "nothing", "does not exist. Nothing was sent.", 2),
+        (tmp_path, "is a folder; send one file, such as an archive of it. Nothing was sent.", 2),
+        (large, "a file has at most 52,428,800 bytes", 1),
+    ):
+        refused = house("say", "refused", "look", "--file", str(good), "--file", str(path), rc=rc)
+        assert path.name in refused.stderr and reason in refused.stderr
+    assert "takes no files" in house("say", "refused", "/stop", "--file", str(good), rc=2).stderr
+    assert "the message is empty" in house("say", "refused", " ", rc=2).stderr
+    assert "refused" not in [session["key"] for session in house.json("sessions")]
 
 
 def test_a_repeat_waits_for_the_answer_of_its_own_turn_alone(house: Cli) -> None:

@@ -172,6 +172,29 @@ def test_a_blocking_client_talks_asks_allows_reads_and_exports(house: Cli, tmp_p
         client.sessions()
 
 
+def test_files_go_with_a_message_and_are_read_again(house: Cli, tmp_path: Path) -> None:
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 99
+    (tmp_path / "plan.png").write_bytes(picture)
+    with Client(house.data) as client:
+        notes = client.upload(b"name,price\n", "../prices.csv")
+        assert (notes.name, notes.mime, notes.size) == ("prices.csv", "text/csv", 11)
+        for _ in range(2):  # a program that was killed begins anew
+            accepted = client.say("demo:web:files", "look", files=[tmp_path / "plan.png", notes], id="look-1")
+        assert accepted.status == "duplicate"
+        client.wait_for_answer("demo:web:files", accepted.event)
+        [entry] = [entry for entry in client.entries("demo:web:files") if entry.role == "user"]
+        assert [(file.name, file.mime) for file in entry.files] == [
+            ("plan.png", "image/png"), ("prices.csv", "text/csv"),
+        ]  # fmt: skip
+        assert client.read_file(str(entry.files[0].id)) == picture
+        assert client.ask("demo:web:files", prompt("seen"), files=[str(tmp_path / "plan.png")]).text == "seen"
+        for wrong, error in ((tmp_path / "nothing", FileNotFoundError), (tmp_path, IsADirectoryError)):
+            with pytest.raises(error):
+                client.say("demo:web:files", "look", files=[wrong])
+        with pytest.raises(RequestRefused, match=r"huge: .* at most 52,428,800 bytes"):
+            client.upload(bytes(52_428_801), "huge")
+
+
 def test_a_watch_ends_with_its_session_and_without_a_gateway_after_the_given_time(mortal: Cli) -> None:
     with Client(mortal.data) as client:
         client.ask(SESSION, "say: one")

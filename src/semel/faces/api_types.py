@@ -54,6 +54,18 @@ class File(Struct, omit_defaults=True):
     uri: str | None = None
 
 
+class UploadedFile(Struct):
+    """A file that waits for its message. `id`: names it in the `files` of a message. `mime`: by its content. `size`: in
+    bytes. `expires`: when it is removed if no message took it, in ms since 1970.
+    """
+
+    id: str
+    name: str
+    mime: str
+    size: int
+    expires: int
+
+
 class Covers(Struct, omit_defaults=True):
     """The entries that a summary stands for: those from `first` to `last` that belong to turns up to `turn`. Every
     entry before `since` is covered; later ones may not be. `cut`: the summary was made without reading all of them.

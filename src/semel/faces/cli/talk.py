@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import sys
+from collections.abc import Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Annotated, cast
 
 import msgspec
@@ -75,7 +78,14 @@ def chat(
 @app.command()
 def say(
     session: Session,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help='The message; "-" reads it from stdin.')],
+    text: Annotated[
+        str,
+        typer.Argument(metavar="[TEXT]", help='The message; "-" reads it from stdin. It may be left out with --file.'),
+    ] = "",
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--file", metavar="PATH", help="A file that comes with the message; may be repeated."),
+    ] = None,
     wait: Annotated[
         bool,
         typer.Option(
@@ -85,7 +95,9 @@ def say(
     sender: Annotated[str | None, typer.Option(help="The sender's name. Default: your login name.")] = None,
     id: Annotated[
         str | None,
-        typer.Option("--id", help="A key for the message. A repeat with the same key and text is accepted once."),
+        typer.Option(
+            "--id", help="A key for the message. A repeat with the same key, text and files is accepted once."
+        ),
     ] = None,
     busy: Annotated[
         str | None,
@@ -116,9 +128,11 @@ def say(
     they answer it; a number then chooses that option.
     """
     message = sys.stdin.read() if text == "-" else text
-    if not message.strip():
+    files = file or []
+    if not message.strip() and not files:
         print_error("the message is empty")
         raise typer.Exit(2)
+    check_files(files)
 
     mode = cast(Busy | None, check_busy_mode(busy))
     seen = None
@@ -131,6 +145,7 @@ def say(
         accepted = await client.say(
             session,
             message,
+            files=files,
             sender=sender or get_login_name(),
             id=id,
             busy=mode,
@@ -167,6 +182,21 @@ def say(
     if answer is not None and answer.failure:
         print_error(answer.failure)
         raise typer.Exit(1)
+
+
+def check_files(paths: Sequence[Path]) -> None:
+    """Exit with 2 if one of these files cannot be sent."""
+    for path in paths:
+        problem = None
+        if not path.exists():
+            problem = "does not exist"
+        elif path.is_dir():
+            problem = "is a folder; send one file, such as an archive of it"
+        elif not os.access(path, os.R_OK):
+            problem = "may not be read by this user"
+        if problem is not None:
+            print_error(f"{path} {problem}. Nothing was sent.")
+            raise typer.Exit(2)
 
 
 async def await_answer(client: AsyncClient, session: str, event: int, *, follows_turn: bool) -> Answer:

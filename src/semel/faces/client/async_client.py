@@ -12,9 +12,15 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from semel.faces.api_types import Accepted, AskItem, Entry, Hit, Option, PermissionItem, SessionRow
+from semel.faces.api_types import Accepted, AskItem, Entry, Hit, Option, PermissionItem, SessionRow, UploadedFile
 from semel.faces.client import wait_for_answer as waiting
-from semel.faces.client.connection import AGENT_START_TIMEOUT_S, Connection, quote_segment, session_path
+from semel.faces.client.connection import (
+    AGENT_START_TIMEOUT_S,
+    Connection,
+    RequestRefused,
+    quote_segment,
+    session_path,
+)
 from semel.faces.client.iterators import StreamIterator
 from semel.faces.client.wait_for_answer import Answer
 from semel.faces.client.watch import Update, watch_session
@@ -65,6 +71,7 @@ class AsyncClient(Connection):
         text: str = "",
         *,
         blocks: Sequence[Json] | None = None,
+        files: Sequence[str | Path | UploadedFile] = (),
         id: str | None = None,
         sender: str | None = None,
         busy: BusyMode | None = None,
@@ -74,19 +81,37 @@ class AsyncClient(Connection):
         """Send a message, and return when it is in the ledger. A new key creates the session.
 
         `text`, or else `blocks`: the message, as text or as ACP content blocks, which the agent gets as they are.
-        `id`: an idempotency key: a repeat with the same id and text is accepted once. `busy`: what becomes of the
-        message if the session is busy. `automatic`: a program sent it, and it starts no turn by itself. `seen`: the rev
-        of the view that the person was looking at.
+        `files`: what comes with the text, by path, or as `upload` returned it. `id`: an idempotency key: a repeat with
+        the same id, text and files is accepted once. `busy`: what becomes of the message if the session is busy.
+        `automatic`: a program sent it, and it starts no turn by itself. `seen`: the rev of the view that the person was
+        looking at.
 
         If the answer is lost, the message is sent again with the same id. Raises NoGateway if it provably did not
-        arrive, OutcomeUnknown if it may have arrived.
+        arrive, OutcomeUnknown if it may have arrived, OSError if a file cannot be read.
         """
         body: Json = {"id": id or uuid.uuid4().hex}
+        uploaded = [file if isinstance(file, UploadedFile) else await self.upload(file) for file in files]
+        body |= {"files": [{"id": file.id, "name": file.name} for file in uploaded]} if uploaded else {}
         body |= {"text": text} if text or blocks is None else {}
         body |= {} if blocks is None else {"blocks": list(blocks)}
         optional = {"sender": sender, "busy": busy, "automatic": automatic, "seen": seen}
         body.update((name, value) for name, value in optional.items() if value)
         return msgspec.convert(await self.post_message(session, body), Accepted)
+
+    async def upload(self, file: str | Path | bytes, name: str | None = None) -> UploadedFile:
+        """Upload a file, and return it for `say(files=...)`. A file that no message takes is removed after a day.
+
+        `file`: its path, or its content. `name`: what people and the agent read; that of the path by default. Raises
+        OSError if it cannot be read.
+        """
+        content = file if isinstance(file, bytes) else Path(file)
+        name = name or (content.name if isinstance(content, Path) else "file")
+        path = f"/v1/files?{urlencode({'name': name}, errors='replace')}"  # a name on a disk may be no UTF-8
+        try:
+            row = await self.post_file(path, content, "application/octet-stream")
+        except RequestRefused as error:
+            raise RequestRefused(error.status, error.code, f"{name}: {error}") from None
+        return msgspec.convert(row, UploadedFile)
 
     async def wait_for_answer(
         self,
@@ -116,6 +141,7 @@ class AsyncClient(Connection):
         session: str,
         text: str,
         *,
+        files: Sequence[str | Path | UploadedFile] = (),
         id: str | None = None,
         sender: str | None = None,
         on_news: Callable[[str], None] | None = None,
@@ -124,7 +150,7 @@ class AsyncClient(Connection):
         """Send a message and wait for its answer: `say` and `wait_for_answer`. A repeat with the same `id` waits for
         the answer to the first one.
         """
-        accepted = await self.say(session, text, id=id, sender=sender)
+        accepted = await self.say(session, text, files=files, id=id, sender=sender)
         return await self.wait_for_answer(session, accepted.event, on_news, timeout=timeout)
 
     async def stop(self, session: str, by: str | None = None) -> bool:

@@ -197,11 +197,12 @@ class Connection:
                 raise _parse_refusal(response)
             yield response
 
-    async def post_file(self, path: str, file: Path, media_type: str) -> Json:
-        """Send a file as the body of a POST request, and return the JSON answer."""
+    async def post_file(self, path: str, file: Path | bytes, media_type: str) -> Json:
+        """Send a file, or its content, as the body of a POST request, and return the JSON answer. Raises OSError."""
         headers = {"Content-Type": media_type}
+        content = file if isinstance(file, bytes) else _read_file(file)
         try:
-            response = await self._http.post(path, content=_read_file(file), headers=headers, timeout=3600)
+            response = await self._http.post(path, content=content, headers=headers, timeout=3600)
         except httpx2.TransportError:
             raise self._no_gateway() from None
         if response.is_error:

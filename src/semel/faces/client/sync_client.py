@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from semel.faces.api_types import Accepted, AskItem, Entry, Hit, Option, PermissionItem, SessionRow
+from semel.faces.api_types import Accepted, AskItem, Entry, Hit, Option, PermissionItem, SessionRow, UploadedFile
 from semel.faces.client.async_client import AsyncClient, Outcome
 from semel.faces.client.connection import ANSWER_TIMEOUT_S
 from semel.faces.client.wait_for_answer import Answer
@@ -125,6 +125,7 @@ class Client:
         text: str = "",
         *,
         blocks: Sequence[Json] | None = None,
+        files: Sequence[str | Path | UploadedFile] = (),
         id: str | None = None,
         sender: str | None = None,
         busy: BusyMode | None = None,
@@ -133,9 +134,20 @@ class Client:
     ) -> Accepted:
         return self._run(
             self._client.say(
-                session, text, blocks=blocks, id=id, sender=sender, busy=busy, automatic=automatic, seen=seen
+                session,
+                text,
+                blocks=blocks,
+                files=files,
+                id=id,
+                sender=sender,
+                busy=busy,
+                automatic=automatic,
+                seen=seen,
             )
         )
+
+    def upload(self, file: str | Path | bytes, name: str | None = None) -> UploadedFile:
+        return self._run(self._client.upload(file, name))
 
     def wait_for_answer(
         self,
@@ -152,12 +164,15 @@ class Client:
         session: str,
         text: str,
         *,
+        files: Sequence[str | Path | UploadedFile] = (),
         id: str | None = None,
         sender: str | None = None,
         on_news: Callable[[str], None] | None = None,
         timeout: float | None = None,
     ) -> Answer:
-        return self._run(self._client.ask(session, text, id=id, sender=sender, on_news=on_news, timeout=timeout))
+        return self._run(
+            self._client.ask(session, text, files=files, id=id, sender=sender, on_news=on_news, timeout=timeout)
+        )
 
     def start_agent(self, session: str, *, agent: str | None = None, folder: str | Path | None = None) -> SessionRow:
         return self._run(self._client.start_agent(session, agent=agent, folder=folder))

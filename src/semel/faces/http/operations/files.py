@@ -6,10 +6,10 @@ import os
 import re
 from typing import Annotated, Any, BinaryIO
 
-from msgspec import Struct
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from semel.faces.api_types import UploadedFile
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
 from semel.gateway.files import MAX_FILE_BYTES
@@ -23,18 +23,6 @@ INLINE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/w
 """Types that a browser may display, because they cannot hold scripts. All others are sent as downloads."""
 
 BLOB_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
-
-
-class UploadedFile(Struct):
-    """A file that waits for its message. `id`: names it in the `files` of a message. `mime`: by its content. `size`: in
-    bytes. `expires`: when it is removed if no message took it, in ms since 1970.
-    """
-
-    id: str
-    name: str
-    mime: str
-    size: int
-    expires: int
 
 
 @router.route(
