@@ -18,6 +18,7 @@ import gateway_house
 from browser import Browser
 from http_house import TOKEN, House, client_of
 from live_house import LiveHouse, visit
+from openai_help import Asker
 
 from semel.gateway import Gateway
 
@@ -52,3 +53,8 @@ def page(window: Browser, live: LiveHouse) -> Iterator[Browser]:
     yield window
     wrong = [message for message in window.errors() if "net::ERR" not in message and "status of 50" not in message]
     assert not wrong, "the page complained"
+
+
+@pytest.fixture
+def asker(world: gateway_house.GatewayHouse, client: httpx2.AsyncClient) -> Asker:
+    return Asker(world, client)

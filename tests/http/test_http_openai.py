@@ -8,59 +8,13 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
-from gateway_house import GatewayHouse, PlayedConversation, until
+from gateway_house import GatewayHouse, until
 from http_house import TOKEN, House, client_of
-from openai_help import CHAT, Json, assistant, error, user
+from openai_help import CHAT, SESSION, Asker, Json, assistant, content, error, user
 
 from semel.faces.http import Settings
 from semel.faces.http.operations.openai_chat import IGNORED, ChatRequest
 from semel.gateway import Gateway
-
-SESSION = "main:web:notes"
-
-
-class Asker:
-    """Sends requests, and plays the agent that answers them."""
-
-    def __init__(self, world: GatewayHouse, client: httpx2.AsyncClient):
-        self.world = world
-        self.client = client
-
-    def post(self, *messages: Json, body: Json | None = None, **headers: str) -> asyncio.Task[httpx2.Response]:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        request = {"model": "main", "messages": list(messages), **(body or {})}
-        return asyncio.ensure_future(self.client.post(CHAT, json=request, headers=named))
-
-    async def conversation(self, prompts: int = 1, agent: str = "main") -> tuple[str, PlayedConversation]:
-        """Wait until the agent has been prompted that often in any session; return the session prompted last."""
-        played = self.world.agents[agent].conversations
-
-        async def prompted() -> bool:
-            return sum(each.prompts for each in played.values()) >= prompts
-
-        await until(prompted)
-        return list(played.items())[-1]
-
-    async def ask(self, *messages: Json, answer: str, prompts: int = 1, **more: Any) -> httpx2.Response:
-        """Send a request, and let the agent answer it."""
-        waiting = self.post(*messages, **more)
-        _, agent = await self.conversation(prompts)
-        agent.say(answer)
-        agent.end()
-        return await waiting
-
-    async def texts(self, session: str) -> list[tuple[str, str]]:
-        return [(each["role"], each["text"]) for each in await self.world.entries(session)]
-
-
-@pytest.fixture
-def asker(world: GatewayHouse, client: httpx2.AsyncClient) -> Asker:
-    return Asker(world, client)
-
-
-def content(response: httpx2.Response) -> str:
-    assert response.status_code == 200, response.text
-    return str(response.json()["choices"][0]["message"]["content"])
 
 
 async def test_the_history_that_a_client_repeats_is_not_said_again(asker: Asker) -> None:
@@ -465,7 +419,7 @@ async def test_beyond_loopback_the_token_is_the_api_key(gateway: Gateway) -> Non
         ({"Host": "evil.example"}, b"{}", "foreign-host"),
         ({"Origin": "https://evil.example"}, b"{}", "foreign-origin"),
         ({"Content-Type": "text/plain"}, b"{}", "not-json"),
-        ({}, b"x" * 1_100_000, "too-large"),
+        ({}, b"x" * 34_000_000, "too-large"),
         ({}, b"{", "bad-json"),
         (
             {"Idempotency-Key": "k" * 256},

@@ -8,6 +8,12 @@ from openai_help import CHAT, Json, assistant, error, user
 
 from semel.gateway import Gateway
 
+NO_BASE64 = "data:image/png;base64,=broken"
+
+
+def look(part: Json) -> Json:
+    return {"messages": [user("look"), {"role": "user", "content": [part]}]}
+
 
 @pytest.mark.parametrize(
     ("change", "param"),
@@ -21,10 +27,15 @@ from semel.gateway import Gateway
         ({"modalities": ["audio"]}, "modalities"),
         ({"messages": [assistant("and then")]}, "messages"),
         ({"messages": []}, "messages"),
+        (look({"type": "image_url", "image_url": {}}), "messages[1].content[0].image_url.url"),
         (
-            {"messages": [user("look"), {"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-            "messages",
+            look({"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}),
+            "messages[1].content[0].image_url.url",
         ),
+        (look({"type": "image_url", "image_url": {"url": NO_BASE64}}), "messages[1].content[0].image_url.url"),
+        (look({"type": "input_audio", "input_audio": {}}), "messages[1].content[0].input_audio.data"),
+        (look({"type": "file", "file": {"file_id": "file-7"}}), "messages[1].content[0].file"),
+        (look({"type": "hologram"}), "messages[1].content[0]"),
         ({"messages": 7}, "messages"),
         ({"messages": [*[user("hi")] * 6, {"role": "user", "content": 7}, user("x")]}, "messages[6].content"),
         ({"messages": [user("hi"), {"role": "user", "content": [{"type": "text"}, 7]}]}, "messages[1].content[1]"),

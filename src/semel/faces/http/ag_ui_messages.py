@@ -6,13 +6,13 @@ content blocks: an image or a sound as such, a video or a document as a resource
 
 from __future__ import annotations
 
-import mimetypes
 import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from semel.faces.http.conversations import Conversation, ConversationMessage
+from semel.faces.http.file_blocks import make_file_block, make_link_block, make_name, read_data_url
 from semel.faces.http.problems import Problem
 from semel.faces.reply_stream import add_file_links
 from semel.text.content_blocks import describe_blocks
@@ -69,20 +69,14 @@ def _read_part(part: Json, number: int) -> Json | None:
 def _read_source(kind: str, source: Json, name: str | None, number: int) -> Json | None:
     """Return a file, as content or as an address. `number`: the part's, for the name of a file that has none."""
     value, mime = text_at(source, "value"), text_at(source, "mimeType")
-    if source.get("type") == "url" and value is not None and value.startswith("data:"):
-        head, _, data = value.removeprefix("data:").partition(",")
-        if head.endswith(";base64"):
-            source, value, mime = {"type": "data"}, data, head.removesuffix(";base64").partition(";")[0] or mime
+    if source.get("type") == "url" and value is not None and (content := read_data_url(value)) is not None:
+        source, value, mime = {"type": "data"}, content[1], content[0] or mime
     if not value or source.get("type") not in ("data", "url"):
         return None
     if source["type"] == "url":
-        link = {"type": "resource_link", "uri": value, "name": name or value.rstrip("/").rpartition("/")[2] or value}
-        return {**link, "mimeType": mime} if mime else link
+        return make_link_block(value, name, mime)
     mime = mime or "application/octet-stream"
-    if kind in ("image", "audio"):
-        return {"type": kind, "data": value, "mimeType": mime}
-    name = name or f"{kind}-{number}{mimetypes.guess_extension(mime) or ''}"
-    return {"type": "resource", "resource": {"uri": f"attachment:///{name}", "mimeType": mime, "blob": value}}
+    return make_file_block(kind, value, mime, name or make_name(kind, number, mime))
 
 
 # ---------------------------------------------------------------- writing

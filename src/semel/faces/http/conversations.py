@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from semel.gateway.ports.channel import Heard
 
 HISTORY_HEAD = "The conversation so far. It took place before this session began:"
+UNTOLD_KINDS = {"image": "an image", "audio": "a sound"}
+"""The blocks that have no place in a message's text, in words."""
 MAX_ID_CHARS = 100  # of a client's conversation id in a session key; a longer one is replaced by its digest
 
 
@@ -51,6 +53,11 @@ class ConversationMessage:
     @property
     def is_blank(self) -> bool:
         return not self.text.strip() and not self.blocks
+
+    @property
+    def identity(self) -> str:
+        """What tells the message from another one in a content key: its text or, with files, a digest of its blocks."""
+        return self.text if not self.blocks else f"{self.text}\0{_digest_blocks(self.blocks)}"
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,8 @@ class Conversation:
 
     def make_content_key(self, count: int = 0) -> str:
         """Return the content key of the person's message number `count`, counted from 1; 0 stands for the last one."""
-        texts = [message.text for message in self.messages if message.role == "user"]
-        return f"chat:{_digest_texts(self.agent, self.instructions, *texts[: count or None])}"
+        said = [message.identity for message in self.messages if message.role == "user"]
+        return f"chat:{_digest_texts(self.agent, self.instructions, *said[: count or None])}"
 
     def make_history_key(self) -> str | None:
         """Return the content key of the last message that was answered; `None` if none was."""
@@ -93,6 +100,10 @@ class AcceptedMessage:
 
 def _digest_texts(*texts: str) -> str:
     return hashlib.blake2b(msgspec.json.encode(texts), digest_size=16).hexdigest()
+
+
+def _digest_blocks(blocks: Sequence[Json]) -> str:
+    return hashlib.blake2b(msgspec.json.encode(blocks, order="sorted"), digest_size=16).hexdigest()
 
 
 def name_session(agent: str, client: str, id: str) -> str:
@@ -218,7 +229,13 @@ async def _report_once(gateway: Gateway, session: str, kind: str, text: str) -> 
 
 def _write_history(history: Sequence[ConversationMessage]) -> str:
     names = {"user": "User", "assistant": "Assistant"}
-    return "\n\n".join([HISTORY_HEAD, *(f"{names[message.role]}: {message.text}" for message in history)])
+    return "\n\n".join([HISTORY_HEAD, *(f"{names[message.role]}: {_describe_message(message)}" for message in history)])
+
+
+def _describe_message(message: ConversationMessage) -> str:
+    """Return a message of the history in words. Its images and sounds are only named."""
+    files = [f"[{name}]" for block in message.blocks if (name := UNTOLD_KINDS.get(block["type"])) is not None]
+    return " ".join(filter(None, [message.text, *files]))
 
 
 def _count_recorded(messages: Sequence[ConversationMessage], recorded_texts: Sequence[str]) -> int:

@@ -110,7 +110,7 @@ def _read_block(place: str, block: Json, stored: list[tuple[AgentFile, bytes]]) 
     except msgspec.ValidationError as error:
         raise BadRequest(f"{place}: {error}; a block's type is one of {', '.join(KINDS)}, as in ACP") from None
     if isinstance(checked, _Image | _Audio):
-        _check_base64(f"{place}.data", checked.data)
+        check_base64(f"{place}.data", checked.data)
         return {**block, "data": _store(place, block, stored)}
     if not isinstance(checked, _Resource):
         return block
@@ -120,12 +120,13 @@ def _read_block(place: str, block: Json, stored: list[tuple[AgentFile, bytes]]) 
     if contents.text == "":
         return block
     if contents.blob is not None:
-        _check_base64(f"{place}.resource.blob", contents.blob)
+        check_base64(f"{place}.resource.blob", contents.blob)
     name = "text" if contents.blob is None else "blob"
     return {**block, "resource": {**block["resource"], name: _store(place, block, stored)}}
 
 
-def _check_base64(place: str, encoded: str) -> None:
+def check_base64(place: str, encoded: str) -> None:
+    """Raise BadRequest unless this is base64 that decoding and encoding leaves as it is. `place`: names the field."""
     try:
         canonical = base64.b64encode(base64.b64decode(encoded, validate=True)).decode() == encoded
     except (binascii.Error, ValueError):

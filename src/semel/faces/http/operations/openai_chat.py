@@ -19,13 +19,13 @@ from starlette.responses import Response
 from semel.faces.http.conversations import (
     AcceptedMessage,
     Conversation,
-    ConversationMessage,
     accept_message,
     check_agent,
     check_name,
     name_session,
 )
-from semel.faces.http.operations.messages import IDEMPOTENCY_KEY, read_event_key
+from semel.faces.http.openai_messages import read_conversation
+from semel.faces.http.operations.messages import IDEMPOTENCY_KEY, MAX_MESSAGE_BYTES, read_event_key
 from semel.faces.http.operations.stream import Stream, encode_data
 from semel.faces.http.problems import CODES, ErrorFormat, Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response, run_until_stopped
@@ -58,7 +58,7 @@ class OpenAIError(Struct):
 
 
 class ChatMessage(Struct):
-    """`content`: a text, or a list of parts; of the new message, only parts of type `text` are accepted."""
+    """`content`: a text, or a list of parts of the types `text`, `image_url`, `input_audio` and `file`."""
 
     role: str
     content: str | list[dict[str, Any]] | None = None
@@ -207,13 +207,15 @@ def _describe_model(call: ApiCall, name: str) -> AgentModel:
     headers=(IDEMPOTENCY_KEY, SESSION_HEADER, CHAT_HEADER, PROGRESS_HEADER),
     errors=("two-keys", "conflict", "not-found", "wrong-state", "turn-failed", "unavailable"),
     error_format=OPENAI_ERRORS,
+    max_body=MAX_MESSAGE_BYTES,
 )
 async def create_chat_completion(call: ApiCall, body: ChatRequest) -> Response:
     """Say the last message of a conversation to an agent, and return what it answers. With an idempotency key, a repeat
     returns the answer to the first request."""
     check_name(call.gateway, body.model, "model")
     _check_parameters(body)
-    conversation = _read_conversation(body)
+    messages = msgspec.to_builtins(body.messages)
+    conversation = await asyncio.to_thread(read_conversation, body.model, messages)
     session, key = _read_place(call, body, conversation)
     if session is not None:
         await check_agent(call.gateway, session, body.model, _session_field(call))
@@ -252,31 +254,6 @@ def _check_parameters(body: ChatRequest) -> None:
     for name, reason in refusals.items():
         if reason:
             raise Problem("bad-field", str(reason), field=name)
-
-
-def _read_conversation(body: ChatRequest) -> Conversation:
-    """Return the conversation of a request. Raises a Problem if it has no new message that can be said."""
-    instructions = [_read_text(message) for message in body.messages if message.role in ("system", "developer")]
-    messages = [
-        ConversationMessage("user" if message.role == "user" else "assistant", _read_text(message))
-        for message in body.messages
-        if message.role in ("user", "assistant")
-    ]
-    if not body.messages or body.messages[-1].role != "user":
-        raise Problem("bad-field", "The last message must be the person's, with the role `user`.", field="messages")
-    if isinstance(content := body.messages[-1].content, list) and any(part.get("type") != "text" for part in content):
-        detail = (
-            "A message to an agent is text here: images, audio and files are not taken. "
-            "Put files into the agent's workspace."
-        )
-        raise Problem("bad-field", detail, field="messages")
-    return Conversation(body.model, tuple(messages), "\n\n".join(filter(None, instructions)))
-
-
-def _read_text(message: ChatMessage) -> str:
-    if isinstance(message.content, list):
-        return "\n".join(str(part.get("text", "")) for part in message.content if part.get("type") == "text")
-    return message.content or ""
 
 
 def _session_field(call: ApiCall) -> str:
