@@ -104,6 +104,7 @@ class SessionRow(HomeSession):
     folder: str | None
     seat: str | None
     away: int | None
+    seen: int | None
 
 
 class EventRow(Row):
