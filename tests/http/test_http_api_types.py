@@ -11,7 +11,7 @@ from gateway_house import MODES, GatewayHouse
 from live_house import OPTIONS
 
 from semel.acp_stream.view import fold
-from semel.faces import api_types
+from semel.faces import api_types, frame_types
 from semel.faces.fold import _read_lines
 from semel.faces.http.openapi import make_document
 from semel.faces.http.operations import operations
@@ -41,12 +41,12 @@ DEFAULTS = (None, False, 0, "", [], 1)
 
 
 def check_frame(frame: Json) -> None:
-    check({**frame, "changes": []} if frame["type"] == "change" else frame, api_types.Frame)
+    check({**frame, "changes": []} if frame["type"] == "change" else frame, frame_types.Frame)
     for change in frame.get("changes", ()):
         if change["op"] == "item":
             check({name: value for name, value in change.items() if name != "op"}, api_types.Item)
         else:
-            check(change, api_types.Change)
+            check(change, frame_types.Change)
 
 
 async def test_every_frame_of_a_lively_session_has_the_declared_type(world: GatewayHouse) -> None:
@@ -99,7 +99,7 @@ def test_every_item_of_every_recorded_agent_has_the_declared_type() -> None:
             check({name: value for name, value in row.items() if value is not None}, api_types.Item)
 
 
-@pytest.mark.parametrize("name", api_types.NAMED_UNIONS)
+@pytest.mark.parametrize("name", frame_types.NAMED_UNIONS)
 def test_a_union_has_one_schema_that_the_others_refer_to(name: str) -> None:
     document = make_document(operations())
     schemas = document["components"]["schemas"]

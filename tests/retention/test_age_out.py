@@ -18,7 +18,7 @@ from semel.faces.documents import FORMATS
 from semel.ledger.admin import age_out, export
 from semel.ledger.inbound import hear
 from semel.ledger.sqlite.store import Store, now_ms
-from semel.ledger.transcript import views
+from semel.ledger.transcript import session_list, views
 from semel.ledger.turns import history, turns
 
 TO = [hear.Addressee("s", "main", "chat:room")]
@@ -99,10 +99,10 @@ def test_a_session_whose_content_is_gone_is_listed_at_the_time_of_its_last_turn(
         tx._cursor.execute("UPDATE session SET at = at - 60000")
 
     days.store.write_sync(create_earlier)
-    [before] = days.store.read_sync(views.list_sessions)
+    [before] = days.store.read_sync(session_list.list_sessions)
     days.day = 100
     age(days.store)
-    [after] = days.store.read_sync(views.list_sessions)
+    [after] = days.store.read_sync(session_list.list_sessions)
     assert days.texts() == [] and after["last"] == ""
     assert after["at"] == before["at"]
 

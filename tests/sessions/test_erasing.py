@@ -16,7 +16,7 @@ from semel.ledger.inbound import hear
 from semel.ledger.inbound.hear import KnownEvent
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, PartRow, SessionRow
-from semel.ledger.transcript import entries, views
+from semel.ledger.transcript import entries, session_list, views
 from semel.ledger.turns import finish_turn, sessions, show, turn_ops, turns
 
 WORKER = Path(__file__).parent / "erase_worker.py"
@@ -86,7 +86,7 @@ def test_each_step_is_short_and_others_write_in_between(tmp_path: Path) -> None:
         seq = row.seq
         store.write_sync(sessions.delete, row.id)
         assert store.read_sync(views.find_session, "s") is None
-        assert store.read_sync(views.list_sessions) == []
+        assert store.read_sync(session_list.list_sessions) == []
         balanced(store)
         steps = touched = 0
         while True:

@@ -1,7 +1,7 @@
-"""Types of what the API answers about sessions: entries, items, states, search results, and the frames of a stream.
+"""Types of what the API answers about sessions: entries, items, states and search results.
 
-They are published in the OpenAPI document, and are what `semel.Client` returns. Items are told apart by `kind`, changes
-by `op`, frames by `type`.
+They are published in the OpenAPI document, and are what `semel.Client` returns. Items are told apart by `kind`. The
+frames of streams are made of them (`frame_types.py`).
 """
 
 from __future__ import annotations
@@ -398,8 +398,12 @@ class SessionState(Struct, kw_only=True):
 
 class SessionRow(SessionState):
     """A session in a list. `at`: the time of its last entry, in milliseconds since 1970; `last`: the beginning of that
-    entry's text. `workspace`: the absolute path of the folder in which its agent works; absent if the agent is not
-    configured any more.
+    entry's text, as one line without Markdown. `workspace`: the absolute path of the folder in which its agent works;
+    absent if the agent is not configured any more.
+
+    `seen`: the rev up to which the owner has seen it; `unread`: how many entries of agent and gateway came later.
+    `approvals`, `questions`: how many requests and questions wait for an answer; `held`: how many parts wait for a
+    decision; `failed`: why its last turn failed, if nothing came after that.
     """
 
     seq: int
@@ -407,6 +411,12 @@ class SessionRow(SessionState):
     at: int
     last: str
     workspace: str | None = None
+    seen: int | None = None
+    unread: int = 0
+    approvals: int = 0
+    questions: int = 0
+    held: int = 0
+    failed: str | None = None
 
 
 class Piece(Struct, omit_defaults=True):
@@ -430,71 +440,3 @@ class Hit(Struct, omit_defaults=True):
     sender: str | None = None
     kind: str | None = None
     from_: str | None = field(default=None, name="from")
-
-
-# ---------------------------------------------------------------- frames
-
-
-class EntryChange(Entry, tag_field="op", tag="entry"):
-    """A new entry, or the new state of one: replace the entry with this `seq`."""
-
-
-class TextAppended(Struct, tag_field="op", tag="append"):
-    """Append `text` to the text of the live entry with this `seq`."""
-
-    rev: int
-    seq: int
-    text: str
-
-
-class ItemChange(Struct, tag_field="op", tag="item"):
-    """A new item, or the new state of one: replace the item with this `id`.
-
-    The fields of the item are beside `op`; the OpenAPI document adds them, because a msgspec type has one tag only.
-    """
-
-
-class OutputAppended(Struct, tag_field="op", tag="output"):
-    """Append `text` to the text of the live item with this `id`."""
-
-    rev: int
-    id: int
-    text: str
-
-
-class StateChange(SessionState, tag_field="op", tag="session"):
-    """The new state of the session, complete. `deleted`: the session was deleted, and the stream ends."""
-
-    rev: int
-
-
-Change = EntryChange | TextAppended | ItemChange | OutputAppended | StateChange
-
-
-class Snapshot(Struct, tag_field="type", tag="snapshot"):
-    """The newest part of the view, which replaces what the watcher has. `rev`: what to resume after. `more`: there is
-    an earlier part; send `before` to /v1/sessions/{key}/history to read it.
-    """
-
-    rev: int
-    session: SessionState
-    entries: list[Entry]
-    items: list[Item]
-    more: bool
-    before: int
-
-
-class Changes(Struct, tag_field="type", tag="change"):
-    """What changed, in order. Skip changes whose `rev` is not above the rev of your view. `rev`: what to resume
-    after.
-    """
-
-    rev: int
-    changes: list[Change]
-
-
-Frame = Snapshot | Changes
-"""What the `data` of an event of a stream holds, as JSON."""
-
-NAMED_UNIONS: dict[str, Any] = {"Item": Item, "Change": Change, "Frame": Frame}
-"""Unions that have a name of their own in the OpenAPI document."""

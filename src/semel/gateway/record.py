@@ -92,6 +92,7 @@ class Hub:
     def __init__(self) -> None:
         self._watchers: dict[int, set[Watcher]] = defaultdict(set)
         self._followers: list[Callable[[set[int]], object]] = []
+        self._gap_followers: list[Callable[[], object]] = []
 
     def __repr__(self) -> str:
         return f"<Hub {sum(map(len, self._watchers.values()))} watchers of {len(self._watchers)} sessions>"
@@ -103,6 +104,10 @@ class Hub:
         """
         self._followers.append(call)
 
+    def follow_gaps(self, call: Callable[[], object]) -> None:
+        """Register a callback for each time when it is unknown which sessions changed (`lag_all`)."""
+        self._gap_followers.append(call)
+
     def publish(self, changes: list[tuple[int, Json]], unseen: Collection[int] = ()) -> None:
         """Queue committed changes for the watchers of their sessions. Call this on the event loop, in commit order.
 
@@ -110,9 +115,7 @@ class Hub:
         change was rendered for them. A watcher that joined in the meantime may have read the ledger before this commit,
         so it is made to read the ledger again.
         """
-        changed = {session for session, _ in changes} | set(unseen)
-        for call in self._followers:
-            call(changed)
+        self.tell_followers({session for session, _ in changes} | set(unseen))
         for session, change in changes:
             for watcher in self._watchers.get(session, ()):
                 watcher.push(change)
@@ -120,9 +123,16 @@ class Hub:
             for watcher in self._watchers.get(session, ()):
                 watcher.lag()
 
+    def tell_followers(self, changed: set[int]) -> None:
+        """Tell those who follow every commit which sessions changed; watchers of a session's view are told nothing."""
+        for call in self._followers:
+            call(changed)
+
     def lag_all(self) -> None:
         """Let every watcher read the ledger: another gateway may have changed any session."""
         self.publish([], tuple(self._watchers))
+        for call in self._gap_followers:
+            call()
 
     def join(self, session: int) -> Watcher:
         watcher = Watcher()
@@ -172,6 +182,12 @@ class LedgerAccess:
     async def read(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         """Run `body(tx, ...)` on a consistent snapshot of the ledger and return its result."""
         return await self.store.read(body, *args, **kwargs)
+
+    def tell_listed(self, session: int) -> None:
+        """Tell whoever watches the list of sessions that a row of it changed, though the session's view did not."""
+        self.hub.tell_followers({session})
+        if self.tell_others is not None:
+            self.tell_others({session})
 
     async def find_session(self, key: str) -> int:
         """Return the id of the session with this key. Raises NoSuchSession if it does not exist or was deleted."""

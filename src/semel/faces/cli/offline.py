@@ -49,9 +49,9 @@ class OfflineLedger:
         self._store.close()
 
     async def list_sessions(self, archived: bool = False) -> list[Json]:
-        from semel.ledger.transcript import views
+        from semel.ledger.transcript import session_list
 
-        return await self._record.read(views.list_sessions, ALL, ALL, archived)
+        return await self._record.read(session_list.list_sessions, ALL, ALL, archived)
 
     async def list_entries(self, session: str, after: int = 0) -> list[Json]:
         from semel.ledger.transcript import views

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 import semel
-from semel.faces import api_types
+from semel.faces.frame_types import NAMED_UNIONS
 from semel.faces.http.problems import CODES, PROBLEM_MEDIA_TYPE
 from semel.faces.http.routing import BOOL_WORDS, Operation, Param, Returns
 from semel.faces.http.security import Access
@@ -170,10 +170,10 @@ def _make_schemas(operations: Sequence[Operation]) -> Json:
     typed = [answer.type for answer in answers if answer.media in ("application/json", EVENT_STREAM)]
     types = [*bodies, *formats, *typed]
     unions, schemas = msgspec.json.schema_components(
-        [*api_types.NAMED_UNIONS.values(), *(type_ for type_ in types if type_ is not None)], ref_template=REF
+        [*NAMED_UNIONS.values(), *(type_ for type_ in types if type_ is not None)], ref_template=REF
     )
     schemas = {name: _name_unions(schema) for name, schema in schemas.items()}
-    schemas |= dict(zip(api_types.NAMED_UNIONS, unions, strict=False))
+    schemas |= dict(zip(NAMED_UNIONS, unions, strict=False))
     for schema in schemas.values():
         if "description" in schema:
             schema["description"] = inspect.cleandoc(schema["description"])
@@ -202,8 +202,8 @@ def _name_unions(schema: Any) -> Any:
 @functools.cache
 def _inlined_unions() -> list[tuple[str, Json]]:
     """Return the unions of NAMED_UNIONS as msgspec writes them where they are used."""
-    unions, _ = msgspec.json.schema_components(list(api_types.NAMED_UNIONS.values()), ref_template=REF)
-    return list(zip(api_types.NAMED_UNIONS, unions, strict=True))
+    unions, _ = msgspec.json.schema_components(list(NAMED_UNIONS.values()), ref_template=REF)
+    return list(zip(NAMED_UNIONS, unions, strict=True))
 
 
 def _make_stream_schema(returns: Returns) -> Json:

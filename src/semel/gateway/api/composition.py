@@ -26,6 +26,7 @@ from semel.gateway.inbound.commands import Commands
 from semel.gateway.inbound.inbox import EventInbox
 from semel.gateway.inbound.refused_requests import NodeRefusals
 from semel.gateway.inbound.uploads import Uploads
+from semel.gateway.list_feed import ListFeed
 from semel.gateway.mcp_servers import McpServerStore
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.outbox import Outbox
@@ -111,6 +112,7 @@ class Components:
         self.find_or_make_agent = find_or_make_agent
         self.agent_checks = {} if agent_checks is None else agent_checks
         self.hub = Hub()
+        self.list_feed = ListFeed(self.hub)
         self.places = Destinations(settings.destinations, settings.channels, self.channels)
         tell_others = None if seats is None else seats.hints.tell_changed
         self.record = LedgerAccess(store, self.hub, self.places.cut_into_legs, tell_others)

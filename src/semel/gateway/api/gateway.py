@@ -21,9 +21,9 @@ from typing import Any
 import structlog
 
 from semel.gateway.api.archive import ArchiveApi
+from semel.gateway.api.list_stream import ListApi
 from semel.gateway.api.reads import ReadApi
 from semel.gateway.api.replies import ReplyApi
-from semel.gateway.api.sessions import SessionApi
 from semel.gateway.errors import PROBLEM_URN, BadRequest, NoSuchSession, NotFound
 from semel.gateway.file_store import HeldFiles
 from semel.gateway.files import clear_drafts
@@ -47,7 +47,7 @@ HAND_OVER_GRACE_S = 2.0  # how long a gateway that stops waits for messages unde
 STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 
-class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
+class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
     """A gateway.
 
     Create it with `Gateway(settings, store, agents, channels)`, call `start`, use its API, then call `stop`.

@@ -205,7 +205,7 @@ class ReadApi(Components):
             "turns": len(self.turns.runs),
             "agents": self.spawns.status(),
             "checks": await self._read_checks(),
-            "watchers": self.hub.count,
+            "watchers": self.hub.count + self.list_feed.count,
             "parts": await self.record.read(parts.count_backlog),
             "found": self.list_installed_agents() if self.list_installed_agents is not None else [],
         }
@@ -267,7 +267,7 @@ class ReadApi(Components):
             "semel_turns_running": float(len(self.turns.runs)),
             **self.turns.counts.metrics(),
             "semel_agents_live": float(len(self.spawns.live)),
-            "semel_watchers": float(self.hub.count),
+            "semel_watchers": float(self.hub.count + self.list_feed.count),
             "semel_jobs_open": float(await self.record.read(job_rows.count_open)),
             "semel_strangers_total": float(self.tools.unknown_tokens),
             **self.people.metrics(),

@@ -13,7 +13,7 @@ from semel.gateway.mcp_servers import check_servers
 from semel.gateway.ports import Heard
 from semel.law import identity
 from semel.ledger.inbound import hear
-from semel.ledger.transcript import views
+from semel.ledger.transcript import session_list
 from semel.ledger.turns import jobs as job_rows
 from semel.ledger.turns import sessions as rows
 from semel.text.json_types import Json
@@ -32,14 +32,14 @@ class SessionApi(Components):
         """
         edge = 1 << 62 if before is None else await self.record.find_session(before)
         if folder is None:
-            rows = await self.record.read(views.list_sessions, edge, limit, archived)
+            rows = await self.record.read(session_list.list_sessions, edge, limit, archived)
         else:
             place = os.path.normpath(folder)
             agents = [name for name, agent in self.settings.agents.items() if str(agent.cwd) == place]
-            rows = await self.record.read(views.list_sessions_of_folder, place, agents, edge, limit, archived)
-        return [self._add_workspace(row) for row in rows]
+            rows = await self.record.read(session_list.list_sessions_of_folder, place, agents, edge, limit, archived)
+        return [self.add_workspace(row) for row in rows]
 
-    def _add_workspace(self, session: Json) -> Json:
+    def add_workspace(self, session: Json) -> Json:
         """Return a session with the folder in which its agent works, unless the agent is not configured any more."""
         agent = self.settings.agents.get(session["agent"])
         folder = session.get("folder") or (str(agent.cwd) if agent is not None else None)
@@ -66,7 +66,7 @@ class SessionApi(Components):
             number, is_new = await self.record.write(hear.make_session, target, agent, place, self.spawns.seat_rule)
         except hear.SessionDiffers as error:
             raise Conflict(str(error)) from None
-        return self._add_workspace(await self.record.read(views.read_session, number)), is_new
+        return self.add_workspace(await self.record.read(session_list.read_session, number)), is_new
 
     async def start_agent(self, session: str, agent: str | None = None, folder: str | None = None) -> Json:
         """Start the session's agent without a turn, and return the session with what the agent offers.
@@ -108,7 +108,7 @@ class SessionApi(Components):
     async def session(self, session: str) -> Json:
         """Return one session. Raises NoSuchSession."""
         number = await self.record.find_session(session)
-        return self._add_workspace(await self.record.read(views.read_session, number))
+        return self.add_workspace(await self.record.read(session_list.read_session, number))
 
     async def rename(self, session: str, title: str | None) -> None:
         """Set the session's title.

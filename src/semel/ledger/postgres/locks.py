@@ -293,6 +293,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     entries.set_busy: _session_alone,
     sessions.rename: _session_alone,
     sessions.archive: _session_alone,
+    sessions.mark_seen: _session_alone,
     sessions.delete: _ends_requests,
     sessions.cancel_orphaned_turn: _ends_requests,
     spawns.record_start: _session_alone,

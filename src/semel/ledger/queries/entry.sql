@@ -99,6 +99,10 @@ INSERT INTO piece(session, rev, entry, item, text) VALUES(:session, :rev, :entry
 -- streamed text that is not yet folded into its entry
 SELECT text FROM piece WHERE session = :session AND entry = :seq AND rev > :after ORDER BY rev
 
+-- name: first_pieces_of_entry
+-- the beginning of the streamed text that is not yet folded into its entry
+SELECT text FROM piece WHERE session = :session AND entry = :seq AND rev > :after ORDER BY rev LIMIT :limit
+
 -- name: pieces_of_item
 -- streamed text that is not yet folded into its item
 SELECT text FROM piece WHERE item = :item AND rev > :after ORDER BY rev

@@ -50,3 +50,17 @@ WHERE t.id IN (SELECT max(n.id) FROM turn n JOIN session m ON m.id = n.session
 -- sorts: these
 SELECT s.key, s.title, l.scope, l.subject, l.measure, l.until, l.at FROM limited l JOIN session s ON s.id = l.session
 WHERE s.wake_at IS NOT NULL AND s.turn IS NULL ORDER BY l.at
+
+-- name: sessions_with_requests
+-- the sessions in which a permission request or a question is open, at most :limit, the newest first
+-- scans: what is live, which is little: items of running turns, and questions without an answer
+-- sorts: these
+SELECT DISTINCT i.session FROM item i INDEXED BY item_live
+WHERE i.live = 1 AND i.kind IN ('permission', 'ask') ORDER BY i.session DESC LIMIT :limit
+
+-- name: sessions_failed
+-- the idle sessions whose last turn failed, of the newest :newest turns
+SELECT t.session FROM turn t JOIN session s ON s.id = t.session
+WHERE t.id > (SELECT max(id) FROM turn) - :newest AND t.state = 'failed'
+  AND s.turn IS NULL AND s.wake_at IS NULL AND s.deleted IS NULL AND s.archived IS NULL
+  AND NOT EXISTS(SELECT 1 FROM turn n WHERE n.session = t.session AND n.epoch > t.epoch) ORDER BY t.id DESC

@@ -189,6 +189,14 @@ WHERE p.state = 'held' AND p.dest = :dest AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 GROUP BY c.id, n.session, s.key, n.seq, n.more, c.kind ORDER BY c.id
 
+-- name: parts_held_by_session
+-- How many of the :newest parts that are held each session has.
+-- sorts: those parts
+SELECT c.session, count(*) AS n FROM part p JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
+WHERE p.state = 'held'
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+GROUP BY c.session
+
 -- name: homes_with_held_messages
 -- At start-up: the destinations of the parts of both.
 -- sorts: those parts

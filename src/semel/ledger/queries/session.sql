@@ -146,6 +146,19 @@ SELECT count(*) AS n FROM (SELECT 1 FROM hearing WHERE session = :id AND turn IS
 SELECT (SELECT count(*) FROM (SELECT 1 FROM hearing h WHERE h.session = :id AND h.turn IS NULL LIMIT 1000)) AS waiting,
   (SELECT t.retry_at FROM turn t WHERE t.id = CAST(:turn AS BIGINT)) AS retry_at
 
+-- name: session_news
+-- what a list tells of a session: entries of agent and gateway that the owner has not seen, among the :most newest
+-- changes; open requests; the newest turn
+SELECT (SELECT count(*) FROM entry e WHERE e.session = s.id AND e.rev > coalesce(s.seen, 0)
+    AND e.rev > coalesce((SELECT o.rev FROM entry o WHERE o.session = s.id AND o.rev > coalesce(s.seen, 0)
+      ORDER BY o.rev DESC LIMIT 1 OFFSET :most), 0)
+    AND e.born > coalesce(s.seen, 0) AND e.role IN ('agent', 'notice') AND e.superseded = 0 AND e.seq > s.erased) AS unread,
+  (SELECT count(*) FROM item i WHERE i.session = s.id AND i.live = 1 AND i.kind = 'permission') AS approvals,
+  (SELECT count(*) FROM item i WHERE i.session = s.id AND i.live = 1 AND i.kind = 'ask') AS questions,
+  t.state, t.error
+FROM session s LEFT JOIN turn t ON t.session = s.id AND t.epoch = (SELECT max(l.epoch) FROM turn l WHERE l.session = s.id)
+WHERE s.id = :id
+
 -- name: session_line_count
 -- how many events are shown as waiting: the queue in which a message has a position; counted up to a thousand
 SELECT count(*) AS n FROM (SELECT 1 FROM hearing WHERE session = :id AND turn IS NULL AND busy IS NOT NULL LIMIT 1000)
@@ -161,6 +174,10 @@ UPDATE session SET busy = :busy WHERE id = :id
 -- name: session_set_about
 -- set what the agent offers in this session
 UPDATE session SET about = :about WHERE id = :id
+
+-- name: session_set_seen
+-- the owner has seen the session up to this rev; an earlier rev changes nothing
+UPDATE session SET seen = :rev WHERE id = :id AND (seen IS NULL OR seen < :rev)
 
 -- name: session_archive
 -- archive a session, or bring it back

@@ -6,13 +6,13 @@ watcher already has the beginning. Snapshots and changes are rendered by the sam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import msgspec
 
 from semel.law.delivery import State as PartState
 from semel.law.turn import State as TurnState
-from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
 from semel.text.json_types import Json
@@ -20,12 +20,6 @@ from semel.text.json_types import Json
 LIFE_BITS = 32
 """How many low bits of a rev count changes. The bits above hold the ledger's incarnation, so that a rev from before a
 restore is recognised as invalid."""
-
-NEWEST_SESSIONS = 5_000
-"""How many sessions are looked at for those that have an agent and no folder of their own: no index has both."""
-
-OFFERED = frozenset(("modes", "models", "options", "commands"))
-"""The fields that a list of sessions leaves out: they may take more than 1 KB for each session."""
 
 
 class ClaimDelivery(Row):
@@ -302,53 +296,3 @@ def _item_change(tx: Tx, row: ItemRow, after: int) -> Json:
         pieces = tx.values(str, "pieces_of_item", item=row.id, after=after)
         return {"op": "output", "rev": row.rev, "id": row.id, "text": "".join(pieces)}
     return {"op": "item", **item_json(tx, row)}
-
-
-def list_sessions_of_folder(
-    tx: Tx, folder: str, agents: Iterable[str], before: int, limit: int, archived: bool
-) -> list[Json]:
-    """Return a page of the sessions that work in a folder, as `list_sessions` does.
-
-    `agents`: the agents whose workspace it is. Of their sessions without a folder of their own, each page finds those
-    among the NEWEST_SESSIONS below `before`, so that its cost is bounded (Law 11).
-    """
-    page: Json = {"archived": int(archived), "before": before, "limit": limit}
-    rows = tx.all(SessionRow, "session_list_folder", folder=folder, **page)
-    for agent in agents:
-        rows += tx.all(SessionRow, "session_list_workspace", agent=agent, newest=NEWEST_SESSIONS, **page)
-    return [_list_json(tx, row) for row in sorted(rows, key=lambda row: row.id, reverse=True)[:limit]]
-
-
-def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
-    """Return a page of sessions as JSON objects, newest first: those in use or, if `archived`, the archived ones.
-
-    Deleted sessions are left out, and OFFERED fields. `before`: only sessions with a lower id.
-    """
-    if archived:
-        rows = tx.all(SessionRow, "session_list_archived", before=before, limit=limit)
-    else:
-        rows = tx.all(SessionRow, "session_list", before=before, limit=limit)
-    return [_list_json(tx, row) for row in rows]
-
-
-def read_session(tx: Tx, session: int) -> Json:
-    """Return one session in the same form as `list_sessions`, with what its agent offers."""
-    return _full_json(tx, tx.get(SessionRow, "session_by_id", id=session))
-
-
-def _list_json(tx: Tx, row: SessionRow) -> Json:
-    return {name: value for name, value in _full_json(tx, row).items() if name not in OFFERED}
-
-
-def _full_json(tx: Tx, row: SessionRow) -> Json:
-    last = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=1)
-    out = session_json(tx, row)
-    at = last[0].at if last else _read_last_turn_time(tx, row)
-    out.update(seq=row.seq, rev=row.rev, at=at, last=last[0].text[:200] if last else "")
-    return out
-
-
-def _read_last_turn_time(tx: Tx, row: SessionRow) -> int:
-    """Return when something last happened in a session without entries (perhaps they were removed), in ms."""
-    turn = tx.one(TurnRow, "turn_last", session=row.id)
-    return row.at if turn is None else turn.ended or turn.started

@@ -16,6 +16,10 @@ from semel.ledger.turns import jobs, turns
 MAX_TITLE_CHARS = 200
 
 
+class RevNotReached(Exception):
+    """Somebody says that they saw a rev which the session does not have yet. The message names the newest one."""
+
+
 def normalise_title(title: str) -> str:
     """Return a title as it is listed: on one line, with single blanks, cut to the maximal length."""
     return " ".join(title.split())[:MAX_TITLE_CHARS]
@@ -33,6 +37,17 @@ def archive(tx: Tx, session: int, archived: bool) -> None:
     if (row.archived is not None) != archived:
         tx.run("session_archive", id=session, archived=tx.now if archived else None)
         entries.touch_session(tx, session)
+
+
+def mark_seen(tx: Tx, session: int, rev: int) -> bool:
+    """Record that the owner has seen the session up to a rev. Return whether that is news: an earlier rev is none.
+
+    It takes no rev itself, because the view does not change by it. Raises RevNotReached.
+    """
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    if rev > row.rev:
+        raise RevNotReached(f"the session's newest rev is {row.rev}, so nobody has seen {rev}")
+    return bool(tx.count_changed("session_set_seen", id=session, rev=rev))
 
 
 def begin_chapter(tx: Tx, row: SessionRow) -> None:

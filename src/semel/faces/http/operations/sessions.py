@@ -1,4 +1,4 @@
-"""Operations: list sessions; rename, archive or delete one; start a new chapter."""
+"""Operations: list sessions; rename, archive or delete one; note what was seen of it; start a new chapter."""
 
 from __future__ import annotations
 
@@ -45,6 +45,12 @@ class SessionChange(RequestBody):
 
     title: str | UnsetType | None = UNSET
     archived: bool | UnsetType = UNSET
+
+
+class SeenRev(RequestBody):
+    """`rev`: the rev of the view that was seen."""
+
+    rev: int
 
 
 class NewSession(RequestBody):
@@ -142,6 +148,13 @@ async def start_agent(call: ApiCall, key: SessionKey, body: NewSession) -> Respo
 async def set_mcp_servers(call: ApiCall, key: SessionKey, body: McpServers) -> Response:
     """Set the MCP servers that the session's agent gets besides Semel's own."""
     await call.gateway.set_mcp_servers(key, body.servers)
+    return Response(status_code=204)
+
+
+@router.route("POST", "/v1/sessions/{key}/seen", Returns("Recorded.", status=204), errors=("no-such-session",))
+async def mark_seen(call: ApiCall, key: SessionKey, body: SeenRev) -> Response:
+    """Say that the owner has seen the session up to a rev. What came later is unread in the list of sessions."""
+    await call.gateway.mark_seen(key, body.rev)
     return Response(status_code=204)
 
 

@@ -1,4 +1,4 @@
-"""Operation: watch a session live.
+"""Operations: watch a session live, or the list of all sessions.
 
 The stream consists of server-sent events (WHATWG HTML, 9.2) with the rev as `id:`, by which a watcher resumes (Law 8).
 Each watcher reads at its own pace. A slow one holds back only its own generator; the gateway drops the changes that it
@@ -12,7 +12,8 @@ import asyncio
 import contextlib
 import hashlib
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -22,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from semel.faces.api_types import Frame
+from semel.faces.frame_types import Frame, SessionListFrame
 from semel.faces.http.markdown import add_html
 from semel.faces.http.operations.transcripts import WithHtml
 from semel.faces.http.routing import MAX_INT, ApiCall, Param, Returns, Router, SessionKey, read_int, run_until_stopped
@@ -35,18 +36,14 @@ MAX_CHUNK_BYTES = 64 * 1024  # bytes handed to a connection at once, because its
 STILL_HERE = ServerSentEvent(comment="still here", sep="\n")
 RETRY_FIELD = b"retry: 1000\n\n"  # a browser reconnects after 1 s, with the last id it saw
 
+LAST_EVENT_ID = Param("Sent by browsers that reconnect; wins over `after`.", name="Last-Event-ID", kind=int)
+
 
 @router.route(
     "GET",
     "/v1/sessions/{key}/stream",
     Returns("The stream, until the client or the gateway closes it.", Frame, "text/event-stream"),
-    headers=(
-        Param(
-            "Sent by browsers that reconnect; wins over `after`.",
-            name="Last-Event-ID",
-            kind=int,
-        ),
-    ),
+    headers=(LAST_EVENT_ID,),
     errors=("no-such-session",),
 )
 async def watch(
@@ -64,10 +61,34 @@ async def watch(
     after = _read_resume_rev(call.request, after)
     # Raises now if there is no such session: once the stream has begun, it is too late for a 404.
     await call.gateway.entries(key, after=MAX_INT, limit=1)
+    return _make_stream(call, partial(_encode_frames, call, key, after, html), ping)
+
+
+@router.route(
+    "GET",
+    "/v1/stream",
+    Returns("The stream, until the client or the gateway closes it.", SessionListFrame, "text/event-stream"),
+    headers=(LAST_EVENT_ID,),
+)
+async def watch_list(
+    call: ApiCall,
+    after: Annotated[int | None, Param("Rev to resume after.")] = None,
+    limit: Annotated[int, Param("Maximum number of sessions in a snapshot.", minimum=1, maximum=1000)] = 200,
+    ping: Annotated[bool, Param("Send `ping` events instead of comments.")] = False,
+) -> Response:
+    """Watch the list of sessions as a stream of `snapshot` and `change` events, with what is unread and what needs
+    somebody. It resumes, and is kept alive, as the stream of a session is.
+    """
+    after = _read_resume_rev(call.request, after)
+    return _make_stream(call, partial(_encode_list_frames, call, after, limit), ping)
+
+
+def _make_stream(call: ApiCall, encode: Callable[[bytes], AsyncIterator[bytes]], ping: bool) -> Stream:
+    """Return the stream of what `encode` yields when it is given the stream's first bytes."""
     if not ping:
-        return Stream(_encode_frames(call, key, after, html, RETRY_FIELD), call)
+        return Stream(encode(RETRY_FIELD), call)
     beat = _make_ping(call.settings.heartbeat_s)
-    return Stream(_encode_frames(call, key, after, html, RETRY_FIELD + beat.encode()), call, heartbeat=beat)
+    return Stream(encode(RETRY_FIELD + beat.encode()), call, heartbeat=beat)
 
 
 def _read_resume_rev(request: Request, after: int | None) -> int | None:
@@ -101,6 +122,14 @@ async def _encode_frames(call: ApiCall, key: str, after: int | None, html: bool,
                 del frame
     except NoSuchSession:
         return  # the session was deleted meanwhile
+
+
+async def _encode_list_frames(call: ApiCall, after: int | None, limit: int, begin: bytes) -> AsyncIterator[bytes]:
+    """Encode the frames of the list of sessions, which follow `begin`."""
+    yield begin
+    async with contextlib.aclosing(call.gateway.watch_list(after, limit)) as frames:  # type: ignore[type-var]
+        async for frame in frames:
+            yield encode_frame(frame)
 
 
 class _Frame:
