@@ -6,6 +6,9 @@ Programs that talk with a running gateway (docs/python.md):
     Answer                         what the agent said to one message
     EntryUpdate, ItemUpdate,       what `watch` yields
     SessionUpdate
+    SessionListSnapshot,           what `watch_sessions` yields, and what is in the changes
+    SessionListChanges,
+    SessionListed, SessionGone
     Entry, SessionRow, Accepted    what the clients return: a row of a transcript, a session, an accepted message
     UploadedFile                   a file that waits for its message
     ToolItem, PermissionItem,      some of the items that are shown beside the transcript
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
         RequestRefused,
         SessionUpdate,
     )
+    from semel.faces.frame_types import SessionGone, SessionListChanges, SessionListed, SessionListSnapshot
 
 __version__ = "0.2.0"
 
@@ -56,6 +60,7 @@ _MODULES = {
         "Answer", "AsyncClient", "Client", "EntryUpdate", "ItemUpdate", "NoGateway", "OutcomeUnknown",
         "RequestRefused", "SessionUpdate",
     ),
+    "semel.faces.frame_types": ("SessionGone", "SessionListChanges", "SessionListSnapshot", "SessionListed"),
 }  # fmt: skip
 """Where each public name is defined."""
 
@@ -72,6 +77,10 @@ __all__ = [
     "OutcomeUnknown",
     "PermissionItem",
     "RequestRefused",
+    "SessionGone",
+    "SessionListChanges",
+    "SessionListSnapshot",
+    "SessionListed",
     "SessionRow",
     "SessionUpdate",
     "ToolItem",

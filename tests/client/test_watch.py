@@ -13,8 +13,18 @@ sys.path.append(str(Path(__file__).parents[1] / "http"))
 
 from gateway_house import GatewayHouse, Script, world
 
-from semel import Entry, EntryUpdate, ItemUpdate, NoGateway, SessionUpdate
-from semel.faces.client.watch import Update, watch_session
+from semel import (
+    Entry,
+    EntryUpdate,
+    ItemUpdate,
+    NoGateway,
+    SessionGone,
+    SessionListChanges,
+    SessionListed,
+    SessionListSnapshot,
+    SessionUpdate,
+)
+from semel.faces.client.watch import Update, watch_list, watch_session
 
 __all__ = ["world"]
 Json = dict[str, Any]
@@ -34,6 +44,14 @@ class InProcess:
         async for frame in self.gateway.watch(session, after):
             yield frame
             if self.breaks:
+                self.breaks = False
+                return
+
+    async def stream_list(self, after: int | None = None) -> AsyncIterator[Json]:
+        self.streams.append(after)
+        async for frame in self.gateway.watch_list(after):
+            yield frame
+            if self.breaks and frame.get("changes") != []:
                 self.breaks = False
                 return
 
@@ -116,3 +134,26 @@ async def test_a_snapshot_after_a_break_yields_all_that_changed_and_nothing_else
     assert all(seen.entries[seq].text == recorded[seq] for seq in changed)
     assert seen.entries[3].edited == 5
     assert connection.streams == [None, *[None if is_new_life else rev] * 2]
+
+
+async def test_the_list_of_sessions_goes_on_where_its_connection_broke(world: GatewayHouse) -> None:
+    connection = InProcess(world)
+    await Script(world.gateway, "a").entry("user", "hi")
+    watch = watch_list(connection, None, None)  # type: ignore[arg-type]
+    snapshot = await anext(watch)
+    assert isinstance(snapshot, SessionListSnapshot) and [row.key for row in snapshot.sessions] == ["a"]
+    connection.breaks = True
+    script = Script(world.gateway, "b")
+    await script.entry("agent", "news")
+    unread = 0
+    while not unread:
+        changes = await anext(watch)
+        assert isinstance(changes, SessionListChanges)
+        [unread] = [row.unread for row in changes.changes if isinstance(row, SessionListed) and row.key == "b"]
+    await world.gateway.delete("a")
+    gone = await anext(watch)
+    assert isinstance(gone, SessionListChanges) and SessionGone("a") in gone.changes
+    assert connection.streams == [None, snapshot.rev]
+    world.gateway.hub.lag_all()
+    assert isinstance(await anext(watch), SessionListSnapshot)
+    await watch.aclose()

@@ -23,9 +23,10 @@ from semel.faces.client.connection import (
 )
 from semel.faces.client.iterators import StreamIterator
 from semel.faces.client.wait_for_answer import Answer
-from semel.faces.client.watch import Update, watch_session
+from semel.faces.client.watch import Update, watch_list, watch_session
 from semel.faces.config import locate
 from semel.faces.config.paths import expand_path
+from semel.faces.frame_types import SessionListChanges, SessionListSnapshot
 from semel.law.wake import Busy as BusyMode
 from semel.text.json_types import Json
 
@@ -186,6 +187,17 @@ class AsyncClient(Connection):
         """
         return StreamIterator(watch_session(self, session, after, give_up_after), self.open_streams)
 
+    def watch_sessions(
+        self, after: int | None = None, *, give_up_after: float | None = None
+    ) -> StreamIterator[SessionListSnapshot | SessionListChanges]:
+        """Yield the list of all sessions as it is, then every change of it.
+
+        A `SessionListSnapshot` replaces what the caller has; it comes first, and again after a restart of the gateway.
+        `SessionListChanges` has the rows that changed (`SessionListed`) and the keys that are gone (`SessionGone`). If
+        the connection breaks, the iterator reconnects. `after`, `give_up_after`: as for `watch`.
+        """
+        return StreamIterator(watch_list(self, after, give_up_after), self.open_streams)
+
     # ------------------------------------------------------------ reading
 
     async def sessions(self, archived: bool = False, *, folder: str | Path | None = None) -> list[SessionRow]:
@@ -214,6 +226,10 @@ class AsyncClient(Connection):
     async def session(self, session: str) -> SessionRow:
         """Return one session."""
         return msgspec.convert(await self.get(session_path(session)), SessionRow)
+
+    async def mark_seen(self, session: str, rev: int) -> None:
+        """Say that the owner has seen the session up to this rev of its view. What comes later is `unread`."""
+        await self.post(f"{session_path(session)}/seen", {"rev": rev})
 
     async def entries(self, session: str, after: int = 0) -> list[Entry]:
         """Return the transcript: every entry whose rev is above `after`, in the order of the view."""

@@ -163,12 +163,19 @@ class Connection:
 
     # ------------------------------------------------------------ streams and files
 
-    async def stream(self, session: str, after: int | None = None) -> AsyncGenerator[Json, None]:
+    def stream(self, session: str, after: int | None = None) -> AsyncGenerator[Json, None]:
         """Yield the frames of one connection, {"type": "snapshot" | "change", "rev", ...}, until it ends or breaks.
 
         `after`: the rev after which the stream resumes; without one, it begins with a snapshot. Use it with `aclosing`.
         """
-        path = f"{session_path(session)}/stream" + (f"?after={after}" if after is not None else "")
+        return self._read_frames(f"{session_path(session)}/stream", after)
+
+    def stream_list(self, after: int | None = None) -> AsyncGenerator[Json, None]:
+        """Yield the frames of one connection to the list of sessions, as `stream` does."""
+        return self._read_frames("/v1/stream", after)
+
+    async def _read_frames(self, path: str, after: int | None) -> AsyncGenerator[Json, None]:
+        path += f"?after={after}" if after is not None else ""
         timeout = httpx2.Timeout(30, read=60)  # the gateway's heartbeat comes well within it
         try:
             async with self._open_stream(path, timeout) as response:

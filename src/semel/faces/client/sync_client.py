@@ -16,6 +16,7 @@ from semel.faces.client.async_client import AsyncClient, Outcome
 from semel.faces.client.connection import ANSWER_TIMEOUT_S
 from semel.faces.client.wait_for_answer import Answer
 from semel.faces.client.watch import Update
+from semel.faces.frame_types import SessionListChanges, SessionListSnapshot
 from semel.law.wake import Busy as BusyMode
 from semel.text.json_types import Json
 
@@ -185,6 +186,11 @@ class Client:
     def watch(self, session: str, after: int | None = None, *, give_up_after: float | None = None) -> Iterator[Update]:
         return self._iterate(self._client.watch(session, after, give_up_after=give_up_after))
 
+    def watch_sessions(
+        self, after: int | None = None, *, give_up_after: float | None = None
+    ) -> Iterator[SessionListSnapshot | SessionListChanges]:
+        return self._iterate(self._client.watch_sessions(after, give_up_after=give_up_after))
+
     def sessions(self, archived: bool = False, *, folder: str | Path | None = None) -> list[SessionRow]:
         return self._run(self._client.sessions(archived, folder=folder))
 
@@ -193,6 +199,9 @@ class Client:
 
     def session(self, session: str) -> SessionRow:
         return self._run(self._client.session(session))
+
+    def mark_seen(self, session: str, rev: int) -> None:
+        return self._run(self._client.mark_seen(session, rev))
 
     def entries(self, session: str, after: int = 0) -> list[Entry]:
         return self._run(self._client.entries(session, after))

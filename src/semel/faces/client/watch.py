@@ -1,4 +1,4 @@
-"""Watch one session: an iterator of updates that reconnects by itself, and yields no update twice (Law 8).
+"""Watch one session, or the list of all: iterators that reconnect by themselves, and yield nothing twice (Law 8).
 
 The stream of one connection may send again what a watcher has, or a snapshot if the changes since are compacted. So the
 watcher keeps the view of the session, and yields only what differs from it.
@@ -7,18 +7,22 @@ watcher keeps the view of the session, and yields only what differs from it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from semel.faces.api_types import Entry, Item, SessionState
 from semel.faces.client.connection import Connection, RequestRefused, session_path
+from semel.faces.frame_types import SessionListChanges, SessionListSnapshot
 from semel.faces.view import SessionView
 from semel.text.json_types import Json
 from semel.tools.address import NoGateway
+
+T = TypeVar("T")
+ListFrame = SessionListSnapshot | SessionListChanges
 
 RECONNECT_DELAYS_S = (0.1, 0.3, 1.0, 2.0)
 
@@ -65,23 +69,60 @@ async def watch_session(
 ) -> AsyncGenerator[Update, None]:
     """Yield the updates of a session until it is deleted. See `AsyncClient.watch`."""
     watcher = _Watcher(connection, session, after)
+    try:
+        async with aclosing(
+            _follow(lambda: connection.stream(session, watcher.view.rev), watcher.take, give_up_after)
+        ) as updates:
+            async for update in updates:
+                yield update
+                if isinstance(update, SessionUpdate) and update.session.state == "deleted":
+                    return
+    except RequestRefused as error:
+        if error.code != "no-such-session" or watcher.view.rev is None:
+            raise
+        yield watcher.mark_deleted()
+
+
+async def watch_list(
+    connection: Connection, after: int | None, give_up_after: float | None
+) -> AsyncGenerator[ListFrame, None]:
+    """Yield the frames of the list of sessions. See `AsyncClient.watch_sessions`."""
+    rev = after
+
+    async def take(frame: Json) -> list[ListFrame]:
+        nonlocal rev
+        rev = int(frame["rev"])
+        if frame["type"] == "snapshot":
+            return [msgspec.convert(frame, SessionListSnapshot)]
+        return [msgspec.convert(frame, SessionListChanges)] if frame["changes"] else []
+
+    async with aclosing(_follow(lambda: connection.stream_list(rev), take, give_up_after)) as frames:
+        async for frame in frames:
+            yield frame
+
+
+async def _follow(
+    open_stream: Callable[[], AsyncGenerator[Json, None]],
+    take: Callable[[Json], Awaitable[Sequence[T]]],
+    give_up_after: float | None,
+) -> AsyncGenerator[T, None]:
+    """Yield what `take` makes of the frames of a stream, which is opened again whenever its connection breaks.
+
+    `open_stream`: begins a connection after the last frame that was taken. `give_up_after`: seconds without a gateway
+    after which NoGateway is raised. Raises RequestRefused for every other reason than that the gateway is stopping.
+    """
     loop = asyncio.get_running_loop()
     failures, last_contact = 0, loop.time()
     while True:
         try:
-            async with aclosing(connection.stream(session, watcher.view.rev)) as frames:
+            async with aclosing(open_stream()) as frames:
                 async for frame in frames:
                     failures, last_contact = 0, loop.time()
-                    for update in await watcher.take(frame):
+                    for update in await take(frame):
                         yield update
-                        if isinstance(update, SessionUpdate) and update.session.state == "deleted":
-                            return
                     last_contact = loop.time()
         except (NoGateway, RequestRefused) as error:
             code = error.code if isinstance(error, RequestRefused) else "unavailable"  # what it answers while it stops
-            if code == "no-such-session" and watcher.view.rev is not None:
-                yield watcher.mark_deleted()
-                return
             if code != "unavailable" or (give_up_after is not None and loop.time() - last_contact > give_up_after):
                 raise
         await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
