@@ -17,6 +17,7 @@ from cli_house import until
 from cluster_house import TOKEN, Member, find_agents, rest, texts
 
 from proof.postgres_server import PostgresServer
+from semel.faces.client import Client
 from semel.testing.scripted_agent import prompt
 
 SMALL = "[gateway]\nmax_live_agents = 2\n"
@@ -123,13 +124,24 @@ def test_what_people_do_reaches_the_gateway_that_serves_the_session(
         alpha.cli("say", key, "/stop")
         assert next(line for line in lines if "is being stopped" in line)
     until(lambda: alpha.cli.json("show", key) and not busy(alpha, key), "the turn is over")
-    alpha.say(key, prompt({"permission": "May I?", "allowed": ["thank you"]}), "ask")
+    with httpx2.stream("GET", f"{beta.address}/v1/stream", timeout=30) as stream:  # alpha, the active one, answers
+        rows = (row for frame in read_frames(stream) for row in frame.get("changes", ()) if row["key"] == key)
+        alpha.say(key, prompt({"permission": "May I?", "allowed": ["thank you"]}), "ask")
+        asking = next(row for row in rows if row.get("approvals"))
+        assert asking["gateway"] == "beta" and asking["unread"]
+        with Client(beta.cli.data) as client:
+            client.mark_seen(key, asking["rev"])
+        assert next(row for row in rows if "unread" not in row)["seen"] == asking["rev"]
     until(lambda: key in json.dumps(alpha.cli.json("status")["attention"]), "it asks")
     alpha.cli("say", key, "/approve 1")
     until(lambda: "thank you" in texts(alpha.cli, key, "agent"), "it has the answer")
     go.touch()
     rest(alpha.cli)
     assert alpha.cli.json("doctor", "--laws")["ok"]
+
+
+def read_frames(stream: httpx2.Response) -> Iterator[dict[str, Any]]:
+    yield from (json.loads(line.removeprefix("data: ")) for line in stream.iter_lines() if line.startswith("data: "))
 
 
 def busy(member: Member, key: str) -> bool:
