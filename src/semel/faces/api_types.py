@@ -197,7 +197,7 @@ class Accepted(Struct, omit_defaults=True):
 
 
 class ItemBase(Struct, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """What every item has. `live`: it may still change."""
+    """What every item has. `live`: it may still change. `at`: when it came, in milliseconds since 1970."""
 
     id: int
     born: int
@@ -207,6 +207,7 @@ class ItemBase(Struct, kw_only=True, omit_defaults=True, tag_field="kind"):
     live: bool = False
     name: str | None = None
     files: list[File] = []
+    at: int | None = None
 
     @property
     def kind(self) -> str:
@@ -239,7 +240,7 @@ class ToolItem(ItemBase, tag="tool", kw_only=True):
     the exit code of a command. `diffs`: changes of files; `locations`: the files that it works on.
 
     `truncated`: the agent itself left out a part of the output. `late`: output came after the call had ended. `lost`:
-    the turn ended without a result.
+    the turn ended without a result. `ended`: when it ended, in milliseconds since 1970.
     """
 
     title: str
@@ -255,13 +256,17 @@ class ToolItem(ItemBase, tag="tool", kw_only=True):
     truncated: bool = False
     late: bool = False
     lost: bool = False
+    ended: int | None = None
 
 
 class ThoughtItem(ItemBase, tag="thought"):
-    """What the agent thought aloud. `superseded`: the agent replaced it. `repeated`: it repeats an earlier thought."""
+    """What the agent thought aloud. `superseded`: the agent replaced it. `repeated`: it repeats an earlier thought.
+    `ended`: when it ended, in milliseconds since 1970.
+    """
 
     superseded: bool = False
     repeated: bool = False
+    ended: int | None = None
 
 
 class PlanStep(Struct, omit_defaults=True):
@@ -335,11 +340,10 @@ class AskItem(RequestBase, tag="ask"):
 
 
 class NoticeItem(ItemBase, tag="notice"):
-    """A statement of the agent's program about the run, such as a warning. `at`: when it came (in ms since 1970).
-    `queued`: it only says that the prompt is queued.
+    """A statement of the agent's program about the run, such as a warning. `queued`: it only says that the prompt is
+    queued.
     """
 
-    at: int | None = None
     queued: bool = False
 
 

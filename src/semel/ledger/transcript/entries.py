@@ -19,6 +19,7 @@ from semel.ledger.storage.rows import ClaimEntry, EntryRow, ItemRow, Row, Sessio
 from semel.ledger.storage.sql import Tx
 
 Body = Mapping[str, Any]
+TIMED_KINDS = frozenset(("tool", "thought"))  # kinds of items that take time, so that their end is recorded
 WHOLE_ROW: list[str] | None = None  # in tx.dirty: render the whole row, not only the appended text
 
 
@@ -303,6 +304,8 @@ def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = 
     row = tx.get(ItemRow, "item_get", id=item)
     rev = next_rev(tx, row.session)
     merged = _merge_fields(row.body, body)
+    if row.live and live is False and row.kind in TIMED_KINDS:
+        merged["ended"] = tx.now
     tx.run(
         "item_set", id=item, rev=rev, live=row.live if live is None else int(live),
         text=item_text(tx, item) if text is None else text, body=dump(merged),

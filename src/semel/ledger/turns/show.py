@@ -153,10 +153,9 @@ class OpBatch:
         entries.hold_item_files(self.tx, self.session, op.body.get("files") or ())
         self.tools += op.started
         expires = None if op.lifetime_ms is None else self.tx.now + op.lifetime_ms
-        at = self.tx.now if op.kind == "notice" else None
         self.items[op.slot] = entries.add_item(
             self.tx, self.session, turn=self.caller.turn, kind=op.kind, name=op.name, text=op.text,
-            body={**op.body, "expires": expires, "at": at}, live=op.live,
+            body={**op.body, "expires": expires, "at": self.tx.now}, live=op.live,
         )  # fmt: skip
         if "first" in op.body:
             last = numbers_from(int(op.body["first"]), op.body["options"])[-1]

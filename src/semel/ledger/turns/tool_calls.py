@@ -162,7 +162,9 @@ def _with_item(tx: Tx, caller: claims.Caller, request: claims.ClaimRequest) -> c
     options = request.more.get("options", [])
     item = entries.add_item(
         tx, caller.session, turn=None, kind="ask", text=request.text, live=True,
-        body={"state": "open", "options": [{"optionId": o, "name": o, "kind": "answer"} for o in options]},
+        body={
+            "state": "open", "options": [{"optionId": o, "name": o, "kind": "answer"} for o in options], "at": tx.now
+        },
     )  # fmt: skip
     return replace(request, more={**request.more, "item": item})
 
