@@ -14,6 +14,7 @@ from http_house import House
 
 from semel.faces.frame_types import SessionListed, SessionListFrame
 from semel.faces.http import Settings, make_app, serve
+from semel.faces.http.status_types import Needs
 from semel.gateway import list_feed
 
 Json = dict[str, Any]
@@ -117,6 +118,46 @@ async def test_questions_held_parts_and_a_failed_turn_are_told(house: House, wor
     assert row["failed"] == "no credit left"
     await world.begin("fails", "again")
     await list_.until("fails", state="running", failed=None)
+
+
+async def test_what_needs_somebody_can_be_answered_where_it_is_listed(house: House, world: GatewayHouse) -> None:
+    async def needs() -> list[Json]:
+        listed = (await house.client.get("/v1/needs")).json()
+        msgspec.convert(listed, Needs)
+        return list(listed["needs"])
+
+    def names(listed: list[Json]) -> list[tuple[str, str]]:
+        return [(need["why"], need["session"]) for need in listed]
+
+    assert await needs() == []
+    await world.hold("hi")
+    (await world.begin("fails")).end("error", "no credit left")
+    await world.idle("fails")
+    script = await world.script("asks")
+    await script.item("ask", "Which?", live=True, state="open", options=[{"optionId": "a", "name": "a"}], at=5)
+    conversation = await world.begin("permits")
+    for title in ("First?", "Second?"):
+        conversation.ask(title, [{"optionId": "y", "name": "Yes", "kind": "allow_once"}])
+    async with asyncio.timeout(20):
+        while len(listed := await needs()) < 4:
+            pass
+    permits, asks, fails, holds = (need for need in listed if need.get("asks") != "Second?")
+    assert names([permits, asks, fails, holds]) == [
+        ("approval", "permits"), ("question", "asks"), ("failed", "fails"), ("held", "main:chat:room"),
+    ]  # fmt: skip
+    assert (permits["asks"], permits["approve"], asks["at"], fails["error"]) == ("First?", 1, 5, "no credit left")
+    status = (await house.client.get("/v1/status")).json()
+    assert names(status["attention"]) == names([permits, asks, fails])
+    assert not any("item" in one for one in status["attention"])
+
+    for need, option in ((permits, "y"), (asks, "a")):
+        item = need["item"]
+        answer = {"item": item["id"], "option": option, "seen": item["rev"]}
+        answered = await house.client.post(f"/v1/sessions/{need['session']}/answers", json=answer)
+        assert answered.json()["outcome"] == "answered"
+    assert (await house.client.post(f"/v1/parts/{holds['part']['id']}/drop")).status_code == 200
+    await house.client.post("/v1/sessions/fails/messages", json={"text": "/retry"})
+    assert "held" not in (whys := {why for why, _ in names(await needs())}) and "failed" not in whys
 
 
 async def test_who_comes_back_gets_the_rows_that_changed_and_no_other(house: House, world: GatewayHouse) -> None:

@@ -6,7 +6,9 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from semel.faces.api_types import AskItem, PermissionItem
 from semel.faces.http.operations.channels import ChannelState, RefusedRequest
+from semel.faces.http.operations.outbox import Part
 from semel.law.delivery import State as PartState
 from semel.law.limits import Measure, Scope
 from semel.ledger.storage.cluster import ClusterGateway
@@ -58,6 +60,31 @@ class Attention(Struct, omit_defaults=True):
     error: str | None = None
     until: int | None = None
     limit: UsedLimit | None = None
+
+
+class Need(Struct, omit_defaults=True):
+    """What needs somebody. `item`: the request or question, which can be answered; `asks`, `approve`, `deny`: as in the
+    status. `part`: the held part. `error`: why the last turn failed, what the agent of a silent one said last, or why
+    the part is held. `until`: when the day of the `limit` ends. `at`: since when, in milliseconds since 1970.
+    """
+
+    session: str
+    why: Literal["approval", "question", "failed", "silent", "held", "limit"]
+    at: int
+    title: str | None = None
+    turn: str | None = None
+    item: PermissionItem | AskItem | None = None
+    asks: str | None = None
+    approve: int | None = None
+    deny: int | None = None
+    part: Part | None = None
+    error: str | None = None
+    until: int | None = None
+    limit: UsedLimit | None = None
+
+
+class Needs(Struct):
+    needs: list[Need]
 
 
 class AgentNotice(Struct, omit_defaults=True):

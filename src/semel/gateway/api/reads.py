@@ -22,7 +22,7 @@ from semel.gateway.record import LedgerAccess
 from semel.law import limits as law_limits
 from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger import file_pieces
-from semel.ledger.admin import books, explain, overview
+from semel.ledger.admin import books, explain, needs, overview
 from semel.ledger.backup.last_backup import read_last_backup, read_last_restore
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.engines import list_gateways
@@ -228,7 +228,7 @@ class ReadApi(Components):
         return {
             **await self.status(),
             "problem": await self.find_problem(),
-            "attention": await self.record.read(overview.list_attention),
+            "attention": await self.record.read(needs.list_attention),
             "agent_notices": await self.record.read(overview.list_agent_notices),
             "put_off": await self.record.read(overview.list_put_off),
             "delayed": await self.record.read(parts.list_delayed, self.settings.channels),
@@ -241,6 +241,10 @@ class ReadApi(Components):
             **await self.gateways(),
             **await asyncio.to_thread(self._read_storage),
         }
+
+    async def needs(self) -> list[Json]:
+        """Return what needs somebody, over all sessions, as `needs.list_needs` does."""
+        return await self.record.read(needs.list_needs)
 
     async def gateways(self) -> Json:
         """Return {"gateways": those of the cluster that live, "missing_gateways": those that sessions wait for}."""

@@ -29,7 +29,7 @@ from semel.law import commands as law
 from semel.law.access import Role
 from semel.law.permissions import NOTHING_ASKED
 from semel.law.wake import Busy
-from semel.ledger.admin import overview
+from semel.ledger.admin import needs
 from semel.ledger.inbound import commands as rows
 from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.storage.errors import LedgerError
@@ -346,7 +346,7 @@ def _list_what_else_is_open(tx: Tx, command: OpenCommand, choice: rows.Choice) -
     if (question := questions.find_newest_open(tx, command.session)) is not None:
         remarks.append(f"The agent asks a question; answer it with a message: {shorten_to_line(question, 100)}")
     elif choice.face == permission_requests.API:
-        keys = [str(asking["session"]) for asking in overview.list_asking(tx)]
+        keys = [str(asking["session"]) for asking in needs.list_asking(tx)]
         if keys:
             more = f" and {len(keys) - MAX_NAMED_SESSIONS} more" if len(keys) > MAX_NAMED_SESSIONS else ""
             remarks.append(f"One is open in {', '.join(keys[:MAX_NAMED_SESSIONS])}{more}: answer it there.")

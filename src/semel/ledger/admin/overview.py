@@ -5,47 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
-from semel.law.limits import Measure, Scope
-from semel.law.permission_questions import find_allowing_number
+from semel.ledger.admin import needs
+from semel.ledger.admin.needs import NEWEST_TURNS
 from semel.ledger.admin.overdue import list_overdue
 from semel.ledger.delivery import parts
 from semel.ledger.storage.rows import RestoreRow, Row, TurnRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.transcript import entries
 from semel.ledger.turns import agent_notices, seats, session_agent
 from semel.ledger.turns.finish_turn import EMPTY_TURN_NOTICE, find_empty_turn_notice
 from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.text.json_types import Json
 
-NEWEST_TURNS = 2_000
-"""How many of the newest turns are searched for failed ones and questions, so that the cost is bounded (Law 11)."""
-
-
 SILENT_MS = 30_000  # a turn in which the agent has shown nothing for so long is told
-
-
-class AskingSession(Row):
-    """A session whose turn waits for an answer to a permission request. `at`: when the turn began, in ms.
-
-    `body`: the request, as in its item.
-    """
-
-    key: str
-    title: str | None
-    turn: int
-    at: int
-    body: str
-
-
-class LeftTurn(TurnRow):
-    """The last turn of an idle session; it failed, asked a question or may have ended without a word.
-
-    `asked`: a claim of a question of its root. `key`, `title`: its session's.
-    """
-
-    key: str
-    title: str | None
-    asked: int | None
 
 
 class RunningSession(Row):
@@ -86,18 +57,6 @@ class FailingAgent:
     at: int
 
 
-class LimitedSession(Row):
-    """A session that waits because a limit is used up. `until`: when the limit's day ends, `at`: since when; in ms."""
-
-    key: str
-    title: str | None
-    scope: Scope
-    subject: str
-    measure: Measure
-    until: int
-    at: int
-
-
 def read_overview(tx: Tx, agents: ConfiguredAgents, channels: Collection[str] | None) -> Json:
     """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}.
 
@@ -106,7 +65,7 @@ def read_overview(tx: Tx, agents: ConfiguredAgents, channels: Collection[str] | 
     that no gateway ran in time (`OverdueFiring`). `channels`: the configured ones, or None if they are unknown.
     """
     return {
-        "attention": list_attention(tx),
+        "attention": needs.list_attention(tx),
         "put_off": list_put_off(tx),
         "missing_agents": list_missing_agents(tx, agents),
         "missing_channels": list_missing_channels(tx, channels),
@@ -165,26 +124,6 @@ def list_missing_channels(tx: Tx, channels: Collection[str] | None) -> list[Json
     return [asdict(missing) | {"text": missing.describe()} for missing in parts.list_missing_channels(tx, channels)]
 
 
-def list_attention(tx: Tx) -> list[Json]:
-    """Return the sessions that need someone, as `GET /v1/status` shows them.
-
-    `why`: "approval" (a permission request is open, `asks` is its title, `deny` the number of its first option and
-    `approve` that of the option that allows it), "question" (the agent asked something),
-    "failed" (the last turn failed, `error` says why), "silent" (it ended without a word, `error` is the agent's last
-    report, if there is one) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
-    """
-    asking_sessions = list_asking(tx)
-    left_turns = tx.all(LeftTurn, "turns_left", newest=NEWEST_TURNS)
-    left_sessions = [found for turn in left_turns if (found := _describe_left(tx, turn)) is not None]
-    limited_sessions = [_describe_limited(row) for row in tx.all(LimitedSession, "sessions_limited")]
-    return asking_sessions + left_sessions + limited_sessions
-
-
-def list_asking(tx: Tx) -> list[Json]:
-    """Return the sessions in which a permission request is open, as `list_attention` does."""
-    return [_describe_asking(row) for row in tx.all(AskingSession, "sessions_asking")]
-
-
 def list_agent_notices(tx: Tx) -> list[Json]:
     """Return the running sessions whose agent says something of itself, and nothing else since; or nothing for long.
 
@@ -212,34 +151,6 @@ def list_put_off(tx: Tx) -> list[Json]:
     ]
 
 
-def _describe_asking(row: AskingSession) -> Json:
-    body = entries.load(row.body)
-    first = body.get("first")
-    approve = None if first is None else find_allowing_number(first, body.get("options") or ())
-    numbers = {"approve": approve, "deny": first}
-    return _describe_session(row, row.turn, row.at, why="approval", asks=str(body.get("title", "")), **numbers)
-
-
-def _describe_left(tx: Tx, turn: LeftTurn) -> Json | None:
-    """Return the session that this turn left in need of someone, and why; None if it needs nobody."""
-    at = turn.ended or turn.started
-    if turn.state == "failed":
-        return _describe_session(turn, turn.id, at, why="failed", error=turn.error)
-    notice = find_empty_turn_notice(tx, turn)
-    if notice is not None:
-        report = notice.removeprefix(EMPTY_TURN_NOTICE).strip()
-        return _describe_session(turn, turn.id, at, why="silent", error=report or None)
-    return None if turn.asked is None else _describe_session(turn, turn.id, at, why="question")
-
-
-def _describe_session(
-    row: AskingSession | RunningSession | PutOffSession | LeftTurn, turn: int, at: int, **more: object
-) -> Json:
+def _describe_session(row: RunningSession | PutOffSession, turn: int, at: int, **more: object) -> Json:
     fields = {"session": row.key, "title": row.title, "turn": f"t{turn}", "at": at, **more}
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _describe_limited(row: LimitedSession) -> Json:
-    limit = {"scope": row.scope, "subject": row.subject, "measure": row.measure}
-    title = {} if row.title is None else {"title": row.title}
-    return {"session": row.key, **title, "why": "limit", "at": row.at, "until": row.until, "limit": limit}

@@ -1,10 +1,12 @@
--- name: sessions_asking
--- sessions whose running turn waits for an answer to a permission request, with the oldest request that is open
--- scans: the sessions with a turn, which are few
-SELECT s.key, s.title, t.id AS turn, t.started AS at, r.body FROM session s INDEXED BY session_busy
-JOIN turn t ON t.id = s.turn
-JOIN item r ON r.id = (SELECT min(i.id) FROM item i WHERE i.session = s.id AND i.live = 1 AND i.kind = 'permission')
-WHERE s.turn IS NOT NULL
+-- name: requests_open
+-- what waits for an answer: permission requests, and questions of sessions that are not archived, at most :limit; with
+-- the newest turn of its session
+-- scans: what is live, which is little: items of running turns, and questions without an answer
+-- sorts: these
+SELECT {ItemRow i}, s.key, s.title, t.id AS last_turn, t.started FROM item i INDEXED BY item_live JOIN session s ON s.id = i.session
+LEFT JOIN turn t ON t.session = s.id AND t.epoch = (SELECT max(l.epoch) FROM turn l WHERE l.session = s.id)
+WHERE i.live = 1 AND (i.kind = 'permission' OR (i.kind = 'ask' AND s.archived IS NULL)) AND s.deleted IS NULL
+ORDER BY i.kind DESC, i.id LIMIT :limit
 
 -- name: sessions_running
 -- sessions with a running turn, and since when it runs
@@ -25,13 +27,10 @@ SELECT 1 WHERE EXISTS(SELECT 1 FROM item WHERE turn = :turn)
   OR EXISTS(SELECT 1 FROM entry WHERE turn = :turn AND role = 'agent')
 
 -- name: turns_left
--- the last turns of idle sessions, of the newest :newest turns: those that failed, asked a question, or may have ended
--- without a word; newest first. (min: PostgreSQL would look for an EXISTS in all claims at once)
-SELECT {TurnRow t}, s.key, s.title,
-  (SELECT min(c.id) FROM claim c WHERE c.root = t.root AND c.kind = 'ask' AND c.outcome = 'said') AS asked
-FROM turn t JOIN session s ON s.id = t.session
-WHERE t.id > (SELECT max(id) FROM turn) - :newest AND (t.state = 'failed' OR (t.state = 'done' AND (t.evidence = 'notice' OR
-    (SELECT min(c.id) FROM claim c WHERE c.root = t.root AND c.kind = 'ask' AND c.outcome = 'said') IS NOT NULL)))
+-- the last turns of idle sessions, of the newest :newest turns: those that failed, or may have ended without a word;
+-- newest first
+SELECT {TurnRow t}, s.key, s.title FROM turn t JOIN session s ON s.id = t.session
+WHERE t.id > (SELECT max(id) FROM turn) - :newest AND (t.state = 'failed' OR (t.state = 'done' AND t.evidence = 'notice'))
   AND s.turn IS NULL AND s.wake_at IS NULL AND s.deleted IS NULL AND s.archived IS NULL
   AND NOT EXISTS(SELECT 1 FROM turn n WHERE n.session = t.session AND n.epoch > t.epoch) ORDER BY t.id DESC
 
@@ -64,3 +63,9 @@ SELECT t.session FROM turn t JOIN session s ON s.id = t.session
 WHERE t.id > (SELECT max(id) FROM turn) - :newest AND t.state = 'failed'
   AND s.turn IS NULL AND s.wake_at IS NULL AND s.deleted IS NULL AND s.archived IS NULL
   AND NOT EXISTS(SELECT 1 FROM turn n WHERE n.session = t.session AND n.epoch > t.epoch) ORDER BY t.id DESC
+
+-- name: held_parts
+-- the :limit newest parts that wait for a person's decision, of sessions that are not deleted
+SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key, s.title FROM part p
+JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet' JOIN session s ON s.id = c.session AND s.deleted IS NULL
+WHERE p.state = 'held' ORDER BY p.id DESC LIMIT :limit

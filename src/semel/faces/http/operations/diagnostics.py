@@ -11,7 +11,7 @@ from starlette.responses import Response
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
 from semel.faces.http.security import Access
-from semel.faces.http.status_types import Gateways, Status, Story
+from semel.faces.http.status_types import Gateways, Needs, Status, Story
 from semel.gateway.metrics import METRICS, metric_name, metric_type
 
 router = Router("books")
@@ -61,6 +61,12 @@ async def doctor(call: ApiCall) -> Response:
 async def status(call: ApiCall) -> Response:
     """Version, uptime, agents, turns, sessions that need someone, channels, parts, disk, last backup and books."""
     return json_response(await call.gateway.overview())
+
+
+@router.route("GET", "/v1/needs", Returns("What needs somebody.", Needs))
+async def list_needs(call: ApiCall) -> Response:
+    """What needs somebody, over all sessions: open requests and questions, failed turns, held parts, used up limits."""
+    return json_response({"needs": await call.gateway.needs()})
 
 
 @router.route("GET", "/v1/gateways", Returns("Who lives, and who is missed.", Gateways))
