@@ -209,3 +209,25 @@ async def test_only_a_gateway_of_a_cluster_asks_its_database_for_the_others(
     assert (await client.get("/v1/status")).json()["gateways"] == [] and not asked
     monkeypatch.setattr(type(world.gateway), "cluster_name", "alpha")
     assert (await client.get("/v1/status")).json()["gateways"] == [] and len(asked) == 1
+
+
+async def test_the_commands_of_gateway_and_agent_are_listed_with_what_to_write(
+    client: httpx2.AsyncClient, world: GatewayHouse
+) -> None:
+    offered = [
+        {"name": "compact", "description": "Shorten the past", "input": {"hint": "what to keep"}},
+        {"name": "model", "description": "Its own menu"},
+    ]
+    await (await world.script("s")).about(commands=offered)
+    own = (await client.get("/v1/commands")).json()["commands"]
+    assert {command["by"] for command in own} == {"gateway"} and len(own) == 12
+    assert own[1] == {
+        "name": "stop", "by": "gateway", "text": "/stop", "usage": "/stop", "takes": "nothing",
+        "description": "Stop the running turn. What waits is taken next.",
+    }  # fmt: skip
+    of_session = (await client.get("/v1/commands", params={"session": "s"})).json()["commands"]
+    assert of_session[:12] == own
+    assert [(one["by"], one["text"], one["usage"], one["takes"]) for one in of_session[12:]] == [
+        ("agent", "/compact", "/compact what to keep", "text"), ("agent", "//model", "//model", "nothing"),
+    ]  # fmt: skip
+    assert (await client.get("/v1/commands", params={"session": "none"})).status_code == 404

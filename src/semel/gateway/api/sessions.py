@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from semel.gateway.api.composition import Components
-from semel.gateway.errors import BadRequest, Conflict
+from semel.gateway.errors import BadRequest, Conflict, NoSuchSession
 from semel.gateway.mcp_servers import check_servers
 from semel.gateway.ports import Heard
-from semel.law import identity
+from semel.law import commands, identity
 from semel.ledger.inbound import hear
-from semel.ledger.transcript import session_list
+from semel.ledger.storage.rows import SessionRow
+from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import session_list, views
+from semel.ledger.transcript.entries import load
 from semel.ledger.turns import jobs as job_rows
 from semel.ledger.turns import sessions as rows
 from semel.text.json_types import Json
@@ -110,6 +114,18 @@ class SessionApi(Components):
         number = await self.record.find_session(session)
         return self.add_workspace(await self.record.read(session_list.read_session, number))
 
+    async def list_commands(self, session: str | None = None) -> list[Json]:
+        """Return the commands that a person may write: the gateway's, then those of a session's agent.
+
+        Each is {"name", "by": "gateway" or "agent", "text": what to write, "usage", "takes", "description"}. Those of
+        the agent are what it has reported. Raises NoSuchSession.
+        """
+        about = {} if session is None else load((await self.record.read(_find_row, session)).about)
+        own = [
+            {"by": "gateway", "text": f"/{command.name}", **asdict(command)} for command in commands.COMMANDS.values()
+        ]
+        return own + [_describe_agent_command(offered) for offered in about.get("commands") or ()]
+
     async def rename(self, session: str, title: str | None) -> None:
         """Set the session's title.
 
@@ -173,3 +189,19 @@ def _check_folder(folder: str) -> str:
     if not path.is_dir():
         raise BadRequest(f"folder: {str(path)!r} is not a directory on the gateway's machine")
     return str(path)
+
+
+def _find_row(tx: Tx, session: str) -> SessionRow:
+    row = views.find_session(tx, session)
+    if row is None:
+        raise NoSuchSession(session)
+    return row
+
+
+def _describe_agent_command(offered: Json) -> Json:
+    """Return an agent's command (ACP's AvailableCommand) as `SessionApi.list_commands` does."""
+    name = str(offered.get("name", ""))
+    text = f"//{name}" if name in commands.COMMANDS else f"/{name}"  # a second slash: it is not the gateway's
+    hint = str((offered.get("input") or {}).get("hint") or "")
+    described = {"usage": f"{text} {hint}".strip(), "description": str(offered.get("description") or "")}
+    return {"by": "agent", "name": name, "text": text, "takes": "text" if hint else "nothing", **described}

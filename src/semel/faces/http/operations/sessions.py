@@ -1,11 +1,12 @@
-"""Operations: list sessions; rename, archive or delete one; note what was seen of it; start a new chapter."""
+"""Operations: list sessions; rename, archive or delete one; note what was seen of it; start a new chapter;
+list the commands that people may write in it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
 from semel.faces.api_types import SessionRow
@@ -38,6 +39,21 @@ router = Router("sessions")
 
 class Sessions(Page):
     sessions: list[SessionRow]
+
+
+class SlashCommand(Struct):
+    """A command. `text`: what to write. `takes`: the kind of its argument. `by`: who carries it out."""
+
+    name: str
+    by: Literal["gateway", "agent"]
+    text: str
+    usage: str
+    takes: Literal["nothing", "text", "word", "number"]
+    description: str
+
+
+class SlashCommands(Struct):
+    commands: list[SlashCommand]
 
 
 class SessionChange(RequestBody):
@@ -137,6 +153,15 @@ async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Resp
 async def start_agent(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
     """Start the session's agent without a turn, and return what it offers. A missing session is made first."""
     return json_response(await call.gateway.start_agent(key, body.agent, body.folder))
+
+
+@router.route("GET", "/v1/commands", Returns("The commands.", SlashCommands), errors=("no-such-session",))
+async def list_commands(
+    call: ApiCall,
+    session: Annotated[str | None, Param("Key of a session, whose agent's commands are listed, too.")] = None,
+) -> Response:
+    """List the slash commands that a person may write: the gateway's and, of a session, its agent's."""
+    return json_response({"commands": await call.gateway.list_commands(session)})
 
 
 @router.route(
