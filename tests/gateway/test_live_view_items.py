@@ -91,6 +91,18 @@ def test_two_megabytes_of_output_are_shown_in_bounded_pieces() -> None:
     assert len(screen.whole) == 2_000_000
 
 
+def test_behind_a_gap_the_end_begins_with_a_line() -> None:
+    one, screen = a_viewing(), Screen()
+    one.take([Began(1, "tool", {"call": "T"})])
+    for n in range(5_000):
+        one.take([Grew(1, f"test_{n} passed\n")])
+        if n % 700 == 0 or n == 4_999:
+            screen.take(one.take_batch())
+            screen.check()
+            assert not screen.body.get("gap") or screen.body["tail"].startswith("test_")
+    assert TAIL_CHARS - 20 < len(screen.body["tail"]) <= TAIL_CHARS
+
+
 def test_a_progress_bar_is_shown_as_its_last_step_and_stored_as_it_came() -> None:
     one, screen = a_viewing(), Screen()
     one.take([Began(1, "tool", {"call": "T"})])

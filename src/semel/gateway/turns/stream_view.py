@@ -56,9 +56,14 @@ class OutputView:
         return growth if only_grew else None
 
     def body(self) -> dict[str, Any]:
-        """Return the fields of the item for the output after its head: {"tail", "gap" (in characters)}."""
+        """Return the fields of the item for the output after its head: {"tail", "gap" (in characters)}.
+
+        Behind a gap, the tail begins with a line, unless its first line is longer than half of it.
+        """
         self.is_dirty = False
         tail = self._end[-TAIL_CHARS:]
+        if self._displayed_chars - HEAD_CHARS > len(tail):
+            tail = tail[tail.find("\n", 0, TAIL_CHARS // 2) + 1 :]
         gap = self._displayed_chars - HEAD_CHARS - len(tail)
         return {"tail": tail or None, "gap": gap if gap > 0 else None}
 
