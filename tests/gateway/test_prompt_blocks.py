@@ -20,7 +20,7 @@ from semel.ledger.storage.rows import Row
 __all__ = ["world"]
 Json = dict[str, Any]
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x09" + bytes(range(256)) * 40
 IMAGE = {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png", "uri": "file:///w/plan.png"}
 SOUND = {"type": "audio", "data": base64.b64encode(b"RIFF\0\1").decode(), "mimeType": "audio/wav", "_meta": {"x": [1]}}
 SOURCE = "def f():\n\treturn '\u2028'  # \U0001f600\r\n"
@@ -75,6 +75,7 @@ async def test_people_read_a_text_with_links_and_see_the_files(world: GatewayHou
         ("a.py", "text/x-python"), ("plan.png", "image/png"), ("sound.wav", "audio/wav"),
         ("b.bin", "application/octet-stream"),
     ]  # fmt: skip
+    assert [(file.get("width"), file.get("height")) for file in entry["files"][:2]] == [(None, None), (16, 9)]
     stored = world.gateway.file_store.content.folder / entry["files"][1]["id"]
     assert stored.read_bytes() == PNG
     assert "blocks" not in entry, "watchers need no second copy"

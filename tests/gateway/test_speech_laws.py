@@ -202,15 +202,17 @@ async def test_a_silent_turn_is_told_to_the_person(tmp_path: Path) -> None:
 async def test_a_file_inside_the_workspace_is_copied_before_the_send(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         (w.work / "report.txt").write_text("figures")
+        (w.work / "dot.gif").write_bytes(b"GIF89a\x02\0\x01\0")
         call = {"call": "send_file", "arguments": {"path": "report.txt", "text": "The report."}}
-        await w.ask(script(call, "The report."))
-        entry = next(e for e in await w.entries() if e["role"] == "agent")
-        assert entry["files"][0]["name"] == "report.txt"
+        await w.ask(script(call, {"call": "send_file", "arguments": {"path": "dot.gif"}}, "The report."))
+        entry, image = [e for e in await w.entries() if e["role"] == "agent"]
+        assert entry["files"][0]["name"] == "report.txt" and "width" not in entry["files"][0]
+        assert (image["files"][0]["width"], image["files"][0]["height"]) == (2, 1)
         (w.work / "report.txt").write_text("changed")
         content, name, _ = await w.gateway.open_blob(entry["files"][0]["id"])
         with content:
             assert (content.read(), name) == (b"figures", "report.txt")
-        assert await w.texts("s", "agent") == ["The report."]
+        assert await w.texts("s", "agent") == ["The report.", ""]
 
 
 async def test_a_file_of_a_refused_call_does_not_stay(tmp_path: Path) -> None:

@@ -50,8 +50,9 @@ async def test_a_file_is_an_entrys_and_the_agent_finds_it_in_its_workspace(chat:
 
 
 async def test_a_file_alone_is_a_message(chat: Chat) -> None:
-    kept = await chat.chat.attach("a.bin", b"\0\1")
-    await chat.told(message("m1", "", files=(kept,)))
+    kept = await chat.chat.attach("a.gif", b"GIF89a\x02\0\x01\0", "image/gif")
+    [entry] = [entry for entry in await chat.told(message("m1", "", files=(kept,))) if entry["role"] == "user"]
+    assert (entry["files"][0]["width"], entry["files"][0]["height"]) == (2, 1)
     kinds = [block["type"] for block in chat.prompts()[-1]]
     assert kinds[-2:] == ["text", "resource_link"]
 

@@ -20,7 +20,8 @@ class AgentFile:
     """A file that an agent attached.
 
     `mime`: its media type. `id`: the id of the stored content; None if nothing is stored. `size`: in bytes. `uri`: the
-    address, if the file is only linked. `missing`: why the file could not be stored, if it was not.
+    address, if the file is only linked. `missing`: why the file could not be stored, if it was not. `width`, `height`:
+    of an image, in pixels, if they are known.
     """
 
     name: str
@@ -29,11 +30,13 @@ class AgentFile:
     size: int | None = None
     uri: str | None = None
     missing: str | None = None
+    width: int | None = None
+    height: int | None = None
 
     def row(self) -> dict[str, Any]:
         """Return the file as the JSON object that entries and items contain. Fields that are None are left out."""
         fields = {"id": self.id, "size": self.size, "name": self.name, "mime": self.mime, "uri": self.uri}
-        fields["missing"] = self.missing
+        fields |= {"missing": self.missing, "width": self.width, "height": self.height}
         return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -43,7 +43,8 @@ class PartDecision(Struct):
 
 class File(Struct, omit_defaults=True):
     """A file that was sent or received, served at /v1/blobs/{id}. A file that is not available has no `id`, and
-    `missing` is the reason. A file that an agent only linked to has its address as `uri`.
+    `missing` is the reason. A file that an agent only linked to has its address as `uri`. `size`: in bytes; `width`,
+    `height`: of an image, in pixels.
     """
 
     id: str | None = None
@@ -52,6 +53,8 @@ class File(Struct, omit_defaults=True):
     size: int | None = None
     missing: str | None = None
     uri: str | None = None
+    width: int | None = None
+    height: int | None = None
 
 
 class UploadedFile(Struct):

@@ -15,6 +15,7 @@ from functools import partial
 import structlog
 
 from semel.gateway.files import BlobDraft, StoredFiles, plain_mime, plain_name
+from semel.gateway.image_size import describe_image_size
 from semel.gateway.ports import Kept, TooLarge
 from semel.gateway.record import LedgerAccess
 from semel.ledger.inbound import channel_batch as rows
@@ -132,7 +133,7 @@ class ReceivedFiles(HeldFiles):
         try:
             await write_content(draft, name, content, limit)
             id = await asyncio.to_thread(draft.finish)
-            kept = Kept(id, draft.size, plain_name(name), plain_mime(mime))
+            kept = Kept(id, draft.size, plain_name(name), plain_mime(mime), **describe_image_size(draft.head))
             publish = partial(self.store.content.publish, draft, kept.name, kept.mime)
             await self.hold(id, kept.size, kept.name, kept.mime, publish)  # only now: `hold` delays removals
         finally:

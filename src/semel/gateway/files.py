@@ -24,10 +24,11 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from semel.gateway.image_size import HEAD_BYTES, describe_image_size
 from semel.ledger.storage.atomic_files import sync_folder
 from semel.text.visible import JOINERS, remove_unseen
 from semel.text.wellformed import scrub
@@ -46,12 +47,14 @@ class Blob:
     """A stored file.
 
     `size`: in bytes. `name`: without directories and invisible characters. `mime`: guessed from the name.
+    `image_size`: {"width", "height"} of an image, in pixels, if they are known.
     """
 
     id: str
     size: int
     name: str
     mime: str
+    image_size: dict[str, int] = field(default_factory=dict)
 
 
 class FileRefused(Exception):
@@ -329,7 +332,7 @@ def _store(source: int, path: str, store: StoredFiles, limit: int, name: str, mi
             if draft.size + len(data) > limit:  # checked again while reading: the file may have grown
                 raise FileRefused(_too_large(path, limit))
             draft.write(data)
-        blob = Blob(draft.finish(), draft.size, name, mime)
+        blob = Blob(draft.finish(), draft.size, name, mime, describe_image_size(draft.head))
         store.publish(draft, name, mime)
     finally:
         draft.discard()
@@ -341,11 +344,13 @@ class BlobDraft:
 
     Call `write`, `finish` and `publish` in this order, and `discard` in a `finally`. `write`, `finish` and `publish`
     raise StoreFailed. If the gateway is killed before `publish`, the next start removes the draft (`clear_drafts`).
-    `synced`: `finish` syncs the content to the disk; otherwise the draft is only to be read.
+    `synced`: `finish` syncs the content to the disk; otherwise the draft is only to be read. `head`: the beginning of
+    what was written, as much as tells the size of an image.
     """
 
     def __init__(self, store: Path, *, synced: bool = True) -> None:
         self.size = 0
+        self.head = b""
         self._store = store
         self._synced = synced
         self._digest = make_digest()
@@ -361,6 +366,7 @@ class BlobDraft:
             while unwritten:
                 unwritten = unwritten[os.write(self._sink, unwritten) :]
         self._digest.update(data)
+        self.head += bytes(data[: HEAD_BYTES - len(self.head)])
         self.size += len(data)
 
     def finish(self) -> str:

@@ -264,7 +264,8 @@ def _drop_empty(value: Json) -> Json:
 def _file_fields(file: Kept | Missing) -> Json:
     name, mime = plain_name(file.name), plain_mime(file.mime)
     if isinstance(file, Kept):
-        return {"id": file.id, "name": name, "mime": mime, "size": file.size}
+        image = {} if file.width is None or file.height is None else {"width": file.width, "height": file.height}
+        return {"id": file.id, "name": name, "mime": mime, "size": file.size, **image}
     return {"name": name, "mime": mime, "missing": _shorten(file.why, MAX_REASON_CHARS) or "it did not come"}
 
 

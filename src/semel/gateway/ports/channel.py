@@ -142,12 +142,17 @@ class Person:
 
 @dataclass(frozen=True)
 class Kept:
-    """A received file that was stored. `id`: its blob id. `size`: in bytes."""
+    """A received file that was stored. `id`: its blob id. `size`: in bytes.
+
+    `width`, `height`: of an image, in pixels, if they are known.
+    """
 
     id: str
     size: int
     name: str
     mime: str
+    width: int | None = None
+    height: int | None = None
 
 
 @dataclass(frozen=True)

@@ -247,7 +247,7 @@ class ToolCallHandler:
             return ClaimRequest("tool", caption, None, kind="file", problem=str(error), more=named), None
         row = {"id": blob.id, "size": blob.size, "name": blob.name, "mime": blob.mime}
         op = {"kind": "file", "file": blob.id, "name": blob.name, "mime": blob.mime}
-        more = {"kind": "file", "files": [row]}
+        more = {"kind": "file", "files": [row | blob.image_size]}
         return self._say(call, caption, place, op, kind="file", more=more), row
 
     async def _reaction(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:

@@ -25,6 +25,7 @@ from semel.acp_stream.attachment import AgentFile, is_attachment
 from semel.gateway import files
 from semel.gateway.file_store import FileStore, HeldFiles
 from semel.gateway.files import MAX_FILE_BYTES, plain_mime, plain_name
+from semel.gateway.image_size import HEAD_BYTES, read_image_size
 from semel.gateway.record import LedgerAccess
 from semel.ledger.storage.errors import LedgerError
 from semel.text.json_types import Json
@@ -169,7 +170,9 @@ def read_block(block: Mapping[str, Any]) -> AgentFile | tuple[AgentFile, bytes]:
     if not mime:
         mime = "text/plain" if isinstance(fields.get("text"), str) else _guess_mime(uri)
     mime = plain_mime(mime)
-    return AgentFile(_choose_name(fields, kind, uri, mime), mime, files.blob_id(data), len(data)), data
+    width, height = read_image_size(data[:HEAD_BYTES]) or (None, None)
+    name = _choose_name(fields, kind, uri, mime)
+    return AgentFile(name, mime, files.blob_id(data), len(data), width=width, height=height), data
 
 
 def _read_content(fields: Mapping[str, Any], kind: str, uri: str | None) -> bytes | None:
