@@ -119,6 +119,9 @@ async def test_tokens_and_cost_are_counted_as_agents_report_them(tmp_path: Path)
     async with World(tmp_path) as w:
         await w.ask(script(cost(0.25), "one", meta=USAGE), sender="Ada")
         await w.ask(script(cost(0.75), "two", meta=USAGE))
+        ends = [entry["ended"] for entry in await w.entries() if entry.get("ended")]
+        assert [(end["tokens"], end["cost"]) for end in ends] == [(100, 0.25), (100, 0.5)]
+        assert (await w.gateway.session("s"))["cost"] == 0.75
         await w.ask(script("three"))  # the agent reports nothing
         today = await w.gateway.limits()
         by_scope = {(line["scope"], line["subject"]): line for line in today["limits"]}

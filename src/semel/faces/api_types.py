@@ -101,13 +101,15 @@ class Tokens(Struct):
 
 class Ended(Struct, omit_defaults=True):
     """How a turn ended. `stop`: the agent's stop reason (ACP's `StopReason`, or `error`), if it gave one. `error`: why
-    the turn failed.
+    the turn failed. `tokens`, `cost`: what the agent reported for this turn, the cost in its currency.
     """
 
     turn: int
     state: Literal["done", "failed", "cancelled"]
     stop: str | None = None
     error: str | None = None
+    tokens: int | None = None
+    cost: float | None = None
 
 
 class Entry(Struct, omit_defaults=True):
@@ -406,7 +408,8 @@ class SessionState(Struct, kw_only=True):
 class SessionRow(SessionState):
     """A session in a list. `at`: the time of its last entry, in milliseconds since 1970; `last`: the beginning of that
     entry's text, as one line without Markdown. `workspace`: the absolute path of the folder in which its agent works;
-    absent if the agent is not configured any more.
+    absent if the agent is not configured any more. `cost`: what its agent reports for the conversation so far, in the
+    agent's currency.
 
     `seen`: the rev up to which the owner has seen it; `unread`: how many entries of agent and gateway came later.
     `approvals`, `questions`: how many requests and questions wait for an answer; `held`: how many parts wait for a
@@ -418,6 +421,7 @@ class SessionRow(SessionState):
     at: int
     last: str
     workspace: str | None = None
+    cost: float | None = None
     seen: int | None = None
     unread: int = 0
     approvals: int = 0

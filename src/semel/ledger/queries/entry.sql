@@ -68,6 +68,7 @@ SELECT e.session, e.seq, e.superseded FROM entry e JOIN session s ON s.id = e.se
 -- one entry with what its view tells besides: how the source of its event named it, the finished turn for which that
 -- event asked, how often its claim was repeated, and whether the claim has parts
 SELECT {EntryRow n}, e.source, e.key, t.id AS ended_turn, t.state AS ended_state, t.stop AS ended_stop, t.error AS ended_error,
+  t.tokens, t.cost,
   (SELECT count(*) FROM claim r WHERE r.echo_of = n.claim) AS echoes,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = n.claim) AS has_parts
 FROM entry n LEFT JOIN event e ON e.id = n.event

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from semel.law.limits import MILLION
 from semel.ledger.storage.rows import EntryRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
@@ -116,6 +117,8 @@ def _full_json(tx: Tx, row: SessionRow, held: int) -> Json:
     last = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=1)
     at = last[0].at if last else _read_last_turn_time(tx, row)
     out.update(seq=row.seq, rev=row.rev, at=at, last=_preview_entry(tx, last[0]) if last else "")
+    if row.cost is not None:
+        out["cost"] = row.cost / MILLION
     if row.seen is not None:
         out["seen"] = row.seen
     news = tx.get(SessionNews, "session_news", id=row.id, most=MAX_UNREAD)

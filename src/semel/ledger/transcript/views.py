@@ -11,6 +11,7 @@ from collections.abc import Collection
 import msgspec
 
 from semel.law.delivery import State as PartState
+from semel.law.limits import MILLION
 from semel.law.turn import State as TurnState
 from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
@@ -41,8 +42,8 @@ class ShownEntry(EntryRow):
     """An entry with what its view tells besides.
 
     `source`, `key`: the identity of its event (Law 1). The columns that begin with "ended": how the turn for which the
-    event asked has ended; None if it has not. `echoes`: how often its claim was repeated. `has_parts`: 1 if its claim
-    has parts.
+    event asked has ended; None if it has not. `tokens`, `cost`: what the agent reported for that turn, the cost in
+    millionths. `echoes`: how often its claim was repeated. `has_parts`: 1 if its claim has parts.
     """
 
     source: str | None
@@ -51,6 +52,8 @@ class ShownEntry(EntryRow):
     ended_state: TurnState | None
     ended_stop: str | None
     ended_error: str | None
+    tokens: int | None
+    cost: int | None
     echoes: int
     has_parts: int
 
@@ -117,7 +120,10 @@ def _add_event(row: ShownEntry, out: Json) -> None:
     if row.key is not None:
         out["key"] = row.key
     if row.ended_turn is not None:
-        end = {"turn": row.ended_turn, "state": row.ended_state, "stop": row.ended_stop, "error": row.ended_error}
+        end = {
+            "turn": row.ended_turn, "state": row.ended_state, "stop": row.ended_stop, "error": row.ended_error,
+            "tokens": row.tokens, "cost": None if row.cost is None else row.cost / MILLION,
+        }  # fmt: skip
         out["ended"] = {name: value for name, value in end.items() if value is not None}
 
 
