@@ -17,6 +17,7 @@ import pytest
 from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, until
 from textual.pilot import Pilot
 from textual.widgets import Markdown, OptionList, Static
+from textual.widgets._footer import FooterKey
 
 from semel.faces.client import NoGateway
 from semel.faces.client.connection import RETRY_DELAYS_S, Connection
@@ -81,6 +82,11 @@ def heads(pilot: Pilot[None]) -> list[str]:
     return [str(row.query_one(".head", Static).content) for row in pilot.app.query(RowWidget) if row.query(".head")]
 
 
+def footer(pilot: Pilot[None]) -> str:
+    """The keys in the last line."""
+    return " ".join(f"{key.key_display} {key.description}" for key in pilot.app.query(FooterKey))
+
+
 def app_of(pilot: Pilot[None]) -> ChatApp:
     assert isinstance(pilot.app, ChatApp)
     return pilot.app
@@ -88,7 +94,7 @@ def app_of(pilot: Pilot[None]) -> ChatApp:
 
 def idle(pilot: Pilot[None]) -> bool:
     app = app_of(pilot)
-    return app.link.state == "connected" and not app.link.view.is_busy and not app._changed_rows
+    return app.pane.link.state == "connected" and not app.pane.link.view.is_busy and app.pane.conversation.is_drawn
 
 
 async def test_what_is_said_and_answered_stands_on_the_screen_once(house: RunningGateway, tmp_path: Path) -> None:
@@ -143,6 +149,16 @@ async def test_a_question_on_a_low_terminal_leaves_the_prompt_in_sight(house: Ru
         assert question.region.contains_region(options.region) and options.region.height >= 2
 
 
+async def test_a_narrow_footer_shows_whole_keys_and_the_urgent_ones(house: RunningGateway, tmp_path: Path) -> None:
+    async with chat(tmp_path, size=(44, 24)) as pilot:
+        await type_in(pilot, PERMISSION)
+        await seen(pilot, lambda: "tab answer" in footer(pilot) or "⇥ answer" in footer(pilot), "the key to answer")
+        await seen(pilot, lambda: len(footer(pilot)) <= 44, "whole keys")
+        assert "esc stop" in footer(pilot) and "details" not in footer(pilot)
+        await pilot.press("escape")
+        await seen(pilot, lambda: idle(pilot) and "answer" not in footer(pilot), "that there is nothing to answer")
+
+
 async def test_keys_typed_while_a_question_appears_never_answer_it(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, PERMISSION)
@@ -153,7 +169,7 @@ async def test_keys_typed_while_a_question_appears_never_answer_it(house: Runnin
         assert hint == f"To answer, press Tab, then a {'or' if len(keys) == 2 else 'to'} {keys[-1]}"
         await pilot.press("a", "b")
         assert pilot.app.query_one(Prompt).text == "ab"
-        assert app_of(pilot).link.view.open_questions()
+        assert app_of(pilot).pane.link.view.open_questions()
         await pilot.press("tab", "a")
         await seen(pilot, lambda: idle(pilot), "the end")
         assert rows(pilot)[-1] == "Thank you, it is tidy now."
@@ -172,7 +188,7 @@ async def test_a_key_that_is_sent_instead_of_pressed_is_held_back_once_and_expla
         await type_in(pilot, "a")
         note = pilot.app.query_one("#note", Static)
         await seen(pilot, lambda: "press Tab, then a, to answer" in str(note.render()), "the explanation")
-        assert app_of(pilot).link.view.open_questions()
+        assert app_of(pilot).pane.link.view.open_questions()
         await pilot.press("tab")
         hint = question.query_one("#hint", Static)
         await seen(pilot, lambda: "Enter answers with the marked one" in str(hint.render()), "the keys that work now")
@@ -188,10 +204,12 @@ async def test_a_key_that_is_sent_instead_of_pressed_is_held_back_once_and_expla
 async def test_escape_stops_the_running_turn(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, prompt("One word", {"sleep": 60}))
-        view = app_of(pilot).link.view
+        view = app_of(pilot).pane.link.view
         await seen(pilot, lambda: any(entry.get("role") == "agent" for entry in view.ordered()), "the beginning")
+        await seen(pilot, lambda: "esc stop" in footer(pilot), "its key")
         await pilot.press("escape")
         await seen(pilot, lambda: idle(pilot) and "Stopped" in rows(pilot)[-1], "the end")
+        await seen(pilot, lambda: "esc stop" not in footer(pilot) and "send" in footer(pilot), "the keys that are left")
         await seen(pilot, lambda: bool(view.ordered()[1].get("partial")), "what it had said")
 
 
@@ -232,23 +250,23 @@ async def test_new_text_never_moves_a_reader_who_looks_at_older_text(house: Runn
     async with chat(tmp_path) as pilot:
         await type_in(pilot, prompt({"text": "Line.\n" * 60, "chunks": 4}))
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the text")
-        log = app_of(pilot).log_view
-        assert app_of(pilot).at_bottom
+        log = app_of(pilot).pane.conversation
+        assert app_of(pilot).pane.conversation.is_at_bottom
         await pilot.press("pageup")
-        await seen(pilot, lambda: not app_of(pilot).at_bottom, "older text")
+        await seen(pilot, lambda: not app_of(pilot).pane.conversation.is_at_bottom, "older text")
         place = log.scroll_offset.y
         await house.gateway.say("main", prompt({"text": "Line.\n" * 40, "chunks": 3}), sender="bob")
         await seen(pilot, lambda: len(rows(pilot)) == 4 and idle(pilot), "more text")
         assert log.scroll_offset.y == place
         assert "new below" in str(pilot.app.query_one("#status", Static).content)
         await pilot.press("ctrl+end")
-        await seen(pilot, lambda: app_of(pilot).at_bottom, "the newest text")
+        await seen(pilot, lambda: app_of(pilot).pane.conversation.is_at_bottom, "the newest text")
 
 
 async def test_older_text_comes_when_a_reader_gets_there(
     house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.faces.terminal.app.PAGE_ROWS", 20)
+    monkeypatch.setattr("semel.faces.terminal.conversation.PAGE_ROWS", 20)
     for n in range(15):
         await house.gateway.report("main", "tick", f"tick {n}\n\n\n", wakes=False)
         await house.gateway.report("main", "tock", f"tock {n}", wakes=False)
@@ -268,7 +286,7 @@ async def test_a_session_that_is_deleted_leaves_the_screen_and_one_that_others_b
         await type_in(pilot, "say: old")
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the answer")
         await house.gateway.delete("main")
-        await seen(pilot, lambda: app_of(pilot).link.state == "new" and not rows(pilot), "that it is gone")
+        await seen(pilot, lambda: app_of(pilot).pane.link.state == "new" and not rows(pilot), "that it is gone")
         await house.gateway.say("main", "say: new", sender="bob")
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "what bob began")
         assert rows(pilot) == ["say: new", "new"]
@@ -282,7 +300,7 @@ async def test_a_gateway_that_comes_back_is_followed_where_it_was_left(tmp_path:
         await type_in(pilot, "say: before")
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the answer")
     try:
-        await seen(pilot, lambda: app.link.state == "away", "that it is gone")
+        await seen(pilot, lambda: app.pane.link.state == "away", "that it is gone")
         assert "away" in str(app.query_one("#status", Static).content)
         app.query_one(Prompt).insert("an unsent draft")
         async with house_in(tmp_path) as house:  # on another port
@@ -305,9 +323,9 @@ async def test_while_the_gateway_is_away_a_message_is_said_to_wait(
 
     async with house_in(tmp_path), chat(tmp_path) as pilot:
         app = app_of(pilot)
-        await seen(pilot, lambda: app.link.state == "new", "a new session")
-        monkeypatch.setattr(app.link, "say", say)
-        monkeypatch.setattr(app.link, "state", "away")
+        await seen(pilot, lambda: app.pane.link.state == "new", "a new session")
+        monkeypatch.setattr(app.pane.link, "say", say)
+        monkeypatch.setattr(app.pane.link, "state", "away")
         await type_in(pilot, "are you there")
         note = app.query_one("#note", Static)
         await seen(pilot, lambda: "waits a moment for the gateway" in str(note.content), "where the message is")
@@ -321,7 +339,7 @@ async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeyp
         app = ChatApp(tmp_path, "main", "ann")
         running = app.run_test(size=(90, 30))
         pilot = await running.__aenter__()
-        await seen(pilot, lambda: app.link.state == "new", "a new session")
+        await seen(pilot, lambda: app.pane.link.state == "new", "a new session")
     try:
         await type_in(pilot, "are you there")
         prompt = app.query_one(Prompt)

@@ -59,9 +59,9 @@ async def test_a_row_that_cannot_be_drawn_says_so_and_the_next_is_drawn(
     bad: Json = {"id": 901, "born": 1, "kind": "plan", "text": "", "entries": entries}
     good: Json = {"id": 902, "born": 2, "kind": "plan", "text": "", "entries": [{"content": "one"}]}
     async with chat(tmp_path) as pilot:
-        await seen(pilot, lambda: pilot.app.query_one("#log"), "the screen")
+        await seen(pilot, lambda: pilot.app.query_one(".log"), "the screen")
         widgets = [make_widget(row) for row in (bad, good)]
-        await pilot.app.query_one("#log").mount(*widgets)
+        await pilot.app.query_one(".log").mount(*widgets)
         await pilot.pause()
         assert str(widgets[0].query_one(".head", Static).content) == DRAW_FAILED
         assert rows(pilot)[-1] == "☐ one"

@@ -45,8 +45,7 @@ class Prompt(TextArea):
         if event.key == "enter":
             event.stop()
             event.prevent_default()
-            if self.text.strip():
-                self.post_message(self.Sent(self.text))
+            self.send()
         elif event.key in ("ctrl+j", "alt+enter", "shift+enter"):
             event.stop()
             event.prevent_default()
@@ -58,6 +57,11 @@ class Prompt(TextArea):
             event.prevent_default()
         else:
             await super()._on_key(event)
+
+    def send(self) -> None:
+        """Post the text as `Sent`, if there is any."""
+        if self.text.strip():
+            self.post_message(self.Sent(self.text))
 
     def _walk_history(self, step: int) -> bool:
         """Show the previous (-1) or next (1) sent text. Returns False if there is none."""

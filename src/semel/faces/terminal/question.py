@@ -77,7 +77,15 @@ class Question(Vertical):
         if item is not None:
             self._fill(item, len(open_questions) - 1)
         if had_focus:
-            self.screen.query_one("#prompt").focus()  # the next question is not answered by the same key press
+            self._focus_prompt()  # the next question is not answered by the same key press
+
+    def focus_options(self) -> None:
+        self.query_one(OptionList).focus()
+
+    def _focus_prompt(self) -> None:
+        """Give the focus back to the prompt of the same session at once: no later key press may meet the panel."""
+        if self.parent is not None:
+            self.parent.query_one("#prompt").focus()
 
     def _fill(self, item: Json, more_questions: int) -> None:
         question = str(item.get("title") or item["text"].split("\n1. ")[0])  # its options stand below
@@ -135,7 +143,7 @@ class Question(Vertical):
     def on_key(self, event: events.Key) -> None:
         if event.key == "escape":
             event.stop()
-            self.screen.query_one("#prompt").focus()
+            self._focus_prompt()
         elif event.character and event.character in OPTION_KEYS:
             event.stop()
             self._choose(OPTION_KEYS.index(event.character))

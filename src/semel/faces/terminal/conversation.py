@@ -1,0 +1,211 @@
+"""The conversation of one session: the rows of its view, and older ones when a person scrolls up to them.
+
+The link (link.py) keeps the view up to date and calls `_take_changes`, which only collects changed rows. `draw_rows`
+draws them at most once per frame, so a fast stream costs no more than a slow one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import time
+from pathlib import Path
+
+from textual import work
+from textual.containers import VerticalScroll
+from textual.message import Message
+
+from semel.faces.busy_texts import number_waiting
+from semel.faces.client import NoGateway, RequestRefused
+from semel.faces.terminal.link import SessionLink, State
+from semel.faces.terminal.rows import ItemWidget, RowWidget, is_shown, make_widget, row_key
+from semel.text.json_types import Json
+
+PAGE_ROWS = 80  # rows drawn at the start, and per page of history when a person scrolls up
+FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of a fast stream
+
+
+class Conversation(VerticalScroll, can_focus=False):
+    """Follows a session, and draws the rows of its view. An update never moves a reader (Law 8)."""
+
+    class Drawn(Message):
+        """Changes of rows, session or connection were drawn. `rows` are those that were not there before."""
+
+        def __init__(self, rows: list[Json]):
+            super().__init__()
+            self.rows = rows
+
+    class Scrolled(Message):
+        """The reader is at another place."""
+
+    class Refused(Message):
+        """The gateway refuses to show the session."""
+
+        def __init__(self, reason: str):
+            super().__init__()
+            self.reason = reason
+
+    def __init__(self, data_dir: Path, session: str):
+        super().__init__(classes="log")
+        self.link = SessionLink(data_dir, session, self._take_changes)
+        self.changed_at = time.monotonic()  # when the view changed last
+        self.has_unseen_rows = False
+        self.problem = ""  # why older rows could not be loaded
+        self._changed_rows: dict[str, Json] = {}
+        self._drawn_rows: dict[str, RowWidget] = {}
+        self._ordered_rows: list[RowWidget] = []  # the drawn rows, as they stand on the screen
+        self._draws_snapshot = False
+        self._redraw_needed = asyncio.Event()
+        self._all_opened = False
+        self._is_fetching = False
+        self._queue_places: dict[int, int] = {}  # seq of a waiting entry -> its place in the queue
+
+    def on_mount(self) -> None:
+        self.anchor()
+        self.watch(self, "scroll_y", self._on_scroll, init=False)
+        self.follow_link()
+        self.draw_rows()
+
+    # ------------------------------------------------------------ from the gateway to the screen
+
+    @work
+    async def follow_link(self) -> None:
+        try:
+            await self.link.run()
+        except RequestRefused as error:
+            self.post_message(self.Refused(str(error)))
+
+    def _take_changes(self, rows: list[Json], state: State) -> None:
+        """Mark changed rows for the next redraw. The link calls this after every change."""
+        self._draws_snapshot = self._draws_snapshot or (bool(rows) and not self._drawn_rows)
+        self.changed_at = time.monotonic()
+        self._changed_rows.update((row_key(row), row) for row in rows if is_shown(row))
+        self._redraw_needed.set()
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether every change that has come is on the screen."""
+        return not self._changed_rows
+
+    @work
+    async def draw_rows(self) -> None:
+        while True:
+            await self._redraw_needed.wait()
+            self._redraw_needed.clear()
+            rows, self._changed_rows = self._changed_rows, {}
+            await self._draw(sorted(rows.values(), key=lambda row: int(row["born"])))
+            await asyncio.sleep(FRAME_INTERVAL_S)
+
+    async def _draw(self, rows: list[Json]) -> None:
+        is_snapshot, self._draws_snapshot = self._draws_snapshot, False
+        was_at_bottom = self.is_at_bottom
+        new_rows = [row for row in rows if row_key(row) not in self._drawn_rows and not row.get("gone")]
+        for row in rows:
+            widget = self._drawn_rows.get(row_key(row))
+            if widget is not None:
+                widget.data = row
+                await (self._remove_row(widget) if row.get("gone") else widget.draw())
+        await self._add_rows(new_rows[-PAGE_ROWS:] if is_snapshot else new_rows)
+        await self._update_queue_places()
+        if rows and not is_snapshot and not was_at_bottom:
+            self.has_unseen_rows = True
+        self.post_message(self.Drawn(new_rows))
+
+    async def _add_rows(self, rows: list[Json]) -> None:
+        """Insert rows, given oldest first, at their places in the view (nearly always at the end)."""
+        insertions: list[tuple[RowWidget | None, list[RowWidget]]] = []
+        for row in rows:
+            widget = make_widget(row)
+            widget.opened = self._all_opened
+            place = bisect.bisect_right(self._ordered_rows, widget.born, key=_read_born)
+            next_widget = self._ordered_rows[place] if place < len(self._ordered_rows) else None
+            if not insertions or insertions[-1][0] is not next_widget:
+                insertions.append((next_widget, []))
+            insertions[-1][1].append(widget)
+        for next_widget, widgets in insertions:
+            await self.mount(*widgets, before=next_widget)
+            for widget in widgets:
+                self._drawn_rows[str(widget.id)] = widget
+                bisect.insort_right(self._ordered_rows, widget, key=_read_born)
+
+    async def _update_queue_places(self) -> None:
+        """Update the queue place shown on waiting entries."""
+        view = self.link.view
+        if not self._queue_places and not view.session.get("waiting"):
+            return
+        self._queue_places = number_waiting(view.entries.values())
+        for row in self._ordered_rows:
+            place = self._queue_places.get(row.data.get("seq", 0))
+            if row.queue_place != place:
+                row.queue_place = place
+                await row.draw()
+
+    async def _remove_row(self, row: RowWidget) -> None:
+        del self._drawn_rows[str(row.id)]
+        self._ordered_rows.remove(row)
+        await row.remove()
+
+    async def open_all(self) -> None:
+        """Open all tool output and thoughts, or shorten them again."""
+        self._all_opened = not self._all_opened
+        for row in self._ordered_rows:
+            if isinstance(row, ItemWidget):
+                row.opened = self._all_opened
+                await row.draw()
+
+    # ------------------------------------------------------------ scrolling
+
+    @property
+    def is_at_bottom(self) -> bool:
+        # a log shorter than the screen sits at its bottom: the maximum offset is not positive
+        return self.max_scroll_y <= 0 or self.scroll_offset.y >= self.max_scroll_y - 1
+
+    def _on_scroll(self) -> None:
+        if self.is_at_bottom:
+            self.has_unseen_rows = False
+        self.post_message(self.Scrolled())
+        if self.scroll_offset.y <= 0 < self.max_scroll_y:
+            self.load_history()
+
+    @work
+    async def load_history(self) -> None:
+        """Add older rows above, without moving the rows that the reader sees (Law 8)."""
+        if self._is_fetching:
+            return
+        self._is_fetching = True
+        try:
+            older_rows = await self._load_older()
+            height_below = self.virtual_size.height - self.scroll_offset.y
+            with self.app.batch_update():
+                await self._add_rows(older_rows)
+            self.call_after_refresh(self._keep_scroll_place, height_below)
+            self.problem = ""
+        except (NoGateway, RequestRefused) as error:
+            self.problem = str(error)
+            self.post_message(self.Scrolled())
+        finally:
+            self._is_fetching = False
+
+    async def _load_older(self) -> list[Json]:
+        """Return the next older rows to draw: those that the view holds already, else a page from the gateway."""
+        hidden_rows = [
+            row for row in self.link.view.ordered() if is_shown(row) and row_key(row) not in self._drawn_rows
+        ]
+        if not hidden_rows:
+            hidden_rows = [
+                row for row in await self.link.load_older() if is_shown(row) and row_key(row) not in self._drawn_rows
+            ]
+        return hidden_rows[-PAGE_ROWS:]
+
+    def _keep_scroll_place(self, height_below: int) -> None:
+        self.scroll_to(y=self.virtual_size.height - height_below, animate=False, immediate=True)
+
+    def turn_page(self, direction: int) -> None:
+        """Scroll one page up (-1) or down (1). At the top, older rows are loaded."""
+        (self.scroll_page_up if direction < 0 else self.scroll_page_down)(animate=False)
+        if direction < 0 and self.scroll_offset.y <= 0:
+            self.load_history()
+
+
+def _read_born(row: RowWidget) -> int:
+    return row.born

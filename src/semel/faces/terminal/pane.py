@@ -1,0 +1,223 @@
+"""One session on the screen: its conversation, its open question, its status line and its prompt.
+
+Each open session keeps its pane, so going to another session and back moves neither the reader's place nor a draft.
+A message that is sent appears only when the view contains it (Law 8).
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Static
+
+from semel.faces.busy_texts import MODE_DESCRIPTIONS, describe_waiting
+from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
+from semel.faces.terminal.conversation import Conversation
+from semel.faces.terminal.link import SessionLink
+from semel.faces.terminal.prompt import Prompt
+from semel.faces.terminal.question import Question
+from semel.faces.terminal.status_line import describe_quiet_turn, format_activity, format_session_line
+from semel.law.wake import MODES, Busy
+
+
+class SessionPane(Vertical):
+    """Shows a session, and sends what its person says, stops and answers."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", "send"),  # the footer shows the keys in this order
+        Binding("escape", "stop", "stop"),
+        Binding("tab", "question", "answer"),
+        Binding("ctrl+end", "bottom", "newest", priority=True),
+        Binding("ctrl+t", "mode", "how", priority=True),
+        Binding("ctrl+o", "open_all", "details", priority=True),
+        Binding("ctrl+d", "app.leave", "leave", priority=True),
+        Binding("pageup", "page(-1)", "older", priority=True, show=False),
+        Binding("pagedown", "page(1)", "newer", priority=True, show=False),
+    ]
+
+    class Changed(Message):
+        """What is known of the session, or of the connection to it, has changed."""
+
+    def __init__(self, data_dir: Path, session: str, sender: str):
+        super().__init__(classes="pane")
+        self.conversation = Conversation(data_dir, session)
+        self.sender = sender
+        self._note_text = ""
+        self._live_keys: tuple[bool, ...] = ()  # which of the keys that come and go are live
+        self._busy_mode: Busy | None = None  # for the message being written
+        self._unsure_ids: dict[str, str] = {}  # text that may have arrived -> id to send it again with (Law 1)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="top")
+        yield self.conversation
+        yield Question()
+        yield Static(id="note")
+        yield Static(id="status")
+        yield Prompt()
+
+    def on_mount(self) -> None:
+        self.draw_status_lines()
+        self.set_interval(1, self._redraw_countdown)
+
+    @property
+    def link(self) -> SessionLink:
+        return self.conversation.link
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.query_one(Prompt)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn runs, or is to be tried again: it can be stopped."""
+        return self.link.view.session.get("state") == "running"
+
+    # ------------------------------------------------------------ the lines around the conversation
+
+    def on_conversation_drawn(self, event: Conversation.Drawn) -> None:
+        for row in event.rows:
+            if row.get("role") == "user" and row.get("sender") == self.sender:
+                self.prompt.remember(row["text"])
+        self.query_one(Question).show(self.link.view.open_questions())
+        self.call_after_refresh(self.draw_status_lines)
+
+    def on_conversation_scrolled(self) -> None:
+        if self.conversation.problem:
+            self._note_text = self.conversation.problem
+        self.draw_status_lines()
+
+    def on_resize(self) -> None:
+        self.draw_status_lines()
+
+    def draw_status_lines(self) -> None:
+        link, conversation = self.link, self.conversation
+        top = format_session_line(link.session, link.view, link.state, self.app.size.width)
+        self.query_one("#top", Static).update(top)
+        status = format_activity(link.view, link.state, time.monotonic() - conversation.changed_at)
+        if conversation.has_unseen_rows and not conversation.is_at_bottom:
+            status.append("   ↓ new below (ctrl+end)", "bold cyan")
+        self.query_one("#status", Static).update(Text(" ").append_text(status))
+        note = self.query_one("#note", Static)
+        note.display = bool(self._note_text)
+        note.update(Text(f" {self._note_text}", "yellow"))
+        self._refresh_keys()
+        self.post_message(self.Changed())
+
+    def _refresh_keys(self) -> None:
+        """Have the footer drawn again if other keys are live now."""
+        live_keys = (self.is_running, self.conversation.is_at_bottom, self.query_one(Question).display)
+        if live_keys != self._live_keys:
+            self._live_keys = live_keys
+            self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for an action that has nothing to do now; the footer does not show its key."""
+        live = {
+            "send": self.prompt.has_focus,
+            "stop": self.is_running and self.prompt.has_focus,
+            "question": self.query_one(Question).display and self.prompt.has_focus,
+            "bottom": not self.conversation.is_at_bottom,
+            "mode": self.is_running,
+        }
+        return live.get(action, True)
+
+    def _redraw_countdown(self) -> None:
+        view = self.link.view
+        quiet_s = time.monotonic() - self.conversation.changed_at
+        if "retry_at" in view.session or (self.is_running and describe_quiet_turn(view, quiet_s)):
+            self.draw_status_lines()
+
+    def show_note(self, text: str) -> None:
+        """Show a note above the status line until the next message is sent."""
+        self._note_text = text
+        self.draw_status_lines()
+
+    def action_send(self) -> None:
+        self.prompt.send()
+
+    def action_question(self) -> None:
+        self.query_one(Question).focus_options()
+
+    def action_page(self, direction: int) -> None:
+        self.conversation.turn_page(direction)
+
+    def action_bottom(self) -> None:
+        self.conversation.anchor()
+
+    async def action_open_all(self) -> None:
+        await self.conversation.open_all()
+
+    # ------------------------------------------------------------ from the person to the gateway
+
+    def on_prompt_sent(self, event: Prompt.Sent) -> None:
+        """Send the message, unless it is a key of the open question and its writer probably meant to answer."""
+        text = self.prompt.take_text()
+        if self.query_one(Question).holds_back(text):
+            self.prompt.remember(text)
+            self.show_note(f"not sent: press Tab, then {text.strip()}, to answer; or send it again as a message")
+            return
+        self.say(text)
+
+    @work
+    async def say(self, text: str) -> None:
+        prompt = self.prompt
+        self.show_note("the message waits a moment for the gateway …" if self.link.state == "away" else "")
+        self.conversation.anchor()
+        mode = self._set_busy_mode(None)
+        try:
+            accepted = await self.link.say(text, self.sender, mode, self._unsure_ids.pop(text, None))
+            prompt.remember(text)
+            self.show_note("")
+            if accepted.status == "duplicate":
+                self.show_note("it had arrived before, and was not accepted twice")
+            elif accepted.why:
+                self.show_note(describe_waiting(accepted))
+            elif accepted.note:
+                self.show_note(accepted.note)
+        except OutcomeUnknown as error:
+            self._unsure_ids[text] = error.id
+            self._restore_message(text, mode, f"{error} Enter sends it again, at most once.")
+        except (NoGateway, RequestRefused) as error:
+            self._restore_message(text, mode, f"not sent: {error}")
+
+    def _restore_message(self, text: str, mode: Busy | None, reason: str) -> None:
+        self.prompt.restore(text)
+        self.prompt.remember(text)
+        self._set_busy_mode(mode)
+        self.show_note(reason)
+
+    def action_mode(self) -> None:
+        """ctrl+t: switch the busy mode of the message being written; it applies to that message only."""
+        modes = (None, *MODES)
+        self._set_busy_mode(modes[(modes.index(self._busy_mode) + 1) % len(modes)])
+
+    def _set_busy_mode(self, mode: Busy | None) -> Busy | None:
+        """Set the busy mode of the next message, and return the previous one."""
+        previous, self._busy_mode = self._busy_mode, mode
+        self.prompt.border_title = f"{mode} · {MODE_DESCRIPTIONS[mode]}" if mode else ""
+        return previous
+
+    @work
+    async def action_stop(self) -> None:
+        try:
+            await self.link.stop(self.sender)
+        except (NoGateway, RequestRefused) as error:
+            self.show_note(str(error))
+
+    @work
+    async def on_question_answered(self, event: Question.Answered) -> None:
+        try:
+            outcome = await self.link.answer(event.item, event.option, self.sender)
+        except (NoGateway, RequestRefused) as error:
+            self.show_note(f"not answered: {error}")
+            return
+        problems = {"answered": "", "already": "somebody answered before you"}
+        self.show_note(problems.get(outcome, "it is not open any more"))
