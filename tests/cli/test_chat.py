@@ -19,11 +19,14 @@ from textual.pilot import Pilot
 from textual.widgets import Markdown, OptionList, Static
 from textual.widgets._footer import FooterKey
 
-from semel.faces.client import NoGateway
-from semel.faces.client.connection import RETRY_DELAYS_S, Connection
+from semel.faces.api_types import Accepted
+from semel.faces.client import RequestRefused
+from semel.faces.client.connection import Connection
 from semel.faces.config.load import load_config
 from semel.faces.run import RunningGateway, open_gateway
 from semel.faces.terminal.app import ChatApp
+from semel.faces.terminal.outgoing import OutgoingMessage
+from semel.faces.terminal.outgoing_list import OutgoingRow
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import OPTION_KEYS, Question
 from semel.faces.terminal.rows import AgentWidget, ItemWidget, RowWidget
@@ -102,6 +105,8 @@ async def test_what_is_said_and_answered_stands_on_the_screen_once(house: Runnin
         await type_in(pilot, "say: ha, ha")
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "both")
         assert rows(pilot) == ["say: ha, ha", "ha, ha"]
+        await house.gateway.say("main", "/help", sender="bob")
+        await seen(pilot, lambda: heads(pilot) == ["You", "demo", "bob", "Semel"], "the names, as on the page")
         assert pilot.app.query_one(Prompt).text == ""
 
 
@@ -222,14 +227,14 @@ async def test_what_waits_tells_its_place_and_ctrl_t_chooses_how_it_is_taken(
         await seen(pilot, lambda: len(rows(pilot)) == 2, "the beginning")
         for text in ("one", "two"):
             await type_in(pilot, text)
-        await seen(pilot, lambda: heads(pilot)[2:] == ["ann  queued, 1st in line", "ann  queued, 2nd in line"], "both")
+        await seen(pilot, lambda: heads(pilot)[2:] == ["You  queued, 1st in line", "You  queued, 2nd in line"], "both")
         await pilot.press("ctrl+t", "ctrl+t")
         assert str(pilot.app.query_one(Prompt).border_title).startswith("steer")
         await type_in(pilot, "blue")
-        await seen(pilot, lambda: heads(pilot)[4:] == ["ann  joined the running turn"], "the third")
+        await seen(pilot, lambda: heads(pilot)[4:] == ["You  joined the running turn"], "the third")
         assert not pilot.app.query_one(Prompt).border_title, "the choice goes with its message"
         door.touch()
-        end = ["ann", "ann", "ann  joined the running turn"]
+        end = ["You", "You", "You  joined the running turn"]
         await seen(pilot, lambda: idle(pilot) and heads(pilot)[2:5] == end, "nothing waits")
 
 
@@ -312,65 +317,77 @@ async def test_a_gateway_that_comes_back_is_followed_where_it_was_left(tmp_path:
         await running.__aexit__(None, None, None)
 
 
-async def test_while_the_gateway_is_away_a_message_is_said_to_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = asyncio.Event()
+def unsent(pilot: Pilot[None]) -> list[tuple[str, str]]:
+    """The messages below the conversation: each text, and where it is."""
+    return [(row.message.text, row.message.state_text) for row in pilot.app.query(OutgoingRow)]
 
-    async def say(*_: object) -> None:
-        await tried.wait()
-        raise NoGateway(Path("/gone"))
 
+async def test_what_is_typed_while_the_gateway_is_away_is_shown_and_sent_once_when_it_is_back(tmp_path: Path) -> None:
+    waits = "no connection: it is sent as soon as there is one"
+    async with contextlib.AsyncExitStack() as first:
+        async with house_in(tmp_path):
+            pilot = await first.enter_async_context(chat(tmp_path))
+            await type_in(pilot, "say: before")
+            await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the answer")
+        await seen(pilot, lambda: app_of(pilot).pane.link.state == "away", "that it is gone")
+        await type_in(pilot, "say: one")
+        await type_in(pilot, "say: two")
+        await seen(pilot, lambda: unsent(pilot) == [("say: one", waits), ("say: two", waits)], "where they are")
+        async with house_in(tmp_path) as house:
+            await seen(pilot, lambda: len(rows(pilot)) >= 5 and not unsent(pilot) and idle(pilot), "the answers")
+            said = [(e["text"], e["sender"]) for e in (await house.gateway.entries("main"))[0] if e["role"] == "user"]
+            assert said == [("say: before", "ann"), ("say: one", "ann"), ("say: two", "ann")]
+        await seen(pilot, lambda: app_of(pilot).pane.link.state == "away", "that it is gone again")
+        await type_in(pilot, "say: three")
+        await seen(pilot, lambda: unsent(pilot) == [("say: three", waits)], "where it is")
     async with house_in(tmp_path), chat(tmp_path) as pilot:
-        app = app_of(pilot)
-        await seen(pilot, lambda: app.pane.link.state == "new", "a new session")
-        monkeypatch.setattr(app.pane.link, "say", say)
-        monkeypatch.setattr(app.pane.link, "state", "away")
-        await type_in(pilot, "are you there")
-        note = app.query_one("#note", Static)
-        await seen(pilot, lambda: "waits a moment for the gateway" in str(note.content), "where the message is")
-        tried.set()
-        await seen(pilot, lambda: app.query_one(Prompt).text == "are you there", "the text, again")
+        await seen(pilot, lambda: rows(pilot)[-1:] == ["three"] and not unsent(pilot) and idle(pilot), "the answer")
+        assert rows(pilot).count("say: three") == 1
 
 
-async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.faces.client.connection.RETRY_DELAYS_S", (0.01,))
-    async with house_in(tmp_path):
-        app = ChatApp(tmp_path, "main", "ann")
-        running = app.run_test(size=(90, 30))
-        pilot = await running.__aenter__()
-        await seen(pilot, lambda: app.pane.link.state == "new", "a new session")
-    try:
-        await type_in(pilot, "are you there")
-        prompt = app.query_one(Prompt)
-        await seen(pilot, lambda: prompt.text == "are you there", "the text, again")
-        assert "not sent" in str(app.query_one("#note", Static).content)
-    finally:
-        await running.__aexit__(None, None, None)
+async def test_a_message_that_is_refused_is_put_back_or_stays_in_sight(house: RunningGateway, tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def refuse(message: OutgoingMessage) -> Accepted:
+        await asked.wait()
+        raise RequestRefused(409, "conflict", "no such thing")
+
+    async with chat(tmp_path) as pilot:
+        conversation, prompt = app_of(pilot).pane.conversation, pilot.app.query_one(Prompt)
+        conversation.outgoing._post = refuse
+        await type_in(pilot, "one")
+        await seen(pilot, lambda: unsent(pilot) == [("one", "sending")], "where it is")
+        asked.set()
+        await seen(pilot, lambda: prompt.text == "one" and not unsent(pilot), "the text, again")
+        assert "not sent: no such thing" in str(pilot.app.query_one("#note", Static).content)
+        asked.clear()
+        await pilot.press("enter", "x")
+        asked.set()
+        await seen(pilot, lambda: unsent(pilot) == [("one", "not sent: no such thing")], "what was not sent")
+        assert prompt.text == "x"
+        await pilot.press("backspace")
+        await pilot.click(OutgoingRow)
+        await seen(pilot, lambda: prompt.text == "one" and not unsent(pilot), "the text, again")
 
 
-async def test_a_message_whose_answer_was_lost_is_not_said_twice_by_another_enter(
+async def test_a_message_whose_answer_was_lost_is_sent_again_and_said_once(
     house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest, lost = Connection._call, [0] * len(RETRY_DELAYS_S) + [0]
+    honest, lost = Connection._call, [0, 0]
 
-    async def loses(self: Connection, method: str, path: str, body: Any) -> Any:
-        answer = await honest(self, method, path, body)
+    async def loses(self: Connection, method: str, path: str, body: Any, *rest: Any) -> Any:
+        answer = await honest(self, method, path, body, *rest)
         if path.endswith("/messages") and lost:
             lost.pop()
             raise httpx2.ReadError("the line broke")
         return answer
 
-    monkeypatch.setattr("semel.faces.client.connection.RETRY_DELAYS_S", (0.01,) * len(RETRY_DELAYS_S))
+    monkeypatch.setattr("semel.faces.terminal.outgoing.RETRY_DELAYS_S", (0.01,))
     monkeypatch.setattr(Connection, "_call", loses)
     async with chat(tmp_path) as pilot:
-        prompt, note = pilot.app.query_one(Prompt), pilot.app.query_one("#note", Static)
         await type_in(pilot, "say: once")
-        await seen(pilot, lambda: prompt.text == "say: once", "the text, again")
-        assert "may or may not" in str(note.content) and "not sent" not in str(note.content)
-        await pilot.press("enter")
-        await seen(pilot, lambda: "was not accepted twice" in str(note.content), "that it had arrived")
         await seen(pilot, lambda: rows(pilot) == ["say: once", "once"] and idle(pilot), "one message, one answer")
+        await seen(pilot, lambda: not lost and not unsent(pilot), "that it has arrived")
 
 
 async def test_a_conversation_that_fits_the_screen_has_nothing_new_below(house: RunningGateway, tmp_path: Path) -> None:
@@ -427,6 +444,6 @@ async def test_a_summary_is_marked_as_one_and_stands_back(house: RunningGateway,
 
         await house.gateway.record.write(summarise)
         await seen(pilot, lambda: len(rows(pilot)) == 3, "the summary")
-        assert heads(pilot)[-1] == "summary  of 1 to 2, made by the agent's model"
+        assert heads(pilot)[-1] == "Summary  of 1 to 2, made by the agent's model"
         assert rows(pilot)[-1] == "They said hello."
         assert pilot.app.query("EntryWidget.summary")

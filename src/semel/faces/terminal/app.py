@@ -54,7 +54,7 @@ class ChatApp(App[None]):
             pane.action_stop()
             pane.show_note("stopping the turn; ctrl+c again leaves")
         elif now - self._leave_pressed_at <= LEAVE_PRESSES_S:
-            self.exit()
+            self._leave()
         else:
             pane.show_note("ctrl+c again leaves")
         self._leave_pressed_at = now
@@ -65,7 +65,14 @@ class ChatApp(App[None]):
         if prompt.text:
             prompt.action_delete_right()
         else:
-            self.exit()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Leave, and say what was not sent: it is kept, and sent when the session is opened again."""
+        link, unsent = self.pane.link, self.pane.conversation.outgoing.unsent
+        noun = "message waits" if len(unsent) == 1 else "messages wait"
+        kept = f"{len(unsent)} {noun} to be sent: semel chat {link.session}"
+        self.exit(message=kept if unsent else None)
 
 
 def run_chat(data_dir: Path, session: str, sender: str) -> int:

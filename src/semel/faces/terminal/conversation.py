@@ -1,4 +1,4 @@
-"""The conversation of one session: the rows of its view, and older ones when a person scrolls up to them.
+"""The conversation of one session: the rows of its view, older ones when a person scrolls up, and unsent messages.
 
 The link (link.py) keeps the view up to date and calls `_take_changes`, which only collects changed rows. `draw_rows`
 draws them at most once per frame, so a fast stream costs no more than a slow one.
@@ -12,13 +12,18 @@ import time
 from pathlib import Path
 
 from textual import work
+from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.message import Message
 
+from semel.faces.api_types import Accepted
 from semel.faces.busy_texts import number_waiting
 from semel.faces.client import NoGateway, RequestRefused
+from semel.faces.terminal.kept_files import KeptFiles
 from semel.faces.terminal.link import SessionLink, State
-from semel.faces.terminal.rows import ItemWidget, RowWidget, is_shown, make_widget, row_key
+from semel.faces.terminal.outgoing import OutgoingMessage, OutgoingQueue
+from semel.faces.terminal.outgoing_list import OutgoingList
+from semel.faces.terminal.rows import ItemWidget, Names, RowWidget, is_shown, make_widget, row_key
 from semel.text.json_types import Json
 
 PAGE_ROWS = 80  # rows drawn at the start, and per page of history when a person scrolls up
@@ -38,6 +43,14 @@ class Conversation(VerticalScroll, can_focus=False):
     class Scrolled(Message):
         """The reader is at another place."""
 
+    class Answered(Message):
+        """The gateway has accepted a message of the person, or refuses it: then `accepted` is None."""
+
+        def __init__(self, message: OutgoingMessage, accepted: Accepted | None):
+            super().__init__()
+            self.message = message
+            self.accepted = accepted
+
     class Refused(Message):
         """The gateway refuses to show the session."""
 
@@ -45,9 +58,20 @@ class Conversation(VerticalScroll, can_focus=False):
             super().__init__()
             self.reason = reason
 
-    def __init__(self, data_dir: Path, session: str):
+    def __init__(self, data_dir: Path, session: str, sender: str):
         super().__init__(classes="log")
+        self._names = Names(me=sender)
         self.link = SessionLink(data_dir, session, self._take_changes)
+        self.kept_files = KeptFiles(data_dir, session)
+        self._redraw_needed = asyncio.Event()
+        self.outgoing = OutgoingQueue(
+            self.link.post,
+            keep=self.kept_files.keep_message,
+            drop=self.kept_files.drop_message,
+            on_change=self._redraw_needed.set,
+            on_answer=self._take_answer,
+        )
+        self._outgoing_list = OutgoingList()
         self.changed_at = time.monotonic()  # when the view changed last
         self.has_unseen_rows = False
         self.problem = ""  # why older rows could not be loaded
@@ -55,16 +79,21 @@ class Conversation(VerticalScroll, can_focus=False):
         self._drawn_rows: dict[str, RowWidget] = {}
         self._ordered_rows: list[RowWidget] = []  # the drawn rows, as they stand on the screen
         self._draws_snapshot = False
-        self._redraw_needed = asyncio.Event()
         self._all_opened = False
         self._is_fetching = False
+        self._state: State = "connecting"  # of the link, at its last change
         self._queue_places: dict[int, int] = {}  # seq of a waiting entry -> its place in the queue
+
+    def compose(self) -> ComposeResult:
+        yield self._outgoing_list
 
     def on_mount(self) -> None:
         self.anchor()
+        self.outgoing.add(*self.kept_files.load_messages())
         self.watch(self, "scroll_y", self._on_scroll, init=False)
         self.follow_link()
         self.draw_rows()
+        self.send_messages()
 
     # ------------------------------------------------------------ from the gateway to the screen
 
@@ -75,8 +104,26 @@ class Conversation(VerticalScroll, can_focus=False):
         except RequestRefused as error:
             self.post_message(self.Refused(str(error)))
 
+    @work
+    async def send_messages(self) -> None:
+        await self.outgoing.run()
+
+    def _take_answer(self, message: OutgoingMessage, accepted: Accepted | None) -> None:
+        """Handle the gateway's answer to a message. Its entry is in the view already if the stream was faster, and may
+        be older than the view if the message had arrived before.
+        """
+        if accepted is not None:
+            entries = self.link.view.entries.values()
+            is_seen = any(entry.get("event") == accepted.event for entry in entries)
+            if is_seen or accepted.status == "duplicate":
+                self.outgoing.remove(message)
+        self.post_message(self.Answered(message, accepted))
+
     def _take_changes(self, rows: list[Json], state: State) -> None:
         """Mark changed rows for the next redraw. The link calls this after every change."""
+        if self._state == "away" != state:
+            self.outgoing.kick()
+        self._state = state
         self._draws_snapshot = self._draws_snapshot or (bool(rows) and not self._drawn_rows)
         self.changed_at = time.monotonic()
         self._changed_rows.update((row_key(row), row) for row in rows if is_shown(row))
@@ -99,13 +146,17 @@ class Conversation(VerticalScroll, can_focus=False):
     async def _draw(self, rows: list[Json]) -> None:
         is_snapshot, self._draws_snapshot = self._draws_snapshot, False
         was_at_bottom = self.is_at_bottom
+        self._names.agent = str(self.link.view.session.get("agent") or "")
         new_rows = [row for row in rows if row_key(row) not in self._drawn_rows and not row.get("gone")]
         for row in rows:
             widget = self._drawn_rows.get(row_key(row))
             if widget is not None:
                 widget.data = row
                 await (self._remove_row(widget) if row.get("gone") else widget.draw())
-        await self._add_rows(new_rows[-PAGE_ROWS:] if is_snapshot else new_rows)
+        with self.app.batch_update():  # a message and its entry are never on the screen together
+            self.outgoing.match(new_rows)
+            await self._outgoing_list.show(self.outgoing.shown)
+            await self._add_rows(new_rows[-PAGE_ROWS:] if is_snapshot else new_rows)
         await self._update_queue_places()
         if rows and not is_snapshot and not was_at_bottom:
             self.has_unseen_rows = True
@@ -115,7 +166,7 @@ class Conversation(VerticalScroll, can_focus=False):
         """Insert rows, given oldest first, at their places in the view (nearly always at the end)."""
         insertions: list[tuple[RowWidget | None, list[RowWidget]]] = []
         for row in rows:
-            widget = make_widget(row)
+            widget = make_widget(row, self._names)
             widget.opened = self._all_opened
             place = bisect.bisect_right(self._ordered_rows, widget.born, key=_read_born)
             next_widget = self._ordered_rows[place] if place < len(self._ordered_rows) else None
@@ -123,7 +174,7 @@ class Conversation(VerticalScroll, can_focus=False):
                 insertions.append((next_widget, []))
             insertions[-1][1].append(widget)
         for next_widget, widgets in insertions:
-            await self.mount(*widgets, before=next_widget)
+            await self.mount(*widgets, before=next_widget or self._outgoing_list)
             for widget in widgets:
                 self._drawn_rows[str(widget.id)] = widget
                 bisect.insort_right(self._ordered_rows, widget, key=_read_born)

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from semel.faces.api_types import Accepted
 from semel.faces.client import AsyncClient, NoGateway, RequestRefused, session_path
+from semel.faces.terminal.outgoing import OutgoingMessage
 from semel.faces.view import SessionView
 from semel.law.wake import Busy as BusyMode
 from semel.text.json_types import Json
@@ -76,6 +79,13 @@ class SessionLink:
             accepted = await client.say(self.session, text, sender=sender, busy=busy, id=id, seen=self.view.rev)
         self._message_sent.set()
         return accepted
+
+    async def post(self, message: OutgoingMessage) -> Accepted:
+        """Try once to send a message. Raises NoGateway, even if it may have arrived, or RequestRefused."""
+        async with AsyncClient(self.data_dir) as client:
+            answer = await client.post(f"{session_path(self.session)}/messages", message.write_body())
+        self._message_sent.set()
+        return msgspec.convert(answer, Accepted)
 
     async def stop(self, by: str) -> bool:
         async with AsyncClient(self.data_dir) as client:

@@ -1,7 +1,7 @@
 """One session on the screen: its conversation, its open question, its status line and its prompt.
 
 Each open session keeps its pane, so going to another session and back moves neither the reader's place nor a draft.
-A message that is sent appears only when the view contains it (Law 8).
+A message that is sent is shown where it is until the view contains it (outgoing.py).
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from textual.message import Message
 from textual.widgets import Static
 
 from semel.faces.busy_texts import MODE_DESCRIPTIONS, describe_waiting
-from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
+from semel.faces.client import NoGateway, RequestRefused
 from semel.faces.terminal.conversation import Conversation
 from semel.faces.terminal.link import SessionLink
+from semel.faces.terminal.outgoing import OutgoingMessage
+from semel.faces.terminal.outgoing_list import OutgoingRow
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.status_line import describe_quiet_turn, format_activity, format_session_line
@@ -48,12 +50,11 @@ class SessionPane(Vertical):
 
     def __init__(self, data_dir: Path, session: str, sender: str):
         super().__init__(classes="pane")
-        self.conversation = Conversation(data_dir, session)
+        self.conversation = Conversation(data_dir, session, sender)
         self.sender = sender
         self._note_text = ""
         self._live_keys: tuple[bool, ...] = ()  # which of the keys that come and go are live
         self._busy_mode: Busy | None = None  # for the message being written
-        self._unsure_ids: dict[str, str] = {}  # text that may have arrived -> id to send it again with (Law 1)
 
     def compose(self) -> ComposeResult:
         yield Static(id="top")
@@ -166,33 +167,35 @@ class SessionPane(Vertical):
             return
         self.say(text)
 
-    @work
-    async def say(self, text: str) -> None:
-        prompt = self.prompt
-        self.show_note("the message waits a moment for the gateway …" if self.link.state == "away" else "")
-        self.conversation.anchor()
-        mode = self._set_busy_mode(None)
-        try:
-            accepted = await self.link.say(text, self.sender, mode, self._unsure_ids.pop(text, None))
-            prompt.remember(text)
-            self.show_note("")
-            if accepted.status == "duplicate":
-                self.show_note("it had arrived before, and was not accepted twice")
-            elif accepted.why:
-                self.show_note(describe_waiting(accepted))
-            elif accepted.note:
-                self.show_note(accepted.note)
-        except OutcomeUnknown as error:
-            self._unsure_ids[text] = error.id
-            self._restore_message(text, mode, f"{error} Enter sends it again, at most once.")
-        except (NoGateway, RequestRefused) as error:
-            self._restore_message(text, mode, f"not sent: {error}")
-
-    def _restore_message(self, text: str, mode: Busy | None, reason: str) -> None:
-        self.prompt.restore(text)
+    def say(self, text: str) -> None:
+        """Have a message sent. It is shown at once, with where it is, until its entry is in the view."""
+        link, outgoing = self.link, self.conversation.outgoing
+        self.show_note("")
         self.prompt.remember(text)
-        self._set_busy_mode(mode)
-        self.show_note(reason)
+        self.conversation.anchor()
+        for refused in [one for one in outgoing.messages if one.state == "refused" and one.text == text]:
+            outgoing.remove(refused)
+        message = OutgoingMessage(text=text, sender=self.sender, busy=self._set_busy_mode(None), seen=link.view.rev)
+        message.state = "waiting" if link.state == "away" else "sending"
+        outgoing.add(message)
+
+    def on_conversation_answered(self, event: Conversation.Answered) -> None:
+        """Say what became of a message. A refused one is put back into the prompt, or stays in sight."""
+        if event.accepted is not None:
+            self.show_note(describe_waiting(event.accepted) if event.accepted.why else event.accepted.note or "")
+            return
+        self.show_note(event.message.state_text)
+        self._take_back(event.message)
+
+    def on_outgoing_row_clicked(self, event: OutgoingRow.Clicked) -> None:
+        if event.message.state == "refused":
+            self._take_back(event.message)
+
+    def _take_back(self, message: OutgoingMessage) -> None:
+        """Put a refused message back into the prompt, unless another one is being written there."""
+        if self.prompt.restore(message.text):
+            self._set_busy_mode(message.busy)
+            self.conversation.outgoing.remove(message)
 
     def action_mode(self) -> None:
         """ctrl+t: switch the busy mode of the message being written; it applies to that message only."""

@@ -25,7 +25,10 @@ class Prompt(TextArea):
         self._draft = ""
 
     def remember(self, text: str) -> None:
-        if text and (not self.sent_texts or self.sent_texts[-1] != text):
+        """Add a sent text to the history, as the newest one."""
+        if text in self.sent_texts:
+            self.sent_texts.remove(text)
+        if text:
             self.sent_texts.append(text)
 
     def take_text(self) -> str:
@@ -35,11 +38,13 @@ class Prompt(TextArea):
         self._history_index = None
         return text
 
-    def restore(self, text: str) -> None:
-        """Restore a message that could not be sent, unless the person has begun another one."""
-        if not self.text:
-            self.text = text
-            self.move_cursor(self.document.end)
+    def restore(self, text: str) -> bool:
+        """Restore a message that could not be sent. Returns False if the person has begun another one."""
+        if self.text:
+            return False
+        self.text = text
+        self.move_cursor(self.document.end)
+        return True
 
     async def _on_key(self, event: events.Key) -> None:
         if event.key == "enter":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from rich.text import Text
@@ -29,16 +31,36 @@ STEP_SIGNS = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
 DRAW_FAILED = "(this could not be drawn)"
 
 
+@dataclass
+class Names:
+    """What the speakers of a conversation are called, as on the page. `me`: the sender at this terminal."""
+
+    agent: str = ""
+    me: str = ""
+
+    def name_speaker(self, entry: Json) -> str:
+        role, sender = entry["role"], entry.get("sender")
+        if role == "user" and sender in (None, "", self.me):
+            return "You"
+        if role == "agent" and self.agent:
+            return self.agent + (f" from {entry['from']}" if entry.get("from") else "")
+        if role == "notice" and entry.get("kind") == "command":
+            return "Semel"
+        name = speaker(entry)
+        return name if role == "user" or role == "event" else name[:1].upper() + name[1:]
+
+
 def row_key(row: Json) -> str:
     return f"entry-{row['seq']}" if "seq" in row else f"item-{row['id']}"
 
 
-def make_widget(row: Json) -> RowWidget:
+def make_widget(row: Json, names: Names | None = None) -> RowWidget:
+    """Make the widget of a row. `names`: those of the conversation, which may change later."""
     if "seq" not in row:
         return ItemWidget(row, f"kind-{row['kind']}")
     if row["role"] == "agent" and not row.get("emoji"):
-        return AgentWidget(row, "role-agent")
-    return EntryWidget(row, "summary" if is_summary(row) else f"role-{row['role']}")
+        return AgentWidget(row, "role-agent", names)
+    return EntryWidget(row, "summary" if is_summary(row) else f"role-{row['role']}", names)
 
 
 def is_shown(row: Json) -> bool:
@@ -51,8 +73,9 @@ def is_shown(row: Json) -> bool:
 class RowWidget(Vertical):
     """Base of the row widgets: a head line and a body. `data` is the row of the view to show; `draw` shows it."""
 
-    def __init__(self, row: Json, style: str):
+    def __init__(self, row: Json, style: str, names: Names | None = None):
         super().__init__(id=row_key(row), classes=f"row {style}")
+        self.names = names or Names()
         self.data = row
         self.born = int(row["born"])
         self.opened = False
@@ -81,7 +104,7 @@ class EntryWidget(RowWidget):
     """A person's message, an event or a notice, as plain text."""
 
     async def _draw(self) -> None:
-        self.query_one(".head", Static).update(format_entry_head(self.data, self.queue_place))
+        self.query_one(".head", Static).update(format_entry_head(self.data, self.names, self.queue_place))
         self.query_one(".body", Static).update(visible(format_body(self.data)))
 
 
@@ -93,7 +116,7 @@ class AgentWidget(RowWidget):
         yield Markdown(parser_factory=_parser, classes="body")
 
     async def _draw(self) -> None:
-        self.query_one(".head", Static).update(format_entry_head(self.data))
+        self.query_one(".head", Static).update(format_entry_head(self.data, self.names))
         markdown = self.query_one(Markdown)
         text = visible(format_body(self.data))
         if text == markdown.source:
@@ -123,8 +146,8 @@ class ItemWidget(RowWidget):
         body_widget.display = bool(text)
 
 
-def format_entry_head(entry: Json, place: int | None = None) -> Text:
-    line = Text(visible(speaker(entry)))
+def format_entry_head(entry: Json, names: Names, place: int | None = None) -> Text:
+    line = Text(visible(names.name_speaker(entry)))
     shown_marks = [mark for mark in list_remarks(entry, place) if mark != "live"]
     if shown_marks:
         line.append("  " + visible(" · ".join(shown_marks)), "dim")
