@@ -27,9 +27,12 @@ from semel.faces.run import RunningGateway, open_gateway
 from semel.faces.terminal.app import ChatApp
 from semel.faces.terminal.outgoing import OutgoingMessage
 from semel.faces.terminal.outgoing_list import OutgoingRow
+from semel.faces.terminal.pane import SessionPane
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import OPTION_KEYS, Question
 from semel.faces.terminal.rows import AgentWidget, ItemWidget, RowWidget
+from semel.faces.terminal.switcher import SessionSwitcher
+from semel.faces.terminal.tab_line import TabLine
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.testing.scripted_agent import prompt
@@ -65,13 +68,17 @@ async def seen(pilot: Pilot[None], what: Callable[[], Any], why: str) -> None:
 
 
 async def type_in(pilot: Pilot[None], text: str) -> None:
-    pilot.app.query_one(Prompt).insert(text)
+    app_of(pilot).pane.prompt.insert(text)
     await pilot.press("enter")
 
 
 def rows(pilot: Pilot[None]) -> list[str]:
     """The rows as they stand on the screen, one text each."""
     return [_text(row) for row in pilot.app.query(RowWidget) if row.query(".body")]
+
+
+def rows_of(pane: SessionPane) -> list[str]:
+    return [_text(row) for row in pane.query(RowWidget) if row.query(".body")]
 
 
 def _text(row: RowWidget) -> str:
@@ -430,6 +437,38 @@ def test_it_works_in_a_real_terminal(cli: Cli) -> None:
 
 def screen(tmux: list[str]) -> str:
     return subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
+
+
+async def test_another_session_is_chosen_and_left_again_where_one_was(house: RunningGateway, tmp_path: Path) -> None:
+    await house.gateway.say("garden", "say: roses", sender="bob")
+    async with chat(tmp_path) as pilot:
+        app = app_of(pilot)
+        await type_in(pilot, prompt({"text": "Line.\n" * 60, "chunks": 2}))
+        await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the text")
+        first, place = app.pane, 0.0
+        first.prompt.insert("a draft")
+        await pilot.press("pageup")
+        await seen(pilot, lambda: not first.conversation.is_at_bottom, "older text")
+        place = first.conversation.scroll_offset.y
+        await pilot.press("ctrl+k")
+        await seen(pilot, lambda: isinstance(app.screen, SessionSwitcher), "the list")
+        options = app.screen.query_one(OptionList)
+        await seen(pilot, lambda: options.option_count == 2 and options.highlighted == 1, "both, the other marked")
+        await pilot.press("enter")
+        await seen(pilot, lambda: app.pane.link.session == "garden" and idle(pilot), "the other session")
+        assert app.focused is app.pane.prompt and not app.pane.prompt.text
+        await seen(pilot, lambda: rows_of(app.pane) == ["say: roses", "roses"], "what was said there")
+        await house.gateway.say("main", "say: news", sender="bob")
+        await seen(pilot, lambda: "●" in str(app.query_one(TabLine).content), "that there are news")
+        await type_in(pilot, PERMISSION)
+        await seen(pilot, lambda: app.pane.query_one(Question).display, "the question")
+        await pilot.press("ctrl+pagedown")
+        assert app.pane is first and app.focused is first.prompt and first.prompt.text == "a draft"
+        await seen(pilot, lambda: "?" in str(app.query_one(TabLine).content), "that the other one needs somebody")
+        assert "●" not in str(app.query_one(TabLine).content)
+        assert first.conversation.scroll_offset.y == place
+        await pilot.press("ctrl+k", *"tools", "enter")
+        await seen(pilot, lambda: app.pane.link.session == "tools" and app.pane.link.state == "new", "a new session")
 
 
 async def test_a_summary_is_marked_as_one_and_stands_back(house: RunningGateway, tmp_path: Path) -> None:

@@ -36,9 +36,13 @@ def test_facts_that_do_not_fit_are_left_out_whole(width: int, shown: str) -> Non
 
 
 def test_a_session_line_shows_what_was_chosen_and_how_the_connection_is() -> None:
-    line = format_session_line("main", view(model="b", mode="plan"), "away", 90).plain
+    line = format_session_line("main", view(models={**MODELS, "currentModelId": "b"}, mode="plan"), "away", 90).plain
     assert line.startswith(" main  demo  b  Plan only") and line.endswith("○ away")
     assert format_session_line("new", SessionView(), "connecting", 40).plain.split() == ["new", "○", "connecting"]
+    option = {"currentValue": "x", "options": [{"value": "x", "name": "Brisk"}]}
+    assert "  Brisk  " in format_session_line("main", view(models=option), "connected", 90).plain
+    alone = format_session_line("main", view(unattended_modes=["plan"]), "connected", 90).plain
+    assert "  asks nobody  " in alone
     names = format_session_line("main", view(agent="a\x1b[2Jb"), "connected", 90).plain
     assert "a␛[2Jb" in names
 

@@ -16,6 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Static
 
 from semel.faces.busy_texts import MODE_DESCRIPTIONS, describe_waiting
@@ -39,6 +40,7 @@ class SessionPane(Vertical):
         Binding("tab", "question", "answer"),
         Binding("ctrl+end", "bottom", "newest", priority=True),
         Binding("ctrl+t", "mode", "how", priority=True),
+        Binding("ctrl+k", "app.switch", "sessions", priority=True),
         Binding("ctrl+o", "open_all", "details", priority=True),
         Binding("ctrl+d", "app.leave", "leave", priority=True),
         Binding("pageup", "page(-1)", "older", priority=True, show=False),
@@ -52,6 +54,8 @@ class SessionPane(Vertical):
         super().__init__(classes="pane")
         self.conversation = Conversation(data_dir, session, sender)
         self.sender = sender
+        self.focused: Widget | None = None  # what had the focus when another session was shown
+        self.has_news = False  # something was said since then
         self._note_text = ""
         self._live_keys: tuple[bool, ...] = ()  # which of the keys that come and go are live
         self._busy_mode: Busy | None = None  # for the message being written
@@ -77,6 +81,16 @@ class SessionPane(Vertical):
         return self.query_one(Prompt)
 
     @property
+    def needs_person(self) -> bool:
+        """Whether the agent asks for a permission or an answer."""
+        return bool(self.link.view.open_questions())
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether something would be lost with the pane: a text in the prompt, or a message that was not sent."""
+        return bool(self.prompt.text or self.conversation.outgoing.unsent)
+
+    @property
     def is_running(self) -> bool:
         """Whether a turn runs, or is to be tried again: it can be stopped."""
         return self.link.view.session.get("state") == "running"
@@ -84,6 +98,7 @@ class SessionPane(Vertical):
     # ------------------------------------------------------------ the lines around the conversation
 
     def on_conversation_drawn(self, event: Conversation.Drawn) -> None:
+        self.has_news = not self.display and (self.has_news or bool(event.rows))
         for row in event.rows:
             if row.get("role") == "user" and row.get("sender") == self.sender:
                 self.prompt.remember(row["text"])

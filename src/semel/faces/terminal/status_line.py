@@ -16,6 +16,7 @@ from semel.text.visible import visible
 MIN_TITLE_CELLS = 12
 """To how many cells a title is cut before facts about the agent are left out."""
 GAP = "  "
+CHOICE_IDS = ("id", "modelId", "value")
 CONNECTIONS: dict[State, tuple[str, str]] = {
     "connecting": ("○ connecting", "dim"),
     "connected": ("● live", "green"),
@@ -50,22 +51,27 @@ def _cut_to_cells(text: str, cells: int) -> str:
 def _list_facts(view: SessionView) -> list[tuple[int, str]]:
     """List what is known of the agent, as it is shown, each with its rank: the highest is left out first."""
     session = view.session
-    mode = session.get("mode") or (session.get("modes") or {}).get("currentModeId")
-    model = session.get("model") or (session.get("models") or {}).get("currentModelId")
+    modes, models = session.get("modes") or {}, session.get("models") or {}
+    mode = session.get("mode") or modes.get("currentModeId")
+    model = models.get("currentModelId") or models.get("currentValue")
     usage = next((item for item in reversed(view.items.values()) if item.get("kind") == "usage"), {})
     facts = (
         (0, session.get("agent")),
-        (3, _name_choice(model, (session.get("models") or {}).get("availableModels", ()), "modelId")),
-        (4, _name_choice(mode, (session.get("modes") or {}).get("availableModes", ()), "id")),
-        (1, format_context(usage)),
-        (2, format_cost(usage.get("cost"))),
+        (4, _name_choice(model, models.get("availableModels") or models.get("options") or ())),
+        (5, _name_choice(mode, modes.get("availableModes") or ())),
+        (1, "asks nobody" if mode in (session.get("unattended_modes") or ()) else ""),
+        (2, format_context(usage)),
+        (3, format_cost(usage.get("cost"))),
     )
     return [(rank, visible(str(fact))) for rank, fact in facts if fact]
 
 
-def _name_choice(id: object, choices: Sequence[Json], id_field: str) -> str:
-    """Return the name of the chosen mode or model; its id if it has no name, "" if none is known."""
-    names = [choice.get("name") for choice in choices if choice.get(id_field) == id]
+def _name_choice(id: object, choices: Sequence[Json]) -> str:
+    """Return the name of the chosen mode or model; its id if it has no name, "" if none is known.
+
+    `choices`: ACP's `SessionMode`, `ModelInfo` or `SessionConfigSelectOption`.
+    """
+    names = [choice.get("name") for choice in choices if id in (choice.get(field) for field in CHOICE_IDS)]
     return str(next(iter(names), None) or id or "")
 
 
