@@ -471,6 +471,31 @@ async def test_another_session_is_chosen_and_left_again_where_one_was(house: Run
         await seen(pilot, lambda: app.pane.link.session == "tools" and app.pane.link.state == "new", "a new session")
 
 
+async def test_tab_completes_a_command_and_a_mentioned_file_is_sent_as_a_link(
+    house: RunningGateway, tmp_path: Path
+) -> None:
+    async with chat(tmp_path) as pilot:
+        pane = app_of(pilot).pane
+        await pilot.press(*"/sto")
+        await seen(pilot, lambda: pane.menu.choice is not None, "the menu")
+        await pilot.press("escape", "backspace")
+        await seen(pilot, lambda: pane.menu.choice is not None, "the menu of another word")
+        await pilot.press("down", "tab")
+        assert pane.prompt.text == "/status "
+        await pilot.press("enter")
+        await seen(pilot, lambda: rows(pilot) and "Agent: demo" in rows(pilot)[-1] and idle(pilot), "the state")
+        workspace = await pane.link.find_workspace()
+        assert workspace is not None
+        workspace.mkdir(parents=True, exist_ok=True)
+        (workspace / "garden.txt").write_text("roses")
+        await pilot.press(*"say: @gar")
+        await seen(pilot, lambda: pane.menu.choice is not None, "the file")
+        await pilot.press("enter", *"!", "enter")
+        link = f"[garden.txt]({(workspace / 'garden.txt').as_uri()})"
+        await seen(pilot, lambda: any(f"say: {link} !" in row for row in rows(pilot)) and idle(pilot), "the link")
+        assert not unsent(pilot)
+
+
 async def test_a_summary_is_marked_as_one_and_stands_back(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, "say: hello")

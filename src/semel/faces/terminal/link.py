@@ -95,6 +95,15 @@ class SessionLink:
         async with AsyncClient(self.data_dir) as client:
             return await client.answer(self.session, item, option, by=by, seen=self.view.rev)
 
+    async def find_workspace(self) -> Path | None:
+        """Return the folder in which the session's agent works; None if it is not known yet."""
+        try:
+            async with AsyncClient(self.data_dir) as client:
+                workspace = (await client.get(session_path(self.session))).get("workspace")
+        except (NoGateway, RequestRefused):
+            return None
+        return Path(str(workspace)) if workspace else None
+
     async def load_older(self) -> list[Json]:
         """Load a page of older history into the view. Returns the new rows; empty if there is no more."""
         oldest_seq = min(self.view.entries, default=0)

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from semel.faces.api_types import Accepted
 from semel.faces.client import NoGateway, RequestRefused
 from semel.law.wake import Busy
+from semel.text.content_blocks import describe_blocks
 from semel.text.json_types import Json
 
 RETRY_DELAYS_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
@@ -36,14 +37,16 @@ STATE_TEXTS: dict[State, str] = {
 class OutgoingMessage(Struct, kw_only=True):
     """A message of the person at this terminal.
 
-    `seen`: the rev of the view when it was written; the message's entry can only be newer. `event`: the id of its
-    event, once the gateway has accepted it. `adopted`: the id of the event whose entry has the same text, and stands
-    for the message until the gateway's answer names its event. `at`: when it was written, in ns since 1970.
+    `blocks`: the message as ACP content blocks, if it is sent as such. `seen`: the rev of the view when it was written;
+    the message's entry can only be newer. `event`: the id of its event, once the gateway has accepted it. `adopted`:
+    the id of the event whose entry has the same text, and stands for the message until the gateway's answer names its
+    event. `at`: when it was written, in ns since 1970.
     """
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     at: int = field(default_factory=time.time_ns)
     text: str
+    blocks: list[Json] | None = None
     sender: str
     busy: Busy | None = None
     seen: int | None = None
@@ -57,10 +60,16 @@ class OutgoingMessage(Struct, kw_only=True):
         """Where the message is, in the words of the page."""
         return ": ".join(filter(None, (STATE_TEXTS[self.state], self.reason)))
 
+    @property
+    def entry_text(self) -> str:
+        """The text of its entry."""
+        return self.text if self.blocks is None else describe_blocks(self.blocks)[0]
+
     def write_body(self) -> Json:
         """Return the body of its request, the same for every attempt."""
         optional = {"sender": self.sender, "busy": self.busy, "seen": self.seen}
-        return {"id": self.id, "text": self.text, **{name: value for name, value in optional.items() if value}}
+        content = {"text": self.text} if self.blocks is None else {"blocks": self.blocks}
+        return {"id": self.id, **content, **{name: value for name, value in optional.items() if value}}
 
 
 class OutgoingQueue:
@@ -175,6 +184,6 @@ class OutgoingQueue:
         # The stream may be faster than the answer. Until that names the event, an entry with this text counts as it.
         for message in self.messages:
             is_open = message.event is None and message.adopted is None and message.state != "refused"
-            if is_open and message.text == entry["text"] and int(entry["born"]) > (message.seen or 0):
+            if is_open and message.entry_text == entry["text"] and int(entry["born"]) > (message.seen or 0):
                 message.adopted = int(entry["event"])
                 return

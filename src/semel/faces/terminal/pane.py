@@ -6,6 +6,7 @@ A message that is sent is shown where it is until the view contains it (outgoing
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -17,10 +18,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
 from semel.faces.busy_texts import MODE_DESCRIPTIONS, describe_waiting
 from semel.faces.client import NoGateway, RequestRefused
+from semel.faces.terminal.completion import complete, list_commands, write_blocks
+from semel.faces.terminal.completion_menu import CompletionMenu
 from semel.faces.terminal.conversation import Conversation
 from semel.faces.terminal.link import SessionLink
 from semel.faces.terminal.outgoing import OutgoingMessage
@@ -28,6 +31,7 @@ from semel.faces.terminal.outgoing_list import OutgoingRow
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.status_line import describe_quiet_turn, format_activity, format_session_line
+from semel.faces.terminal.workspace_files import list_files
 from semel.law.wake import MODES, Busy
 
 
@@ -56,6 +60,8 @@ class SessionPane(Vertical):
         self.sender = sender
         self.focused: Widget | None = None  # what had the focus when another session was shown
         self.has_news = False  # something was said since then
+        self._workspace: Path | None = None
+        self._files: list[str] = []  # of the workspace, listed when "@" is typed
         self._note_text = ""
         self._live_keys: tuple[bool, ...] = ()  # which of the keys that come and go are live
         self._busy_mode: Busy | None = None  # for the message being written
@@ -66,9 +72,11 @@ class SessionPane(Vertical):
         yield Question()
         yield Static(id="note")
         yield Static(id="status")
+        yield CompletionMenu()
         yield Prompt()
 
     def on_mount(self) -> None:
+        self.prompt.menu = self.menu
         self.draw_status_lines()
         self.set_interval(1, self._redraw_countdown)
 
@@ -79,6 +87,10 @@ class SessionPane(Vertical):
     @property
     def prompt(self) -> Prompt:
         return self.query_one(Prompt)
+
+    @property
+    def menu(self) -> CompletionMenu:
+        return self.query_one(CompletionMenu)
 
     @property
     def needs_person(self) -> bool:
@@ -100,7 +112,7 @@ class SessionPane(Vertical):
     def on_conversation_drawn(self, event: Conversation.Drawn) -> None:
         self.has_news = not self.display and (self.has_news or bool(event.rows))
         for row in event.rows:
-            if row.get("role") == "user" and row.get("sender") == self.sender:
+            if row.get("role") == "user" and row.get("sender") == self.sender and not row.get("mentions"):
                 self.prompt.remember(row["text"])
         self.query_one(Question).show(self.link.view.open_questions())
         self.call_after_refresh(self.draw_status_lines)
@@ -171,6 +183,36 @@ class SessionPane(Vertical):
     async def action_open_all(self) -> None:
         await self.conversation.open_all()
 
+    # ------------------------------------------------------------ completing
+
+    def on_text_area_changed(self) -> None:
+        self.complete()
+
+    def on_text_area_selection_changed(self) -> None:
+        self.complete()
+
+    def complete(self) -> None:
+        """Show what completes the word at the cursor."""
+        row, column = self.prompt.cursor_location
+        line = self.prompt.document.get_line(row)
+        if "@" in line and self._workspace is None:
+            self.load_files()
+        commands = list_commands(self.link.view.session) if line.startswith("/") else ()
+        self.menu.show(complete(line, row, column, commands, self._files))
+
+    @work(exclusive=True, group="files")
+    async def load_files(self) -> None:
+        """List the files of the agent's workspace, once for each message in which one is mentioned."""
+        self._workspace = await self.link.find_workspace()
+        if self._workspace is not None:
+            self._files = await asyncio.to_thread(list_files, self._workspace)
+            self.complete()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        menu = self.menu
+        if event.option_list is menu and menu.completion is not None:
+            self.prompt.complete(menu.completion, menu.completion.candidates[event.option_index])
+
     # ------------------------------------------------------------ from the person to the gateway
 
     def on_prompt_sent(self, event: Prompt.Sent) -> None:
@@ -191,6 +233,9 @@ class SessionPane(Vertical):
         for refused in [one for one in outgoing.messages if one.state == "refused" and one.text == text]:
             outgoing.remove(refused)
         message = OutgoingMessage(text=text, sender=self.sender, busy=self._set_busy_mode(None), seen=link.view.rev)
+        if self._workspace is not None:
+            message.blocks = write_blocks(text, self._workspace, set(self._files))
+            self._workspace, self._files = None, []
         message.state = "waiting" if link.state == "away" else "sending"
         outgoing.add(message)
 

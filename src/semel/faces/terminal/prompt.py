@@ -6,9 +6,15 @@ from textual import events
 from textual.message import Message
 from textual.widgets import TextArea
 
+from semel.faces.terminal.completion import Candidate, Completion
+from semel.faces.terminal.completion_menu import CompletionMenu
+
 
 class Prompt(TextArea):
-    """Enter sends; ctrl+j, alt+enter or shift+enter starts a new line; up and down walk the history."""
+    """Enter sends; ctrl+j, alt+enter or shift+enter starts a new line; up and down walk the history.
+
+    While the menu is open, Tab and Enter complete, up and down choose, and Esc closes it.
+    """
 
     class Sent(Message):
         def __init__(self, text: str):
@@ -18,8 +24,9 @@ class Prompt(TextArea):
     def __init__(self) -> None:
         super().__init__(
             id="prompt", show_line_numbers=False, compact=True, highlight_cursor_line=False,
-            placeholder="Say something. Enter sends, ctrl+j is a new line.", tab_behavior="focus",
+            placeholder="Say something. / for commands, @ for files, ctrl+j for a new line.", tab_behavior="focus",
         )  # fmt: skip
+        self.menu: CompletionMenu | None = None
         self.sent_texts: list[str] = []
         self._history_index: int | None = None  # index in `sent_texts`; None while the draft is shown
         self._draft = ""
@@ -47,7 +54,10 @@ class Prompt(TextArea):
         return True
 
     async def _on_key(self, event: events.Key) -> None:
-        if event.key == "enter":
+        if self.menu is not None and self.menu.is_open and self._press_in_menu(self.menu, event.key):
+            event.stop()
+            event.prevent_default()
+        elif event.key == "enter":
             event.stop()
             event.prevent_default()
             self.send()
@@ -62,6 +72,26 @@ class Prompt(TextArea):
             event.prevent_default()
         else:
             await super()._on_key(event)
+
+    def _press_in_menu(self, menu: CompletionMenu, key: str) -> bool:
+        """Handle a key of the open menu. Returns False if the key has no meaning there."""
+        completion, choice = menu.completion, menu.choice
+        if key in ("up", "down"):
+            menu.move(1 if key == "down" else -1)
+        elif key == "escape":
+            menu.close()
+        elif completion is None or choice is None or key not in ("tab", "enter"):
+            return False
+        elif key == "enter" and choice.text == completion.word:
+            return False  # it is complete, and is sent
+        else:
+            self.complete(completion, choice)
+        return True
+
+    def complete(self, completion: Completion, choice: Candidate) -> None:
+        """Replace the word at the cursor, and put a blank behind it."""
+        row, column = self.cursor_location
+        self.replace(f"{choice.text} ", (row, completion.start), (row, column))
 
     def send(self) -> None:
         """Post the text as `Sent`, if there is any."""
