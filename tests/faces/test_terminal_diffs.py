@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from semel.faces.terminal.diffs import format_diffs
@@ -67,6 +69,21 @@ def test_changes_are_shown_as_they_are_and_long_ones_are_counted() -> None:
     colours = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
     assert (colours["-line 10"], colours["+one"]) == ("red", "green")
     assert format_diffs([]).plain == ""
+
+
+@pytest.mark.parametrize("width", [110, 160])
+def test_wide_terminals_show_changes_side_by_side_and_every_character(width: int) -> None:
+    long = "x" * 200
+    same = "s\n" * 9
+    diff = {"path": "a.py", "oldText": f"same\n\told\n{same}漢字", "newText": f"same\nnew {long}\n{same}"}
+    lines = format_diffs([diff], width=width).plain.split("\n")
+    assert all(cell_len(line) <= width for line in lines)
+    halves = [tuple(half.rstrip() for half in line.split(" │ ")) for line in lines if " │ " in line]
+    assert halves[0] == ("   1  same", "   1  same")
+    assert halves[1][0] == "   2-         old" and halves[1][1].startswith("   2+ new xx")
+    assert "".join(half[1].strip() for half in halves[1:]).count("x") == len(long)
+    assert "  12- 漢字" in [half[0] for half in halves] and "⋮" in lines
+    assert format_diffs([{"path": "b", "left_out": 5}], width=width).plain == "b\n5 characters are not shown here"
 
 
 async def test_a_call_and_a_request_for_permission_show_the_changes() -> None:

@@ -18,6 +18,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from semel.faces.terminal.diffs import format_diffs
+from semel.faces.terminal.rows import MARGIN_CELLS
 from semel.law.permission_questions import arrange_input, cut_input, name_option
 from semel.text.json_types import Json
 from semel.text.visible import visible
@@ -94,7 +95,7 @@ class Question(Vertical):
         if detail and detail != question:
             text.append("\n" + detail, "dim")
         if diffs := item.get("diffs"):
-            text.append("\n").append_text(format_diffs(diffs, MAX_DIFF_LINES))
+            text.append("\n").append_text(format_diffs(diffs, MAX_DIFF_LINES, self.app.size.width - MARGIN_CELLS))
         if more_questions:
             text.append(f"\n({more_questions} more after this one)", "dim")
         self.query_one("#asked", Static).update(text)

@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.widgets import Markdown, Static
 
 from semel.channels.markdown import follows_no_links, make_parser, split_fence_info, write_out_links
+from semel.faces.terminal.ansi_text import style_output
 from semel.faces.terminal.diffs import format_diffs
 from semel.faces.transcript import format_body, format_file, is_summary, list_remarks, speaker
 from semel.law.permission_questions import name_option
@@ -21,6 +22,7 @@ from semel.text.visible import visible
 
 MAX_COLLAPSED_LINES = 6  # lines shown of a tool's output or a thought until it is opened
 MAX_COLLAPSED_DIFF_LINES = 20  # lines shown of a change of files, likewise
+MARGIN_CELLS = 6  # of a line of the screen, beside the text of a row
 STATUS_SIGNS = {
     "pending": ("○", "dim"), "running": ("◐", "cyan"), "done": ("●", "green"),
     "failed": ("✗", "red"), "cancelled": ("⊘", "yellow"), "no result": ("○", "yellow"),
@@ -130,16 +132,24 @@ class AgentWidget(RowWidget):
 class ItemWidget(RowWidget):
     """A tool call, thought, plan or permission request: a head line and its text, shortened until it is opened."""
 
+    _drawn_width = 0  # of the screen, when the row was drawn
+
+    async def on_resize(self) -> None:
+        if self.data.get("diffs") and self._drawn_width != self.app.size.width:
+            await self.draw()
+
     async def on_click(self, event: events.Click) -> None:
         event.stop()
         self.opened = not self.opened
         await self.draw()
 
     async def _draw(self) -> None:
+        self._drawn_width = self.app.size.width
         self.query_one(".head", Static).update(format_item_head(self.data))
-        text = Text(_excerpt(format_item(self.data), self.opened))
+        text = format_item(self.data, self.opened)
         if diffs := self.data.get("diffs"):
-            changes = format_diffs(diffs, None if self.opened else MAX_COLLAPSED_DIFF_LINES)
+            max_lines = None if self.opened else MAX_COLLAPSED_DIFF_LINES
+            changes = format_diffs(diffs, max_lines, self.app.size.width - MARGIN_CELLS)
             text = Text("\n").join((text, changes)) if text else changes
         body_widget = self.query_one(".body", Static)
         body_widget.update(text)
@@ -176,25 +186,28 @@ def _describe_answer(item: Json) -> str:
     return visible(f"{names.get(item.get('answer', ''), item.get('answer', ''))}{by}")
 
 
-def format_item(item: Json) -> str:
-    """Format the text of an item: tool output as head, stated gap and tail (Law 8), a plan as a list."""
+def format_item(item: Json, opened: bool = True) -> Text:
+    """Format the text of an item: tool output as head, stated gap and tail (Law 8), a plan as a list.
+
+    `opened`: all lines; else the first ones, and how many more there are.
+    """
     if item["kind"] == "plan":
         steps = item.get("entries", [])
-        return "\n".join(
-            visible(f"{STEP_SIGNS.get(step.get('status'), '☐')} {step.get('content', '')}") for step in steps
-        )
+        lines = [f"{STEP_SIGNS.get(step.get('status'), '☐')} {step.get('content', '')}" for step in steps]
+        return _shorten("\n".join(lines), opened)
     text = str(item.get("text", ""))
     if item.get("truncated") or item.get("tail"):
         text += f"\n… {item.get('gap', '')} left out …\n{item.get('tail', '')}"
-    files = [visible(format_file(file)) for file in item.get("files", [])]
-    return "\n".join(part for part in (visible(text).rstrip("\n"), *files) if part)
+    files = [format_file(file) for file in item.get("files", [])]
+    return _shorten("\n".join(part for part in (text.rstrip("\n"), *files) if part), opened)
 
 
-def _excerpt(text: str, opened: bool) -> str:
+def _shorten(text: str, opened: bool) -> Text:
     lines = text.split("\n")
     if opened or len(lines) <= MAX_COLLAPSED_LINES + 1:
-        return text
-    return "\n".join([*lines[:MAX_COLLAPSED_LINES], f"… {len(lines) - MAX_COLLAPSED_LINES} more lines (ctrl+o)"])
+        return style_output(text)
+    rest = Text(f"\n… {len(lines) - MAX_COLLAPSED_LINES} more lines (ctrl+o)", "dim")
+    return style_output("\n".join(lines[:MAX_COLLAPSED_LINES])).append_text(rest)
 
 
 def _parser() -> MarkdownIt:

@@ -1,0 +1,37 @@
+"""Tool output in the terminal: its colours, and every character of it."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from semel.faces.terminal.ansi_text import style_output
+from semel.faces.terminal.rows import format_item
+from semel.text.visible import visible
+
+PIECES = [
+    "text", "\n", "\x1b[31m", "\x1b[0m", "\x1b[1;38;5;200m", "\x1b[38;2;1;2;3m", "\x1b[8m", "\x1b[30;40m", "\x1b[7m",
+    "\x1b[2J", "\x1b]8;;http://a\x1b\\", "\x1b[", "\x1b[31", "\r", "\x9b32m", "\x1b[999999;;:m", "\x08", "[b]x[/b]",
+    "\u202e",
+]  # fmt: skip
+
+
+def test_no_character_is_lost_and_nothing_but_styles_is_obeyed() -> None:
+    rng = random.Random(7)
+    for _ in range(300):
+        text = "".join(rng.choices(PIECES, k=20))
+        shown = style_output(text)
+        assert shown.plain == "".join(visible(part) for part in re.split(r"\x1b\[[0-9;:]*m", text))
+        for span in shown.spans:
+            style = span.style
+            assert not isinstance(style, str) and not (style.conceal or style.bgcolor or style.reverse or style.link)
+            assert style.color is None or 0 < (style.color.number or 0) < 16
+
+
+def test_colours_of_a_tools_output_are_shown_also_where_it_is_shortened() -> None:
+    lines = "\n".join(f"\x1b[32mok {number}\x1b[0m" for number in range(20))
+    item = {"kind": "tool", "text": lines}
+    shown = format_item(item, opened=False)
+    assert shown.plain.split("\n") == [*(f"ok {number}" for number in range(6)), "… 14 more lines (ctrl+o)"]
+    assert {str(span.style) for span in shown.spans} == {"color(2)", "dim"}
+    assert format_item(item).plain.count("ok") == 20
