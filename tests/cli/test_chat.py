@@ -496,6 +496,27 @@ async def test_tab_completes_a_command_and_a_mentioned_file_is_sent_as_a_link(
         assert not unsent(pilot)
 
 
+async def test_a_terminal_that_is_opened_again_is_where_one_was(house: RunningGateway, tmp_path: Path) -> None:
+    for n in range(40):
+        await house.gateway.report("main", "tick", f"tick {n}\n\n\n", wakes=False)
+    async with chat(tmp_path) as pilot:
+        conversation = app_of(pilot).pane.conversation
+        await seen(pilot, lambda: conversation.max_scroll_y > 0 and conversation.is_at_bottom, "the newest text")
+        await pilot.press("pageup", "pageup", *"draft")
+        await seen(pilot, lambda: conversation.place is not None, "older text")
+        place = conversation.place
+        await pilot.press("ctrl+c", "ctrl+c")
+    await house.gateway.report("main", "tick", "later\n\n\n", wakes=False)
+    async with chat(tmp_path) as pilot:
+        conversation = app_of(pilot).pane.conversation
+        await seen(pilot, lambda: rows(pilot)[-1:] == ["later\n\n\n"] and not conversation.is_at_bottom, "older text")
+        await seen(pilot, lambda: conversation.place == place, "the same place")
+        assert app_of(pilot).pane.prompt.text == "draft"
+        await pilot.press("ctrl+end", *["backspace"] * 5, *"/help", "enter")
+        await seen(pilot, lambda: conversation.is_at_bottom and len(rows(pilot)) == 43, "the answer")
+        assert not conversation.kept_files.directory.exists()
+
+
 async def test_a_summary_is_marked_as_one_and_stands_back(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, "say: hello")

@@ -11,7 +11,7 @@ import pytest
 from semel.faces.api_types import Accepted
 from semel.faces.client import NoGateway, RequestRefused
 from semel.faces.terminal import outgoing
-from semel.faces.terminal.kept_files import KeptFiles, list_unsent
+from semel.faces.terminal.kept_files import Bookmark, KeptFiles, list_unsent
 from semel.faces.terminal.outgoing import OutgoingMessage, OutgoingQueue
 
 
@@ -108,6 +108,10 @@ def test_kept_messages_come_back_in_order_and_foreign_files_do_no_harm(tmp_path:
     files.drop_message(sent[0])
     assert [each.text for each in files.load_messages()] == ["zwei \u2028", "three"]
     assert other.load_messages() == []
+    other.keep_bookmark(Bookmark("a draft", "entry-7", 3))
+    assert other.load_bookmark() == Bookmark("a draft", "entry-7", 3) and list_unsent(tmp_path) == [".."]
+    other.keep_bookmark(Bookmark())
+    assert not other.directory.exists() and other.load_bookmark() == Bookmark()
     files.directory.rename(files.directory.with_name("moved"))
     files.directory.symlink_to(tmp_path)
     files.keep_message(sent[0])  # a link that somebody may have put there is not followed

@@ -86,6 +86,7 @@ class ChatApp(App[None]):
         for session in self.visited[:-1]:
             if len(self.panes) > MAX_OPEN_SESSIONS and not self.panes[session].has_draft:
                 self.visited.remove(session)
+                self.panes[session].keep_bookmark()
                 await self.panes.pop(session).remove()
 
     @work
@@ -155,6 +156,8 @@ class ChatApp(App[None]):
 
     def _leave(self) -> None:
         """Leave, and say what was not sent: it is kept, and sent when `semel chat` is started again."""
+        for pane in self.panes.values():
+            pane.keep_bookmark()
         count = sum(len(pane.conversation.outgoing.unsent) for pane in self.panes.values())
         noun = "message waits" if count == 1 else "messages wait"
         self.exit(message=f"{count} {noun}, and will be sent by the next semel chat." if count else None)

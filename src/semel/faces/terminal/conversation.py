@@ -27,6 +27,8 @@ from semel.faces.terminal.rows import ItemWidget, Names, RowWidget, is_shown, ma
 from semel.text.json_types import Json
 
 PAGE_ROWS = 80  # rows drawn at the start, and per page of history when a person scrolls up
+MAX_PAGES_BACK = 10  # pages of history that are loaded to find the place where a person was
+MAX_SETTLING_FRAMES = 20
 FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of a fast stream
 
 
@@ -79,6 +81,7 @@ class Conversation(VerticalScroll, can_focus=False):
         self._drawn_rows: dict[str, RowWidget] = {}
         self._ordered_rows: list[RowWidget] = []  # the drawn rows, as they stand on the screen
         self._draws_snapshot = False
+        self._place: tuple[str, int] | None = None  # where to begin: a row and how many of its lines are above
         self._all_opened = False
         self._is_fetching = False
         self._state: State = "connecting"  # of the link, at its last change
@@ -158,6 +161,9 @@ class Conversation(VerticalScroll, can_focus=False):
             await self._outgoing_list.show(self.outgoing.shown)
             await self._add_rows(new_rows[-PAGE_ROWS:] if is_snapshot else new_rows)
         await self._update_queue_places()
+        if is_snapshot and self._place is not None:
+            place, self._place = self._place, None
+            self.go_to(*place)
         if rows and not is_snapshot and not was_at_bottom:
             self.has_unseen_rows = True
         self.post_message(self.Drawn(new_rows))
@@ -250,6 +256,50 @@ class Conversation(VerticalScroll, can_focus=False):
 
     def _keep_scroll_place(self, height_below: int) -> None:
         self.scroll_to(y=self.virtual_size.height - height_below, animate=False, immediate=True)
+
+    def begin_at(self, row: str, lines: int) -> None:
+        """Have the conversation begin at a row, of which so many lines are above the screen, and not at its end."""
+        self._place = row, lines
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The first row in sight and how many of its lines are above the screen; None for a reader at the end."""
+        if self._place is not None:
+            return self._place  # it was not reached yet
+        if self.is_at_bottom:
+            return None
+        top = self.scroll_offset.y
+        row = next((row for row in self._ordered_rows if row.virtual_region.bottom > top), None)
+        return None if row is None else (str(row.id), top - row.virtual_region.y)
+
+    @work
+    async def go_to(self, row: str, lines: int) -> None:
+        """Show a row, of which so many lines are above the screen. If it is too far back, stay."""
+        for _ in range(MAX_PAGES_BACK):
+            if row in self._drawn_rows:
+                break
+            if not (older_rows := await self._load_older_or_none()):
+                return
+            await self._add_rows(older_rows)
+        if row in self._drawn_rows:
+            await self._scroll_to_row(self._drawn_rows[row], lines)
+
+    async def _scroll_to_row(self, row: RowWidget, lines: int) -> None:
+        """Scroll until the place is kept for a frame: rows get their heights only when they are laid out."""
+        settled_frames = 0
+        for _ in range(MAX_SETTLING_FRAMES):
+            self.release_anchor()
+            self.scroll_to(y=row.virtual_region.y + lines, animate=False, immediate=True)
+            await asyncio.sleep(FRAME_INTERVAL_S)
+            settled_frames = settled_frames + 1 if self.place == (row.id, lines) else 0
+            if settled_frames == 2:
+                return
+
+    async def _load_older_or_none(self) -> list[Json]:
+        try:
+            return await self._load_older()
+        except (NoGateway, RequestRefused):
+            return []
 
     def turn_page(self, direction: int) -> None:
         """Scroll one page up (-1) or down (1). At the top, older rows are loaded."""

@@ -1,4 +1,4 @@
-"""What the terminal keeps on this machine until it runs again: messages that the gateway has not acknowledged.
+"""What the terminal keeps on this machine until it runs again: unsent messages, drafts, and where a person was reading.
 
 A message has a file of its own, so that terminals which run side by side never write the same file. Without a place to
 write, the terminal works; then only a crash of it loses what waits.
@@ -12,12 +12,24 @@ import os
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from semel.faces.terminal.outgoing import OutgoingMessage
 from semel.tools import trusted_files
 from semel.tools.address import running_dir
 
+BOOKMARK = "bookmark"
 PREFIX = "session-"  # in front of a session's key: no file is called ".."
+
+
+class Bookmark(Struct, omit_defaults=True):
+    """Where a person was in a session: the text in the prompt and, if they were reading older text, the id of the first
+    row in sight (`row_key`) and how many of its lines were above the screen.
+    """
+
+    draft: str = ""
+    row: str | None = None
+    lines: int = 0
 
 
 class KeptFiles:
@@ -38,8 +50,24 @@ class KeptFiles:
         self._write(self._name_file(message), msgspec.json.encode(message))
 
     def drop_message(self, message: OutgoingMessage) -> None:
+        self._delete(self._name_file(message))
+
+    def load_bookmark(self) -> Bookmark:
+        """Return where the person was when the terminal ended; an empty one if nothing is kept."""
+        try:
+            return msgspec.json.decode(trusted_files.read_file(self.directory / BOOKMARK), type=Bookmark)
+        except (OSError, msgspec.DecodeError):
+            return Bookmark()
+
+    def keep_bookmark(self, bookmark: Bookmark) -> None:
+        if bookmark == Bookmark():
+            self._delete(BOOKMARK)
+        else:
+            self._write(BOOKMARK, msgspec.json.encode(bookmark))
+
+    def _delete(self, name: str) -> None:
         with contextlib.suppress(OSError):
-            (self.directory / self._name_file(message)).unlink(missing_ok=True)
+            (self.directory / name).unlink(missing_ok=True)
             self.directory.rmdir()  # fails while other files are in it
 
     def _list_messages(self) -> list[Path]:

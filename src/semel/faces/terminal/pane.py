@@ -17,6 +17,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
 
@@ -25,6 +26,7 @@ from semel.faces.client import NoGateway, RequestRefused
 from semel.faces.terminal.completion import complete, list_commands, write_blocks
 from semel.faces.terminal.completion_menu import CompletionMenu
 from semel.faces.terminal.conversation import Conversation
+from semel.faces.terminal.kept_files import Bookmark
 from semel.faces.terminal.link import SessionLink
 from semel.faces.terminal.outgoing import OutgoingMessage
 from semel.faces.terminal.outgoing_list import OutgoingRow
@@ -33,6 +35,8 @@ from semel.faces.terminal.question import Question
 from semel.faces.terminal.status_line import describe_quiet_turn, format_activity, format_session_line
 from semel.faces.terminal.workspace_files import list_files
 from semel.law.wake import MODES, Busy
+
+KEEP_DELAY_S = 0.5
 
 
 class SessionPane(Vertical):
@@ -62,6 +66,7 @@ class SessionPane(Vertical):
         self.has_news = False  # something was said since then
         self._workspace: Path | None = None
         self._files: list[str] = []  # of the workspace, listed when "@" is typed
+        self._keep_timer: Timer | None = None  # a text that changes is kept once it rests
         self._note_text = ""
         self._live_keys: tuple[bool, ...] = ()  # which of the keys that come and go are live
         self._busy_mode: Busy | None = None  # for the message being written
@@ -77,8 +82,20 @@ class SessionPane(Vertical):
 
     def on_mount(self) -> None:
         self.prompt.menu = self.menu
+        self._return_to_bookmark()
         self.draw_status_lines()
         self.set_interval(1, self._redraw_countdown)
+
+    def _return_to_bookmark(self) -> None:
+        bookmark = self.conversation.kept_files.load_bookmark()
+        self.prompt.restore(bookmark.draft)
+        if bookmark.row is not None:
+            self.conversation.begin_at(bookmark.row, bookmark.lines)
+
+    def keep_bookmark(self) -> None:
+        """Keep the draft, and where the person reads, for the next time that the session is opened."""
+        row, lines = self.conversation.place or (None, 0)
+        self.conversation.kept_files.keep_bookmark(Bookmark(self.prompt.text, row, lines))
 
     @property
     def link(self) -> SessionLink:
@@ -186,6 +203,9 @@ class SessionPane(Vertical):
     # ------------------------------------------------------------ completing
 
     def on_text_area_changed(self) -> None:
+        if self._keep_timer is not None:
+            self._keep_timer.stop()
+        self._keep_timer = self.set_timer(KEEP_DELAY_S, self.keep_bookmark)
         self.complete()
 
     def on_text_area_selection_changed(self) -> None:
@@ -238,6 +258,7 @@ class SessionPane(Vertical):
             self._workspace, self._files = None, []
         message.state = "waiting" if link.state == "away" else "sending"
         outgoing.add(message)
+        self.keep_bookmark()  # the text is no draft any more
 
     def on_conversation_answered(self, event: Conversation.Answered) -> None:
         """Say what became of a message. A refused one is put back into the prompt, or stays in sight."""
