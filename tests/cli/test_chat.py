@@ -289,6 +289,14 @@ async def test_older_text_comes_when_a_reader_gets_there(
             await pilot.press("pageup")
         await seen(pilot, lambda: len(rows(pilot)) == 30, "all of them")
         assert rows(pilot)[:2] == ["tick 0\n\n\n", "tock 0"]
+        await pilot.press("ctrl+end")
+        monkeypatch.setattr("semel.faces.terminal.conversation.MAX_DRAWN_ROWS", 25)
+        await house.gateway.report("main", "tick", "the last", wakes=False)
+        await seen(pilot, lambda: len(rows(pilot)) == 25 and rows(pilot)[-1] == "the last", "the newest rows")
+        assert app_of(pilot).pane.conversation.is_at_bottom
+        for _ in range(12):
+            await pilot.press("pageup")
+        await seen(pilot, lambda: len(rows(pilot)) == 31 and rows(pilot)[0] == "tick 0\n\n\n", "all of them again")
 
 
 async def test_a_session_that_is_deleted_leaves_the_screen_and_one_that_others_begin_comes_to_it(

@@ -27,6 +27,7 @@ from semel.faces.terminal.rows import ItemWidget, Names, RowWidget, is_shown, ma
 from semel.text.json_types import Json
 
 PAGE_ROWS = 80  # rows drawn at the start, and per page of history when a person scrolls up
+MAX_DRAWN_ROWS = 400  # rows on the screen while the reader is at its end
 MAX_PAGES_BACK = 10  # pages of history that are loaded to find the place where a person was
 MAX_SETTLING_FRAMES = 20
 FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of a fast stream
@@ -160,6 +161,8 @@ class Conversation(VerticalScroll, can_focus=False):
             self.outgoing.match(new_rows)
             await self._outgoing_list.show(self.outgoing.shown)
             await self._add_rows(new_rows[-PAGE_ROWS:] if is_snapshot else new_rows)
+        if was_at_bottom and self.is_at_bottom:
+            await self._remove_oldest_rows()
         await self._update_queue_places()
         if is_snapshot and self._place is not None:
             place, self._place = self._place, None
@@ -196,6 +199,15 @@ class Conversation(VerticalScroll, can_focus=False):
             if row.queue_place != place:
                 row.queue_place = place
                 await row.draw()
+
+    async def _remove_oldest_rows(self) -> None:
+        """Bound the rows on the screen (Law 11). They are loaded again when the reader scrolls up to them."""
+        surplus = self._ordered_rows[: max(len(self._ordered_rows) - MAX_DRAWN_ROWS, 0)]
+        if surplus:
+            self._ordered_rows = self._ordered_rows[len(surplus) :]
+            for row in surplus:
+                del self._drawn_rows[str(row.id)]
+            await self.remove_children(surplus)
 
     async def _remove_row(self, row: RowWidget) -> None:
         del self._drawn_rows[str(row.id)]
