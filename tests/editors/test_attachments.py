@@ -18,6 +18,7 @@ from semel.faces.acp.attachment import Attachment
 from semel.faces.acp.clients import CLIENTS, UNMEASURED
 from semel.faces.acp.editor_pipe import MAX_WAITING_BYTES, EditorPipe
 from semel.faces.acp.history import read_history
+from semel.faces.acp.row_writer import RowWriter
 from semel.faces.view import SessionView
 from semel.tools.address import NoGateway
 
@@ -200,6 +201,32 @@ async def test_a_killed_gateway_for_which_a_prompt_waits_is_started_again_once(m
     attachment.add_prompt([], "acp-1-1", lambda result, error: None, False)
     await asyncio.wait_for(gateway.is_waiting.wait(), 60)
     assert gateway.starts == 1
+    attachment.close()
+
+
+async def test_output_that_waits_for_an_editor_that_does_not_read_costs_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RowWriter, "due_at", 0.0)
+
+    class StoppingEditor(ScriptedEditor):
+        stops = False
+        looks = 0
+
+        @property
+        def is_full(self) -> bool:
+            self.looks += self.stops
+            return self.stops
+
+    gateway: Any = ScriptedGateway(SNAPSHOT)
+    editor = StoppingEditor()
+    attachment = Attachment("s", editor, gateway, {})
+    await attachment.start(replays=False)
+    attachment.open()
+    editor.stops = True
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert editor.looks < 5, "it waits until there is room"
     attachment.close()
 
 

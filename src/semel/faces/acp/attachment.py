@@ -287,7 +287,7 @@ class Attachment:
 
     def _schedule_flush(self) -> None:
         due_at = self._writer.due_at
-        if due_at is not None and self._timer is None and self._may_show:
+        if due_at is not None and self._timer is None and self._may_show and not self._editor.is_full:
             self._timer = asyncio.get_running_loop().call_at(due_at, self._flush_output)
 
     def _flush_output(self) -> None:
