@@ -223,7 +223,8 @@ def test_a_cancel_right_behind_its_prompt_stops_that_prompt_alone(desk: Desk, tm
 def test_a_failed_turn_is_an_error_in_the_words_that_people_see(desk: Desk) -> None:
     editor = desk.editor()
     editor.new()
-    assert "no credit" in editor.prompt(script({"error": {"code": -32000, "message": "no credit"}}))
+    error = editor.prompt(script({"error": {"code": -32000, "message": "no credit"}}))
+    assert error == desk.house.texts(editor.session, "notice")[-1] and "no credit" in error
     assert not any("no credit" in text for text in editor.texts())
 
 

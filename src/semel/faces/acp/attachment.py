@@ -35,6 +35,7 @@ AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is
 RESTART_AFTER_S = 15.0  # without a gateway, while a prompt is open; a service manager starts it again before
 AWAY_REMARK = "The gateway is away. The message is kept; this goes on when the gateway is back."
 INTERNAL_ERROR = -32603
+FAILED = "turn.failed"  # the kind of the notice that says so
 Answer = Callable[[Json | None, Json | None], None]
 
 
@@ -266,7 +267,7 @@ class Attachment:
 
     def _is_told_as_error(self, row: Json) -> bool:
         """Whether this notice says that a turn failed whose prompt is answered with the same words."""
-        if row.get("kind") != "turn.failed":
+        if row.get("kind") != FAILED:
             return False
         entries = [self.view.entries.get(prompt.seq or 0) or {} for prompt in self._prompts.values()]
         return any(object_at(entry, "ended").get("turn") == row.get("turn") for entry in entries)
@@ -382,7 +383,7 @@ class Attachment:
 
     def _answer_ended(self, prompt: OpenPrompt, ended: Json) -> None:
         if ended["state"] == "failed" and not prompt.is_cancelled:
-            message = str(ended.get("error") or "the turn failed")
+            message = self._find_failure(ended["turn"]) or str(ended.get("error") or "the turn failed")
             self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": message})
         else:
             stop = "cancelled" if ended["state"] == "failed" else _read_stop(ended)
@@ -392,6 +393,11 @@ class Attachment:
         if self._prompts.pop(prompt.key, None) is not None:
             self._editor.write(self._writer.end_turn())
             prompt.answer(result, error)
+
+    def _find_failure(self, turn: int) -> str | None:
+        """Return the words in which people are told that a turn failed, if they are told."""
+        entries = self.view.entries.values()
+        return next((one["text"] for one in entries if one.get("kind") == FAILED and one.get("turn") == turn), None)
 
     # ---- stopping and answering
 
