@@ -86,7 +86,7 @@ async def test_every_frame_of_a_lively_session_has_the_declared_type(world: Gate
     assert kinds == {"plan", "thought", "usage", "tool", "permission", "ask"}
     played = {item["kind"]: item for item in snapshot["items"] if item.get("turn")}
     assert all(item["at"] > 0 for item in played.values())
-    assert {kind for kind, item in played.items() if item.get("ended", 0) >= item["at"]} >= {"tool", "thought"}
+    assert {kind for kind, item in played.items() if item.get("ended_at", 0) >= item["at"]} >= {"tool", "thought"}
     for frame in (*frames, snapshot):
         check_frame(frame)
 

@@ -245,7 +245,7 @@ class ToolItem(ItemBase, tag="tool", kw_only=True):
     the exit code of a command. `diffs`: changes of files; `locations`: the files that it works on.
 
     `truncated`: the agent itself left out a part of the output. `late`: output came after the call had ended. `lost`:
-    the turn ended without a result. `ended`: when it ended, in milliseconds since 1970.
+    the turn ended without a result. `ended_at`: in milliseconds since 1970.
     """
 
     title: str
@@ -261,17 +261,17 @@ class ToolItem(ItemBase, tag="tool", kw_only=True):
     truncated: bool = False
     late: bool = False
     lost: bool = False
-    ended: int | None = None
+    ended_at: int | None = None
 
 
 class ThoughtItem(ItemBase, tag="thought"):
     """What the agent thought aloud. `superseded`: the agent replaced it. `repeated`: it repeats an earlier thought.
-    `ended`: when it ended, in milliseconds since 1970.
+    `ended_at`: in milliseconds since 1970.
     """
 
     superseded: bool = False
     repeated: bool = False
-    ended: int | None = None
+    ended_at: int | None = None
 
 
 class PlanStep(Struct, omit_defaults=True):

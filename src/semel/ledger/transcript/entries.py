@@ -305,7 +305,7 @@ def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = 
     rev = next_rev(tx, row.session)
     merged = _merge_fields(row.body, body)
     if row.live and live is False and row.kind in TIMED_KINDS:
-        merged["ended"] = tx.now
+        merged["ended_at"] = tx.now
     tx.run(
         "item_set", id=item, rev=rev, live=row.live if live is None else int(live),
         text=item_text(tx, item) if text is None else text, body=dump(merged),
