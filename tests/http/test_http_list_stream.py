@@ -79,7 +79,7 @@ async def test_a_list_that_follows_shows_what_a_new_request_would(house: House, 
     """Of a session that begins, works, asks, answers, is renamed, archived and deleted."""
     list_ = Follower(house.frames("/v1/stream"))
     conversation = await world.begin("s", "# Hello **you**")
-    await list_.until("s", state="running", title="# Hello **you**")
+    await list_.until("s", state="running", title="Hello you")
     conversation.say("## Report\n\n**42** orders, see [the list](https://example.org/orders).")
     await list_.until("s", last="Report 42 orders, see the list.", unread=1)
     conversation.ask("Run?", [{"optionId": "y", "name": "Yes", "kind": "allow_once"}])

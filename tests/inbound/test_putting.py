@@ -35,6 +35,13 @@ async def test_a_message_is_an_entry_with_who_and_where_and_it_is_answered(chat:
     assert await chat.gateway.channel_manager.inboxes["chat"].cursor() == "1"
 
 
+async def test_a_chat_without_a_name_is_called_by_its_person_and_channel(chat: Chat) -> None:
+    await chat.told(message("m1", "hello"))
+    await chat.told(message("m2", "# Hello **all**", address="b", group=True, mentioned=True), session="demo:chat:b")
+    titles = {row["key"]: row["title"] for row in await chat.gateway.sessions()}
+    assert titles == {KEY: "ann · chat", "demo:chat:b": "Hello all"}
+
+
 async def test_what_is_told_three_times_is_heard_once(chat: Chat) -> None:
     events = [
         message("m1", "one"),

@@ -26,6 +26,7 @@ from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, limits, permission_requests, questions, seats, turn_events, turns
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
 from semel.text.content_blocks import name_mentions
+from semel.text.preview import remove_markup
 from semel.text.wellformed import shorten_to_line
 
 DEFAULT_TITLE_CHARS = 60
@@ -293,15 +294,25 @@ def list_addressed_keys(tx: Tx, event: int) -> list[str]:
 
 
 def _set_default_title(tx: Tx, row: SessionRow, event: Event) -> None:
-    """Give a session without a title the name of its room, or else the first words that a person said there."""
+    """Give a session without a title the name of its room, its person and channel, or the first words said there."""
     if row.title is not None:
         return
-    said = event.text if event.kind == "message" and not event.automatic else ""
-    words = name_mentions(said, (event.more or {}).get("mentions"))
-    title = event.title or shorten_to_line(words, DEFAULT_TITLE_CHARS)
+    title = event.title or _name_chat(event)
+    if not title and event.kind == "message" and not event.automatic:
+        words = name_mentions(event.text, (event.more or {}).get("mentions"))
+        title = shorten_to_line(remove_markup(words), DEFAULT_TITLE_CHARS)
     if title:
         tx.run("session_set_title", id=row.id, title=title)
         entries.touch_session(tx, row.id)
+
+
+def _name_chat(event: Event) -> str:
+    """Return the person and the channel of a message that somebody wrote in a chat of their own; else ""."""
+    _, of_channel, channel = event.source.partition("channel:")
+    is_message = event.kind == "message" and not event.automatic
+    if not (of_channel and is_message and event.sender) or (event.more or {}).get("data", {}).get("group"):
+        return ""
+    return f"{shorten_to_line(event.sender, DEFAULT_TITLE_CHARS)} · {channel}"
 
 
 def _address(
