@@ -66,6 +66,7 @@ def test_an_upgraded_ledger_holds_and_exports_what_the_old_one_did(old: OldData,
         assert broken == []
     after = read_rows(old.ledger)
     assert without_new_columns(after, before) == before
+    assert all(session["seen"] == session["rev"] for session in after["session"]), "nothing old is unread"
 
 
 def test_what_is_said_after_an_upgrade_stands_behind_what_waited_before(old: OldData) -> None:
