@@ -266,6 +266,7 @@ async def test_what_was_seen_only_grows_and_a_rev_that_is_not_there_is_refused(
     refused = await house.client.post(seen, json={"rev": 301})
     assert (refused.status_code, refused.json()["field"]) == (400, "rev")
     assert refused.json()["detail"] == "rev: the session's newest rev is 300, so nobody has seen 301"
+    assert (await house.client.post(seen, json={"rev": -(10**30)})).json()["field"] == "rev"
     await script.entry("user", "mine")
     await script.entry("event", "a build ended")
     assert "unread" not in (await list_rows(house))["s"]

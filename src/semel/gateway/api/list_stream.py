@@ -44,6 +44,8 @@ class ListApi(SessionApi):
         Raises NoSuchSession, BadRequest.
         """
         number = await self.record.find_session(session)
+        if rev < 0:
+            raise BadRequest(f"rev: {rev} is no rev; they begin at 0")
         try:
             is_news = await self.record.write(rows.mark_seen, number, rev)
         except rows.RevNotReached as error:
@@ -61,15 +63,20 @@ class ListApi(SessionApi):
         feed, sent = self.list_feed, SentRows()
         changed = feed.join()
         try:
-            frame = await self._read_frame(after, limit, sent)
-            yield frame
+            # Keep no reference to a frame that is yielded: a snapshot is large, and a watcher may be slow.
+            frames = [await self._read_frame(after, limit, sent)]
             while True:
-                await asyncio.sleep(LIST_FRAME_INTERVAL_S)
-                await changed.wait()
-                changed.clear()
-                frame = await self._read_frame(int(frame["rev"]), limit, sent)
-                if frame.get("changes") != []:
-                    yield frame
+                rev = int(frames[0]["rev"])
+                yield frames.pop()
+                while not frames:
+                    await asyncio.sleep(LIST_FRAME_INTERVAL_S)
+                    await changed.wait()
+                    changed.clear()
+                    frame = await self._read_frame(rev, limit, sent)
+                    rev = int(frame["rev"])
+                    if frame.get("changes") != []:
+                        frames.append(frame)
+                    del frame
         finally:
             feed.leave(changed)
 
