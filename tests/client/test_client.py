@@ -188,6 +188,7 @@ def test_files_go_with_a_message_and_are_read_again(house: Cli, tmp_path: Path) 
         ]  # fmt: skip
         assert client.read_file(str(entry.files[0].id)) == picture
         assert client.ask("demo:web:files", prompt("seen"), files=[str(tmp_path / "plan.png")]).text == "seen"
+        assert "(files: plan.png)" in client.ask("main:web:files", "", files=[tmp_path / "plan.png"]).text
         for wrong, error in ((tmp_path / "nothing", FileNotFoundError), (tmp_path, IsADirectoryError)):
             with pytest.raises(error):
                 client.say("demo:web:files", "look", files=[wrong])

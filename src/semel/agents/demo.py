@@ -330,6 +330,13 @@ class DemoSession:
         self._client.send(method="session/update", params={"sessionId": self._id, "update": update})
 
 
+def read_prompt(blocks: list[dict[str, Any]]) -> str:
+    """Return the text of a prompt or, if nobody wrote a word, the names of the files that came."""
+    text = "\n".join(block.get("text", "") for block in blocks)
+    names = [block["name"] for block in blocks if block["type"] == "resource_link"]
+    return f"(files: {', '.join(names)})" if names and not GATEWAY_NOTE.sub("", text).strip() else text
+
+
 def answer_request(client: DemoPeer, sessions: dict[str, DemoSession], method: str, params: Json) -> Json:
     """Return the result of a request that is not a prompt.
 
@@ -356,8 +363,7 @@ def main() -> None:
         method, params = message["method"], message.get("params", {})
         try:
             if method == "session/prompt":
-                text = "\n".join(block.get("text", "") for block in params["prompt"])
-                sessions[params["sessionId"]].prompt(message["id"], text)
+                sessions[params["sessionId"]].prompt(message["id"], read_prompt(params["prompt"]))
             elif method == "session/cancel":
                 sessions[params["sessionId"]].cancelled.set()
             elif "id" in message:
