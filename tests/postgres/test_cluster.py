@@ -53,12 +53,13 @@ def take_over(member: Member, at_most_s: float) -> float:
 
 
 def test_a_gateway_beside_the_active_one_lets_it_answer_and_takes_over_when_that_stops(
-    members: tuple[Member, Member],
+    members: tuple[Member, Member], tmp_path: Path
 ) -> None:
     alpha, beta = members
     alpha.start()
     beta.start()
-    beta.cli("say", "main", "hello", "--wait")
+    (tmp_path / "plan.bin").write_bytes(bytes(range(256)) * 2000)
+    beta.cli("say", "main", "hello", "--wait", "--file", str(tmp_path / "plan.bin"))  # alpha takes it in
     assert texts(beta.cli, "main", "user") == ["hello"] == texts(alpha.cli, "main", "user")
     assert httpx2.get(f"{beta.address}/healthz").json() == {"ok": True}
     for path in ("/readyz", "/metrics"):
@@ -77,6 +78,9 @@ def test_a_gateway_beside_the_active_one_lets_it_answer_and_takes_over_when_that
     alpha.signal(signal.SIGTERM)
     assert take_over(beta, 10) < 5
     assert cluster_finding(beta.cli) == "beta is active, and there is no other one"
+    [file] = beta.cli.json("show", "main")[0]["files"]
+    blob = httpx2.get(f"{beta.address}/v1/blobs/{file['id']}", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert blob.content == (tmp_path / "plan.bin").read_bytes()
     beta.cli("say", "main", "are you there?", "--wait")
     assert texts(beta.cli, "main", "user") == ["hello", "are you there?"]
     assert beta.cli.json("doctor", "--laws")["ok"]
