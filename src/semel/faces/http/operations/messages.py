@@ -40,7 +40,7 @@ Block = Annotated[
 """An ACP content block. The gateway checks it, and keeps fields that it does not know."""
 
 
-class AttachedFile(RequestBody):
+class MessageFile(RequestBody):
     """An uploaded file. `name`: as the message calls it (default: the name that it was uploaded with)."""
 
     id: str
@@ -57,7 +57,7 @@ class Say(KeyedBody, kw_only=True):
 
     text: str = ""
     blocks: list[Block] | None = None
-    files: list[AttachedFile] | None = None
+    files: list[MessageFile] | None = None
     sender: str | None = None
     busy: BusyMode | None = None
     automatic: bool = False
