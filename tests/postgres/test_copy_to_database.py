@@ -54,6 +54,7 @@ def data(tmp_path: Path) -> Path:
         db.execute("UPDATE node SET token = ?", (bytes(range(256)),))
         db.execute("UPDATE job SET seconds = 0.1 + 0.2")
         db.execute("INSERT INTO spent VALUES('2026-11-25', 'person', 'ada', 0, 0, 0, 0)")
+        db.execute("INSERT INTO upload SELECT id, name, mime, at FROM blob LIMIT 1")
         db.execute("INSERT INTO part_attempt SELECT id, 1, 5, 6, 'sent', NULL FROM part LIMIT 1")
         db.execute("UPDATE event SET payload = ? WHERE key = 't4'", (r'{"text": "a\u0000b \\u0000"}',))
     db.close()
