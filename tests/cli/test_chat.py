@@ -415,12 +415,14 @@ async def test_a_conversation_that_fits_the_screen_has_nothing_new_below(house: 
 
 async def test_tool_output_is_cut_until_it_is_opened(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
-        await type_in(pilot, '[[script [{"tool": "count", "output": ["1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n"]}]]]')
+        output = "1\\n2\\n3\\n4\\n5\\n6\\n7\\n\\u001b[32mgreen\\u001b[0m\\n10 %\\r9\\n"
+        await type_in(pilot, f'[[script [{{"tool": "count", "output": ["{output}"]}}]]]')
         await seen(pilot, lambda: pilot.app.query(ItemWidget) and idle(pilot), "the tool call")
         item = pilot.app.query(ItemWidget).first()
         await seen(pilot, lambda: "3 more lines" in _text(item), "the excerpt")
         await pilot.press("ctrl+o")
-        await seen(pilot, lambda: _text(item).endswith("\n9"), "all of it")
+        await seen(pilot, lambda: _text(item).endswith("\n7\ngreen\n90 %"), "all of it")
+        await seen(pilot, lambda: "color" in repr(item.query_one(".body", Static).content), "its colours")
 
 
 def test_it_works_in_a_real_terminal(cli: Cli) -> None:

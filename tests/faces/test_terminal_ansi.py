@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from semel.faces.terminal.ansi_text import style_output
+from semel.faces.terminal.ansi_text import render_coloured, style_output
 from semel.faces.terminal.rows import format_item
 from semel.text.visible import visible
 
@@ -35,3 +35,9 @@ def test_colours_of_a_tools_output_are_shown_also_where_it_is_shortened() -> Non
     assert shown.plain.split("\n") == [*(f"ok {number}" for number in range(6)), "… 14 more lines (ctrl+o)"]
     assert {str(span.style) for span in shown.spans} == {"color(2)", "dim"}
     assert format_item(item).plain.count("ok") == 20
+
+
+def test_an_overwritten_line_is_shown_as_on_a_terminal_in_its_last_colour() -> None:
+    shown = style_output(render_coloured("\x1b[31m10 %\r\x1b[32m100 %\r\n\x1b[2Kplain\r\n\x1b[0mend"))
+    assert shown.plain == "100 %\nplain\nend"
+    assert [(span.start, span.end, str(span.style)) for span in shown.spans] == [(0, 12, "color(2)")]

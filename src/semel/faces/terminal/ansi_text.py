@@ -14,9 +14,11 @@ from rich.color import ColorSystem
 from rich.style import Style
 from rich.text import Text
 
+from semel.acp_stream import render_terminal
 from semel.text.visible import visible
 
 BLACK = 0
+_CONTROL = re.compile(r"[\r\x08\x1b]")  # what `render_terminal` obeys
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
@@ -32,6 +34,21 @@ def style_output(text: str) -> Text:
         style = _keep_safe(decoder.style)
         end = match.end()
     return shown.append(visible(text[end:]), style)
+
+
+def render_coloured(raw: str) -> str:
+    """Return a stored output as a terminal would show it, with its colours, for `style_output`.
+
+    A line that was overwritten has the colour which was set last in it.
+    """
+    return "\n".join(map(_render_line, raw.split("\n")))
+
+
+def _render_line(line: str) -> str:
+    line = line.removesuffix("\r")
+    if not _CONTROL.search(_SGR.sub("", line)):
+        return line
+    return "".join(_SGR.findall(line)) + render_terminal(line)
 
 
 def _keep_safe(style: Style) -> Style:

@@ -219,8 +219,14 @@ class Conversation(VerticalScroll, can_focus=False):
         self._all_opened = not self._all_opened
         for row in self._ordered_rows:
             if isinstance(row, ItemWidget):
-                row.opened = self._all_opened
-                await row.draw()
+                await row.open(self._all_opened)
+
+    @work(group="outputs")
+    async def on_item_widget_opened(self, event: ItemWidget.Opened) -> None:
+        """Load the whole output of an opened row; the view has its beginning and end, without colours."""
+        row = event.row
+        if row.can_load_output and (raw := await self.link.load_output(row.data["id"])) and row.is_attached:
+            await row.set_output(raw)
 
     # ------------------------------------------------------------ scrolling
 

@@ -95,6 +95,17 @@ class SessionLink:
         async with AsyncClient(self.data_dir) as client:
             return await client.answer(self.session, item, option, by=by, seen=self.view.rev)
 
+    async def load_output(self, item: int) -> str | None:
+        """Return the whole output of a tool call as it is stored; None if it cannot be had."""
+        pieces = []
+        try:
+            async with AsyncClient(self.data_dir) as client:
+                async for piece in client.read_pieces(f"{session_path(self.session)}/outputs/{item}?raw=1"):
+                    pieces.append(piece)
+        except (NoGateway, RequestRefused):
+            return None
+        return b"".join(pieces).decode(errors="replace")
+
     async def find_workspace(self) -> Path | None:
         """Return the folder in which the session's agent works; None if it is not known yet."""
         try:

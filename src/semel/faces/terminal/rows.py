@@ -10,10 +10,11 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.message import Message
 from textual.widgets import Markdown, Static
 
 from semel.channels.markdown import follows_no_links, make_parser, split_fence_info, write_out_links
-from semel.faces.terminal.ansi_text import style_output
+from semel.faces.terminal.ansi_text import render_coloured, style_output
 from semel.faces.terminal.diffs import format_diffs
 from semel.faces.transcript import format_body, format_file, is_summary, list_remarks, speaker
 from semel.law.permission_questions import name_option
@@ -22,6 +23,7 @@ from semel.text.visible import visible
 
 MAX_COLLAPSED_LINES = 6  # lines shown of a tool's output or a thought until it is opened
 MAX_COLLAPSED_DIFF_LINES = 20  # lines shown of a change of files, likewise
+MAX_WHOLE_CHARS = 200_000  # of an output that is loaded whole when its row is opened
 MARGIN_CELLS = 6  # of a line of the screen, beside the text of a row
 STATUS_SIGNS = {
     "pending": ("○", "dim"), "running": ("◐", "cyan"), "done": ("●", "green"),
@@ -132,7 +134,39 @@ class AgentWidget(RowWidget):
 class ItemWidget(RowWidget):
     """A tool call, thought, plan or permission request: a head line and its text, shortened until it is opened."""
 
+    class Opened(Message):
+        """The person opened the row, whose whole output was not loaded yet."""
+
+        def __init__(self, row: ItemWidget):
+            super().__init__()
+            self.row = row
+
     _drawn_width = 0  # of the screen, when the row was drawn
+    _whole_output: tuple[int, str] | None = None  # the rev of the row when it was loaded, and the output
+
+    async def open(self, opened: bool) -> None:
+        """Open the row, or shorten it again."""
+        self.opened = opened
+        await self.draw()
+        if opened and self.can_load_output:
+            self.post_message(self.Opened(self))
+
+    @property
+    def can_load_output(self) -> bool:
+        """Whether the row is a tool call that is over and not too long, and whose whole output was not loaded yet."""
+        item = self.data
+        is_over = item["kind"] == "tool" and item.get("status") not in ("pending", "running")
+        count = len(str(item.get("text", ""))) + int(item.get("gap") or 0) + len(str(item.get("tail", "")))
+        return is_over and 0 < count <= MAX_WHOLE_CHARS and not self._has_whole_output
+
+    @property
+    def _has_whole_output(self) -> bool:
+        return self._whole_output is not None and self._whole_output[0] == self.data["rev"]
+
+    async def set_output(self, raw: str) -> None:
+        """Show the whole output, with its colours. It holds until the row changes."""
+        self._whole_output = (self.data["rev"], render_coloured(raw))
+        await self.draw()
 
     async def on_resize(self) -> None:
         if self.data.get("diffs") and self._drawn_width != self.app.size.width:
@@ -140,13 +174,15 @@ class ItemWidget(RowWidget):
 
     async def on_click(self, event: events.Click) -> None:
         event.stop()
-        self.opened = not self.opened
-        await self.draw()
+        await self.open(not self.opened)
 
     async def _draw(self) -> None:
         self._drawn_width = self.app.size.width
         self.query_one(".head", Static).update(format_item_head(self.data))
-        text = format_item(self.data, self.opened)
+        item = self.data
+        if self._whole_output is not None and self._has_whole_output:
+            item = {**item, "text": self._whole_output[1], "gap": "", "tail": ""}
+        text = format_item(item, self.opened)
         if diffs := self.data.get("diffs"):
             max_lines = None if self.opened else MAX_COLLAPSED_DIFF_LINES
             changes = format_diffs(diffs, max_lines, self.app.size.width - MARGIN_CELLS)
