@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
+from semel.faces.terminal.link import State
 from semel.faces.terminal.status_line import format_activity, format_session_line
 from semel.faces.view import SessionView
 
 MODES = {"currentModeId": "plan", "availableModes": [{"id": "plan", "name": "Plan only"}]}
 MODELS = {"currentModelId": "a", "availableModels": [{"modelId": "a", "name": "Sonnet"}, {"modelId": "b"}]}
-COST = {"amount": 0.4312, "currency": "USD"}
+USAGE = {"kind": "usage", "used": 48213, "size": 200_000, "cost": {"amount": 0.4312, "currency": "USD"}}
 
 
 def view(**session: Any) -> SessionView:
-    usage = {"id": 7, "born": 7, "kind": "usage", "used": 48213, "size": 200_000, "cost": COST}
     state = {"key": "main", "agent": "demo", "state": "idle", "waiting": 0, "modes": MODES, "models": MODELS}
-    return SessionView(session={**state, **session}, items={7: usage})
+    return SessionView(session={**state, **session})
+
+
+def line_of(view: SessionView, width: int = 90, state: State = "connected") -> str:
+    return format_session_line("main", view.session, USAGE, state, width).plain
 
 
 @pytest.mark.parametrize(
@@ -29,22 +34,21 @@ def view(**session: Any) -> SessionView:
     ],
 )
 def test_facts_that_do_not_fit_are_left_out_whole(width: int, shown: str) -> None:
-    line = format_session_line("main", view(title="The parser of dates"), "connected", width)
-    assert line.cell_len <= width
-    assert line.plain.removesuffix("● live").rstrip() == shown
-    assert line.plain.endswith("● live")
+    line = line_of(view(title="The parser of dates"), width)
+    assert cell_len(line) <= width
+    assert line.removesuffix("● live").rstrip() == shown
+    assert line.endswith("● live")
 
 
 def test_a_session_line_shows_what_was_chosen_and_how_the_connection_is() -> None:
-    line = format_session_line("main", view(models={**MODELS, "currentModelId": "b"}, mode="plan"), "away", 90).plain
+    line = line_of(view(models={**MODELS, "currentModelId": "b"}, mode="plan"), state="away")
     assert line.startswith(" main  demo  b  Plan only") and line.endswith("○ away")
-    assert format_session_line("new", SessionView(), "connecting", 40).plain.split() == ["new", "○", "connecting"]
     option = {"currentValue": "x", "options": [{"value": "x", "name": "Brisk"}]}
-    assert "  Brisk  " in format_session_line("main", view(models=option), "connected", 90).plain
-    alone = format_session_line("main", view(unattended_modes=["plan"]), "connected", 90).plain
-    assert "  asks nobody  " in alone
-    names = format_session_line("main", view(agent="a\x1b[2Jb"), "connected", 90).plain
-    assert "a␛[2Jb" in names
+    assert "  Brisk  " in line_of(view(models=option))
+    assert "  asks nobody  " in line_of(view(unattended_modes=["plan"]))
+    assert "a␛[2Jb" in line_of(view(agent="a\x1b[2Jb"))
+    new = format_session_line("new", {}, {}, "connecting", 40)
+    assert new.plain.split() == ["new", "○", "connecting"]
 
 
 def test_the_activity_says_what_is_waited_for() -> None:

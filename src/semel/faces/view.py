@@ -104,16 +104,19 @@ class SessionView:
 
         The answer to a question may be any message, so the next message of a person counts as having read it.
         """
+        open_items = [
+            item
+            for item in self.items.values()
+            if item.get("kind") in ("permission", "ask") and item.get("state") == "open"
+        ]
+        if not open_items:
+            return []
         messages = (e for e in self.entries.values() if e["role"] == "user" and e.get("kind") != "command")
         last_message = max((int(entry["born"]) for entry in messages), default=0)
-        return [
-            item
-            for item in self.ordered()
-            if item.get("kind") in ("permission", "ask")
-            and "seq" not in item
-            and item.get("state") == "open"
-            and (item["kind"] == "permission" or int(item["born"]) > last_message)
-        ]
+        return sorted(
+            (item for item in open_items if item["kind"] == "permission" or int(item["born"]) > last_message),
+            key=lambda item: int(item["born"]),
+        )
 
 
 def _append_text(row: Json, change: Json) -> Json:

@@ -77,6 +77,7 @@ class Conversation(VerticalScroll, can_focus=False):
         self._outgoing_list = OutgoingList()
         self.changed_at = time.monotonic()  # when the view changed last
         self.has_unseen_rows = False
+        self.usage: Json = {}  # the last usage item of the view
         self.problem = ""  # why older rows could not be loaded
         self._changed_rows: dict[str, Json] = {}
         self._drawn_rows: dict[str, RowWidget] = {}
@@ -130,6 +131,7 @@ class Conversation(VerticalScroll, can_focus=False):
         self._state = state
         self._draws_snapshot = self._draws_snapshot or (bool(rows) and not self._drawn_rows)
         self.changed_at = time.monotonic()
+        self.usage = next((row for row in reversed(rows) if row.get("kind") == "usage"), self.usage)
         self._changed_rows.update((row_key(row), row) for row in rows if is_shown(row))
         self._redraw_needed.set()
 

@@ -30,7 +30,8 @@ class OutgoingRow(Vertical):
         yield Static(visible(self.message.text), classes="body", markup=False)
 
     def draw(self) -> None:
-        self.query_one(".head", Static).update(self._format_head())
+        for head in self.query(".head").results(Static):  # none while the screen is being left
+            head.update(self._format_head())
 
     def _format_head(self) -> Text:
         style = "red" if self.message.state == "refused" else "dim"

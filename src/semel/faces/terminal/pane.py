@@ -144,7 +144,7 @@ class SessionPane(Vertical):
 
     def draw_status_lines(self) -> None:
         link, conversation = self.link, self.conversation
-        top = format_session_line(link.session, link.view, link.state, self.app.size.width)
+        top = format_session_line(link.session, link.view.session, conversation.usage, link.state, self.app.size.width)
         self.query_one("#top", Static).update(top)
         status = format_activity(link.view, link.state, time.monotonic() - conversation.changed_at)
         if conversation.has_unseen_rows and not conversation.is_at_bottom:

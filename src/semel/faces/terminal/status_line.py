@@ -25,13 +25,14 @@ CONNECTIONS: dict[State, tuple[str, str]] = {
 }
 
 
-def format_session_line(key: str, view: SessionView, state: State, width: int) -> Text:
+def format_session_line(key: str, session: Json, usage: Json, state: State, width: int) -> Text:
     """Format the title of a session, and facts about its agent: its name, model, mode, context, cost, connection.
 
-    `width`: in cells. If it is too small, the title is cut, then facts are left out, the least urgent first.
+    `session`, `usage`: the state and the last usage item of the view. `width`: in cells. If it is too small, the title
+    is cut, then facts are left out, the least urgent first.
     """
-    title = visible(" ".join(str(view.session.get("title") or key).split()))
-    facts = _list_facts(view)
+    title = visible(" ".join(str(session.get("title") or key).split()))
+    facts = _list_facts(session, usage)
     connection = Text(*CONNECTIONS[state])
     room = width - connection.cell_len - 2 * len(GAP) - 2
     needed = min(cell_len(title), MIN_TITLE_CELLS)
@@ -48,13 +49,11 @@ def _cut_to_cells(text: str, cells: int) -> str:
     return text if cell_len(text) <= cells else f"{set_cell_size(text, max(cells - 1, 0))}…"
 
 
-def _list_facts(view: SessionView) -> list[tuple[int, str]]:
+def _list_facts(session: Json, usage: Json) -> list[tuple[int, str]]:
     """List what is known of the agent, as it is shown, each with its rank: the highest is left out first."""
-    session = view.session
     modes, models = session.get("modes") or {}, session.get("models") or {}
     mode = session.get("mode") or modes.get("currentModeId")
     model = models.get("currentModelId") or models.get("currentValue")
-    usage = next((item for item in reversed(view.items.values()) if item.get("kind") == "usage"), {})
     facts = (
         (0, session.get("agent")),
         (4, _name_choice(model, models.get("availableModels") or models.get("options") or ())),
@@ -118,4 +117,5 @@ def format_activity(view: SessionView, state: State, quiet_s: float) -> Text:
 
 def describe_quiet_turn(view: SessionView, quiet_s: float) -> str:
     """Say for how long the running turn has shown nothing new; "" if not for long, or if it waits for a person."""
-    return "" if view.open_questions() else describe_silence(quiet_s)
+    silence = describe_silence(quiet_s)
+    return "" if silence and view.open_questions() else silence
