@@ -132,6 +132,8 @@ async def test_another_session_is_chosen_and_left_again_where_one_was(house: Run
         assert first.conversation.scroll_offset.y == place
         await pilot.click(TabLine, offset=(str(app.query_one(TabLine).content).index("say: roses"), 0))
         await seen(pilot, lambda: app.pane is not first, "the session whose name was clicked")
+        await pilot.press("escape")
+        await seen(pilot, lambda: idle(pilot), "the end of its turn")
         await pilot.press("ctrl+k", *"tools", "enter")
         await seen(pilot, lambda: app.pane.link.session == "tools" and app.pane.link.state == "new", "a new session")
 
