@@ -28,6 +28,7 @@ test: .venv/.installed-dev page ## Set up everything, check the code and run the
 	$(PY) -m pytest -m "not agents and not editors and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
 
 test-postgres: .venv/.installed-proof ## Run the tests of the ledger on PostgreSQL, which they start (ARGS="tests/ledger -k hear" to choose)
+	@$(PY) scripts/object_storage_install.py || [ $$? -eq 1 ]
 	SEMEL_TEST_LEDGER=postgres $(PY) -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) tests/ledger tests/postgres)
 
 # Every worker of a run reads all tests, and in a fresh clone would compile each. While mypy takes one core, the other

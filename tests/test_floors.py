@@ -42,6 +42,7 @@ STAGES = {
         "storage",
         "sqlite",
         "transcript",
+        "file_objects",
         "file_pieces",
         "search",
         "people",

@@ -377,6 +377,19 @@ def test_a_ledger_in_a_database_is_named_without_its_password_which_agents_do_no
     assert "hunter2" not in repr(config) and "PGPASSWORD" in config.secrets
 
 
+def test_agents_do_not_get_the_key_of_object_storage(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SEMEL_KEY_ID", "SEMEL_KEY"):
+        monkeypatch.setenv(name, "hunter2")
+    files = '[files]\nurl = "s3://bucket/semel/"\naccess_key = "env:SEMEL_KEY_ID"\nsecret_key = "env:SEMEL_KEY"\n'
+    write(home, f'[ledger]\nurl = "postgresql://db/books"\n{files}')
+    config = load_config()
+    assert (config.gateway.files.bucket, config.gateway.files.prefix) == ("bucket", "semel")
+    assert "hunter2" not in repr(config) and {"SEMEL_KEY_ID", "SEMEL_KEY"} <= config.secrets
+    write(home, f'[ledger]\nurl = "postgresql://db/books"\n{files.replace("secret_key", "#")}')
+    with pytest.raises(ConfigError, match="access_key and secret_key go together"):
+        load_config()
+
+
 def test_the_command_line_outweighs_the_environment_and_that_the_file(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ from semel.faces.http.settings import NodeSettings, is_loopback
 from semel.faces.log import keep_log_file
 from semel.gateway import Gateway
 from semel.gateway.activity import log_activity
+from semel.gateway.bucket import lacks_client
 from semel.gateway.clock import LedgerClock
 from semel.gateway.errors import BadRequest
 from semel.gateway.ports import AgentError, Launch
@@ -153,6 +154,8 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             file=str(unread), again=find_start_command(settings.data_dir),
         )  # fmt: skip
     try:
+        if problems := _find_storage_problems(config):
+            raise ConfigError(*problems)
         channels = semel.channels.make_all(settings.channels)
         http = _build_http_settings(config)
     except (ChannelError, TokenNeeded) as error:
@@ -386,6 +389,7 @@ def find_build_problems(config: GatewayConfig) -> list[str]:
     problems = semel.channels.try_all(config.gateway.channels)[1]
     if lacks_engine(config.gateway.ledger):
         problems.append(f"[ledger] url names a database, which needs psycopg: {find_install_command('postgres')}")
+    problems += _find_storage_problems(config)
     for settings in config.gateway.agents.values():
         agent = build_agent(settings, config)
         try:
@@ -394,6 +398,13 @@ def find_build_problems(config: GatewayConfig) -> list[str]:
         except AgentError as error:
             problems.append(str(error))
     return problems
+
+
+def _find_storage_problems(config: GatewayConfig) -> list[str]:
+    """Return why the files of messages cannot be in object storage, where they belong."""
+    if config.gateway.files.url and lacks_client():
+        return [f"[files] url names object storage, which needs obstore: {find_install_command('s3')}"]
+    return []
 
 
 def describe_model_keys(config: GatewayConfig) -> Iterator[str]:

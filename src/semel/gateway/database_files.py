@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from semel.gateway.files import (
     CHUNK_BYTES,
     DRAFT_PREFIX,
     BlobDraft,
-    FolderFiles,
     StoredFiles,
     StoreFailed,
     blob_id,
@@ -34,15 +33,10 @@ from semel.gateway.files import (
     open_blob,
     store_errors,
 )
-from semel.ledger import file_pieces
+from semel.ledger import file_objects, file_pieces
 from semel.ledger.storage.store import LedgerStore
 
 log = structlog.get_logger("semel.files")
-
-
-def make_stored_files(store: LedgerStore, folder: Path) -> StoredFiles:
-    """Return where the content of a ledger's files is. `folder`: the folder of stored files on this machine."""
-    return DatabaseFiles(folder, store) if store.holds_files else FolderFiles(folder)
 
 
 class DatabaseFiles(StoredFiles):
@@ -82,16 +76,7 @@ class DatabaseFiles(StoredFiles):
     # ---------------------------------------------------------------- reading
 
     def open(self, id: str) -> BinaryIO:
-        blob_path(self.folder, id)  # refuses what is no id
-        size = self._store.read_sync(file_pieces.find_size, id)
-        if size is None:
-            try:
-                return open_blob(self.folder, id)  # not taken in yet
-            except StoreFailed:
-                size = self._store.read_sync(file_pieces.find_size, id)  # or just now
-                if size is None:
-                    raise StoreFailed(f"the content of the stored file {id} is not in the database") from None
-        path = self._copy_out(self._read(id, size))
+        path = self._copy(id)
         try:
             return path.open("rb")
         finally:
@@ -99,26 +84,36 @@ class DatabaseFiles(StoredFiles):
 
     @contextmanager
     def lend(self, id: str) -> Iterator[Path]:
-        size = self._store.read_sync(file_pieces.find_size, id)
-        if size is not None:
-            path = self._copy_out(self._read(id, size))
-        else:
-            with self.open(id) as source:
-                path = self._copy_out(iter(partial(source.read, CHUNK_BYTES), b""))
+        path = self._copy(id)
         try:
             yield path
         finally:
             path.unlink(missing_ok=True)
 
+    def _copy(self, id: str) -> Path:
+        """Copy a blob to a new file on this machine, which the caller removes. Raises StoreFailed, LedgerError."""
+        blob_path(self.folder, id)  # refuses what is no id
+        size = self._store.read_sync(file_pieces.find_size, id)
+        if size is None:
+            try:
+                source = open_blob(self.folder, id)  # not taken in yet
+            except StoreFailed:
+                size = self._store.read_sync(file_pieces.find_size, id)  # or just now
+                if size is None:
+                    raise self._explain_missing(id) from None
+            else:
+                with source:
+                    return self._copy_out(check_digest(id, iter(partial(source.read, CHUNK_BYTES), b"")))
+        return self._copy_out(check_digest(id, self._read(id, size)))
+
+    def _explain_missing(self, id: str) -> StoreFailed:
+        if self._store.read_sync(file_objects.find_object, id) is not None:
+            return StoreFailed(f"the content of the stored file {id} is in object storage: let [files] url name it")
+        return StoreFailed(f"the content of the stored file {id} is not in the database")
+
     def _read(self, id: str, size: int) -> Iterator[bytes]:
-        """Yield a blob's content. Raises StoreFailed if it is not what its id says."""
-        digest = make_digest()
         for first in range(0, file_pieces.count_pieces(size), file_pieces.PIECES_PER_STEP):
-            for piece in self._store.read_sync(file_pieces.read_pieces, id, first):
-                digest.update(piece)
-                yield piece
-        if digest.hexdigest() != id:
-            raise StoreFailed(f"the content of the stored file {id} is damaged or was removed")
+            yield from self._store.read_sync(file_pieces.read_pieces, id, first)
 
     def _copy_out(self, content: Iterator[bytes]) -> Path:
         """Write content to a new file on this machine. If this process is killed, the next start removes it."""
@@ -133,6 +128,10 @@ class DatabaseFiles(StoredFiles):
                 raise StoreFailed(f"{self.folder} cannot be written: {error.strerror}") from error
             raise
         return path
+
+    def remove_objects(self, ids: Sequence[str]) -> None:
+        if self._store.read_sync(file_objects.has_objects, ids):
+            raise StoreFailed("it is in object storage: let [files] url name that")
 
     # ---------------------------------------------------------------- the folder of before
 
@@ -155,3 +154,13 @@ class DatabaseFiles(StoredFiles):
             log.debug("a file is not moved into the database", file=id, why=str(error))
             return False
         return True
+
+
+def check_digest(id: str, content: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a blob's content. Raises StoreFailed at its end if it is not what its id says."""
+    digest = make_digest()
+    for piece in content:
+        digest.update(piece)
+        yield piece
+    if digest.hexdigest() != id:
+        raise StoreFailed(f"the content of the stored file {id} is damaged or was removed")

@@ -14,7 +14,7 @@ from functools import partial
 
 import structlog
 
-from semel.gateway.files import BlobDraft, StoredFiles, plain_mime, plain_name
+from semel.gateway.files import BlobDraft, StoredFiles, StoreFailed, plain_mime, plain_name
 from semel.gateway.image_size import describe_image_size
 from semel.gateway.ports import Kept, TooLarge
 from semel.gateway.record import LedgerAccess
@@ -48,10 +48,11 @@ class FileStore:
     def __exit__(self, *_: object) -> None:
         self.open -= 1
 
-    async def take_in_folder(self) -> None:
-        """Move the blobs of a ledger in a database that only this machine's folder has into the database.
+    async def take_in_files(self) -> None:
+        """Move the blobs of a ledger in a database that are elsewhere to where they belong.
 
-        An earlier Semel has put them there. After a kill or a LedgerError, the next start goes on.
+        An earlier Semel has put them into this machine's folder; or they are in the database, and belong into object
+        storage now. After a kill or an error, the next start goes on.
         """
         taken, lacking, after = 0, 0, ""
         try:
@@ -60,13 +61,13 @@ class FileStore:
                     is_taken = await asyncio.to_thread(self.content.take_in, id)
                     taken, lacking = taken + is_taken, lacking + (not is_taken)
                 after = ids[-1]
-        except LedgerError as error:
-            log.warning("files of messages stay in the folder until the next start", why=str(error))
+        except (LedgerError, StoreFailed) as error:
+            log.warning("files of messages stay where they are until the next start", why=str(error))
         if taken:
-            log.info("files of messages were moved into the database", files=taken)
+            log.info("files of messages were moved to where they belong", files=taken)
         if lacking:
             log.warning(
-                "files of messages are neither in the database nor here: start the gateway once on the machine and "
+                "files of messages are nowhere to be found: start the gateway once on the machine and "
                 "with the data directory that have them",
                 files=lacking, folder=str(self.content.folder),
             )  # fmt: skip

@@ -4,7 +4,7 @@ A stored file is a *blob*. Its id is the BLAKE2b-256 hash of its content, in hex
 into the store before its claim is recorded, so that exactly the claimed content is sent (Law 6). A received file is
 stored through a `BlobDraft` before its message is put into the inbox. `StoredFiles` is where the content is: a folder
 beside a ledger that is a file (`FolderFiles`), or the database of one that is in a database
-(`semel.gateway.database_files`).
+(`semel.gateway.database_files`), or object storage (`semel.gateway.object_files`).
 
 An agent may send only files inside its workspace. The path is opened one name at a time, starting from a descriptor of
 the workspace, and no step follows a symlink. So the file that was checked is the file that is read, even if the agent
@@ -107,15 +107,21 @@ class StoredFiles:
         raise NotImplementedError
 
     def list_lacking(self, after: str = "") -> list[str]:
-        """Return a page of the ids above `after` of blobs that a message needs and that only a folder may have."""
+        """Return a page of the ids above `after` of blobs that a message needs and that are not where they belong."""
         return []
 
     def take_in(self, id: str) -> bool:
-        """Move a blob from the folder to where it belongs; it can be read all the time. Raises LedgerError.
+        """Move a blob to where it belongs; it can be read all the time. Raises StoreFailed, LedgerError.
 
-        Return False if the folder does not have it, or not as its id says.
+        Return False if it is nowhere, or not as its id says.
         """
         raise NotImplementedError
+
+    def remove_objects(self, ids: Sequence[str]) -> None:
+        """Remove what object storage has of these blobs, unless they are being received again.
+
+        Their rows are removed afterwards. Raises StoreFailed, LedgerError.
+        """
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove these blobs from the disk of this machine. Their rows are removed afterwards. Raises OSError."""

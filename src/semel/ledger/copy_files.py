@@ -1,19 +1,22 @@
 """Copy the files of messages along with a ledger (`semel.ledger.copy_ledger`).
 
 A ledger in a database holds the content of its files; one that is a file has them in a folder beside it. What is
-written is read back, and its digest compared with the file's id.
+written is read back, and its digest compared with the file's id. What is in object storage is read from there: the copy
+has it in itself or beside it, and the objects stay for the old ledger.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from semel.ledger import file_objects
 from semel.ledger.backup.backups import PAGE, is_stored
+from semel.ledger.file_objects import FileObject
 from semel.ledger.file_pieces import split_content
 from semel.ledger.storage.atomic_files import sync_folder
 from semel.ledger.storage.sql import Tx
@@ -39,11 +42,28 @@ class _FileMissing(Exception):
     """The source does not have the file, or not as its id says."""
 
 
-def copy_files(old: CopySource, new: CopyTarget, source: Path, target: Path) -> FileCopy:
+ReadObject = Callable[[FileObject], Iterator[bytes]]
+"""Yields the content of a file that is in object storage; less of it if it is missing. Raises ObjectsUnreadable."""
+
+
+class ObjectsUnreadable(Exception):
+    """Files are in object storage, and cannot be read there. The message says why."""
+
+
+def check_objects(old: CopySource, read_object: ReadObject | None) -> None:
+    """Raise ObjectsUnreadable if files are in object storage, and nobody said where that is."""
+    if read_object is None and (objects := old.run(file_objects.map_objects)):
+        raise ObjectsUnreadable(f"{len(objects)} files are in object storage: let [files] url of semel.toml name it")
+
+
+def copy_files(
+    old: CopySource, new: CopyTarget, source: Path, target: Path, read_object: ReadObject | None = None
+) -> FileCopy:
     """Copy the files that the ledger needs, unless the target has them. `source`, `target`: the folders of both.
 
-    Raises ContentDiffers.
+    Raises ContentDiffers, ObjectsUnreadable.
     """
+    objects = {} if read_object is None else old.run(file_objects.map_objects)
     needed, copied, missing = 0, 0, list[str]()
     if not new.holds_files:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,7 +72,11 @@ def copy_files(old: CopySource, new: CopyTarget, source: Path, target: Path) -> 
         if not new.holds_files and is_stored(target, id, size):
             continue
         try:
-            _copy_file(old, new, source, target, id, size)
+            if read_object is not None and id in objects:
+                content = read_object(objects[id])
+            else:
+                content = _read(old, source, id, size)
+            _copy_file(new, target, id, size, content)
             copied += 1
         except _FileMissing:
             missing.append(id)
@@ -71,8 +95,8 @@ def _list_files(old: LedgerReader) -> list[tuple[str, int]]:
     return old.run(read)
 
 
-def _copy_file(old: CopySource, new: CopyTarget, source: Path, target: Path, id: str, size: int) -> None:
-    content = _check_digest(id, _read(old, source, id, size))
+def _copy_file(new: CopyTarget, target: Path, id: str, size: int, content: Iterator[bytes]) -> None:
+    content = _check_digest(id, content)
     if new.holds_files:
         new.write_file(id, content)
     else:

@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from semel.ledger.admin import books
-from semel.ledger.copy_files import ContentDiffers, FileCopy, copy_files
+from semel.ledger.copy_files import ContentDiffers, FileCopy, ObjectsUnreadable, ReadObject, check_objects, copy_files
 from semel.ledger.engines import require_engine
 from semel.ledger.sqlite.tables import list_tables
 from semel.ledger.storage.errors import CopyFailed, CopySourceBroken, CopyTargetInUse, LedgerMoved
@@ -76,16 +76,18 @@ def copy_ledger(
     clock: Callable[[], int],
     report: Report = lambda stage, rows: None,
     announce: Callable[[int], object] = lambda rows: None,
+    read_object: ReadObject | None = None,
 ) -> LedgerCopy:
     """Copy the ledger at `source` and its files to the empty place `target`, and mark the source as moved.
 
     `data_dirs`: the data directories of both, which hold the files; they may be the same. `announce` is told how many
-    rows there are. Raises LedgerError: then the source is as it was, and no gateway starts on what there is of the
-    target.
+    rows there are. `read_object`: reads files that are in object storage; None if there is none. Raises LedgerError:
+    then the source is as it was, and no gateway starts on what there is of the target.
     """
     with closing(_open_source(source, clock)) as old, closing(_open_target_of(old, source, target, clock)) as new:
         with _failing_as_ledger_error(source, target, old, new):
             announce(sum(old.count_rows(table) for table in list_tables()))
+            check_objects(old, read_object)
             before = _check_books(old, source)
             new.begin(str(source))
             tables = tuple(_copy_table(old, new, table, report) for table in list_tables())
@@ -96,7 +98,7 @@ def copy_ledger(
             report("books", 0)
             _compare_books(before, new.run(_read_books))
             report("files", 0)
-            files = copy_files(old, new, data_dirs[0] / BLOBS, data_dirs[1] / BLOBS)
+            files = copy_files(old, new, data_dirs[0] / BLOBS, data_dirs[1] / BLOBS, read_object)
             old.mark_moved(str(target))
             new.finish()
         name = old.run(lambda tx: tx.get(LedgerRow, "ledger_get")).name
@@ -147,7 +149,9 @@ def _open_target(location: LedgerLocation, clock: Callable[[], int]) -> CopyTarg
 def _failing_as_ledger_error(
     source: LedgerLocation, target: LedgerLocation, old: CopySource, new: CopyTarget
 ) -> Iterator[None]:
-    failures: tuple[type[Exception], ...] = (*old.failures, *new.failures, ContentDiffers, OSError)
+    failures: tuple[type[Exception], ...] = (
+        *old.failures, *new.failures, ContentDiffers, ObjectsUnreadable, OSError,
+    )  # fmt: skip
     try:
         yield
     except failures as error:

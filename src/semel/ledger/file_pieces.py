@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO
 
+from semel.ledger.file_objects import STORED
 from semel.ledger.storage.rows import BlobRow
 from semel.ledger.storage.sql import Tx
 
@@ -64,8 +65,11 @@ def read_pieces(tx: Tx, id: str, first: int) -> list[bytes]:
 
 
 def list_lacking(tx: Tx, after: str = "") -> list[str]:
-    """Return a page of the ids of files that a message needs and whose content is not whole here, ordered."""
-    return tx.values(str, "blobs_lacking", after=after, piece=PIECE_BYTES, limit=LACKING_PAGE)
+    """Return a page of the ids of files that a message needs and whose content is not whole here, ordered.
+
+    Those in object storage are left out.
+    """
+    return tx.values(str, "blobs_lacking", after=after, piece=PIECE_BYTES, stored=STORED, limit=LACKING_PAGE)
 
 
 def count_pieces(size: int) -> int:

@@ -18,6 +18,7 @@ from semel.faces.config.paths import expand_path
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation, is_database_uri
 
 if TYPE_CHECKING:
+    from semel.ledger.copy_files import ReadObject
     from semel.ledger.copy_ledger import LedgerCopy
 
 ledger_app = typer.Typer(help="Move the ledger to another place.", no_args_is_help=True)
@@ -55,7 +56,8 @@ def copy_ledger(
     began = time.monotonic()
     with _showing_progress() as progress:
         done = copy(
-            old, new, (old_data, new_data), clock=now_ms, report=progress.advance, announce=progress.expect
+            old, new, (old_data, new_data), clock=now_ms, report=progress.advance, announce=progress.expect,
+            read_object=_open_object_storage(config),
         )  # fmt: skip
     if json:
         seconds = round(time.monotonic() - began, 3)
@@ -70,6 +72,18 @@ def copy_ledger(
             f"{count_of(len(done.files.missing), 'file', 'files')} of messages were missing or damaged in "
             f"{_describe_place(old, old_data)}, and are not in {_describe_place(new, new_data)}"
         )
+
+
+def _open_object_storage(config: Path | None) -> ReadObject | None:
+    """Return what reads the files that are in object storage; None if the configuration names none."""
+    from semel.faces.config.load import load_files
+
+    settings = load_files(config)
+    if not settings.url:
+        return None
+    from semel.gateway.object_files import make_reader
+
+    return make_reader(settings)
 
 
 def _find_place(text: str, data: Path, configured: LedgerLocation) -> tuple[Path, LedgerLocation]:

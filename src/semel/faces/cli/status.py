@@ -273,6 +273,9 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     yield "disk", _style_finding(examine_disk(overview["disk"]))
     if overview.get("database"):  # its backups are PostgreSQL's
         yield "database", Text(visible(overview["database"]))
+        if storage := overview.get("object_storage"):
+            problem = storage["problem"]
+            yield "files", Text(visible(problem), "bold red") if problem else Text(visible(f"in {storage['url']}"))
         yield from _label_lines("cluster", _list_members(overview))
     else:
         yield "backup", _style_finding(examine_backup(overview["backup"], overview.get("restore"), now, now))

@@ -29,6 +29,7 @@ from semel.faces.config.references import (
 from semel.gateway.settings import (
     AgentSettings,
     ChannelSettings,
+    FileSettings,
     GatewayOptions,
     GatewaySettings,
     LimitSettings,
@@ -39,6 +40,9 @@ from semel.ledger.storage.location import DatabaseUrl
 from semel.text.write_errors import advise_on_write_error
 
 NEEDS_DATABASE = "only gateways on one PostgreSQL database can be a cluster: set [ledger] url, or remove [cluster]"
+FILES_NEED_DATABASE = (
+    "only the files of a ledger in PostgreSQL can be in object storage: set [ledger] url, or remove [files]"
+)
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -91,6 +95,11 @@ def load_retention(path: Path | None = None, env: Mapping[str, str] = os.environ
     Raises ConfigError.
     """
     return _load_part(path, env, _pick_retention)
+
+
+def load_files(path: Path | None = None, env: Mapping[str, str] = os.environ) -> FileSettings:
+    """Read only `[files]`, with its secrets. Raises ConfigError."""
+    return _load_part(path, env, lambda raw: {name: raw[name] for name in ("files",) if name in raw}).files
 
 
 def _pick_retention(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,6 +167,8 @@ def examine_config_file(
     settings = GatewaySettings(**fields)
     if file.cluster.name and not isinstance(settings.ledger, DatabaseUrl):
         found.add(source.error(("cluster", "name"), NEEDS_DATABASE))
+    if file.files.url and not isinstance(settings.ledger, DatabaseUrl):
+        found.add(source.error(("files", "url"), FILES_NEED_DATABASE))
     secrets = map_secrets(settings.channels)
     with found.collect():
         check_agent_secrets(settings.agents, secrets, source)

@@ -32,6 +32,7 @@ from semel.faces.health.configuration import (
 from semel.faces.health.database import examine_content, examine_database
 from semel.faces.health.finding import Finding, is_sound
 from semel.faces.health.gateway_agents import UNKNOWN, GatewayAgents, is_other_file, list_unknown_agents
+from semel.faces.health.object_storage import examine_object_storage
 from semel.faces.health.overview import ask_while_gateways_answer, find_living_pid
 from semel.faces.health.session_agents import examine_session_agents, weigh_last_turns
 from semel.faces.service.installation import advise_restart
@@ -47,7 +48,7 @@ from semel.ledger.storage.errors import LedgerError, LedgerMissing
 from semel.ledger.storage.location import DatabaseUrl, LedgerLocation
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import now_ms
+from semel.ledger.storage.store import LedgerStore, now_ms
 from semel.ledger.turns.seats import list_missing_gateways
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
@@ -327,7 +328,7 @@ def _examine_ledger(
         outbox = store.read_sync(_examine_outbox, channels, is_put_back)
         overdue = store.read_sync(_examine_schedules, is_running)
         report = store.read_sync(audit_report)
-        content = examine_content(store, data_dir / "blobs") if store.holds_files else []
+        content = _examine_files(store, checked, data_dir) if store.holds_files else []
     except LedgerError as error:
         result.findings.append(Finding("ledger", "broken", str(error), advise_restore(error)))
         return
@@ -344,6 +345,12 @@ def _examine_ledger(
         result.findings.append(_explain_older_copy(is_settled, data_dir))
     result.books, result.ledger = report["books"], report["ledger"]
     result.findings.append(_examine_books(report))
+
+
+def _examine_files(store: LedgerStore, checked: CheckedConfig, data_dir: Path) -> list[Finding]:
+    """Return the findings about the content of files. Raises LedgerError."""
+    content = examine_content(store, data_dir / "blobs")
+    return content if checked.config is None else content + examine_object_storage(store, checked.config.gateway.files)
 
 
 def _examine_copy(copy: str) -> Finding:

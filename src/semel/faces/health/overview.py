@@ -185,6 +185,13 @@ def _find_problem(ledger: LedgerLocation) -> str | None:
     return None if copy is None else f"the ledger was copied to {copy}, which takes its place"
 
 
+def _name_object_storage(config: GatewayConfig | None) -> Json | None:
+    """Return where files are, as the running gateway does; it alone knows of a problem."""
+    if config is None or not config.gateway.files.url:
+        return None
+    return {"url": config.gateway.files.url, "problem": None}
+
+
 def _read_files(
     data: Path, ledger: LedgerLocation, config: GatewayConfig | None, gateways: list[ClusterGateway]
 ) -> Json:
@@ -214,6 +221,7 @@ def _read_files(
         **overview,
         "unsettled": is_unsettled,
         "database": name_database(ledger),
+        "object_storage": _name_object_storage(config),
         "gateways": [asdict(gateway) for gateway in gateways],
         "missing_gateways": missing,
         **read_storage(disk, data, now_ms()),

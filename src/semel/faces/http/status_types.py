@@ -202,6 +202,13 @@ class BooksCheck(Struct):
     broken: list[str]
 
 
+class ObjectStorage(Struct):
+    """Where the files of messages are. `problem`: why the last request there failed."""
+
+    url: str
+    problem: str | None
+
+
 class Status(Struct):
     """The state of the gateway. `uptime`: in seconds."""
 
@@ -226,6 +233,7 @@ class Status(Struct):
     channels: list[ChannelState]
     refused_nodes: list[RefusedNode]
     database: str | None
+    object_storage: ObjectStorage | None
     gateways: list[ClusterGateway]
     missing_gateways: list[MissingGateway]
     disk: Disk

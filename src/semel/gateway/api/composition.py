@@ -17,7 +17,6 @@ from semel.gateway.api.erasures import Erasures
 from semel.gateway.api.retention import Retention
 from semel.gateway.api.search import Search, index_path
 from semel.gateway.clock import Clock, SystemClock
-from semel.gateway.database_files import make_stored_files
 from semel.gateway.errors import BadRequest, GatewayUnavailable
 from semel.gateway.file_store import FileStore
 from semel.gateway.inbound.admission import AccountDirectory
@@ -28,6 +27,7 @@ from semel.gateway.inbound.refused_requests import NodeRefusals
 from semel.gateway.inbound.uploads import Uploads
 from semel.gateway.list_feed import ListFeed
 from semel.gateway.mcp_servers import McpServerStore
+from semel.gateway.object_files import make_stored_files
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.outbound.typing import Typing
@@ -118,7 +118,7 @@ class Components:
         self.record = LedgerAccess(store, self.hub, self.places.cut_into_legs, tell_others)
         self.readiness = Readiness(store)
         self.socket = socket_path(settings.data_dir)
-        self.file_store = FileStore(make_stored_files(store, settings.data_dir / "blobs"))
+        self.file_store = FileStore(make_stored_files(store, settings.data_dir / "blobs", settings.files))
         self.mcp_servers = McpServerStore(settings.data_dir / "mcp-servers")
         self.people = AccountDirectory(self.record, settings, self.clock)
         self.node_refusals = NodeRefusals(self.clock, self.people.strangers)

@@ -13,6 +13,7 @@ import contextlib
 import structlog
 
 from semel.gateway.file_store import FileStore
+from semel.gateway.files import StoreFailed
 from semel.gateway.record import LedgerAccess
 from semel.ledger.admin import erase
 from semel.ledger.storage.errors import LedgerError
@@ -20,6 +21,7 @@ from semel.ledger.storage.errors import LedgerError
 log = structlog.get_logger("semel.erasures")
 
 PART_UNDER_WAY_RETRY_S = 5.0  # delay until the next try while a part of the session is still being sent
+STORE_AWAY_RETRY_S = 30.0  # delay until the next try while object storage does not remove a file
 RETRY_S = 2.0  # delay after a ledger error, or while files are being copied
 
 
@@ -34,6 +36,7 @@ class Erasures:
         self.queue: list[int] = []
         self._is_complete = False  # whether the queue has all that the ledger has
         self.part_retry_s = PART_UNDER_WAY_RETRY_S
+        self.store_retry_s = STORE_AWAY_RETRY_S
 
     def add(self, session: int) -> None:
         """Queue a deleted session to have its content erased. Its agent and jobs must have ended."""
@@ -74,6 +77,9 @@ class Erasures:
             except (LedgerError, OSError) as error:
                 log.warning("a file that nobody holds is not removed yet", why=str(error))
                 wait = RETRY_S
+            except StoreFailed as error:
+                log.warning("a file that nobody holds is not removed yet", why=str(error))
+                wait = self.store_retry_s
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self.store.unused.wait()
@@ -107,5 +113,7 @@ class Erasures:
         content = self.store.content
         content.remove(unheld_ids)  # no await since the check above, so no copy can have begun
         for start in range(0, len(unheld_ids), content.rows_per_step):
-            await self.record.write(erase.forget_files, unheld_ids[start : start + content.rows_per_step])
+            step = unheld_ids[start : start + content.rows_per_step]
+            await asyncio.to_thread(content.remove_objects, step)
+            await self.record.write(erase.forget_files, step)
         return unheld < erase.FILES_PER_STEP

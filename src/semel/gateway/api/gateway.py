@@ -72,7 +72,7 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
         unfinished = await self.record.read(sessions.list_sessions_to_resume)
         if self.has_duties:
             self._start_channels()
-        self._start_task("files", self.file_store.take_in_folder())
+        self._start_task("files", self.file_store.take_in_files())
         for session in unfinished:
             self.turns.wake(session)
         if self.has_duties:

@@ -14,10 +14,12 @@ from semel import __version__
 from semel.gateway.activity import log_activity
 from semel.gateway.api.book_checks import read_last_check
 from semel.gateway.api.composition import Components
+from semel.gateway.bucket import StoreAway
 from semel.gateway.disk_use import DiskUse, measure_store
-from semel.gateway.errors import BadRequest, Conflict, NotFound
+from semel.gateway.errors import BadRequest, Conflict, GatewayUnavailable, NotFound
 from semel.gateway.files import StoreFailed
 from semel.gateway.metrics import count_gateways, measure_storage
+from semel.gateway.object_files import ObjectFiles
 from semel.gateway.record import LedgerAccess
 from semel.law import limits as law_limits
 from semel.law.delivery import STATES, PartStepNotAllowed
@@ -175,12 +177,17 @@ class ReadApi(Components):
         return await self.record.read(audit_report)
 
     async def open_blob(self, id: str) -> tuple[BinaryIO, str, str]:
-        """Return (content, name, media type) of a stored file; the caller closes the content. Raises NotFound."""
+        """Return (content, name, media type) of a stored file; the caller closes the content.
+
+        Raises NotFound, GatewayUnavailable.
+        """
         row = await self.record.read(file_pieces.find_file, id)
         if row is None:
             raise NotFound(f"there is no file {id!r}")
         try:
             return await asyncio.to_thread(self.file_store.content.open, id), row.name, row.mime
+        except StoreAway as error:
+            raise GatewayUnavailable(str(error)) from None
         except StoreFailed:
             raise NotFound("The file is not in the store any more.") from None
 
@@ -238,6 +245,7 @@ class ReadApi(Components):
             "channels": self.channel_manager.list(),
             "refused_nodes": self.node_refusals.list(),
             "database": name_database(self.settings.ledger),
+            "object_storage": self._describe_object_storage(),
             **await self.gateways(),
             **await asyncio.to_thread(self._read_storage),
         }
@@ -254,6 +262,12 @@ class ReadApi(Components):
         living = {gateway.name for gateway in gateways}
         missing = await self.record.read(overview.list_missing_gateways, living, self.settings.moving_agents)
         return {"gateways": [asdict(gateway) for gateway in gateways], "missing_gateways": missing}
+
+    def _describe_object_storage(self) -> Json | None:
+        content = self.file_store.content
+        if not isinstance(content, ObjectFiles):
+            return None
+        return {"url": str(content.bucket), "problem": content.bucket.problem}
 
     def _read_storage(self) -> Json:
         data_dir = self.settings.data_dir

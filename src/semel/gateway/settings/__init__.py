@@ -20,6 +20,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from semel.gateway.settings.agents import AgentSettings, McpSettings
 from semel.gateway.settings.channels import ChannelSettings, DestinationSettings, GroupSettings, PersonSettings
+from semel.gateway.settings.files import FileSettings
 from semel.gateway.settings.limits import LimitSettings
 from semel.gateway.settings.sessions import (
     BackgroundSettings,
@@ -37,6 +38,7 @@ __all__ = [
     "BackgroundSettings",
     "ChannelSettings",
     "DestinationSettings",
+    "FileSettings",
     "GatewayOptions",
     "GatewaySettings",
     "GroupSettings",
@@ -79,6 +81,7 @@ class Sections(Table):
     heartbeat: HeartbeatSettings = HeartbeatSettings()
     background: BackgroundSettings = BackgroundSettings()
     limits: LimitSettings = LimitSettings()
+    files: FileSettings = FileSettings()
 
 
 class GatewaySettings(GatewayOptions, Sections):

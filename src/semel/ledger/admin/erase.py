@@ -165,6 +165,7 @@ def list_unheld_files(tx: Tx) -> list[str]:
 
 
 def forget_files(tx: Tx, blob_ids: list[str]) -> None:
-    """Remove the rows of files that the caller has deleted from the disk."""
-    for blob_id in blob_ids:
+    """Remove the rows of files that the caller has deleted from the disk; not of those with an object."""
+    for blob_id in sorted(blob_ids):
+        tx.lock("blob_lock", id=blob_id)
         tx.run("blob_drop", id=blob_id)

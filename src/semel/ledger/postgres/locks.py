@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from semel.ledger import file_pieces, people
+from semel.ledger import file_objects, file_pieces, people
 from semel.ledger.admin import age_out, erase, import_session
 from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import held_notice, owner_notice, send_queue
@@ -261,6 +261,11 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     uploads.drop_expired: _nothing,
     file_pieces.keep_file: _nothing,
     file_pieces.add_pieces: _nothing,
+    file_objects.keep_file: _nothing,
+    file_objects.add_object: _nothing,
+    file_objects.keep_object: _nothing,
+    file_objects.begin_removal: _nothing,
+    file_objects.finish_removal: _nothing,
     commands.answer: lambda event, session, *_: Locks(ids=(session,)),
     answers.record_answer: _ends_requests,
     answers.cancel_undelivered: _found("find_sessions_told_of_item", "item"),

@@ -11,7 +11,8 @@ SELECT data FROM blob_piece WHERE blob = :id AND n >= :first AND n < :end ORDER 
 SELECT b.size FROM blob b JOIN blob_piece p ON p.blob = b.id AND p.n = (b.size - 1) / :piece WHERE b.id = :id
 
 -- name: blobs_lacking
--- a page of the files that a message needs and whose content is not here
+-- a page of the files that a message needs and whose content is neither here nor in object storage
 SELECT b.id FROM blob b WHERE b.id > :after AND b.gone = 0 AND b.kept = 0
   AND NOT EXISTS (SELECT 1 FROM blob_piece p WHERE p.blob = b.id AND p.n = (b.size - 1) / :piece)
+  AND NOT EXISTS (SELECT 1 FROM blob_piece p WHERE p.blob = b.id AND p.n < 0 AND p.data = :stored)
 ORDER BY b.id LIMIT :limit

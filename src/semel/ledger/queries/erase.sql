@@ -130,5 +130,6 @@ UPDATE blob SET gone = 1 WHERE id = :id AND NOT EXISTS (SELECT 1 FROM holding h 
 SELECT id FROM blob INDEXED BY blob_gone WHERE gone = 1 AND kept = 0 LIMIT :limit
 
 -- name: blob_drop
--- a file was removed
+-- a file was removed, and so were its objects in object storage
 DELETE FROM blob WHERE id = :id AND gone = 1 AND kept = 0
+  AND NOT EXISTS (SELECT 1 FROM blob_piece p WHERE p.blob = :id AND p.n < 0)

@@ -298,6 +298,15 @@ class BlobRow(Row):
     at: int
 
 
+class FileObjectRow(Row):
+    """An object in object storage. `blob`: its file. `n`: its number. `size`: of the file, in bytes."""
+
+    blob: str
+    n: int
+    size: int
+    is_needed: bool
+
+
 # ---------------------------------------------------------------- delivery
 
 

@@ -1,0 +1,119 @@
+"""Which objects in object storage have the content of stored files (docs/decisions/files-in-object-storage.md).
+
+An object is a row of `blob_piece` with a negative number. The number is drawn at random, and the object's name has it:
+no name is ever used twice, so a late request to store or to remove an object cannot harm another one. The row's data
+says what becomes of the object:
+
+    coming -> stored -> going -> (no row)
+    coming -----------> going
+
+The row is there before the object, and until after it: an object without a row is possible only if a gateway was frozen
+while it stored one. A file's row is not removed while it has such rows.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from semel.ledger.storage.rows import FileObjectRow
+from semel.ledger.storage.sql import Tx
+
+COMING, STORED, GOING = b"coming", b"stored", b"going"
+PAGE = 1000
+
+
+@dataclass(frozen=True)
+class FileObject:
+    """An object. `id`: of its file. `n`: its own number, below 0. `size`: of the file, in bytes."""
+
+    id: str
+    n: int
+    size: int
+
+
+def draw_number() -> int:
+    """Return a number for a new object."""
+    return -1 - secrets.randbits(62)
+
+
+def keep_file(tx: Tx, id: str, size: int, name: str, mime: str, n: int) -> bool:
+    """Record a file that no message claims yet. Return whether its content is to be stored, as the object `n`."""
+    tx.run("blob_keep", id=id, size=size, name=name, mime=mime, at=tx.now)
+    return add_object(tx, id, n)
+
+
+def add_object(tx: Tx, id: str, n: int) -> bool:
+    """Record that the object `n` is about to be stored. Return False if the file has one already, or is not known."""
+    tx.lock("blob_lock", id=id)
+    if not tx.exists("blob_get", id=id) or find_object(tx, id) is not None:
+        return False
+    tx.run("object_add", id=id, n=n, state=COMING)
+    return True
+
+
+def keep_object(tx: Tx, id: str, n: int) -> bool:
+    """Record that an object is whole, and remove the content from the ledger if it is there, too.
+
+    Return False if the file was removed while it was being stored.
+    """
+    if not tx.count_changed("object_keep", id=id, n=n, coming=COMING, stored=STORED):
+        return False
+    tx.run("blob_pieces_drop", id=id)
+    return True
+
+
+def find_object(tx: Tx, id: str) -> FileObject | None:
+    """Return the object that has a file's content; None if there is none."""
+    found = tx.pairs(int, int, "object_stored", id=id, stored=STORED)
+    return FileObject(id, *found[0]) if found else None
+
+
+def begin_removal(tx: Tx, ids: Sequence[str]) -> list[FileObject]:
+    """Let nobody rely on the objects of these files any more, as far as no message needs them. Return those objects."""
+    going: list[FileObject] = []
+    for id in sorted(ids):
+        tx.lock("blob_lock", id=id)
+        objects = [FileObject(id, n, size) for n, size in tx.pairs(int, int, "objects_of_gone", id=id)]
+        if objects:
+            tx.run("objects_leave", id=id, going=GOING)
+        going += objects
+    return going
+
+
+def finish_removal(tx: Tx, objects: Sequence[FileObject]) -> None:
+    """Record that these objects are not in object storage any more."""
+    for object in objects:
+        tx.run("object_drop", id=object.id, n=object.n, going=GOING)
+
+
+def has_objects(tx: Tx, ids: Sequence[str]) -> bool:
+    """Return whether any of these files has an object."""
+    return any(tx.exists("object_any", id=id) for id in ids)
+
+
+def list_outside(tx: Tx, after: str = "") -> list[str]:
+    """Return a page of the ids of files that a message needs and that have no object, ordered."""
+    return tx.values(str, "blobs_outside", after=after, stored=STORED, limit=PAGE)
+
+
+def list_files(tx: Tx, after: str = "") -> list[str]:
+    """Return a page of the ids of all stored files, ordered."""
+    return tx.values(str, "blob_ids", after=after, limit=PAGE)
+
+
+def list_objects(tx: Tx, after: str, last: str) -> list[FileObjectRow]:
+    """Return the objects of the files above `after` up to `last`."""
+    return tx.all(FileObjectRow, "objects_between", after=after, last=last, stored=STORED)
+
+
+def map_objects(tx: Tx) -> dict[str, FileObject]:
+    """Return {id: object} for all files that a message needs and whose content is in object storage."""
+    objects: dict[str, FileObject] = {}
+    after = ""
+    while ids := list_files(tx, after):
+        rows = list_objects(tx, after, ids[-1])
+        objects |= {row.blob: FileObject(row.blob, row.n, row.size) for row in rows if row.is_needed}
+        after = ids[-1]
+    return objects
