@@ -9,6 +9,7 @@ PARTS = {
     "latency": "accepted -> agent has the prompt, agent's text -> a watcher sees it",
     "turns": "durable turns per second, beside the raw disk",
     "postgres": "the ledger in PostgreSQL beside SQLite: turns a second, and a server at a distance",
+    "dumped": "a day in PostgreSQL, in short, while the database is dumped all the time: its tables and its turns",
     "cluster": "two gateways: a message that comes in at one and is answered at the other",
     "events": "accepted a second over HTTP, wake to prompt, and 1,000,000 remembered keys",
     "stranded": "1,000 turns by 20 sessions, and 10,000 messages right after a reply",
