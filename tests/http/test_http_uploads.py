@@ -19,7 +19,7 @@ from semel.ledger.admin import books
 from semel.ledger.inbound import uploads as rows
 
 Json = dict[str, Any]
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x09" + bytes(range(256)) * 8
 OCTETS = {"Content-Type": "application/octet-stream"}
 
 
@@ -66,7 +66,8 @@ async def test_a_picture_reaches_the_agent_byte_for_byte(
     assert (link["type"], link["uri"], copy.read_bytes()) == ("resource_link", copy.absolute().as_uri(), PNG)
     assert (image["type"], image["mimeType"]) == ("image", "image/png")
     [entry] = [entry for entry in await world.entries() if entry["role"] == "user"]
-    assert entry["files"] == [{name: file[name] for name in ("id", "name", "mime", "size")}]
+    known = {name: file[name] for name in ("id", "name", "mime", "size")}
+    assert entry["files"] == [{**known, "width": 16, "height": 9}]
     blob = await client.get(f"/v1/blobs/{file['id']}")
     assert (blob.content, blob.headers["content-type"]) == (PNG, "image/png")
 

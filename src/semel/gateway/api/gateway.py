@@ -28,7 +28,7 @@ from semel.gateway.errors import PROBLEM_URN, BadRequest, NoSuchSession, NotFoun
 from semel.gateway.file_store import HeldFiles
 from semel.gateway.files import clear_drafts
 from semel.gateway.inbound.prompt_content import check_content, hold_files
-from semel.gateway.inbound.uploads import Upload, check_attached
+from semel.gateway.inbound.uploads import Upload, check_attached, measure_images
 from semel.gateway.ports import Heard
 from semel.gateway.seats import Seats
 from semel.law.identity import CUSTOMARY_NAME
@@ -247,7 +247,8 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
         )  # fmt: skip
         if blocks is None:
             stable = ("text", "sender", "files") if attached else ("text", "sender")
-            heard = await hear(text=text, stable=stable, attached=check_attached(attached))
+            named = await measure_images(self.file_store, check_attached(attached))
+            heard = await hear(text=text, stable=stable, attached=named)
         else:
             heard = await self._hear_blocks(hear, text, blocks, automatic)
         return replace(heard, note=note) if note is not None and heard.status == "accepted" else heard

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -20,6 +20,8 @@ from semel.gateway.clock import Clock
 from semel.gateway.errors import BadRequest, Conflict, GatewayUnavailable, NotFound
 from semel.gateway.file_store import FileStore, HeldFiles, write_content
 from semel.gateway.files import MAX_FILE_BYTES, BlobDraft, plain_name
+from semel.gateway.image_size import HEAD_BYTES as IMAGE_HEAD_BYTES
+from semel.gateway.image_size import describe_image_size
 from semel.gateway.record import LedgerAccess
 from semel.ledger.file_pieces import FileForgotten
 from semel.ledger.inbound import uploads as rows
@@ -133,6 +135,19 @@ def _check_file(place: int, file: Json) -> AttachedFile:
     if not isinstance(id, str) or not re.fullmatch(files.BLOB_ID, id):
         raise BadRequest(f"files[{place}].id: it is not the id that POST /v1/files gave a file")
     return AttachedFile(id, None if name is None else plain_name(str(name)))
+
+
+async def measure_images(store: FileStore, attached: Sequence[AttachedFile]) -> tuple[AttachedFile, ...]:
+    """Return the files of a message with the sizes of those that are images. One that is not there is left as it is."""
+    return tuple([await asyncio.to_thread(_measure_image, store, file) for file in attached])
+
+
+def _measure_image(store: FileStore, file: AttachedFile) -> AttachedFile:
+    try:
+        with store.content.open(file.id) as content:
+            return replace(file, image_size=describe_image_size(content.read(IMAGE_HEAD_BYTES)))
+    except (files.StoreFailed, OSError):
+        return file
 
 
 def explain_file_not_there(error: rows.FileNotThere) -> NotFound:

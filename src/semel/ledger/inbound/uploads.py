@@ -7,7 +7,7 @@ entry does later. A message takes its files in the transaction that accepts it: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from semel.ledger.file_pieces import FileForgotten
 from semel.ledger.inbound import hear
@@ -30,10 +30,14 @@ class TakeableFile(Row):
 
 @dataclass(frozen=True)
 class AttachedFile:
-    """A file that a message names. `name`: as the message calls it; None takes the name that it was uploaded with."""
+    """A file that a message names. `name`: as the message calls it; None takes the name that it was uploaded with.
+
+    `image_size`: {"width", "height"} of an image, in pixels, if they are known.
+    """
 
     id: str
     name: str | None = None
+    image_size: dict[str, int] = field(default_factory=dict)
 
 
 class FileNotThere(Exception):
@@ -117,7 +121,8 @@ def _with_files(event: hear.Event, files: Sequence[Json]) -> hear.Event:
 
 def _describe(attached: AttachedFile, file: TakeableFile) -> Json:
     """Return a file as the message's entry names it."""
-    return {"id": file.id, "name": attached.name or file.name, "mime": file.mime, "size": file.size}
+    row = {"id": file.id, "name": attached.name or file.name, "mime": file.mime, "size": file.size}
+    return {**row, **attached.image_size}
 
 
 def _find_files(tx: Tx, attached: Sequence[AttachedFile]) -> dict[str, TakeableFile]:
