@@ -18,13 +18,19 @@ const { metafile } = await build({
   splitting: true,
   minify: true,
   target: ["es2022"],
-  alias: { react: "preact/compat", "react-dom": "preact/compat", "react/jsx-runtime": "preact/jsx-runtime" },
+  alias: {
+    react: "preact/compat",
+    "react-dom": "preact/compat",
+    "react/jsx-runtime": "preact/jsx-runtime",
+    entities: "./src/entities.ts",
+  },
   jsx: "automatic",
   jsxImportSource: "preact",
   loader: { ".svg": "copy" },
   entryNames: "[name]-[hash]",
   chunkNames: "part-[hash]",
   legalComments: "none", // licenses.txt has every licence whole
+  preserveSymlinks: true, // names depend on nothing but the content
   metafile: true,
   logLevel: "warning",
 });

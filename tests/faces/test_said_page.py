@@ -57,7 +57,12 @@ def test_the_page_shows_every_character_while_it_streams(page: Browser, live: Li
     for at in range(0, max(map(len, said)), 40):
         pieces = [(seq, text[at : at + 40]) for seq, text in zip(seqs, said, strict=True) if text[at:]]
         live.do(lambda: [script.append(seq, piece) for seq, piece in pieces])  # noqa: B023
-    page.until(lambda: page.run(RAW) == list(map(plain, said)), "all of it")
+    page.until(
+        lambda: all(missing(text, *shown) is None for text, shown in zip(said, page.run(READ), strict=True)),
+        "all of it",
+    )
+    assert page.run("document.querySelectorAll('#rows .live').length") == len(said)
+    judged(page, said, len(said))
 
 
 def test_the_page_shows_every_character_of_people_events_and_notices(page: Browser, live: LiveHouse) -> None:

@@ -61,7 +61,7 @@ def test_a_quote_leads_to_its_message(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     live.do(lambda: talk(script))
     page.click("#rows .quoted")
-    page.until(lambda: page.run("document.querySelector('#rows > li').matches('.aimed')"), "the message is shown")
+    page.until(lambda: page.run("document.querySelector('#rows > li > *').matches('.aimed')"), "the message is shown")
 
 
 def test_a_channel_that_is_silent_is_told_quietly_and_one_that_hears_is_not(page: Browser, live: LiveHouse) -> None:

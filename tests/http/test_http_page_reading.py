@@ -16,20 +16,16 @@ from semel.faces.http import Settings
 
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
 
-PLAIN = (  # the part of a text that is being written in which the top of the conversation is
-    "(() => { const top = document.querySelector('#scroller').getBoundingClientRect().top + 14;"
-    " const { offsetNode, offset } = document.caretPositionFromPoint(innerWidth / 2, top);"
-    " return offsetNode.data.slice(0, offset).split('## Part ').length - 2; })()"
-)
-RENDERED = (  # the same in rendered Markdown
-    "(() => { const top = document.querySelector('#scroller').getBoundingClientRect().top + 30;"
-    " const above = (node) => node.getBoundingClientRect().top < top;"
-    " return [...document.querySelectorAll('#rows h2')].filter(above).length - 1; })()"
+READ = (  # the part of a text at the top of the conversation, and where its heading stands
+    "(() => { const top = document.querySelector('#scroller').getBoundingClientRect().top;"
+    " const below = (node) => node.getBoundingClientRect().top > top;"
+    " const part = [...document.querySelectorAll('#rows h2')].find(below);"
+    " return [part.innerText, Math.round(part.getBoundingClientRect().top)]; })()"
 )
 BIG = "void (document.querySelector('#scroller').scrollTop = arguments[0])"
 
 
-def test_the_reader_keeps_the_place_when_a_long_answer_becomes_markdown(page: Browser, live: LiveHouse) -> None:
+def test_the_reader_keeps_the_place_while_a_long_answer_grows_and_when_it_ends(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     text = "\n\n".join(
         f"## Part {n}\n\n- **sentence {n}** of `many`\n- and more\n\n| a | b |\n|---|---|\n| {n} | x |"
@@ -37,11 +33,18 @@ def test_the_reader_keeps_the_place_when_a_long_answer_becomes_markdown(page: Br
     )
     seq = live.do(lambda: script.entry("agent", text, live=True))
     page.until(lambda: "Part 79" in str(page.text("#rows .body")), "the answer")
-    page.run(BIG, 5000)
-    before = page.run(PLAIN)
-    live.do(lambda: script.finish(seq, text=text))
-    page.until(lambda: page.run("document.querySelector('#rows .body h2')?.innerText") == "Part 0", "markdown")
-    assert 10 < before < 70 and abs(page.run(RENDERED) - before) <= 1
+    for place in (5000, 3000):  # from the end upwards, and once more
+        page.run(BIG, place)
+        before = page.run(READ)
+        live.do(lambda place=place: script.append(seq, f"\n\nmore at {place}" * 20))  # type: ignore[misc]
+        page.until(lambda place=place: f"more at {place}" in str(page.text("#rows .body")), "more")  # type: ignore[misc]
+        assert page.run(READ) == before
+    page.run(BIG, 4000)  # and downwards
+    before = page.run(READ)
+    whole = text + "\n\nmore at 5000" * 20 + "\n\nmore at 3000" * 20
+    live.do(lambda: script.finish(seq, text=whole))
+    page.until(lambda: not page.run("!!document.querySelector('#rows .live')"), "the end")
+    assert page.run(READ) == before
 
 
 def test_older_rows_come_without_a_look_at_the_selection_of_each(page: Browser, live: LiveHouse) -> None:

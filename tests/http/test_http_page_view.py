@@ -22,17 +22,21 @@ pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.mi
 # ---------------------------------------------------------------- watching
 
 
-def test_streamed_text_grows_in_place_and_becomes_markdown_at_its_end(page: Browser, live: LiveHouse) -> None:
+def test_streamed_text_is_markdown_at_once_and_grows_in_place(page: Browser, live: LiveHouse) -> None:
     script = live.script()
-    seq = live.do(lambda: script.entry("agent", "**bo", live=True))
-    bodies(page, "**bo")
-    page.run("void (window.node = document.querySelector('#rows .body').firstChild)")
+    seq = live.do(lambda: script.entry("agent", "so **bo", live=True))
+    bodies(page, "so **bo")
+    page.run("void (window.node = document.querySelector('#rows .body p').firstChild)")
     for piece in ("ld** ", "and *more*", "\n\n- x"):
         live.do(lambda piece=piece: script.append(seq, piece))  # type: ignore[misc]
-    bodies(page, "**bold** and *more*\n\n- x")
-    assert page.run("window.node === document.querySelector('#rows .body').firstChild")
-    live.do(lambda: script.finish(seq, text="**bold** and *more*\n\n- x"))
-    page.until(lambda: page.run("document.querySelector('#rows .body strong')?.innerText") == "bold", "markdown")
+    bodies(page, "so bold and more\n\nx")
+    strong = "document.querySelector('#rows .live .body strong')?.innerText"
+    assert page.run(strong) == "bold"
+    assert page.run("window.node === document.querySelector('#rows .body p').firstChild")
+    live.do(lambda: script.finish(seq, text="so **bold** and *more*\n\n- x"))
+    page.until(lambda: not page.run("!!document.querySelector('#rows .live')"), "the end")
+    bodies(page, "so bold and more\n\nx")
+    assert page.run("window.node === document.querySelector('#rows .body p').firstChild")
     assert len(page.texts(ROWS)) == 1
 
 
@@ -41,8 +45,8 @@ def test_a_selection_survives_more_text_and_the_end_of_it(page: Browser, live: L
     seq = live.do(lambda: script.entry("agent", "select me and", live=True))
     bodies(page, "select me and")
     page.run(
-        "void getSelection().setBaseAndExtent(document.querySelector('#rows .body').firstChild, 0, "
-        "document.querySelector('#rows .body').firstChild, 9)"
+        "void getSelection().setBaseAndExtent(document.querySelector('#rows .body p').firstChild, 0, "
+        "document.querySelector('#rows .body p').firstChild, 9)"
     )
     live.do(lambda: script.append(seq, " *go on*"))
     live.do(lambda: script.finish(seq, text="select me and *go on*"))
@@ -85,18 +89,18 @@ def test_a_reader_at_the_end_follows_it(page: Browser, live: LiveHouse) -> None:
     seq = live.do(lambda: script.entry("agent", "", live=True))
     for _ in range(20):
         live.do(lambda: script.append(seq, "streaming on and on\n"))
-    page.until(lambda: page.run("document.querySelector('#rows .live .body')?.innerText.length") >= 400, "the text")
+    page.until(lambda: page.run("document.querySelector('#rows .live .body')?.innerText.length") >= 399, "the text")
     assert page.run(rest) < 2
     assert page.texts("#down") == []
 
 
 def test_after_a_restart_of_the_gateway_the_view_goes_on_without_a_double(page: Browser, live: LiveHouse) -> None:
     script = live.script()
-    seq = live.do(lambda: script.entry("agent", "before ", live=True))
-    bodies(page, "before ")
+    seq = live.do(lambda: script.entry("agent", "before", live=True))
+    bodies(page, "before")
     live.shut()
     page.until(lambda: page.run("document.querySelector('#link').dataset.state") == "lost", "the loss is shown")
-    live.do(lambda: script.append(seq, "and after"))
+    live.do(lambda: script.append(seq, " and after"))
     live.do(lambda: script.entry("notice", "the gateway was restarted"))
     live.open()
     bodies(page, "before and after", "the gateway was restarted")
@@ -177,7 +181,7 @@ def test_older_history_is_read_on_demand_and_moves_nothing(page: Browser, live: 
     visit(page, live, "long")
     page.until(lambda: len(page.texts(ROWS)) == 200, "the newest")
     page.run("void (document.querySelector('#scroller').scrollTop = 0)")
-    top = "document.querySelector('[data-key=e31]').getBoundingClientRect().top"
+    top = "document.querySelector('[data-key=e31] .body').getBoundingClientRect().top"
     before = page.run(top)
     page.click("#older")
     page.until(lambda: len(page.texts(ROWS)) == 230, "all of it")
@@ -206,7 +210,7 @@ def test_rows_stand_in_the_order_they_were_born_in(page: Browser, live: LiveHous
     tool = live.do(lambda: script.item("tool", title="ls", status="running"))
     live.do(lambda: script.entry("agent", "done"))
     live.do(lambda: script.set_item(tool, status="done"))
-    order = "[...document.querySelectorAll('#rows > li')].map((n) => n.dataset.key)"
+    order = "[...document.querySelectorAll('#rows > li > *')].map((n) => n.dataset.key)"
     page.until(lambda: page.run(order) == ["e1", f"i{tool}", "e2"], "the order")
     visit(page, live)
     page.until(lambda: page.run(order) == ["e1", f"i{tool}", "e2"], "the same order after a reload")

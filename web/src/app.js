@@ -15,21 +15,22 @@ import { Manage } from "./manage.js";
 import { Outgoing } from "./outgoing.ts";
 import { OutgoingList } from "./outgoing_list.js";
 import { People } from "./people.js";
-import { Place } from "./scroll.js";
+import { Place } from "./scroll.ts";
 import { Sessions } from "./sessions.js";
 import { Watch } from "./stream.ts";
-import { View } from "./view.js";
+import { RowList } from "./rows/list.tsx";
+import { Transcript } from "./transcript.ts";
 
 const LINKS = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting", apart: "older" };
 
-const place = new Place(byId("scroller"), byId("down"));
+const place = new Place(byId("scroller"), byId("down"), [byId("log"), byId("outgoing")]);
 const header = new Header({ problem, begin });
 const composer = new Composer(send);
 const busy = new Busy(byId("how"), problem);
 const sessions = new Sessions(() => drawer(false));
 const manage = new Manage({ opened: () => open, problem, changed: () => sessions.soon() });
 const find = new Find(() => drawer(false));
-const jump = new Jump({ place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
+const jump = new Jump({ reveal, keep: redraw, place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
 const leaving = new OutgoingList(byId("outgoing"), (text) => composer.restore(text));
 const outgoing = new Outgoing({ accepted, changed: () => leaving.draw() });
 leaving.outgoing = outgoing;
@@ -44,13 +45,28 @@ let changed = Date.now(); // when the open view changed last
 let open = { key: null, view: null, watch: null };
 
 const context = {
-  agent: () => open.view?.session.agent || "Agent",
+  agent: () => open.view?.session.value.agent || "Agent",
   output: (item) => at(open.key, `/outputs/${item}`),
   answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
   go: (seq) => jump.aim(seq),
   retry: () => send("/retry"),
   decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" })),
 };
+
+const list = new RowList(byId("log"), byId("scroller"), context);
+
+/** Changes the rows, and keeps the reader's place. */
+function redraw(update, grew = true) {
+  place.keep(() => {
+    list.draw(update);
+    return grew;
+  });
+}
+
+function reveal(row) {
+  place.pinned = false;
+  list.reveal(row, (node) => place.reveal(node));
+}
 
 function send(text) {
   if (jump.last !== null) choose(open.key); // leave the older stretch: the message appears at the end
@@ -79,8 +95,9 @@ function problem(error) {
 
 function choose(key, fresh = false) {
   open.watch?.close();
-  byId("rows").replaceChildren();
-  open = { key, view: new View(byId("rows"), context), watch: null, fresh };
+  open = { key, view: new Transcript(), watch: null, fresh };
+  byId("top").classList.remove("had");
+  list.select(open.view);
   composer.select(key);
   leaving.select(key);
   sessions.select(key);
@@ -96,9 +113,9 @@ function choose(key, fresh = false) {
 /** Replaces the view by an empty one, for older history of the same session, and returns it. It gets no changes. */
 function apart(session) {
   open.watch?.close();
-  byId("rows").replaceChildren();
-  open = { ...open, view: new View(byId("rows"), context), watch: undefined };
-  open.view.session = session;
+  open = { ...open, view: new Transcript(), watch: undefined };
+  open.view.session.value = session;
+  list.select(open.view);
   link("apart");
   return open.view;
 }
@@ -112,7 +129,7 @@ function newest() {
 function rest() {
   clearTimeout(resting);
   if (!document.hidden) return open.watch?.wake();
-  resting = setTimeout(() => (open.view?.session.state === "running" ? rest() : open.watch?.sleep()), REST);
+  resting = setTimeout(() => (open.view?.session.value.state === "running" ? rest() : open.watch?.sleep()), REST);
 }
 
 function watch() {
@@ -125,12 +142,12 @@ function take(frame) {
   const { key, view } = open;
   changed = Date.now();
   const entries = frame.type === "snapshot" ? frame.entries : frame.changes.filter((change) => change.op === "entry");
-  place.keep(() => {
+  const grew = frame.type === "snapshot" || frame.changes.some((change) => change.op !== "session");
+  redraw(() => {
     outgoing.seen(key, entries);
     announce(view.apply(frame));
-    return frame.type === "snapshot" || frame.changes.some((change) => change.op !== "session");
-  });
-  if (view.session.state === "deleted") return leave(key);
+  }, grew);
+  if (view.session.value.state === "deleted") return leave(key);
   draw();
   jump.go();
   if (frame.type === "snapshot" || frame.changes.some((change) => change.op === "session")) sessions.soon();
@@ -159,9 +176,9 @@ function accepted(key, message) {
   if (key !== open.key) return;
   if (message.waits) {
     open.view.whys.set(message.event, message.waits);
-    place.keep(() => open.view.lineUp());
+    redraw(() => open.view.lineUp(), false);
   }
-  outgoing.settle(key, message, Boolean(open.view.entryOf(message.event)));
+  outgoing.settle(key, message, open.view.hasEntryOf(message.event));
   if (open.watch === null) watch();
   else open.watch?.hurry(); // the message may have created the session: watch it now
 }
@@ -169,16 +186,16 @@ function accepted(key, message) {
 function draw() {
   const { key, view, fresh } = open;
   header.draw(key, view, fresh);
-  manage.draw(key, view.session, fresh);
+  manage.draw(key, view.session.value, fresh);
   if (!document.hidden) document.title = `${byId("title").textContent} · Semel`;
-  show(byId("older"), view.before !== null);
+  showOlder();
   show(byId("welcome"), view.rows.size === 0 && (fresh || view.rev !== null) && !leaving.list.children.length);
   say(byId("welcome"), fresh ? "A new session begins with your first message." : "Nothing has been said here yet.");
   drawState();
 }
 
 function drawState() {
-  const { session } = open.view;
+  const session = open.view.session.value;
   const running = session.state === "running";
   const failed = running && session.retry_at !== undefined;
   const waiting = session.waiting ? `waiting: ${session.waiting}` : "";
@@ -214,16 +231,21 @@ function link(state) {
   say(byId("link-text"), LINKS[state]);
 }
 
+/** The button keeps its room once it was there: else the rows would move as it goes. */
+function showOlder() {
+  const more = open.view.before.value !== null;
+  if (more) byId("top").classList.add("had");
+  show(byId("older"), more);
+}
+
 async function older() {
   const { key, view } = open;
   byId("older").disabled = true;
   await attempt(async () => {
-    const page = await ask("GET", at(key, `/history?html=1&limit=100&before=${view.before}`));
+    const page = await ask("GET", at(key, `/history?html=1&limit=100&before=${view.before.value}`));
     if (open.view !== view) return;
-    place.keep(() => {
-      view.prepend(page);
-      show(byId("older"), view.before !== null);
-    });
+    redraw(() => view.prepend(page), false);
+    showOlder();
   });
   byId("older").disabled = false;
 }
@@ -260,10 +282,12 @@ function route() {
 }
 
 async function start() {
-  await sessions.refresh();
+  const listed = sessions.refresh();
   channels.refresh();
   gateways.refresh();
   outgoing.kickAll();
+  if (location.hash.startsWith("#/s/")) route(); // the conversation first: it does not wait for the list
+  await listed;
   if (route()) return open.watch?.source === null && open.watch.open();
   const first = [...sessions.found].sort((a, b) => b.at - a.at)[0];
   if (first) location.replace(`#/s/${encodeURIComponent(first.key)}`);

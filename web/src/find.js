@@ -1,6 +1,6 @@
 // Search: the box above the list of sessions. The results replace that list; each is a link to its message.
 
-import { reporter } from "./about.js";
+import { reporter } from "./rows/entry.tsx";
 import { ask } from "./api.ts";
 import { ago, byId, called, h, plainly, say, show } from "./dom.js";
 

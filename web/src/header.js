@@ -20,7 +20,7 @@ export class Header {
   }
 
   draw(key, view, fresh) {
-    const { session } = view;
+    const session = view.session.value;
     const name = fresh ? "New session" : called({ title: session.title, key });
     say(byId("title"), name);
     byId("title").title = key;
@@ -65,24 +65,24 @@ export class Header {
 
 // Modes and models have the form of ACP's session modes and models; models may also be an ACP config option.
 function modes(view) {
-  const told = view.session.modes ?? view.items("mode").at(-1)?.modes ?? view.items("mode").at(-1);
+  const told = view.session.value.modes ?? view.items("mode").at(-1)?.modes ?? view.items("mode").at(-1);
   if (!told?.availableModes) return null;
-  const alone = view.session.unattended_modes ?? [];
+  const alone = view.session.value.unattended_modes ?? [];
   const options = told.availableModes.map(({ id, name }) => ({ id, text: (name || id) + (alone.includes(id) ? " (asks nobody)" : "") }));
-  return { current: view.session.mode ?? told.currentModeId, options };
+  return { current: view.session.value.mode ?? told.currentModeId, options };
 }
 
 /** Whether the agent is in a mode in which it decides by itself what it may do. */
 function asksNobody(view) {
-  return view.session.unattended_modes?.includes(modes(view)?.current) ?? false;
+  return view.session.value.unattended_modes?.includes(modes(view)?.current) ?? false;
 }
 
 function models(view) {
-  const told = view.session.models ?? view.items("mode").at(-1)?.models ?? view.items("model").at(-1);
+  const told = view.session.value.models ?? view.items("mode").at(-1)?.models ?? view.items("model").at(-1);
   const list = told?.availableModels ?? told?.options;
   if (!list) return null;
   const options = list.map((one) => ({ id: one.modelId ?? one.value ?? one.id, text: one.name || one.modelId || one.value }));
-  return { current: view.session.model ?? told.currentModelId ?? told.currentValue, options };
+  return { current: view.session.value.model ?? told.currentModelId ?? told.currentValue, options };
 }
 
 function usage(item) {

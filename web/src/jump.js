@@ -12,8 +12,8 @@ export class Jump {
    * opened() returns the open {key, view, watch}. anew(session) replaces its view by an empty one that gets no changes,
    * and returns it; back() returns to the newest entries.
    */
-  constructor({ place, opened, anew, back, drawn, problem }) {
-    Object.assign(this, { place, opened, anew, show: drawn, problem });
+  constructor({ reveal, keep, place, opened, anew, back, drawn, problem }) {
+    Object.assign(this, { reveal, keep, place, opened, anew, show: drawn, problem });
     byId("later").addEventListener("click", () => this.later());
     byId("newest").addEventListener("click", () => back());
   }
@@ -48,20 +48,21 @@ export class Jump {
     this.show();
     const row = this.opened().view.rows.get(`e${seq}`);
     if (!row) return this.problem(new Error("That message no longer exists."));
-    this.place.reveal(row.node);
+    this.reveal(row);
   }
 
   async reach(key, view, seq) {
-    const distance = (view.before ?? 0) - seq;
+    const distance = (view.before.value ?? 0) - seq;
     if (this.last === null && distance <= 0) return; // the view has all entries from there on, so the message is gone
     if (this.last === null && distance <= NEAR) {
-      const page = await ask("GET", at(key, `/history?html=1&limit=${Math.min(NEAR, distance + AROUND)}&before=${view.before}`));
-      if (this.opened().view === view) view.prepend(page);
+      const page = await ask("GET", at(key, `/history?html=1&limit=${Math.min(NEAR, distance + AROUND)}&before=${view.before.value}`));
+      if (this.opened().view === view) this.keep(() => view.prepend(page), false);
       return;
     }
     const page = await ask("GET", at(key, `/history?html=1&limit=${2 * AROUND}&before=${seq + AROUND}`));
     if (this.opened().view !== view) return;
-    this.anew(view.session).prepend(page);
+    const apart = this.anew(view.session.value);
+    this.keep(() => apart.prepend(page));
     this.apart(page.entries.at(-1)?.seq ?? seq);
   }
 
@@ -72,10 +73,8 @@ export class Jump {
       const page = await ask("GET", at(key, `/history?html=1&limit=100&before=${this.last + 101}`));
       if (this.opened().view !== view) return;
       const fresh = page.entries.filter((entry) => entry.seq > this.last);
-      const held = view.before;
       this.place.pinned = false; // the reader goes on reading here: do not scroll to the end
-      this.place.keep(() => view.prepend(page));
-      view.before = held;
+      this.keep(() => view.append(page));
       if (fresh.length < 100) return byId("newest").click();
       this.apart(fresh.at(-1).seq);
     } catch (error) {

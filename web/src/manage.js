@@ -43,7 +43,7 @@ export class Manage {
   rename() {
     this.menu.hidePopover();
     const { view } = this.opened();
-    byId("rename-text").value = view.session.title || "";
+    byId("rename-text").value = view.session.value.title || "";
     byId("rename").showModal();
     byId("rename-text").select();
   }
@@ -55,7 +55,7 @@ export class Manage {
   remove() {
     this.menu.hidePopover();
     const { key, view } = this.opened();
-    say(byId("delete-what"), called({ title: view.session.title, key }));
+    say(byId("delete-what"), called({ title: view.session.value.title, key }));
     byId("delete").showModal();
   }
 }

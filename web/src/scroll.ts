@@ -1,93 +1,113 @@
 // The reader's scroll position. The view follows new rows only if the reader is at the end (Law 8).
 
-const NEAR = 32;
+const NEAR_PX = 32;
 const LETTER = /[\p{L}\p{N}]/gu;
-const SNIPPET = 30; // letters and digits by which a text is found again in the same text as Markdown
+const SNIPPET = 30; // letters and digits by which a text is found again in the same text drawn anew
 const LEAST = 8;
 
+interface TextPlace {
+  node: Text;
+  offset: number;
+}
+
 export class Place {
-  constructor(scroller, button) {
+  /** Whether the view follows what comes. */
+  pinned = true;
+  private scroller: HTMLElement;
+  private button: HTMLElement;
+  private top = 0;
+
+  /** `grown`: the nodes whose growth the reader at the end follows. `button`: says that there is more below. */
+  constructor(scroller: HTMLElement, button: HTMLElement, grown: HTMLElement[]) {
     this.scroller = scroller;
     this.button = button;
-    this.pinned = true;
     scroller.addEventListener("scroll", () => this.look(), { passive: true });
     button.addEventListener("click", () => this.toEnd());
-    new ResizeObserver(() => this.pinned && this.toEnd()).observe(scroller);
+    const observer = new ResizeObserver(() => this.pinned && this.toEnd());
+    for (const node of [scroller, ...grown]) observer.observe(node);
   }
 
-  look() {
+  /** Rows that grow push the end away before the view follows: only who scrolls up leaves it. */
+  private look(): void {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
-    this.pinned = scrollHeight - scrollTop - clientHeight < NEAR;
+    const isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    if (isAtEnd) this.pinned = true;
+    else if (scrollTop < this.top) this.pinned = false;
+    this.top = scrollTop;
     if (this.pinned) this.button.hidden = true;
   }
 
-  toEnd() {
-    this.scroller.scrollTop = this.scroller.scrollHeight;
+  toEnd(): void {
     this.pinned = true;
     this.button.hidden = true;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.top = this.scroller.scrollTop;
   }
 
-  /** Scrolls a row to the middle of the screen and highlights it for a moment. */
-  reveal(node) {
+  /** Highlights a row, which is in sight, for a moment. */
+  reveal(node: HTMLElement): void {
     this.pinned = false;
     node.scrollIntoView({ block: "center" });
+    this.top = this.scroller.scrollTop;
     node.classList.remove("aimed");
     void node.offsetWidth; // forces a reflow, which restarts the animation
     node.classList.add("aimed");
     node.addEventListener("animationend", () => node.classList.remove("aimed"), { once: true });
-    this.look();
   }
 
-  /** Runs an update of the view and puts the reader back where they were. */
-  keep(update) {
+  /** Runs an update of the view and puts the reader back where they were. The update returns whether there is more. */
+  keep(update: () => boolean): void {
     if (this.pinned) {
       update();
       this.toEnd();
       return;
     }
     const anchor = this.anchor();
-    const before = anchor?.getBoundingClientRect().top;
+    const before = anchor?.getBoundingClientRect().top ?? 0;
     const read = anchor && firstBelow(anchor, this.scroller.getBoundingClientRect().top);
-    const readTop = read && rectOf(read).top;
+    const readTop = read ? rectOf(read).top : 0;
     const grew = update();
-    const now = read && anchor.isConnected && (read.node.isConnected ? read : foundAgain(read, anchor));
-    if (now && rectOf(now).height) this.scroller.scrollTop += rectOf(now).top - readTop; // else it is hidden now
-    else if (anchor?.isConnected) this.scroller.scrollTop += anchor.getBoundingClientRect().top - before;
+    const now = read && anchor.isConnected ? (read.node.isConnected ? read : foundAgain(read, anchor)) : undefined;
+    let moved = 0;
+    if (now && rectOf(now).height) moved = rectOf(now).top - readTop; // else it is hidden now
+    else if (anchor?.isConnected) moved = anchor.getBoundingClientRect().top - before;
+    if (moved) this.scroller.scrollTop += moved;
+    this.top = this.scroller.scrollTop;
     if (grew) this.button.hidden = false;
   }
 
   /** The first row that the reader can see: it must not move. */
-  anchor() {
+  private anchor(): Element | undefined {
     const top = this.scroller.getBoundingClientRect().top;
     const rows = this.scroller.querySelectorAll("#rows > li");
     let low = 0;
     let high = rows.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (rows[middle].getBoundingClientRect().bottom > top) high = middle;
+      if (rows[middle]!.getBoundingClientRect().bottom > top) high = middle;
       else low = middle + 1;
     }
     return rows[low];
   }
 }
 
-function textNodes(row) {
+function textNodes(row: Node): Text[] {
   const walker = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
-  const nodes = [];
-  while (walker.nextNode()) nodes.push(walker.currentNode);
+  const nodes: Text[] = [];
+  while (walker.nextNode()) nodes.push(walker.currentNode as Text);
   return nodes;
 }
 
 /** The rectangle of a character of a text node, or of all characters up to `end`. */
-function rectOf({ node, offset }, end = Math.min(offset + 1, node.length)) {
+function rectOf({ node, offset }: TextPlace, end = Math.min(offset + 1, node.length)): DOMRect {
   const range = document.createRange();
-  range.setStart(node, offset);
+  range.setStart(node, Math.min(offset, node.length));
   range.setEnd(node, end);
   return range.getBoundingClientRect();
 }
 
-/** The first character of a row that ends below `top`, as {node, offset}; undefined if there is none. */
-function firstBelow(row, top) {
+/** The first character of a row that ends below `top`; undefined if there is none. */
+function firstBelow(row: Node, top: number): TextPlace | undefined {
   const node = textNodes(row).find((one) => one.length && rectOf({ node: one, offset: 0 }, one.length).bottom > top);
   if (!node) return undefined;
   let low = 0;
@@ -101,10 +121,10 @@ function firstBelow(row, top) {
 }
 
 /**
- * Where a character of a text node that was replaced is now: its text became Markdown, so only letters and digits are
- * compared. Of several such places, the one nearest to where it was; undefined if there is none.
+ * Where a character of a text node that was replaced is now: its text may have become Markdown, so only letters and
+ * digits are compared. Of several such places, the one nearest to where it was; undefined if there is none.
  */
-function foundAgain({ node, offset }, row) {
+function foundAgain({ node, offset }: TextPlace, row: Node): TextPlace | undefined {
   const wanted = lettersOf(node.data.slice(offset)).slice(0, SNIPPET).join("");
   if (wanted.length < LEAST) return undefined;
   const nodes = textNodes(row);
@@ -124,6 +144,6 @@ function foundAgain({ node, offset }, row) {
   return undefined;
 }
 
-function lettersOf(text) {
+function lettersOf(text: string): string[] {
   return text.match(LETTER) ?? [];
 }

@@ -1,0 +1,167 @@
+// One entry of the transcript: who spoke, what they said, and what became of it.
+
+import { useState } from "preact/hooks";
+import type { Row } from "../transcript.ts";
+import { openly, plainly } from "../text.ts";
+import type { Entry } from "../wire.ts";
+import type { RowContext } from "./context.ts";
+import { Fates } from "./fate.tsx";
+import { Files, Mark, Quoted, Time, deed } from "./parts.tsx";
+import { Rich } from "./rich.tsx";
+import { isOpened, setOpened } from "./opened.ts";
+
+const ENDED_BADLY = new Set(["failed", "turn.failed", "turn.empty"]); // kinds of notices
+const WHO: Record<string, string> = { user: "You", agent: "Agent", notice: "Notice" };
+
+export function EntryView({ row, entry, context }: { row: Row; entry: Entry; context: RowContext }) {
+  return (
+    <>
+      <Head entry={entry} context={context} />
+      <div class="meant">
+        <Quoted entry={entry} context={context} />
+      </div>
+      <Folded row={row} entry={entry}>
+        {entry.role === "agent" && entry.text ? (
+          <Rich text={entry.text} live={Boolean(entry.live)} />
+        ) : (
+          <div class="body">{openly(entry.text)}</div>
+        )}
+      </Folded>
+      <div class="foot">
+        <Files files={entry.files} />
+        <Marks row={row} entry={entry} context={context} />
+        <Fates entry={entry} context={context} />
+      </div>
+      {entry.role === "agent" ? <Aside entry={entry} /> : null}
+    </>
+  );
+}
+
+/** The classes of an entry's row. */
+export function entryClass(entry: Entry): string {
+  const { role, kind, live, partial, superseded, deleted, text } = entry;
+  const flags: Record<string, unknown> = {
+    live,
+    command: kind === "command",
+    summary: isSummary(entry),
+    asked: isRequest(entry),
+    partial,
+    superseded: superseded || deleted,
+    gesture: role === "user" && kind === "reaction",
+    bare: role === "user" && !text,
+  };
+  return ["entry", role, ...Object.keys(flags).filter((name) => flags[name])].join(" ");
+}
+
+function Head({ entry, context }: { entry: Entry; context: RowContext }) {
+  const done = deed(entry);
+  return (
+    <div class="head">
+      <span class="who">{plainly(speaker(entry, context))}</span>
+      {done ? <span class="via">{done}</span> : null}
+      {entry.from ? <span class="via">from {plainly(entry.from)}</span> : null}
+      {entry.to ? <span class="via">to {plainly(entry.to)}</span> : null}
+      <Time at={entry.at} />
+    </div>
+  );
+}
+
+function speaker(entry: Entry, context: RowContext): string {
+  const { role, sender, kind } = entry;
+  if (isSummary(entry)) return "Summary";
+  if (role === "event") return reporter(entry);
+  if (sender) return sender;
+  if (role === "agent") return context.agent();
+  return kind === "command" && role === "notice" ? "Semel" : WHO[role] ?? role;
+}
+
+/** Who reported an event: its kind, and its sender if it names one. */
+export function reporter({ kind, sender }: { kind?: string; sender?: string }): string {
+  return [kind || "Event", sender].filter(Boolean).join(" from ");
+}
+
+/**
+ * The text, folded if it is a summary (which is for the model) or a permission request as it was sent to a chat (the row
+ * above shows that request, with buttons).
+ */
+function Folded({ row, entry, children }: { row: Row; entry: Entry; children: preact.ComponentChildren }) {
+  const { first, last } = entry.covers ?? {};
+  const label = isRequest(entry)
+    ? "The question, as it was sent"
+    : isSummary(entry)
+      ? `The model goes on from a summary of entries ${first} to ${last}. They stay where they are.`
+      : null;
+  if (label === null) return <>{children}</>;
+  return (
+    <details open={isOpened(row)} onToggle={(event) => setOpened(row, event.currentTarget.open)}>
+      <summary>{label}</summary>
+      {children}
+    </details>
+  );
+}
+
+function Marks({ row, entry, context }: { row: Row; entry: Entry; context: RowContext }) {
+  const { partial, superseded, echoes, tool, late, behind, waiting, joined, automatic, edited, deleted } = entry;
+  const ended = lateEnd(entry);
+  const due = lateDue(entry);
+  const times = echoes && echoes > 1 ? ` ×${echoes}` : "";
+  return (
+    <>
+      {partial ? <Mark text="cut off" title="The agent ended before this was finished. What had been shown is kept." /> : null}
+      {superseded ? <Mark text="said again below" title="A later attempt at this turn replaced it." /> : null}
+      {echoes ? <Mark text={`also sent by tool${times}`} title="The agent sent this with a tool and said it again; it was delivered once." /> : null}
+      {tool && !echoes && !deed(entry) ? <Mark text="sent by tool" title="The agent sent this while it worked." /> : null}
+      {late ? <Mark text="late" title="It came after its turn was over." /> : null}
+      {behind ? <Mark text="reached the chat later" title="It was still being written: the chat got it after the entries below it." /> : null}
+      {automatic ? <Mark text="automatic" title="A program sent this." /> : null}
+      {joined ? <Mark text="joined the running turn" title="The agent got this while it worked." /> : null}
+      {ended ? <span class="mark" title="The report of its end came late.">ended at <Time at={ended} /></span> : null}
+      {due ? <span class="mark" title="No gateway ran then, or the machine slept.">was due at <Time at={due} /></span> : null}
+      {edited ? <Mark text="edited later" title={`Message ${edited} has the new text. This is the original.`} /> : null}
+      {deleted ? <Mark text="deleted later" title="It was deleted where it was written. The record keeps it." /> : null}
+      {waiting ? <span class="waits">{row.line.value}</span> : null}
+      {entry.role === "notice" && ENDED_BADLY.has(entry.kind ?? "") ? (
+        <button type="button" class="tiny retry" title="Run the turn again (/retry)" onClick={() => context.retry()}>
+          Try again
+        </button>
+      ) : null}
+    </>
+  );
+}
+
+/** Below an agent's text: its time and a copy button. */
+function Aside({ entry }: { entry: Entry }) {
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(entry.text);
+    setCopied(true);
+    setTimeout(() => setCopied(false), 1500);
+  };
+  return (
+    <div class="aside">
+      <Time at={entry.at} />
+      {navigator.clipboard ? (
+        <button type="button" class="tiny" title="Copy the text as it was said" onClick={copy}>
+          {copied ? "Copied" : "Copy"}
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+const MAX_PUNCTUAL_MS = 60_000;
+
+/** When a command ended, in ms, if its report came later than in a minute; as in semel/timing/late_reports.py. */
+function lateEnd({ kind, data, at }: Entry): number | null {
+  const ended = kind === "exec.finished" ? data?.ended : null;
+  return typeof ended === "number" && Number.isInteger(ended) && ended >= 0 && at - ended > MAX_PUNCTUAL_MS ? ended : null;
+}
+
+/** When a schedule's firing was due, in ms, if it ran more than a minute later; as in semel/timing/late_reports.py. */
+function lateDue({ kind, data, at }: Entry): number | null {
+  const due = kind === "schedule" && typeof data?.due === "string" ? Date.parse(data.due) : NaN;
+  return due >= 0 && at - due > MAX_PUNCTUAL_MS ? due : null;
+}
+
+const isSummary = ({ role, kind }: Entry): boolean => role === "notice" && kind === "summary";
+const isRequest = ({ role, kind }: Entry): boolean => role === "notice" && kind === "permission";

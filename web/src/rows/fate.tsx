@@ -1,0 +1,157 @@
+// The delivery state of an entry at each destination, and the buttons to decide about held and rejected parts (Law 7).
+
+import { useRef, useState } from "preact/hooks";
+import { ask, messageOf } from "../api.ts";
+import { plainly } from "../text.ts";
+import type { Delivery, Entry } from "../wire.ts";
+import type { RowContext } from "./context.ts";
+
+const WORDS: Record<string, string> = {
+  queued: "waiting to leave",
+  sending: "leaving",
+  sent: "delivered",
+  unknown: "looking whether it arrived",
+  held: "may have arrived",
+  rejected: "refused",
+  dropped: "given up",
+  failed: "came back: it was sent, and failed later",
+};
+type Verdict = readonly [verdict: string, text: string, title: string];
+const VERDICTS: readonly Verdict[] = [
+  ["resend", "Resend", "It is not there: send it again, marked as a repeat"],
+  ["arrived", "It arrived", "It is there: mark it as delivered"],
+  ["drop", "Drop", "Give it up"],
+];
+const AFTER_NO: readonly Verdict[] = [
+  ["resend", "Send again", "Send it again, behind what waits, once the cause is removed"],
+  ["drop", "Drop", "Give it up"],
+];
+const OF_ALL: Record<string, (n: number) => string> = {
+  resend: (n) => `Resend all ${n}`,
+  arrived: (n) => `All ${n} arrived`,
+  drop: (n) => `Drop all ${n}`,
+};
+
+export function Fates({ entry, context }: { entry: Entry; context: RowContext }) {
+  const all = entry.delivery || [];
+  return (
+    <>
+      {all.map((one, place) => {
+        const total = all.reduce((sum, other) => sum + (other.to === one.to ? other.parts || 1 : 0), 0);
+        const line = <Line one={one} total={total} />;
+        if (one.state === "rejected") {
+          return (
+            <span key={place} class="again">
+              {line}
+              <Buttons ids={one.rejected ?? [one.part]} context={context} verdicts={AFTER_NO} />
+            </span>
+          );
+        }
+        return one.state === "held" ? <Held key={place} one={one} context={context} place={`${entry.seq} ${one.to}`}>{line}</Held> : line;
+      })}
+    </>
+  );
+}
+
+function Line({ one, total }: { one: Delivery; total: number }) {
+  const what = one.failed ? "failed" : one.state;
+  return (
+    <span class={`fate ${what}`} title={one.error || ""}>
+      <b>{plainly(one.to ?? "")}</b>
+      {` ${WORDS[what] || what}${countText(one.parts || 1, total)}`}
+    </span>
+  );
+}
+
+/** How many parts of how many: " (1 of 3 parts)"; "" for a message of one part. */
+function countText(here: number, all: number): string {
+  if (all < 2) return "";
+  return here === all ? ` (${all} parts)` : ` (${here} of ${all} parts)`;
+}
+
+function Held({ one, context, place, children }: { one: Delivery; context: RowContext; place: string; children: preact.ComponentChildren }) {
+  const ids = one.held ?? [one.part];
+  const several = ids.length > 1;
+  const what = several ? "these arrived. Look there, then decide:" : "this arrived. Look there, then decide:";
+  return (
+    <div class="decide" role="group" aria-label={`Held: ${plainly(one.to)}`}>
+      {children}
+      <p>
+        Nobody knows whether {what}
+        {one.error ? <small> ({plainly(one.error)})</small> : null}
+      </p>
+      <Buttons ids={ids} context={context} called={(verdict, text) => (several ? OF_ALL[verdict]!(ids.length) : text)} />
+      {several ? <Singly ids={ids} context={context} place={place} /> : null}
+    </div>
+  );
+}
+
+interface ButtonsProps {
+  ids: number[];
+  context: RowContext;
+  called?: (verdict: string, text: string) => string;
+  verdicts?: readonly Verdict[];
+}
+
+/** The decision buttons. Each decides about all of `ids` one by one, so that parts are resent in order. */
+function Buttons({ ids, context, called = (_, text) => text, verdicts = VERDICTS }: ButtonsProps) {
+  const [busy, setBusy] = useState(false); // the buttons are not disabled meanwhile: they would lose the keyboard focus
+  const deciding = useRef(false);
+  const decide = async (verdict: string) => {
+    if (deciding.current) return;
+    deciding.current = true;
+    setBusy(true);
+    for (const id of ids) await context.decide(id, verdict);
+    deciding.current = false;
+    setBusy(false);
+  };
+  return (
+    <>
+      {verdicts.map(([verdict, text, title]) => (
+        <button key={verdict} type="button" title={title} aria-disabled={busy ? "true" : undefined} onClick={() => decide(verdict)}>
+          {called(verdict, text)}
+        </button>
+      ))}
+    </>
+  );
+}
+
+const opened = new Set<string>(); // lists that the reader opened: they stay open while rows come and go
+const beginnings = new Map<number, string>(); // the beginnings of parts' texts
+
+/** A list to decide about each part alone, if only some arrived. It fetches their texts when it is opened. */
+function Singly({ ids, context, place }: { ids: number[]; context: RowContext; place: string }) {
+  const [, redraw] = useState(0);
+  const fill = async (open: boolean) => {
+    if (open) opened.add(place);
+    else opened.delete(place);
+    redraw((count) => count + 1);
+    for (const id of open ? ids : []) {
+      if (beginnings.has(id)) continue;
+      beginnings.set(id, await beginning(id));
+      redraw((count) => count + 1);
+    }
+  };
+  return (
+    <details class="singly" open={opened.has(place)} onToggle={(event) => fill(event.currentTarget.open)}>
+      <summary>One by one</summary>
+      <ol>
+        {(opened.has(place) ? ids : []).map((id) => (
+          <li key={id}>
+            <span class="text">{beginnings.get(id) ?? `p${id}`}</span>
+            <Buttons ids={[id]} context={context} />
+          </li>
+        ))}
+      </ol>
+    </details>
+  );
+}
+
+async function beginning(id: number): Promise<string> {
+  try {
+    const { text } = await ask<{ text?: string }>("GET", `/v1/parts/${id}`);
+    return `p${id}: ${plainly(text || "").replace(/\s+/g, " ").trim().slice(0, 160)}`;
+  } catch (error) {
+    return `p${id}: ${messageOf(error)}`;
+  }
+}

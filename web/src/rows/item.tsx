@@ -1,0 +1,162 @@
+// The rows that are not transcript entries: tool calls, thoughts, plans and notices.
+
+import { AnsiUp } from "ansi_up";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { morphUnderReader } from "../morph.ts";
+import { colouredNodes } from "../sanitised.ts";
+import { inputText, openly, plainly } from "../text.ts";
+import type { Row } from "../transcript.ts";
+import type { Item } from "../wire.ts";
+import type { RowContext } from "./context.ts";
+import { isOpened, setOpened } from "./opened.ts";
+import { Diffs, Files } from "./parts.tsx";
+import { RequestView, outcomeOf } from "./request.tsx";
+
+interface ItemProps {
+  row: Row;
+  item: Item;
+  context: RowContext;
+}
+
+export function ItemView({ row, item, context }: ItemProps) {
+  switch (item.kind) {
+    case "tool":
+      return <ToolView row={row} item={item} context={context} />;
+    case "thought":
+      return (
+        <Folding row={row} context={context} label={item.live ? "Thinking" : "Thought"} state="">
+          <Output text={item.text || ""} />
+        </Folding>
+      );
+    case "plan":
+      return <PlanView item={item} />;
+    case "notice":
+      return <>{openly(item.text || item.title || "")}</>;
+    default:
+      return <RequestView item={item} context={context} />;
+  }
+}
+
+/** A line that can be opened, for tool calls and thoughts. */
+function Folding({ row, context, label, state, children }: { row: Row; context: RowContext; label: string; state: string; children: preact.ComponentChildren }) {
+  return (
+    <>
+      <div class="head">
+        <span class="who">{plainly(context.agent())}</span>
+      </div>
+      <details open={isOpened(row)} onToggle={(event) => setOpened(row, event.currentTarget.open)}>
+        <summary>
+          <span class="sign" aria-hidden="true" />
+          <span class="label">{label}</span>
+          <span class="state">{state}</span>
+        </summary>
+        <div class="inside">{children}</div>
+      </details>
+    </>
+  );
+}
+
+const STATUS: Record<string, string> = {
+  pending: "waiting",
+  running: "running",
+  done: "",
+  failed: "failed",
+  cancelled: "cancelled",
+  "no result": "no result",
+};
+
+function ToolView({ row, item, context }: ItemProps) {
+  const request = row.request.value?.data.value as Item | undefined;
+  const input = inputText(item.input);
+  const { head, gap, tail } = atLineEnds(item);
+  const hasMore = Boolean(item.files?.length || item.diffs?.length);
+  return (
+    <Folding row={row} context={context} label={plainly(item.title || item.name || "tool")} state={stateOf(item, request)}>
+      {input !== "" && input !== item.title ? <pre class="input" tabIndex={0}>{openly(input)}</pre> : null}
+      <div class="diffs">
+        <Diffs diffs={item.diffs} />
+      </div>
+      <Output text={head} />
+      {gap ? (
+        <p class="gap">
+          {gap}
+          {item.gap ? <a target="_blank" rel="noopener" href={context.output(item.id)}>Show all</a> : null}
+        </p>
+      ) : null}
+      <Output text={tail} />
+      {!item.text && !item.tail && !input && !hasMore && !item.live ? <p class="none">no output</p> : null}
+      {item.files?.length ? <div class="files"><Files files={item.files} /></div> : null}
+    </Folding>
+  );
+}
+
+function stateOf(item: Item, request: Item | undefined): string {
+  const status = item.status || "pending";
+  const exit = item.exit !== undefined && item.exit !== null && item.exit !== 0 ? `exit ${item.exit}` : "";
+  const printed = item.text || item.tail || item.files?.length;
+  const silent = status === "done" && item.tool_kind === "execute" && !exit && !printed;
+  const outcome = [silent ? "done, no output" : STATUS[status] ?? status, exit].filter(Boolean).join(", ");
+  return [outcome, request && outcomeOf(request)].filter(Boolean).join(" · ");
+}
+
+/** What is shown of a long output: whole lines of its head and tail, and what is between them in words. */
+function atLineEnds(item: Item): { head: string; gap: string; tail: string } {
+  let head = item.text || "";
+  let tail = item.tail || "";
+  let left = item.gap ?? 0;
+  if (typeof left === "number" && left > 0 && tail) {
+    const end = head.lastIndexOf("\n") + 1;
+    const start = tail.indexOf("\n") + 1;
+    if (end > 0) [left, head] = [left + head.length - end, head.slice(0, end)];
+    if (start > 0 && start < tail.length) [left, tail] = [left + start, tail.slice(start)];
+  }
+  const cut = item.truncated && !tail ? "… cut off by the agent …" : "";
+  return { head, tail, gap: left ? `… ${left.toLocaleString()} characters are not shown here … ` : cut };
+}
+
+/** Output of a program, with the colours that it has for a terminal. */
+function Output({ text }: { text: string }) {
+  const node = useRef<HTMLPreElement>(null);
+  const coloured = text.includes("\u001b[");
+  useLayoutEffect(() => {
+    if (!coloured || !node.current) return;
+    const fresh = terminalNodes(text);
+    if (!morphUnderReader(node.current, fresh)) node.current.replaceChildren(fresh);
+  }, [text, coloured]);
+  if (!text) return null;
+  return coloured ? <pre key="coloured" class="output" tabIndex={0} ref={node} /> : <pre key="plain" class="output" tabIndex={0}>{openly(text)}</pre>;
+}
+
+function terminalNodes(text: string): DocumentFragment {
+  const terminal = new AnsiUp();
+  terminal.use_classes = true;
+  const nodes = colouredNodes(terminal.ansi_to_html(text));
+  const walker = document.createTreeWalker(nodes, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const piece = walker.currentNode as Text;
+    piece.data = openly(piece.data);
+  }
+  return nodes;
+}
+
+function PlanView({ item }: { item: Item }) {
+  return (
+    <>
+      <p class="label">Plan</p>
+      <ol>
+        {(item.entries || []).map((step, place) => (
+          <li key={place} class={step.status || "pending"} aria-label={`${plainly(step.content)}: ${step.status || "pending"}`}>
+            {plainly(step.content)}
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+/** The classes of an item's row. */
+export function itemClass(item: Item): string {
+  const request = item.kind === "permission" || item.kind === "ask";
+  const live = item.kind === "thought" && item.live;
+  return ["item", request ? "request" : "", item.kind, live ? "live" : ""].filter(Boolean).join(" ");
+}

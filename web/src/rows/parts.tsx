@@ -1,0 +1,136 @@
+// Small pieces of rows: times, files, changes of files, and the references of an entry to others.
+
+import { structuredPatch } from "diff";
+import { clock, fullTime, openly, plainly } from "../text.ts";
+import type { Diff, Entry, FileRef } from "../wire.ts";
+import type { RowContext } from "./context.ts";
+
+export function Time({ at }: { at: number }) {
+  return (
+    <time dateTime={new Date(at).toISOString()} title={fullTime(at)}>
+      {clock(at)}
+    </time>
+  );
+}
+
+export const Mark = ({ text, title }: { text: string; title: string }) => (
+  <span class="mark" title={title}>
+    {text}
+  </span>
+);
+
+// ---------------------------------------------------------------- files
+
+const PICTURE = /^image\/(png|jpeg|gif|webp)$/;
+const SOUND = /^audio\/(aac|flac|mp4|mpeg|ogg|wav|webm|x-wav|x-m4a)$/;
+
+/** Images and sounds are shown in place, all other files as links. */
+export function Files({ files }: { files: FileRef[] | undefined }) {
+  return <>{(files || []).map((file, place) => <File key={file.id ?? place} file={file} />)}</>;
+}
+
+function File({ file }: { file: FileRef }) {
+  const name = plainly(file.name || "file");
+  const size = file.size ? <small> {sizeText(file.size)}</small> : null;
+  if (file.missing) {
+    return (
+      <span class="file missing" title={file.missing}>
+        {name}
+        <small> {file.missing}</small>
+      </span>
+    );
+  }
+  if (!file.id) return <Linked file={file} name={name} size={size} />;
+  const href = `/v1/blobs/${encodeURIComponent(file.id)}`;
+  const link = { href, target: "_blank", rel: "noopener", class: "file", title: name };
+  const mime = file.mime || "";
+  if (PICTURE.test(mime)) return <a {...link}><img src={href} alt={name} loading="lazy" /></a>;
+  if (!SOUND.test(mime)) return <a {...link}>{name}{size}</a>;
+  return (
+    <span class="sound">
+      <audio controls preload="none" src={href} aria-label={name} />
+      <a {...link}>{name}{size}</a>
+    </span>
+  );
+}
+
+/** A file that an agent only linked to. An address that is not http(s) is shown as text, without a link. */
+function Linked({ file, name, size }: { file: FileRef; name: string; size: preact.VNode | null }) {
+  const uri = plainly(file.uri || "");
+  const told = <>{name}{size}<small> {uri}</small></>;
+  if (!/^https?:\/\//i.test(file.uri || "")) return <span class="file" title={uri}>{told}</span>;
+  return <a href={file.uri} target="_blank" rel="noopener noreferrer" class="file" title={uri}>{told}</a>;
+}
+
+function sizeText(bytes: number): string {
+  return bytes < 1024 ? `${bytes} B` : bytes < 1048576 ? `${Math.round(bytes / 1024)} KB` : `${(bytes / 1048576).toFixed(1)} MB`;
+}
+
+// ---------------------------------------------------------------- changes of files
+
+const AROUND = 3; // unchanged lines that are shown before and after a change
+const MAX_DIFF_MS = 200;
+const KINDS: Record<string, string> = { "-": "gone", "+": "come", " ": "same" };
+
+/** The changes of files that a tool call makes, or that a permission request is about. */
+export function Diffs({ diffs }: { diffs: Diff[] | undefined }) {
+  return <>{(diffs ?? []).map((diff, place) => <FileDiff key={place} diff={diff} />)}</>;
+}
+
+function FileDiff({ diff: { path, oldText, newText, left_out: leftOut } }: { diff: Diff }) {
+  const rows = leftOut ? [] : changedLines(openly(oldText ?? ""), openly(newText ?? ""));
+  return (
+    <div class="diff">
+      <p class="path">
+        {plainly(path)}
+        {oldText === undefined && !leftOut ? " (a new file)" : ""}
+      </p>
+      {leftOut ? (
+        <p class="none">{leftOut.toLocaleString()} characters are not shown here</p>
+      ) : (
+        <pre tabIndex={0}>
+          {rows.map(([sign, line], place) => (
+            <span key={place} class={KINDS[sign]}>{`${place ? "\n" : ""}${sign === "@" ? "⋯" : `${sign} ${line}`}`}</span>
+          ))}
+        </pre>
+      )}
+    </div>
+  );
+}
+
+/** The rows of a change, as [sign, line]: the lines that go, those that come, and some around them; "@" for a gap. */
+export function changedLines(old: string, fresh: string): [string, string][] {
+  const ended = (text: string) => (text && !text.endsWith("\n") ? `${text}\n` : text);
+  const patch = structuredPatch("", "", ended(old), ended(fresh), undefined, undefined, { context: AROUND, timeout: MAX_DIFF_MS });
+  if (!patch) return [...old.split("\n").map((line): [string, string] => ["-", line]), ...fresh.split("\n").map((line): [string, string] => ["+", line])];
+  return patch.hunks.flatMap((hunk, place): [string, string][] => [
+    ...(place ? [["@", ""] as [string, string]] : []),
+    ...hunk.lines.filter((line) => !line.startsWith("\\")).map((line): [string, string] => [line[0]!, line.slice(1)]),
+  ]);
+}
+
+// ---------------------------------------------------------------- references
+
+const DID: Record<string, (entry: Entry) => string | null> = {
+  reaction: ({ removed }) => (removed ? "took back a reaction" : "reacted"),
+  edit: ({ role }) => (role === "agent" ? "edited an earlier message" : "edited a message"),
+  delete: () => "deleted a message",
+  ask: ({ role }) => (role === "agent" ? "asks" : null),
+};
+
+/** What the sender did, such as "reacted"; null if the entry is an ordinary message. */
+export function deed(entry: Entry): string | null {
+  return entry.role === "agent" || entry.role === "user" ? DID[entry.kind ?? ""]?.(entry) ?? null : null;
+}
+
+/** A button that quotes the message that the entry refers to, and scrolls to it; nothing if the entry has no quote. */
+export function Quoted({ entry, context }: { entry: Entry; context: RowContext }) {
+  if (entry.quote === undefined) return null;
+  const names: Record<string, string> = { agent: context.agent(), notice: "Semel", event: "Event" };
+  const whose = names[entry.whose ?? ""] ?? entry.whose ?? "";
+  return (
+    <button type="button" class="quoted" title={`Show message ${entry.of}`} onClick={() => context.go(entry.of!)}>
+      <b>{plainly(whose)}</b> <bdi>{plainly(entry.quote)}</bdi>
+    </button>
+  );
+}

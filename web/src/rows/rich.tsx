@@ -1,0 +1,113 @@
+// An agent's text as Markdown, block by block: while it streams, only its last block is rendered again.
+
+import { signal } from "@preact/signals";
+import { memo } from "preact/compat";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { type Blocks, renderBlocks } from "../markdown.ts";
+import { morphUnderReader } from "../morph.ts";
+import { colouredNodes, markdownNodes } from "../sanitised.ts";
+
+const MAX_COLOURED_CHARS = 50_000;
+const MAX_KEPT_BLOCKS = 500; // of texts whose rows were shown lately
+
+type Highlight = (code: string, language: string) => string | null;
+const highlighter = signal<Highlight | null>(null);
+let asked = false;
+
+async function loadHighlighter(): Promise<void> {
+  if (asked) return;
+  asked = true;
+  try {
+    highlighter.value = (await import("../highlight.ts")).highlight;
+  } catch {
+    asked = false; // without a connection; the next block of code asks again
+  }
+}
+
+const lately = new Map<string, Blocks>();
+
+/** The blocks of a final text: a row that comes into sight again is not rendered anew. */
+function blocksOfFinal(text: string, previous: Blocks | undefined): Blocks {
+  const known = lately.get(text);
+  lately.delete(text);
+  const blocks = known ?? renderBlocks(text, previous);
+  lately.set(text, blocks);
+  if (lately.size > MAX_KEPT_BLOCKS) lately.delete(lately.keys().next().value!);
+  return blocks;
+}
+
+export function Rich({ text, live }: { text: string; live: boolean }) {
+  const last = useRef<Blocks | undefined>(undefined);
+  const blocks = useMemo(() => (live ? renderBlocks(text, last.current) : blocksOfFinal(text, last.current)), [text, live]);
+  last.current = blocks;
+  return (
+    <div class="body rich" onClick={copyCode}>
+      {blocks.html.map((html, place) => (
+        <Block key={place} html={html} />
+      ))}
+    </div>
+  );
+}
+
+const Block = memo(function Block({ html }: { html: string }) {
+  const node = useRef<HTMLDivElement>(null);
+  const colour = highlighter.value;
+  useLayoutEffect(() => {
+    const fill = (): void => {
+      const fresh = markdownNodes(html);
+      dress(fresh, colour);
+      if (!node.current!.firstChild) node.current!.append(fresh);
+      else if (!morphUnderReader(node.current!, fresh)) document.addEventListener("selectionchange", fill, { once: true });
+    };
+    fill();
+    return () => document.removeEventListener("selectionchange", fill);
+  }, [html, colour]);
+  return <div class="block" ref={node} />;
+});
+
+/** Gives code its language, colours and a Copy button, and lets wide tables scroll. */
+function dress(nodes: DocumentFragment, colour: Highlight | null): void {
+  for (const pre of nodes.querySelectorAll("pre")) {
+    const code = pre.firstElementChild;
+    const [, language = ""] = /(?:^| )language-(\S+)/.exec(code?.className ?? "") ?? [];
+    const text = code?.textContent ?? "";
+    pre.tabIndex = 0; // it scrolls, so the keyboard must reach it
+    if (code && language && text.length < MAX_COLOURED_CHARS) {
+      const html = colour?.(text, language.toLowerCase());
+      if (html) code.replaceChildren(colouredNodes(html));
+      else if (!colour) void loadHighlighter();
+    }
+    const bar = document.createElement("div");
+    bar.className = "codebar";
+    const name = document.createElement("span");
+    name.textContent = language;
+    bar.append(name);
+    if (navigator.clipboard) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "tiny copycode";
+      button.textContent = "Copy";
+      bar.append(button);
+    }
+    const box = document.createElement("div");
+    box.className = "code";
+    pre.replaceWith(box);
+    box.append(bar, pre);
+  }
+  for (const table of nodes.querySelectorAll("table")) {
+    const scroll = document.createElement("div");
+    scroll.className = "wide";
+    scroll.tabIndex = 0;
+    table.replaceWith(scroll);
+    scroll.append(table);
+  }
+}
+
+async function copyCode(event: Event): Promise<void> {
+  const button = (event.target as Element).closest(".copycode");
+  const code = button?.closest(".code")?.querySelector("code");
+  if (!button || !code) return;
+  await navigator.clipboard.writeText(code.textContent ?? "");
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = "Copy"), 1500);
+}
