@@ -138,6 +138,19 @@ class Browser:
         finally:
             self.offline(False)
 
+    def metrics(self) -> dict[str, float]:
+        """What the page has cost so far, such as ScriptDuration: seconds of CPU."""
+        self._command("Performance.enable", timeDomain="threadTicks")
+        found = self._command("Performance.getMetrics")["metrics"]
+        return {str(one["name"]): float(one["value"]) for one in found}
+
+    def settle(self) -> None:
+        """Waits until the page has painted what it has to."""
+        self.run("void (window.painted = 0)")
+        step = "requestAnimationFrame(() => { window.painted += 1; if (window.painted < 4) step(); })"
+        self.run(f"void (() => {{ const step = () => {step}; step(); }})()")
+        self.until(lambda: self.run("window.painted") == 4, "painted")
+
     def forget_cache(self) -> None:
         """Empties the browser's cache."""
         self._command("Network.clearBrowserCache")

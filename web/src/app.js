@@ -242,7 +242,7 @@ async function older() {
   const { key, view } = open;
   byId("older").disabled = true;
   await attempt(async () => {
-    const page = await ask("GET", at(key, `/history?html=1&limit=100&before=${view.before.value}`));
+    const page = await ask("GET", at(key, `/history?html=1&limit=200&before=${view.before.value}`));
     if (open.view !== view) return;
     redraw(() => view.prepend(page), false);
     showOlder();
