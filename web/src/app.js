@@ -3,7 +3,9 @@
 import { ask, at } from "./api.ts";
 import { Busy } from "./busy.js";
 import { Channels } from "./channels.js";
-import { Composer } from "./composer.js";
+import { signal } from "@preact/signals";
+import { h, render } from "preact";
+import { Composer } from "./composer.tsx";
 import { byId, freshId, say, show } from "./dom.js";
 import { Find } from "./find.js";
 import { Gateways } from "./gateways.js";
@@ -13,11 +15,12 @@ import { keepHere } from "./kept.ts";
 import { login, loginByLink } from "./login.js";
 import { Manage } from "./manage.js";
 import { Outgoing } from "./outgoing.ts";
-import { OutgoingList } from "./outgoing_list.js";
+import { OutgoingList } from "./outgoing_list.tsx";
 import { People } from "./people.js";
 import { Place } from "./scroll.ts";
-import { Sessions } from "./sessions.js";
-import { Watch } from "./stream.ts";
+import { SessionList } from "./session_list.ts";
+import { NeedsButton, Sessions, SessionsFoot } from "./sessions.tsx";
+import { Watch, sessionStream } from "./stream.ts";
 import { RowList } from "./rows/list.tsx";
 import { Transcript } from "./transcript.ts";
 
@@ -27,17 +30,18 @@ const place = new Place(byId("scroller"), byId("down"), [byId("log"), byId("outg
 const header = new Header({ problem, begin });
 const composer = new Composer(send);
 const busy = new Busy(byId("how"), problem);
-const sessions = new Sessions(() => drawer(false));
+const sessions = new SessionList();
 const manage = new Manage({ opened: () => open, problem, changed: () => sessions.soon() });
 const find = new Find(() => drawer(false));
 const jump = new Jump({ reveal, keep: redraw, place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
-const leaving = new OutgoingList(byId("outgoing"), (text) => composer.restore(text));
-const outgoing = new Outgoing({ accepted, changed: () => leaving.draw() });
-leaving.outgoing = outgoing;
+const opened = signal(null); // the key of the open session
+const leaving = signal(0); // counts the changes of the messages that are on their way
+const outgoing = new Outgoing({ accepted, changed: () => leaving.value++ });
 const channels = new Channels();
 const gateways = new Gateways();
 new People();
 const REST = 60000;
+const SEEN_MS = 1000;
 const SILENCE = 30000; // in ms: after this time without any change, people are told that the agent is silent
 let resting;
 let counting;
@@ -68,9 +72,16 @@ function reveal(row) {
   list.reveal(row, (node) => place.reveal(node));
 }
 
-function send(text) {
+const chosen = () => drawer(false);
+render(h(Sessions, { list: sessions, open: opened, chosen }), byId("sessions-place"));
+render(h(NeedsButton, { list: sessions, open: opened, chosen }), byId("needs-place"));
+render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
+render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (text) => composer.restore(text) }), byId("outgoing"));
+sessions.needy.subscribe(() => open.view && drawTitle());
+
+function send(text, files = []) {
   if (jump.last !== null) choose(open.key); // leave the older stretch: the message appears at the end
-  outgoing.add(open.key, text, open.view.rev, busy.take());
+  outgoing.add(open.key, text, open.view.rev, busy.take(), files);
   draw();
   place.toEnd(); // show the person their own message
 }
@@ -99,8 +110,7 @@ function choose(key, fresh = false) {
   byId("top").classList.remove("had");
   list.select(open.view);
   composer.select(key);
-  leaving.select(key);
-  sessions.select(key);
+  opened.value = key;
   find.select(key);
   jump.forget();
   place.toEnd();
@@ -135,7 +145,7 @@ function rest() {
 function watch() {
   const { key, view } = open;
   open.fresh = false;
-  open.watch = new Watch(key, { tell: (frame) => open.view === view && take(frame), link, rev: () => view.rev });
+  open.watch = new Watch(sessionStream(key), { tell: (frame) => open.view === view && take(frame), link, rev: () => view.rev });
 }
 
 function take(frame) {
@@ -149,6 +159,7 @@ function take(frame) {
   }, grew);
   if (view.session.value.state === "deleted") return leave(key);
   draw();
+  tellSeen();
   jump.go();
   if (frame.type === "snapshot" || frame.changes.some((change) => change.op === "session")) sessions.soon();
 }
@@ -168,7 +179,8 @@ function announce(final) {
   const said = final.filter((entry) => entry.role === "agent" && entry.text);
   if (!said.length) return;
   say(byId("told"), `${context.agent()} said: ${said.at(-1).text.slice(0, 300)}`);
-  if (document.hidden) document.title = `• ${byId("title").textContent}`;
+  news = document.hidden;
+  drawTitle();
 }
 
 function accepted(key, message) {
@@ -187,11 +199,35 @@ function draw() {
   const { key, view, fresh } = open;
   header.draw(key, view, fresh);
   manage.draw(key, view.session.value, fresh);
-  if (!document.hidden) document.title = `${byId("title").textContent} · Semel`;
+  drawTitle();
   showOlder();
-  show(byId("welcome"), view.rows.size === 0 && (fresh || view.rev !== null) && !leaving.list.children.length);
+  show(byId("welcome"), view.rows.size === 0 && (fresh || view.rev !== null) && !outgoing.shown(key).length);
   say(byId("welcome"), fresh ? "A new session begins with your first message." : "Nothing has been said here yet.");
   drawState();
+}
+
+let news = false; // whether the agent said something while the tab was hidden
+
+/** The title of the tab: how many sessions need somebody, or that there is news, and which session is open. */
+function drawTitle() {
+  if (!document.hidden) news = false;
+  const needy = sessions.needy.value.length;
+  const sign = needy ? `(${needy}) ` : news ? "• " : "";
+  document.title = `${sign}${byId("title").textContent} · Semel`;
+}
+
+let seeing;
+let seen = {};
+
+/** Tells the gateway up to where the owner has seen the open session, a moment after it has changed. */
+function tellSeen() {
+  clearTimeout(seeing);
+  seeing = setTimeout(() => {
+    const { key, view } = open;
+    if (!view?.rev || document.hidden || !document.hasFocus() || seen[key] === view.rev || jump.last !== null) return;
+    seen = { ...seen, [key]: view.rev };
+    ask("POST", at(key, "/seen"), { rev: view.rev }).catch(() => delete seen[key]);
+  }, SEEN_MS);
 }
 
 function drawState() {
@@ -242,7 +278,7 @@ async function older() {
   const { key, view } = open;
   byId("older").disabled = true;
   await attempt(async () => {
-    const page = await ask("GET", at(key, `/history?html=1&limit=200&before=${view.before.value}`));
+    const page = await ask("GET", at(key, `/history?limit=200&before=${view.before.value}`));
     if (open.view !== view) return;
     redraw(() => view.prepend(page), false);
     showOlder();
@@ -276,20 +312,20 @@ function route() {
   } catch {
     return false; // a broken address, typed by hand
   }
-  if (key !== open.key) choose(key, found[1] === "new" && !sessions.found.some((one) => one.key === key));
+  if (key !== open.key) choose(key, found[1] === "new" && !sessions.rows.value.has(key));
   if (found[3]) jump.aim(Number(found[3]));
   return true;
 }
 
 async function start() {
+  if (location.hash.startsWith("#/s/")) route(); // the conversation first: it does not wait for the list
   const listed = sessions.refresh();
   channels.refresh();
   gateways.refresh();
   outgoing.kickAll();
-  if (location.hash.startsWith("#/s/")) route(); // the conversation first: it does not wait for the list
   await listed;
   if (route()) return open.watch?.source === null && open.watch.open();
-  const first = [...sessions.found].sort((a, b) => b.at - a.at)[0];
+  const first = sessions.sorted.value[0];
   if (first) location.replace(`#/s/${encodeURIComponent(first.key)}`);
   else if (!byId("login").open) await begin();
 }
@@ -302,9 +338,13 @@ byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.k
 document.querySelector("main").addEventListener("click", (event) => event.target.id !== "menu" && drawer(false));
 document.addEventListener("keydown", (event) => event.key === "Escape" && drawer(false));
 byId("text").addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && byId("stop").click());
+addEventListener("focus", tellSeen);
 document.addEventListener("visibilitychange", () => {
   rest();
-  if (!document.hidden && open.view) draw();
+  if (!document.hidden && open.view) {
+    draw();
+    tellSeen();
+  }
 });
 addEventListener("hashchange", async () => route() || ((await loginByLink()) && start()));
 login(start);

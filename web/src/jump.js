@@ -55,11 +55,11 @@ export class Jump {
     const distance = (view.before.value ?? 0) - seq;
     if (this.last === null && distance <= 0) return; // the view has all entries from there on, so the message is gone
     if (this.last === null && distance <= NEAR) {
-      const page = await ask("GET", at(key, `/history?html=1&limit=${Math.min(NEAR, distance + AROUND)}&before=${view.before.value}`));
+      const page = await ask("GET", at(key, `/history?limit=${Math.min(NEAR, distance + AROUND)}&before=${view.before.value}`));
       if (this.opened().view === view) this.keep(() => view.prepend(page), false);
       return;
     }
-    const page = await ask("GET", at(key, `/history?html=1&limit=${2 * AROUND}&before=${seq + AROUND}`));
+    const page = await ask("GET", at(key, `/history?limit=${2 * AROUND}&before=${seq + AROUND}`));
     if (this.opened().view !== view) return;
     const apart = this.anew(view.session.value);
     this.keep(() => apart.prepend(page));
@@ -70,7 +70,7 @@ export class Jump {
   async later() {
     const { key, view } = this.opened();
     try {
-      const page = await ask("GET", at(key, `/history?html=1&limit=100&before=${this.last + 101}`));
+      const page = await ask("GET", at(key, `/history?limit=100&before=${this.last + 101}`));
       if (this.opened().view !== view) return;
       const fresh = page.entries.filter((entry) => entry.seq > this.last);
       this.place.pinned = false; // the reader goes on reading here: do not scroll to the end

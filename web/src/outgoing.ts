@@ -4,7 +4,7 @@
 import { NoAnswer, ask, at, messageOf, statusOf } from "./api.ts";
 import { keep, kept, keptNames } from "./kept.ts";
 import { freshId } from "./text.ts";
-import type { BusyMode, Entry } from "./wire.ts";
+import type { BusyMode, Entry, FileRef } from "./wire.ts";
 
 const PAUSES_MS = [500, 1000, 2000, 4000, 8000, 15000];
 
@@ -14,6 +14,8 @@ export interface OutgoingMessage {
   /** The view's rev when it was sent: the message's entry can only be newer. */
   rev: number | null;
   busy?: BusyMode;
+  /** Uploaded files that come with the text. */
+  files?: FileRef[];
   state: "sending" | "waiting" | "accepted" | "refused";
   /** The event that the gateway's answer named. */
   event?: number;
@@ -59,8 +61,8 @@ export class Outgoing {
   }
 
   /** Queues a message and sends it, behind those that wait. */
-  add(key: string, text: string, rev: number | null, busy?: BusyMode): void {
-    this.queue(key).push({ id: freshId(), text, rev, busy, state: "sending" });
+  add(key: string, text: string, rev: number | null, busy?: BusyMode, files?: FileRef[]): void {
+    this.queue(key).push({ id: freshId(), text, rev, busy, files: files?.length ? files : undefined, state: "sending" });
     this.save(key);
     this.events.changed();
     void this.kick(key);
@@ -91,7 +93,9 @@ export class Outgoing {
   /** Returns whether the next message may be sent. */
   private async send(key: string, message: OutgoingMessage): Promise<boolean> {
     try {
-      const body = { text: message.text, id: message.id, busy: message.busy, seen: message.rev ?? undefined };
+      const { text, id, busy, rev } = message;
+      const files = message.files?.map((file) => ({ id: file.id, name: file.name }));
+      const body = { text, id, busy, seen: rev ?? undefined, files };
       const answer = await ask<{ event: number; why?: string }>("POST", at(key, "/messages"), body);
       message.event = answer.event;
       message.waits = answer.why;
@@ -127,7 +131,7 @@ export class Outgoing {
 
   private save(key: string): void {
     const open = this.queue(key).filter((one) => one.state !== "accepted");
-    keep(`out.${key}`, open.map(({ id, text, rev, busy }) => ({ id, text, rev, busy })));
+    keep(`out.${key}`, open.map(({ id, text, rev, busy, files }) => ({ id, text, rev, busy, files })));
   }
 
   /** Stops showing the messages that have become entries. Called before the view draws these entries. */

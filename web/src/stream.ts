@@ -1,13 +1,13 @@
-// Watches one session: frames in order, resumed by rev after every break of the connection (Law 8).
+// Watches one session, or the list of all: frames in order, resumed by rev after every break of the connection (Law 8).
 
 import { ask, at, statusOf } from "./api.ts";
 import type { Frame } from "./wire.ts";
 
 export type LinkState = "live" | "lost" | "gone" | "new";
 
-export interface Watcher {
+export interface Watcher<F extends { rev: number }> {
   /** Called for each snapshot or change. */
-  tell: (frame: Frame) => void;
+  tell: (frame: F) => void;
   /** Called when the state of the connection changes. "gone", "new": the session does not exist (any more, or yet). */
   link: (state: LinkState) => void;
   /** The rev to resume after; null before the first snapshot. */
@@ -18,12 +18,24 @@ const PAUSES_MS = [500, 1000, 2000, 4000, 8000];
 const PING_INTERVAL_MS = 15000; // until a ping says how long
 const OVERDUE = 2.5; // of that time: then the connection is dead, even if the browser does not know it
 
-/** A connection to the stream of one session. If the session does not exist, nothing is watched until `hurry`. */
-export class Watch {
+/** What is watched: the path of its stream, and one of which a 404 says that it does not exist. */
+export interface Watched {
+  stream: string;
+  probe: string;
+}
+
+export const sessionStream = (key: string): Watched => ({
+  stream: at(key, "/stream"),
+  probe: at(key, `/entries?after=${Number.MAX_SAFE_INTEGER}&limit=1`),
+});
+export const LIST_STREAM: Watched = { stream: "/v1/stream", probe: "/v1/sessions?limit=1" };
+
+/** A connection to a stream. If what is watched does not exist, nothing is watched until `hurry`. */
+export class Watch<F extends { rev: number } = Frame> {
   /** null: there is none, and `hurry` opens one. undefined: it was closed on purpose. */
   source: EventSource | null | undefined = null;
-  private key: string;
-  private watcher: Watcher;
+  private watched: Watched;
+  private watcher: Watcher<F>;
   private failures = 0;
   private every = PING_INTERVAL_MS;
   private heard = Date.now();
@@ -32,8 +44,8 @@ export class Watch {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private looking: ReturnType<typeof setInterval>;
 
-  constructor(key: string, watcher: Watcher) {
-    this.key = key;
+  constructor(watched: Watched, watcher: Watcher<F>) {
+    this.watched = watched;
     this.watcher = watcher;
     addEventListener("online", this.hurry);
     addEventListener("pageshow", this.look);
@@ -53,7 +65,7 @@ export class Watch {
   open(): void {
     clearTimeout(this.timer);
     const rev = this.watcher.rev();
-    const source = new EventSource(at(this.key, `/stream?html=1&ping=1${rev === null ? "" : `&after=${rev}`}`));
+    const source = new EventSource(`${this.watched.stream}?ping=1${rev === null ? "" : `&after=${rev}`}`);
     this.source = source;
     this.heard = Date.now();
     const take = (event: MessageEvent): void => {
@@ -90,7 +102,7 @@ export class Watch {
 
   private async again(): Promise<void> {
     try {
-      await ask("GET", at(this.key, `/entries?after=${Number.MAX_SAFE_INTEGER}&limit=1`));
+      await ask("GET", this.watched.probe);
     } catch (error) {
       if (statusOf(error) === 404) return this.watcher.link(this.watcher.rev() === null ? "new" : "gone");
     }

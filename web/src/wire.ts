@@ -16,6 +16,8 @@ export interface Delivery {
 
 export interface FileRef {
   id?: string;
+  width?: number;
+  height?: number;
   name?: string;
   mime?: string;
   size?: number;
@@ -57,7 +59,6 @@ export interface Entry {
   joined?: boolean;
   automatic?: boolean;
   covers?: { first: number; last: number };
-  html?: string;
 }
 
 export interface Diff {
@@ -160,3 +161,23 @@ export interface Changes {
 }
 
 export type Frame = Snapshot | Changes;
+
+// ---------------------------------------------------------------- the list of sessions
+
+/** A session as the list shows it. */
+export interface ListedSession extends SessionState {
+  key: string;
+  rev: number;
+  at: number;
+  last: string;
+  /** How many entries came after the rev that the owner has seen. */
+  unread?: number;
+  approvals?: number;
+  questions?: number;
+  held?: number;
+  failed?: string | null;
+}
+
+export type ListFrame =
+  | { type: "snapshot"; rev: number; sessions: ListedSession[]; more: boolean }
+  | { type: "change"; rev: number; changes: (({ op: "session" } & ListedSession) | { op: "gone"; key: string })[] };

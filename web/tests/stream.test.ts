@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
-import { Watch } from "../src/stream.ts";
+import { Watch, sessionStream } from "../src/stream.ts";
 import type { Frame } from "../src/wire.ts";
 import { EventSourceDouble, type Request, installDoubles, settle } from "./browser_double.ts";
 
@@ -16,7 +16,7 @@ beforeEach(() => {
   links = [];
   frames = [];
   rev = null;
-  watch = new Watch("a b", { tell: (frame) => frames.push(frame), link: (state) => links.push(state), rev: () => rev });
+  watch = new Watch(sessionStream("a b"), { tell: (frame) => frames.push(frame), link: (state) => links.push(state), rev: () => rev });
 });
 
 afterEach(() => {
@@ -27,7 +27,7 @@ afterEach(() => {
 const last = (): EventSourceDouble => EventSourceDouble.opened.at(-1)!;
 
 test("frames come in order, and a new connection goes on after the last rev", async () => {
-  assert.equal(last().url, "/v1/sessions/a%20b/stream?html=1&ping=1");
+  assert.equal(last().url, "/v1/sessions/a%20b/stream?ping=1");
   last().send("snapshot", { type: "snapshot", rev: 5 });
   last().send("change", { type: "change", rev: 6 });
   assert.deepEqual(frames.map((frame) => frame.rev), [5, 6]);

@@ -44,7 +44,7 @@ function File({ file }: { file: FileRef }) {
   const href = `/v1/blobs/${encodeURIComponent(file.id)}`;
   const link = { href, target: "_blank", rel: "noopener", class: "file", title: name };
   const mime = file.mime || "";
-  if (PICTURE.test(mime)) return <a {...link}><img src={href} alt={name} loading="lazy" /></a>;
+  if (PICTURE.test(mime)) return <Picture link={link} file={file} name={name} />;
   if (!SOUND.test(mime)) return <a {...link}>{name}{size}</a>;
   return (
     <span class="sound">
@@ -52,6 +52,13 @@ function File({ file }: { file: FileRef }) {
       <a {...link}>{name}{size}</a>
     </span>
   );
+}
+
+/** An image. Where its size is known, it has its room before it is there; it is never shown larger than it is. */
+function Picture({ link, file, name }: { link: { href: string }; file: FileRef; name: string }) {
+  const { width, height } = file;
+  const size = width && height ? { width, height, class: "sized" } : {};
+  return <a {...link}><img src={link.href} alt={name} loading="lazy" {...size} /></a>;
 }
 
 /** A file that an agent only linked to. An address that is not http(s) is shown as text, without a link. */

@@ -1,0 +1,122 @@
+"""The page's list of sessions says what is new and who is needed, in other sessions and in a hidden tab, too."""
+
+from __future__ import annotations
+
+import browser
+import httpx2
+import pytest
+from browser import KEYS, Browser
+from live_house import OPTIONS, LiveHouse, bodies, shows, visit
+
+pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
+
+
+def row(key: str) -> str:
+    return f"#sessions a[href='#/s/{key}']"
+
+
+def unread(live: LiveHouse, key: str) -> int:
+    sessions = httpx2.get(f"{live.server.url}/v1/sessions", trust_env=False).json()["sessions"]
+    return int(next(session.get("unread", 0) for session in sessions if session["key"] == key))
+
+
+def title(page: Browser) -> str:
+    return str(page.run("document.title"))
+
+
+def test_a_session_that_needs_somebody_is_seen_from_another_one_and_in_the_tabs_title(
+    page: Browser, live: LiveHouse
+) -> None:
+    agent = live.begin("deploy")
+    page.until(lambda: page.texts(row("deploy")) != [], "the session, without a reload")
+    assert page.texts("#needs") == []
+    live.do(lambda: agent.ask("Deploy it?", OPTIONS))
+    shows(page, "#needs", "1 session needs you")
+    shows(page, f"{row('deploy')} .badge.needs", "1")
+    page.until(lambda: title(page).startswith("(1) "), "the title")
+    page.click("#needs")
+    page.click("#rows .request .allow")
+    shows(page, "#needs")
+    page.until(lambda: title(page) == "deploy · Semel" or not title(page).startswith("("), "the title")
+    assert agent.answers == {"1": "y"}
+
+
+def test_news_of_another_session_is_counted_until_somebody_looks(page: Browser, live: LiveHouse) -> None:
+    agent = live.begin("news")
+    page.until(lambda: page.texts(row("news")) != [], "the session")
+    live.do(lambda: agent.say("**one**"))
+    live.do(agent.end)
+    shows(page, f"{row('news')} .badge", "1")
+    shows(page, f"{row('news')} .last", "one")
+    page.click(row("news"))
+    bodies(page, "go", "one")
+    page.until(lambda: unread(live, "news") == 0, "the gateway knows that it was seen")
+    shows(page, f"{row('news')} .badge")
+    visit(page, live)
+    shows(page, f"{row('news')} .badge")
+
+
+def test_the_list_keeps_the_focus_when_its_rows_move(page: Browser, live: LiveHouse) -> None:
+    agents = [live.begin(key) for key in ("b", "a")]
+    page.until(lambda: len(page.texts("#sessions a")) == 3, "the sessions")
+    page.run(f'void document.querySelector("{row("a")}").focus()')
+    live.do(lambda: agents[0].say("to the top"))
+    live.do(agents[0].end)
+    page.until(lambda: page.run("document.querySelector('#sessions a').hash") == "#/s/b", "the new order")
+    assert page.run("document.activeElement.hash") == "#/s/a"
+
+
+# ---------------------------------------------------------------- files and commands in the box
+
+
+DROP = """void (() => {
+  const data = new DataTransfer();
+  for (const [name, text] of arguments[1]) data.items.add(new File([text], name));
+  const target = document.querySelector(arguments[0]);
+  if (arguments[2] === 'drop') target.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true }));
+  else target.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+})()"""
+
+
+def test_files_are_dropped_and_pasted_and_leave_with_the_message(page: Browser, live: LiveHouse) -> None:
+    page.run(DROP, "#scroller", [["prices.csv", "tea,3\n"], ["no.txt", "no"]], "drop")
+    shows(page, ".upload .name", "prices.csv", "no.txt")
+    page.run(DROP, "#text", [["shot.txt", "pasted"]], "paste")
+    shows(page, ".upload[data-state=done] .name", "prices.csv", "no.txt", "shot.txt")
+    page.click(".upload:nth-of-type(2) button")
+    shows(page, ".upload .name", "prices.csv", "shot.txt")
+    visit(page, live)
+    shows(page, ".upload[data-state=done] .name", "prices.csv", "shot.txt")
+    page.type("#text", f"what does tea cost?{KEYS['enter']}")
+    bodies(page, "what does tea cost?")
+    shows(page, "#rows .file", "prices.csv 6 B", "shot.txt 6 B")
+    shows(page, ".upload .name")
+    (entry,) = [entry for entry in live.entries() if entry["role"] == "user"]
+    assert [file["name"] for file in entry["files"]] == ["prices.csv", "shot.txt"]
+
+
+def test_a_message_waits_for_its_files_and_a_failed_upload_is_told_and_tried_again(
+    page: Browser, live: LiveHouse
+) -> None:
+    page.offline(True)
+    page.run(DROP, "#scroller", [["a.txt", "a"]], "drop")
+    shows(page, ".upload .told", "not uploaded: no connection")
+    page.offline(False)
+    page.errors()  # the browser notes the lost connection by itself
+    page.click(".upload button")
+    shows(page, ".upload[data-state=done] .name", "a.txt")
+    page.run("void document.querySelector('#composer').requestSubmit()")
+    shows(page, "#rows .file", "a.txt 1 B")
+
+
+def test_commands_are_listed_as_they_are_written_and_a_key_chooses_one(page: Browser, live: LiveHouse) -> None:
+    page.type("#text", "/st")
+    page.until(lambda: any(text.startswith("/stop") for text in page.texts("#commands li")), "the menu")
+    page.type("#text", KEYS["escape"])
+    shows(page, "#commands li")
+    page.type("#text", "o")
+    page.until(lambda: page.texts("#commands li") != [], "the menu again")
+    page.type("#text", KEYS["enter"])
+    page.until(lambda: str(page.run("document.querySelector('#text').value")).startswith("/stop"), "the command")
+    assert live.entries() == [], "nothing was sent by choosing"
+    page.run("void (document.querySelector('#text').value = '')")

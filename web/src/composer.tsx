@@ -1,0 +1,238 @@
+// The message box: the draft, the files that go with it, and the menu of commands. Each session has its own draft, which
+// no update of the view changes (Law 8).
+
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import { type Command, commandBegun, commandsLike, commandsOf } from "./commands.ts";
+import { keepHere, kept, keptHere } from "./kept.ts";
+import { plainly } from "./text.ts";
+import { type Upload, Uploads } from "./uploads.ts";
+import type { FileRef } from "./wire.ts";
+
+export type SendMessage = (text: string, files: FileRef[]) => void;
+
+export class Composer {
+  readonly text: HTMLTextAreaElement;
+  private form: HTMLFormElement;
+  private key: string | null = null;
+  private send: SendMessage;
+  private uploads = new Uploads();
+  private menu = new CommandMenu((command) => this.complete(command));
+  private waits = signal(false); // the message leaves as soon as its files are uploaded
+
+  constructor(send: SendMessage) {
+    this.send = send;
+    this.form = document.querySelector("#composer")!;
+    this.text = document.querySelector("#text")!;
+    render(<Files uploads={this.uploads} waits={this.waits} />, document.querySelector("#files")!);
+    render(<CommandList menu={this.menu} text={this.text} />, document.querySelector("#commands")!);
+    this.uploads.list.subscribe(() => this.waits.peek() && !this.uploads.isBusy() && this.submit());
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+    this.text.addEventListener("input", () => this.changed());
+    this.text.addEventListener("blur", () => this.menu.close());
+    this.text.addEventListener("keydown", (event) => this.pressed(event));
+    this.takeFiles();
+  }
+
+  private submit(): void {
+    const text = this.text.value;
+    if (!this.key || (!text.trim() && !this.uploads.list.peek().length)) return;
+    this.waits.value = this.uploads.isBusy();
+    if (this.waits.peek()) return;
+    const files = this.uploads.take();
+    if (!text.trim() && !files.length) return;
+    this.put("");
+    this.send(text, files);
+    this.text.focus();
+  }
+
+  private pressed(event: KeyboardEvent): void {
+    if (event.isComposing || event.keyCode === 229) return;
+    if (this.menu.pressed(event, this.text.value)) return;
+    const sends = event.key === "Enter" && !event.shiftKey;
+    if (!sends || matchMedia("(pointer: coarse) and (hover: none)").matches) return; // a phone has no Shift+Enter
+    event.preventDefault();
+    this.form.requestSubmit();
+  }
+
+  /** Files come from the picker, by drag and drop, or are pasted. */
+  private takeFiles(): void {
+    const picker = document.querySelector<HTMLInputElement>("#file-input")!;
+    document.querySelector("#attach")!.addEventListener("click", () => picker.click());
+    picker.addEventListener("change", () => {
+      this.uploads.add(picker.files ?? []);
+      picker.value = "";
+      this.text.focus();
+    });
+    this.text.addEventListener("paste", (event) => {
+      const files = event.clipboardData?.files;
+      if (!files?.length) return;
+      event.preventDefault();
+      this.uploads.add(files);
+    });
+    const main = document.querySelector("main")!;
+    const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes("Files");
+    main.addEventListener("dragover", (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      main.classList.add("dropping");
+    });
+    main.addEventListener("dragleave", (event) => !main.contains(event.relatedTarget as Node) && main.classList.remove("dropping"));
+    main.addEventListener("drop", (event) => {
+      main.classList.remove("dropping");
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      this.uploads.add(event.dataTransfer!.files);
+      this.text.focus();
+    });
+  }
+
+  select(key: string): void {
+    this.key = key;
+    this.waits.value = false;
+    this.uploads.select(key);
+    this.menu.select(key);
+    this.text.value = keptHere(`draft.${key}`) ?? kept(`draft.${key}`, "");
+    this.grow();
+  }
+
+  private put(text: string): void {
+    this.text.value = text;
+    this.changed();
+  }
+
+  /** Puts a text back into the box, before what is being written there. */
+  restore(text: string): void {
+    this.put(this.text.value ? `${text}\n${this.text.value}` : text);
+    this.text.focus();
+  }
+
+  private complete(command: Command): void {
+    this.put(command.takes === "nothing" ? command.text : `${command.text} `);
+    this.menu.close();
+    this.text.focus();
+  }
+
+  private changed(): void {
+    if (this.key) keepHere(`draft.${this.key}`, this.text.value);
+    void this.menu.look(this.text.value);
+    this.grow();
+  }
+
+  private grow(): void {
+    this.text.style.height = "auto";
+    this.text.style.height = `${Math.min(this.text.scrollHeight + 2, innerHeight * 0.4)}px`;
+  }
+}
+
+// ---------------------------------------------------------------- files
+
+function Files({ uploads, waits }: { uploads: Uploads; waits: { value: boolean } }) {
+  const list = uploads.list.value;
+  if (!list.length) return null;
+  return (
+    <>
+      <ul aria-label="Files of the message">
+        {list.map((one) => (
+          <li key={one.place} class="upload" data-state={one.state}>
+            <span class="name">{plainly(one.name)}</span>
+            <span class="told" role="status">{toldOf(one)}</span>
+            {one.state === "uploading" ? <progress value={one.progress} max={1} aria-label={`Upload of ${plainly(one.name)}`} /> : null}
+            {one.state === "failed" ? <button type="button" class="tiny" onClick={one.again}>Again</button> : null}
+            <button type="button" class="tiny" aria-label={`Remove ${plainly(one.name)}`} onClick={() => uploads.remove(one)}>✕</button>
+          </li>
+        ))}
+      </ul>
+      {waits.value ? <p class="waiting" role="status">The message is sent when its files are uploaded.</p> : null}
+    </>
+  );
+}
+
+function toldOf(upload: Upload): string {
+  if (upload.state === "failed") return `not uploaded: ${upload.why}`;
+  return upload.state === "uploading" ? `${Math.round(100 * upload.progress)} %` : "";
+}
+
+// ---------------------------------------------------------------- commands
+
+/** The commands that begin with what is written. A key chooses one; nothing is sent by choosing. */
+class CommandMenu {
+  readonly shown = signal<Command[]>([]);
+  readonly at = signal(0);
+  private key = "";
+  private dismissed = "";
+  readonly choose: (command: Command) => void;
+
+  constructor(choose: (command: Command) => void) {
+    this.choose = choose;
+  }
+
+  select(key: string): void {
+    this.key = key;
+    this.close();
+  }
+
+  close(): void {
+    this.shown.value = [];
+  }
+
+  async look(text: string): Promise<void> {
+    const begun = commandBegun(text);
+    if (begun === null) this.dismissed = "";
+    if (begun === null || begun === this.dismissed) return this.close();
+    const { key } = this;
+    const commands = await commandsOf(key);
+    const box = document.querySelector<HTMLTextAreaElement>("#text")!;
+    if (key !== this.key || box.value !== text) return; // something else was written meanwhile
+    const like = commandsLike(begun, commands);
+    this.shown.value = like.length === 1 && like[0]!.text === begun ? [] : like;
+    this.at.value = 0;
+  }
+
+  /** Whether a key was meant for the menu. */
+  pressed(event: KeyboardEvent, text: string): boolean {
+    const shown = this.shown.peek();
+    if (!shown.length) return false;
+    const chosen = shown[this.at.peek()]!;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) this.at.value = (this.at.peek() + step + shown.length) % shown.length;
+    else if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && chosen.text !== text)) this.choose(chosen);
+    else if (event.key === "Escape") [this.dismissed] = [text, this.close()];
+    else return false;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    return true;
+  }
+}
+
+function CommandList({ menu, text }: { menu: CommandMenu; text: HTMLTextAreaElement }) {
+  const shown = menu.shown.value;
+  const at = menu.at.value;
+  text.setAttribute("aria-expanded", String(shown.length > 0));
+  if (shown.length) text.setAttribute("aria-activedescendant", `command-${at}`);
+  else text.removeAttribute("aria-activedescendant");
+  if (!shown.length) return null;
+  return (
+    <ul role="listbox" aria-label="Commands">
+      {shown.map((command, place) => (
+        <li
+          key={command.text}
+          id={`command-${place}`}
+          role="option"
+          aria-selected={place === at}
+          ref={place === at ? (node) => void node?.scrollIntoView({ block: "nearest" }) : undefined}
+          onMouseDown={(event) => {
+            event.preventDefault(); // the box keeps the focus
+            menu.choose(command);
+          }}
+        >
+          <b>{plainly(command.usage || command.text)}</b> <span>{plainly(command.description ?? "")}</span>
+          {command.by === "agent" ? <small>agent</small> : null}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,47 @@
+// The messages of the open session that are on their way, below its rows.
+
+import { type Signal } from "@preact/signals";
+import type { Outgoing, OutgoingMessage } from "./outgoing.ts";
+import { openly, plainly } from "./text.ts";
+
+const TELLS: Record<OutgoingMessage["state"], string> = {
+  sending: "sending",
+  waiting: "no connection: it is sent as soon as there is one",
+  accepted: "",
+  refused: "not sent",
+};
+
+interface OutgoingListProps {
+  outgoing: Outgoing;
+  /** The open session. */
+  session: Signal<string | null>;
+  /** Counts the changes of the messages. */
+  changes: Signal<number>;
+  /** Puts a refused text into the box. */
+  edit: (text: string) => void;
+}
+
+export function OutgoingList({ outgoing, session, changes, edit }: OutgoingListProps) {
+  void changes.value;
+  const key = session.value;
+  if (key === null) return null;
+  return (
+    <>
+      {outgoing.shown(key).map((message) => (
+        <li key={message.id} class="entry user pending" data-id={message.id} data-state={message.state}>
+          <div class="body">{openly(message.text)}</div>
+          <div class="foot">
+            {(message.files ?? []).map((file) => <span key={file.id} class="file">{plainly(file.name ?? "file")}</span>)}
+            <span class="state">{[TELLS[message.state], message.why].filter(Boolean).join(": ")}</span>
+            {message.state === "refused" ? (
+              <span class="options">
+                <button type="button" class="tiny" onClick={() => { outgoing.discard(key, message); edit(message.text); }}>Edit</button>
+                <button type="button" class="tiny" onClick={() => outgoing.discard(key, message)}>Discard</button>
+              </span>
+            ) : null}
+          </div>
+        </li>
+      ))}
+    </>
+  );
+}

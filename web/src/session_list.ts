@@ -1,0 +1,104 @@
+// The list of sessions: what is new in each, and which needs somebody. It comes as a stream while somebody looks at the
+// page; of a hidden tab, it is asked for now and then, because a browser has six connections for all its tabs.
+
+import { computed, signal } from "@preact/signals";
+import { ask } from "./api.ts";
+import { LIST_STREAM, Watch } from "./stream.ts";
+import type { ListFrame, ListedSession } from "./wire.ts";
+
+const POLL_MS = 10000;
+const HIDDEN_POLL_MS = 30000;
+const REST_MS = 60000; // after this time, a hidden tab lets its connection go
+const MAX_LISTED = 1000; // the API's limit for one request; search finds older sessions
+
+/** How many requests, questions and held parts of a session wait for a person; a failed turn counts as one. */
+export const needsOf = ({ approvals = 0, questions = 0, held = 0, failed }: ListedSession): number =>
+  approvals + questions + held + (failed ? 1 : 0);
+
+export class SessionList {
+  readonly rows = signal<ReadonlyMap<string, ListedSession>>(new Map());
+  /** Whether the archived sessions are listed instead. */
+  readonly archived = signal(false);
+  readonly more = signal(false);
+  /** The sessions, the newest first. */
+  readonly sorted = computed(() => [...this.rows.value.values()].sort((a, b) => b.at - a.at));
+  /** Those that need somebody. */
+  readonly needy = computed(() => this.sorted.value.filter((one) => !one.archived && needsOf(one) > 0));
+  private rev: number | null = null;
+  private limit = 200;
+  private watch: Watch<ListFrame> | undefined;
+  private soonTimer: ReturnType<typeof setTimeout> | undefined;
+  private restTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor() {
+    document.addEventListener("visibilitychange", () => this.rest());
+    setInterval(() => !this.isStreaming() && !document.hidden && this.refresh(), POLL_MS);
+    setInterval(() => document.hidden && !this.isStreaming() && this.refresh(), HIDDEN_POLL_MS);
+  }
+
+  private isStreaming(): boolean {
+    return Boolean(this.watch?.source) && !this.archived.peek() && this.limit === 200;
+  }
+
+  /** Fetches the list, and watches it from then on. Does nothing if it cannot be had: the line's state is shown elsewhere. */
+  async refresh(): Promise<void> {
+    clearTimeout(this.soonTimer);
+    this.soonTimer = undefined;
+    const archived = this.archived.peek();
+    try {
+      const path = `/v1/sessions?limit=${this.limit}${archived ? "&archived=1" : ""}`;
+      const found = await ask<{ sessions: ListedSession[]; more: boolean }>("GET", path);
+      if (archived !== this.archived.peek()) return;
+      this.rows.value = new Map(found.sessions.map((one) => [one.key, one]));
+      this.more.value = Boolean(found.more) && this.limit < MAX_LISTED;
+    } catch {
+      return;
+    }
+    if (!document.hidden) this.stream();
+  }
+
+  private stream(): void {
+    if (this.watch) return this.watch.wake();
+    this.watch = new Watch<ListFrame>(LIST_STREAM, { tell: (frame) => this.take(frame), link: () => {}, rev: () => this.rev });
+  }
+
+  private take(frame: ListFrame): void {
+    this.rev = frame.rev;
+    if (!this.isStreaming()) return;
+    const rows = new Map(frame.type === "snapshot" ? [] : this.rows.peek());
+    if (frame.type === "snapshot") {
+      for (const session of frame.sessions) rows.set(session.key, session);
+      this.more.value = frame.more;
+    } else {
+      for (const change of frame.changes) {
+        if (change.op === "gone" || change.archived) rows.delete(change.key);
+        else rows.set(change.key, change);
+      }
+    }
+    this.rows.value = rows;
+  }
+
+  /** Fetches the list in 300 ms, unless it comes by itself. Several calls make one request. */
+  soon(): void {
+    if (!this.isStreaming()) this.soonTimer ??= setTimeout(() => this.refresh(), 300);
+  }
+
+  private rest(): void {
+    clearTimeout(this.restTimer);
+    if (document.hidden) this.restTimer = setTimeout(() => this.watch?.sleep(), REST_MS);
+    else if (!this.isStreaming()) void this.refresh();
+  }
+
+  showMore(): void {
+    this.limit = Math.min(MAX_LISTED, this.limit * 2);
+    void this.refresh();
+  }
+
+  toggleArchived(): void {
+    this.archived.value = !this.archived.peek();
+    if (this.archived.peek() || !this.watch) return void this.refresh();
+    this.rev = null; // what came meanwhile was not taken: the stream begins again with a snapshot
+    this.watch.sleep();
+    this.watch.wake();
+  }
+}

@@ -1,0 +1,102 @@
+// The list of sessions on the left.
+
+import type { Signal } from "@preact/signals";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { type SessionList, needsOf } from "./session_list.ts";
+import { ago, called, plainly } from "./text.ts";
+import type { ListedSession } from "./wire.ts";
+
+interface SessionsProps {
+  list: SessionList;
+  /** The open session. */
+  open: Signal<string | null>;
+  /** Called when a session is chosen. */
+  chosen: () => void;
+}
+
+export function Sessions({ list, open, chosen }: SessionsProps) {
+  const root = useRef<HTMLUListElement>(null);
+  const sessions = list.sorted.value;
+  const agents = new Set(sessions.map((one) => one.agent));
+  const focused = root.current?.contains(document.activeElement) ? (document.activeElement as HTMLAnchorElement).hash : null;
+  useLayoutEffect(() => {
+    if (!focused || root.current?.contains(document.activeElement)) return;
+    const again = [...root.current!.querySelectorAll("a")].find((link) => link.hash === focused);
+    again?.focus({ preventScroll: true }); // its row has moved
+  });
+  return (
+    <ul id="sessions" ref={root}>
+      {sessions.map((session) => (
+        <SessionLink key={session.key} session={session} isOpen={session.key === open.value} showsAgent={agents.size > 1} chosen={chosen} />
+      ))}
+    </ul>
+  );
+}
+
+interface SessionLinkProps {
+  session: ListedSession;
+  isOpen: boolean;
+  showsAgent: boolean;
+  chosen: () => void;
+}
+
+function SessionLink({ session, isOpen, showsAgent, chosen }: SessionLinkProps) {
+  const needs = needsOf(session);
+  const state = session.state === "running" || session.state === "waiting" ? session.state : "";
+  const unread = isOpen && document.hasFocus() ? 0 : session.unread ?? 0;
+  return (
+    <li>
+      <a href={`#/s/${encodeURIComponent(session.key)}`} aria-current={isOpen ? "page" : undefined} class={unread ? "unread" : ""} onClick={chosen}>
+        <span class="dot" data-state={needs ? "needs" : session.state} title={needs ? "needs you" : state} />
+        <b title={session.key}>{called(session)}</b>
+        <small>{session.at ? ago(session.at) : ""}</small>
+        <span class="last">{session.last || ""}</span>
+        <span class="badges">
+          {showsAgent ? <small class="agent">{plainly(session.agent ?? "")}</small> : null}
+          {needs ? <span class="badge needs" title={whatIsNeeded(session)}>{needs}</span> : null}
+          {unread && !needs ? <span class="badge" title={`${unread} new`}>{unread > 99 ? "99+" : unread}</span> : null}
+        </span>
+      </a>
+    </li>
+  );
+}
+
+/** What somebody has to do in a session: "1 approval, 2 held messages". */
+export function whatIsNeeded({ approvals = 0, questions = 0, held = 0, failed }: ListedSession): string {
+  const counted = (count: number, what: string) => (count ? `${count} ${what}${count > 1 ? "s" : ""}` : "");
+  return [counted(approvals, "approval"), counted(questions, "question"), counted(held, "held message"), failed ? "its last turn failed" : ""]
+    .filter(Boolean)
+    .join(", ");
+}
+
+/** The button that leads to a session that needs somebody; nothing if none does. */
+export function NeedsButton({ list, open, chosen }: SessionsProps) {
+  const needy = list.needy.value;
+  if (!needy.length) return null;
+  const go = () => {
+    const place = needy.findIndex((one) => one.key === open.value);
+    location.hash = `#/s/${encodeURIComponent(needy[(place + 1) % needy.length]!.key)}`;
+    chosen();
+  };
+  return (
+    <button id="needs" type="button" class="quiet" title={needy.map((one) => `${called(one)}: ${whatIsNeeded(one)}`).join("\n")} onClick={go}>
+      {needy.length === 1 ? "1 session needs you" : `${needy.length} sessions need you`}
+    </button>
+  );
+}
+
+/** What stands below the list: that it is empty, that there is more, and the way to the archived ones. */
+export function SessionsFoot({ list }: { list: SessionList }) {
+  const archived = list.archived.value;
+  return (
+    <>
+      {list.sorted.value.length === 0 ? (
+        <p id="no-sessions" class="hint">{archived ? "No session is archived." : "No sessions yet. Say something to start one."}</p>
+      ) : null}
+      {list.more.value ? <button id="more-sessions" type="button" class="quiet" onClick={() => list.showMore()}>More sessions</button> : null}
+      <button id="archived" type="button" class="quiet" aria-pressed={archived ? "true" : "false"} onClick={() => list.toggleArchived()}>
+        {archived ? "Back to the other sessions" : "Archived"}
+      </button>
+    </>
+  );
+}

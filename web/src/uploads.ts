@@ -1,0 +1,112 @@
+// Files that wait in the message box: each is uploaded as it is added, and a message takes the uploaded ones. What is
+// uploaded stays with its session's draft over a reload, until the gateway gives it up after a day.
+
+import { signal } from "@preact/signals";
+import { keepHere, keptHere } from "./kept.ts";
+import { freshId } from "./text.ts";
+import type { FileRef } from "./wire.ts";
+
+const MAX_FILES = 20;
+
+export interface Upload {
+  /** Of this page: the gateway's id comes with the answer. */
+  place: string;
+  name: string;
+  state: "uploading" | "done" | "failed";
+  /** From 0 to 1. */
+  progress: number;
+  file?: FileRef;
+  /** Why it failed. */
+  why?: string;
+  /** Uploads it again. */
+  again?: () => void;
+  /** Ends the upload. */
+  stop?: () => void;
+}
+
+export class Uploads {
+  /** Those of the open session, in the order in which they were added. */
+  readonly list = signal<readonly Upload[]>([]);
+  private key: string | null = null;
+  private kept = new Map<string, readonly Upload[]>(); // by session, while the page is open
+
+  select(key: string): void {
+    if (this.key !== null) this.kept.set(this.key, this.list.peek());
+    this.key = key;
+    this.list.value = this.kept.get(key) ?? restored(key);
+  }
+
+  add(files: Iterable<File>): void {
+    for (const file of files) {
+      if (this.list.peek().length >= MAX_FILES) return;
+      this.send({ place: freshId(), name: file.name || "pasted", state: "uploading", progress: 0 }, file);
+    }
+  }
+
+  remove(upload: Upload): void {
+    upload.stop?.();
+    this.put(this.list.peek().filter((one) => one.place !== upload.place));
+  }
+
+  isBusy(): boolean {
+    return this.list.peek().some((one) => one.state === "uploading");
+  }
+
+  /** Takes the uploaded files out of the box, for a message. Those that failed stay. */
+  take(): FileRef[] {
+    const done = this.list.peek().filter((one) => one.state === "done");
+    this.put(this.list.peek().filter((one) => one.state !== "done"));
+    return done.map((one) => one.file!);
+  }
+
+  private send(upload: Upload, file: File): void {
+    const key = this.key!;
+    const request = new XMLHttpRequest(); // fetch does not tell how far it is
+    const change = (fields: Partial<Upload>): void => this.change(key, upload.place, fields);
+    const fail = (why: string): void => change({ state: "failed", why });
+    request.open("POST", `/v1/files?name=${encodeURIComponent(upload.name)}`);
+    request.setRequestHeader("Content-Type", "application/octet-stream");
+    request.upload.onprogress = (event) => change({ progress: event.total ? event.loaded / event.total : 0 });
+    request.onerror = () => fail("no connection");
+    request.onload = () => {
+      const answer = parsed(request.responseText);
+      if (request.status === 201) change({ state: "done", progress: 1, file: answer as FileRef, why: undefined });
+      else fail(String((answer as { detail?: string }).detail ?? `the gateway answered ${request.status}`));
+    };
+    const ways = {
+      stop: () => request.abort(),
+      again: () => this.send({ ...upload, state: "uploading", progress: 0 }, file),
+    };
+    const fresh = { ...upload, ...ways };
+    const others = this.list.peek();
+    const known = others.some((one) => one.place === upload.place);
+    this.put(known ? others.map((one) => (one.place === upload.place ? fresh : one)) : [...others, fresh]);
+    request.send(file);
+  }
+
+  private change(key: string, place: string, fields: Partial<Upload>): void {
+    const changed = (list: readonly Upload[]) => list.map((one) => (one.place === place ? { ...one, ...fields } : one));
+    if (key === this.key) this.put(changed(this.list.peek()));
+    else this.kept.set(key, changed(this.kept.get(key) ?? []));
+  }
+
+  private put(list: readonly Upload[]): void {
+    this.list.value = list;
+    const done = list.filter((one) => one.state === "done").map((one) => one.file);
+    keepHere(`files.${this.key}`, done.length ? JSON.stringify(done) : "");
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
+/** What the box of a session held before the page was loaded again. */
+function restored(key: string): Upload[] {
+  const files = parsed(keptHere(`files.${key}`) || "[]") as FileRef[];
+  return files.map((file) => ({ place: freshId(), name: file.name ?? "file", state: "done", progress: 1, file }));
+}
