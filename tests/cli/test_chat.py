@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, until
 from textual.pilot import Pilot
-from textual.widgets import Markdown, OptionList, Static
+from textual.widgets import OptionList, Static
 from textual.widgets._footer import FooterKey
 
 from semel.faces.config.load import load_config
@@ -75,7 +75,7 @@ def rows_of(pane: SessionPane) -> list[str]:
 
 def _text(row: RowWidget) -> str:
     if isinstance(row, AgentWidget):
-        return row.query_one(Markdown).source
+        return row.source
     return str(row.query_one(".body", Static).content)
 
 

@@ -13,6 +13,7 @@ from said_texts import texts
 from textual.app import App, ComposeResult
 from textual.containers import VerticalScroll
 from textual.pilot import Pilot
+from textual.widgets import Markdown
 
 from semel.faces.cli import transcript
 from semel.faces.documents.html import HtmlDocument
@@ -84,6 +85,33 @@ async def test_the_terminal_shows_every_character_of_a_text_that_grows(seed: int
                 row.data = entry(text[:end])
                 await row.draw()
             await shows(text, app, pilot)
+
+
+async def test_a_long_text_that_grows_is_divided_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MAX_PART_CHARS", 60)
+    text = "\n\n".join(f"- one {n}\n\n  two {n}\n\n```\na {n}\n\nb\n```\n\nthree **{n}** of it" for n in range(12))
+    row = make_widget(entry(""))
+    app = OneRow(row)
+    async with app.run_test(size=WIDE) as pilot:
+        for end in (*range(0, len(text), CHUNK), len(text)):
+            row.data = entry(text[:end])
+            await row.draw()
+        await shows(text, app, pilot)
+        grown, parts = app.seen(), len(row.query(Markdown))
+        assert 6 < parts < 40
+        row.data = entry("")
+        await row.draw()
+        row.data = entry(text)
+        await row.draw()
+        await shows(text, app, pilot)
+        assert app.seen() == grown
+        monkeypatch.setattr(rows, "MAX_PART_CHARS", 10_000)
+        row.data = entry("")
+        await row.draw()
+        row.data = entry(text)
+        await row.draw()
+        await shows(text, app, pilot)
+        assert app.seen() == grown and len(row.query(Markdown)) == 1
 
 
 @pytest.mark.parametrize("width", [24, 36, 80])

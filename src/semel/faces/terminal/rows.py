@@ -23,6 +23,7 @@ from semel.text.visible import visible
 
 MAX_COLLAPSED_LINES = 6  # lines shown of a tool's output or a thought until it is opened
 MAX_COLLAPSED_DIFF_LINES = 20  # lines shown of a change of files, likewise
+MAX_PART_CHARS = 8_000  # after which a part of an agent's message ends with its block
 MAX_WHOLE_CHARS = 200_000  # of an output that is loaded whole when its row is opened
 MARGIN_CELLS = 6  # of a line of the screen, beside the text of a row
 STATUS_SIGNS = {
@@ -113,22 +114,77 @@ class EntryWidget(RowWidget):
 
 
 class AgentWidget(RowWidget):
-    """An agent's message as Markdown; while it streams, new text is appended."""
+    """An agent's message as Markdown; while it streams, new text is appended.
+
+    A long message is divided between blocks into several Markdown widgets, and only the last one changes: what a new
+    line costs does not grow with the message (Law 11).
+    """
+
+    def __init__(self, row: Json, style: str, names: Names | None = None):
+        super().__init__(row, style, names)
+        self._parts = [_make_markdown()]
+        self._shown_text = ""
+        self._last_start = 0  # where the text of the last part begins
 
     def compose(self) -> ComposeResult:
         yield Static(classes="head")
-        yield Markdown(parser_factory=_parser, classes="body")
+        yield self._parts[0]
+
+    @property
+    def source(self) -> str:
+        """The text that is shown."""
+        return self._shown_text
 
     async def _draw(self) -> None:
         self.query_one(".head", Static).update(format_entry_head(self.data, self.names))
-        markdown = self.query_one(Markdown)
         text = visible(format_body(self.data))
-        if text == markdown.source:
-            return
-        if not text.startswith(markdown.source):
-            await markdown.update("")
+        if not text.startswith(self._shown_text):
+            await self._clear()
+        while len(text) > len(self._shown_text):
+            await self._append(text)
+
+    async def _append(self, text: str) -> None:
+        """Show more of the text: all of it, or as much as the last part may have, and begin another part."""
+        end = find_block_start(text, self._last_start, len(self._shown_text))
         # Not `update(text)`: a later `append` would continue from its last line and lose earlier lines of that block.
-        await markdown.append(text[len(markdown.source) :])
+        await self._parts[-1].append(text[len(self._shown_text) : end])
+        self._shown_text = text[:end]
+        if end < len(text):
+            self._parts.append(_make_markdown("body later-part"))
+            self._last_start = end
+            await self.mount(self._parts[-1])
+
+    async def _clear(self) -> None:
+        await self.remove_children(self._parts[1:])
+        del self._parts[1:]
+        await self._parts[0].update("")
+        self._shown_text, self._last_start = "", 0
+
+
+def _make_markdown(classes: str = "body") -> Markdown:
+    return Markdown(parser_factory=_parser, classes=classes)
+
+
+def find_block_start(text: str, start: int, shown: int) -> int:
+    """Return where a part of a long Markdown text that begins at `start` may end: where a block begins behind a blank
+    line, after MAX_PART_CHARS and after what is `shown` already; at the end of the text if there is no such place yet.
+    """
+    earliest = max(start + MAX_PART_CHARS, shown)
+    if len(text) <= earliest:
+        return len(text)
+    window = MAX_PART_CHARS
+    while True:
+        piece = text[start : earliest + window]
+        lines = piece.split("\n")
+        starts = {token.map[0] for token in _parser().parse(piece) if token.map and token.level == 0}
+        offset = start
+        for number, line in enumerate(lines):
+            if offset >= earliest and number in starts and not lines[number - 1].strip():
+                return offset
+            offset += len(line) + 1
+        if earliest + window >= len(text):
+            return len(text)
+        window *= 2
 
 
 class ItemWidget(RowWidget):
