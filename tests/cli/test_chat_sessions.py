@@ -57,6 +57,18 @@ async def test_what_is_typed_while_the_gateway_is_away_is_shown_and_sent_once_wh
         assert rows(pilot).count("say: three") == 1
 
 
+async def test_what_is_typed_faster_than_it_is_handled_stays_two_messages(
+    house: RunningGateway, tmp_path: Path
+) -> None:
+    async with chat(tmp_path) as pilot:
+        prompt = pilot.app.query_one(Prompt)
+        for text in ("say: one", "say: two", " "):
+            prompt.insert(text)
+            prompt.send()
+        await seen(pilot, lambda: rows(pilot)[-1:] == ["two"] and idle(pilot), "the answers")
+        assert [row for row in rows(pilot) if row.startswith("say")] == ["say: one", "say: two"]
+
+
 async def test_a_message_that_is_refused_is_put_back_or_stays_in_sight(house: RunningGateway, tmp_path: Path) -> None:
     asked = asyncio.Event()
 

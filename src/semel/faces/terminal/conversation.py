@@ -29,7 +29,8 @@ from semel.text.json_types import Json
 PAGE_ROWS = 80  # rows drawn at the start, and per page of history when a person scrolls up
 MAX_DRAWN_ROWS = 400  # rows on the screen while the reader is at its end
 MAX_PAGES_BACK = 10  # pages of history that are loaded to find the place where a person was
-MAX_SETTLING_FRAMES = 20
+SETTLED_FRAMES = 4  # for which a place is kept before its rows count as laid out
+MAX_SETTLING_FRAMES = 60
 FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of a fast stream
 
 
@@ -154,6 +155,8 @@ class Conversation(VerticalScroll, can_focus=False):
         was_at_bottom = self.is_at_bottom
         self._names.agent = str(self.link.view.session.get("agent") or "")
         new_rows = [row for row in rows if row_key(row) not in self._drawn_rows and not row.get("gone")]
+        if is_snapshot:
+            self.post_message(self.Drawn([]))  # the lines around it do not wait for its rows
         for row in rows:
             widget = self._drawn_rows.get(row_key(row))
             if widget is not None:
@@ -305,14 +308,14 @@ class Conversation(VerticalScroll, can_focus=False):
             await self._scroll_to_row(self._drawn_rows[row], lines)
 
     async def _scroll_to_row(self, row: RowWidget, lines: int) -> None:
-        """Scroll until the place is kept for a frame: rows get their heights only when they are laid out."""
+        """Scroll until the place is kept for some frames: rows get their heights only when they are laid out."""
         settled_frames = 0
         for _ in range(MAX_SETTLING_FRAMES):
             self.release_anchor()
             self.scroll_to(y=row.virtual_region.y + lines, animate=False, immediate=True)
             await asyncio.sleep(FRAME_INTERVAL_S)
             settled_frames = settled_frames + 1 if self.place == (row.id, lines) else 0
-            if settled_frames == 2:
+            if settled_frames == SETTLED_FRAMES:
                 return
 
     async def _load_older_or_none(self) -> list[Json]:

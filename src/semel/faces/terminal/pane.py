@@ -237,7 +237,7 @@ class SessionPane(Vertical):
 
     def on_prompt_sent(self, event: Prompt.Sent) -> None:
         """Send the message, unless it is a key of the open question and its writer probably meant to answer."""
-        text = self.prompt.take_text()
+        text = event.text
         if self.query_one(Question).holds_back(text):
             self.prompt.remember(text)
             self.show_note(f"not sent: press Tab, then {text.strip()}, to answer; or send it again as a message")

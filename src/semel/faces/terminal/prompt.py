@@ -94,9 +94,9 @@ class Prompt(TextArea):
         self.replace(f"{choice.text} ", (row, completion.start), (row, column))
 
     def send(self) -> None:
-        """Post the text as `Sent`, if there is any."""
+        """Post the text as `Sent`, if there is any, and empty the prompt: what is typed next is another message."""
         if self.text.strip():
-            self.post_message(self.Sent(self.text))
+            self.post_message(self.Sent(self.take_text()))
 
     def _walk_history(self, step: int) -> bool:
         """Show the previous (-1) or next (1) sent text. Returns False if there is none."""
