@@ -285,7 +285,11 @@ async def test_older_text_comes_when_a_reader_gets_there(
         monkeypatch.setattr("semel.faces.terminal.conversation.MAX_DRAWN_ROWS", 25)
         await house.gateway.report("main", "tick", "the last", wakes=False)
         await seen(pilot, lambda: len(rows(pilot)) == 25 and rows(pilot)[-1] == "the last", "the newest rows")
-        assert app_of(pilot).pane.conversation.is_at_bottom
+        conversation = app_of(pilot).pane.conversation
+        assert conversation.is_at_bottom
+        conversation._take_changes([conversation.link.view.entries[1]], "connected")
+        await seen(pilot, lambda: conversation.is_drawn, "a change of a row that is not on the screen")
+        assert len(rows(pilot)) == 25
         for _ in range(12):
             await pilot.press("pageup")
         await seen(pilot, lambda: len(rows(pilot)) == 31 and rows(pilot)[0] == "tick 0\n\n\n", "all of them again")

@@ -154,7 +154,12 @@ class Conversation(VerticalScroll, can_focus=False):
         is_snapshot, self._draws_snapshot = self._draws_snapshot, False
         was_at_bottom = self.is_at_bottom
         self._names.agent = str(self.link.view.session.get("agent") or "")
-        new_rows = [row for row in rows if row_key(row) not in self._drawn_rows and not row.get("gone")]
+        oldest = self._ordered_rows[0].born if self._ordered_rows else 0  # what is older is drawn on the way up to it
+        new_rows = [
+            row
+            for row in rows
+            if row_key(row) not in self._drawn_rows and not row.get("gone") and int(row["born"]) > oldest
+        ]
         if is_snapshot:
             self.post_message(self.Drawn([]))  # the lines around it do not wait for its rows
         for row in rows:
