@@ -43,7 +43,7 @@ def test_a_page_that_is_current_is_not_built_again_and_needs_no_network(clone: P
 
 
 def test_without_the_registry_one_line_says_so_and_the_page_stays_as_it_was(clone: Path) -> None:
-    source = clone / "web" / "src" / "app.js"
+    source = clone / "web" / "src" / "app.ts"
     source.write_text(source.read_text() + "\n// changed\n")
     before = sorted((clone / DIST).iterdir())
     done = build(clone)

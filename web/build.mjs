@@ -11,7 +11,7 @@ const out = process.argv[2];
 await mkdir(out, { recursive: true });
 
 const { metafile } = await build({
-  entryPoints: { app: "src/app.js", style: "styles/style.css", icon: "icon.svg" },
+  entryPoints: { app: "src/app.ts", style: "styles/style.css", icon: "icon.svg" },
   outdir: out,
   bundle: true,
   format: "esm",
@@ -41,7 +41,7 @@ function builtName(entry) {
   return basename(path);
 }
 
-const names = { "app.js": builtName("src/app.js"), "style.css": builtName("styles/style.css"), "icon.svg": builtName("icon.svg") };
+const names = { "app.js": builtName("src/app.ts"), "style.css": builtName("styles/style.css"), "icon.svg": builtName("icon.svg") };
 const page = await readFile("index.html", "utf8");
 await writeFile(join(out, "index.html"), page.replace(/(?<="\/page\/)[a-z.]+(?=")/g, (name) => names[name]));
 await writeFile(join(out, "licenses.txt"), await licenses());

@@ -261,5 +261,5 @@ def test_no_secret_travels_in_an_address() -> None:
         if asked.search(line) and not line.lstrip().startswith(("#", '"""', "//"))
     ]
     assert found == []
-    login = (WEB / "src/login.js").read_text(encoding="utf-8")
+    login = (WEB / "src/login.ts").read_text(encoding="utf-8")
     assert "history.replaceState" in login and "#(code|token)=" in login

@@ -119,6 +119,7 @@ export interface SessionState {
   busy?: BusyMode;
   retry_at?: number;
   mode?: string;
+  model?: string;
   modes?: { currentModeId?: string; availableModes?: { id: string; name?: string }[] };
   unattended_modes?: string[];
   models?: { currentModelId?: string; currentValue?: string; availableModels?: ModelOffer[]; options?: ModelOffer[] };
@@ -181,3 +182,78 @@ export interface ListedSession extends SessionState {
 export type ListFrame =
   | { type: "snapshot"; rev: number; sessions: ListedSession[]; more: boolean }
   | { type: "change"; rev: number; changes: (({ op: "session" } & ListedSession) | { op: "gone"; key: string })[] };
+
+// ---------------------------------------------------------------- channels, people, gateways, search
+
+export interface ChannelState {
+  name: string;
+  kind: string;
+  state: "starting" | "online" | "offline" | "denied";
+  since: number;
+  error?: string | null;
+  retry_at?: number | null;
+  counts: { accepted: number; quarantined: number };
+  refused: Record<string, number>;
+  /** Whether people have accounts there. */
+  people?: boolean;
+}
+
+export interface Person {
+  name: string;
+  role: string;
+  accounts: { account: string; origin: string }[];
+}
+
+export interface Stranger {
+  account: string;
+  name: string;
+  times: number;
+  last: number;
+}
+
+export interface PairingCode {
+  code: string;
+  channel: string;
+  name?: string | null;
+  role: string;
+  expires: number;
+  state?: "open" | "used" | "void";
+  account?: string;
+}
+
+export interface GatewayRow {
+  name: string;
+  address?: string | null;
+  host: string;
+  version: string;
+  joined: number;
+  seen: number;
+  silent_s: number;
+  is_active: boolean;
+  serves: boolean;
+  agents: number;
+  room: number;
+}
+
+export interface MissingGateway {
+  gateway: string;
+  sessions: number;
+  newest: string[];
+}
+
+export interface SearchHit {
+  session: string;
+  seq: number;
+  at: number;
+  role: Role;
+  snippet: { text: string; hit?: boolean }[];
+  title?: string;
+  sender?: string;
+  kind?: string;
+}
+
+export interface SearchPage {
+  hits: SearchHit[];
+  next: string | null;
+  index: { current: boolean };
+}

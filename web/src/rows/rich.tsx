@@ -8,6 +8,7 @@ import { morphUnderReader } from "../morph.ts";
 import { colouredNodes, markdownNodes } from "../sanitised.ts";
 
 const MAX_COLOURED_CHARS = 50_000;
+const MAX_COLOURED_LIVE_CHARS = 4_000; // of code that still grows: it is coloured anew with each piece
 const MAX_KEPT_BLOCKS = 500; // of texts whose rows were shown lately
 
 type Highlight = (code: string, language: string) => string | null;
@@ -43,36 +44,36 @@ export function Rich({ text, live }: { text: string; live: boolean }) {
   return (
     <div class="body rich" onClick={copyCode}>
       {blocks.html.map((html, place) => (
-        <Block key={place} html={html} />
+        <Block key={place} html={html} grows={live && place >= blocks.closedCount} />
       ))}
     </div>
   );
 }
 
-const Block = memo(function Block({ html }: { html: string }) {
+const Block = memo(function Block({ html, grows }: { html: string; grows: boolean }) {
   const node = useRef<HTMLDivElement>(null);
   const colour = highlighter.value;
   useLayoutEffect(() => {
     const fill = (): void => {
       const fresh = markdownNodes(html);
-      dress(fresh, colour);
+      dress(fresh, colour, grows ? MAX_COLOURED_LIVE_CHARS : MAX_COLOURED_CHARS);
       if (!node.current!.firstChild) node.current!.append(fresh);
       else if (!morphUnderReader(node.current!, fresh)) document.addEventListener("selectionchange", fill, { once: true });
     };
     fill();
     return () => document.removeEventListener("selectionchange", fill);
-  }, [html, colour]);
+  }, [html, colour, grows]);
   return <div class="block" ref={node} />;
 });
 
 /** Gives code its language, colours and a Copy button, and lets wide tables scroll. */
-function dress(nodes: DocumentFragment, colour: Highlight | null): void {
+function dress(nodes: DocumentFragment, colour: Highlight | null, maxChars: number): void {
   for (const pre of nodes.querySelectorAll("pre")) {
     const code = pre.firstElementChild;
     const [, language = ""] = /(?:^| )language-(\S+)/.exec(code?.className ?? "") ?? [];
     const text = code?.textContent ?? "";
     pre.tabIndex = 0; // it scrolls, so the keyboard must reach it
-    if (code && language && text.length < MAX_COLOURED_CHARS) {
+    if (code && language && text.length < maxChars) {
       const html = colour?.(text, language.toLowerCase());
       if (html) code.replaceChildren(colouredNodes(html));
       else if (!colour) void loadHighlighter();

@@ -1,24 +1,30 @@
 // What happens to a message that arrives while the agent is busy: the texts that say it, and the menu of busy modes.
 
 import { ask, at } from "./api.ts";
+import type { BusyMode, SessionState } from "./wire.ts";
 import { DOES } from "./busy_texts.ts";
-import { h, say, show } from "./dom.js";
+import { h, say, show } from "./dom.ts";
 
 const ALWAYS = "always ";
 
 /** The menu of busy modes: for the next message only, or for all messages of the session. */
 export class Busy {
-  constructor(select, problem) {
+  private select: HTMLSelectElement;
+  private problem: (error: unknown) => void;
+  private usual = h("option", { value: "" }, "as usual");
+  private byKey = false;
+  private key: string | null = null;
+  private session: SessionState | null = null;
+
+  constructor(select: HTMLSelectElement, problem: (error: unknown) => void) {
     this.select = select;
     this.problem = problem;
-    this.usual = h("option", { value: "" }, "as usual");
-    const options = (start) => Object.entries(DOES).map(([mode, what]) => h("option", { value: start + mode, title: what }, start + mode));
+    const options = (start: string) => Object.entries(DOES).map(([mode, what]) => h("option", { value: start + mode, title: what }, start + mode));
     select.append(
       this.usual,
       h("optgroup", { label: "This message" }, ...options("")),
       h("optgroup", { label: "All messages here" }, ...options(ALWAYS), h("option", { value: ALWAYS }, "as configured")),
     );
-    this.byKey = false;
     select.addEventListener("keydown", () => (this.byKey = true));
     select.addEventListener("pointerdown", () => (this.byKey = false));
     select.addEventListener("change", () => (this.byKey ? this.explain() : this.settle()));
@@ -26,20 +32,20 @@ export class Busy {
   }
 
   /** Returns the mode for the message that is sent now (undefined: the session's mode), and resets the menu. */
-  take() {
-    const mode = this.select.value.replace(ALWAYS, "") || undefined;
+  take(): BusyMode | undefined {
+    const mode = (this.select.value.replace(ALWAYS, "") || undefined) as BusyMode | undefined;
     this.select.value = "";
     this.explain();
     return mode;
   }
 
   /** Saves a choice for all messages. With arrow keys, that is when the menu loses focus: they pass other options. */
-  async settle() {
+  private async settle(): Promise<void> {
     const { value } = this.select;
     if (value.startsWith(ALWAYS)) {
       this.select.value = "";
       try {
-        await ask("PUT", at(this.key, "/busy"), { mode: value.slice(ALWAYS.length) || null });
+        await ask("PUT", at(this.key!, "/busy"), { mode: value.slice(ALWAYS.length) || null });
       } catch (error) {
         this.problem(error);
       }
@@ -47,22 +53,22 @@ export class Busy {
     this.explain();
   }
 
-  explain() {
+  private explain(): void {
     const { value } = this.select;
     const own = value.startsWith(ALWAYS) ? "" : value;
-    const mode = own || value.slice(ALWAYS.length) || this.session?.busy;
+    const mode = (own || value.slice(ALWAYS.length) || this.session?.busy) as BusyMode | undefined;
     const what = mode ? `${own ? "this message" : "all messages here"}: ${DOES[mode]}` : "as configured";
     this.select.title = `While the agent is busy: ${what}`;
   }
 
-  draw(key, session) {
+  draw(key: string | null, session: SessionState | null): void {
     if (key !== this.key) this.select.value = "";
     this.key = key;
     this.session = session;
-    if (!session) return show(this.select.parentElement, false);
+    if (!session) return show(this.select.parentElement!, false);
     say(this.usual, session.busy ? `usual: ${session.busy}` : "as usual");
     this.explain();
     const busy = session.state === "running" || session.state === "waiting" || session.busy || this.select.value;
-    show(this.select.parentElement, Boolean(busy) || document.activeElement === this.select);
+    show(this.select.parentElement!, Boolean(busy) || document.activeElement === this.select);
   }
 }

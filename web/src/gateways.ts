@@ -1,7 +1,13 @@
 // The gateways of a cluster: a line for what is wrong with them, and a dialog that lists them.
 
-import { ask } from "./api.ts";
-import { byId, clock, h, plainly, say, selectionTouches, show } from "./dom.js";
+import { ask, messageOf } from "./api.ts";
+import { byId, clock, dialogById, h, plainly, say, selectionTouches, show } from "./dom.ts";
+import type { GatewayRow, MissingGateway } from "./wire.ts";
+
+interface Found {
+  gateways: GatewayRow[];
+  missing_gateways: MissingGateway[];
+}
 
 const EVERY = 15000;
 const EVERY_OPEN = 3000; // in ms: while the dialog is open
@@ -9,34 +15,37 @@ const SILENT_AFTER = 5; // in s: a gateway that is well shows life every two sec
 const GIVEN_UP_AFTER = 10; // in s: see docs/postgres.md
 
 export class Gateways {
+  private dialog = dialogById("gateways");
+  private drawn = new Map<string, string>();
+  private none = false; // only a restart of the gateway makes it one of a cluster
+  private timer: ReturnType<typeof setInterval> | undefined;
+
   constructor() {
-    this.dialog = byId("gateways");
-    this.drawn = new Map();
     byId("gateways-button").addEventListener("click", () => this.open());
     this.dialog.addEventListener("close", () => this.repeat(EVERY));
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.refresh());
     this.repeat(EVERY);
   }
 
-  repeat(every) {
+  private repeat(every: number): void {
     clearInterval(this.timer);
     this.timer = setInterval(() => document.visibilityState === "visible" && this.refresh(), every);
   }
 
-  open() {
+  private open(): void {
     this.dialog.showModal();
     this.repeat(EVERY_OPEN);
-    this.refresh();
+    void this.refresh();
   }
 
-  async refresh() {
-    if (this.none) return; // only a restart of the gateway makes it one of a cluster
-    let found;
+  async refresh(): Promise<void> {
+    if (this.none) return;
+    let found: Found;
     try {
       found = await ask("GET", "/v1/gateways");
       say(byId("gateways-wrong"), "");
     } catch (error) {
-      say(byId("gateways-wrong"), error.message);
+      say(byId("gateways-wrong"), messageOf(error));
       return;
     }
     this.none = found.gateways.length === 0;
@@ -48,7 +57,7 @@ export class Gateways {
     if (this.dialog.open) this.draw(found);
   }
 
-  draw({ gateways, missing_gateways: missing }) {
+  private draw({ gateways, missing_gateways: missing }: Found): void {
     const shown = gateways.map((one) => ({ ...one, seen: 0, silent_s: one.silent_s > SILENT_AFTER && one.silent_s }));
     this.list("gateways-living", shown, () => gateways.map((one) => row(one, gateways)));
     this.list("gateways-missing", missing, () => missing.map(missingRow));
@@ -56,7 +65,7 @@ export class Gateways {
   }
 
   /** Redraws a list if its data changed, but not while text in it is selected. */
-  list(id, data, make) {
+  private list(id: string, data: unknown, make: () => Node[]): void {
     const told = JSON.stringify(data);
     if (this.drawn.get(id) === told || selectionTouches(byId(id))) return;
     this.drawn.set(id, told);
@@ -64,7 +73,7 @@ export class Gateways {
   }
 }
 
-function row(gateway, gateways) {
+function row(gateway: GatewayRow, gateways: GatewayRow[]): Node {
   const { name, address, host, version, joined, is_active: active, serves, agents, room } = gateway;
   const silent = gateway.silent_s > SILENT_AFTER;
   const does = active ? "active" : serves ? "serves, too" : "waits to take over";
@@ -81,7 +90,7 @@ function row(gateway, gateways) {
 }
 
 /** Since when a gateway is silent, and what follows, as `semel status` says it. */
-function silence(gateway, gateways) {
+function silence(gateway: GatewayRow, gateways: GatewayRow[]): string {
   const left = Math.max(1, Math.round(GIVEN_UP_AFTER - gateway.silent_s));
   const others = gateways.filter((one) => one !== gateway && one.silent_s <= SILENT_AFTER).map((one) => plainly(one.name));
   const who = others.length === 1 ? others[0] : `one of ${others.join(", ")}`;
@@ -90,8 +99,8 @@ function silence(gateway, gateways) {
   return `Silent since ${clock(gateway.seen)} (${Math.round(gateway.silent_s)} s): it hangs, or is cut off. ${step}`;
 }
 
-function missingRow({ gateway, sessions, newest }) {
-  const link = (key) => h("a", { href: `#/s/${encodeURIComponent(key)}`, onclick: () => byId("gateways").close() }, h("bdi", {}, plainly(key)));
+function missingRow({ gateway, sessions, newest }: MissingGateway): Node {
+  const link = (key: string) => h("a", { href: `#/s/${encodeURIComponent(key)}`, onclick: () => dialogById("gateways").close() }, h("bdi", {}, plainly(key)));
   const more = sessions > newest.length ? h("small", {}, `and ${sessions - newest.length} more`) : null;
   return h("li", {},
     h("p", {}, h("span", { class: "dot", "data-state": "denied" }), h("bdi", { class: "name" }, plainly(gateway)), h("small", {}, `${waits(sessions)} for it`)),
@@ -99,4 +108,4 @@ function missingRow({ gateway, sessions, newest }) {
     h("p", { class: "soft" }, "On its machine, their agents have memory and workspace. They go on once it is back; /new in one of them begins anew at another gateway."));
 }
 
-const waits = (sessions) => (sessions === 1 ? "1 session waits" : `${sessions} sessions wait`);
+const waits = (sessions: number): string => (sessions === 1 ? "1 session waits" : `${sessions} sessions wait`);

@@ -1,40 +1,43 @@
 // The page's main module: it holds the open session and connects the parts of the page.
 
-import { ask, at } from "./api.ts";
-import { Busy } from "./busy.js";
-import { Channels } from "./channels.js";
+import { ask, at, messageOf } from "./api.ts";
+import { Busy } from "./busy.ts";
+import { Channels } from "./channels.ts";
 import { signal } from "@preact/signals";
 import { h, render } from "preact";
 import { Composer } from "./composer.tsx";
-import { byId, freshId, say, show } from "./dom.js";
-import { Find } from "./find.js";
-import { Gateways } from "./gateways.js";
-import { Header } from "./header.js";
-import { Jump } from "./jump.js";
+import { byId, dialogById, freshId, say, show } from "./dom.ts";
+import { Find } from "./find.ts";
+import { Gateways } from "./gateways.ts";
+import { Header } from "./header.ts";
+import { Jump } from "./jump.ts";
 import { keepHere } from "./kept.ts";
-import { login, loginByLink } from "./login.js";
-import { Manage } from "./manage.js";
-import { Outgoing } from "./outgoing.ts";
+import { login, loginByLink } from "./login.ts";
+import { Manage } from "./manage.ts";
+import type { OpenSession } from "./open_session.ts";
+import { Outgoing, type OutgoingMessage } from "./outgoing.ts";
 import { OutgoingList } from "./outgoing_list.tsx";
-import { People } from "./people.js";
+import { People } from "./people.ts";
 import { Place } from "./scroll.ts";
 import { SessionList } from "./session_list.ts";
 import { NeedsButton, Sessions, SessionsFoot } from "./sessions.tsx";
-import { Watch, sessionStream } from "./stream.ts";
+import { type LinkState, Watch, sessionStream } from "./stream.ts";
+import type { RowContext } from "./rows/context.ts";
 import { RowList } from "./rows/list.tsx";
-import { Transcript } from "./transcript.ts";
+import { type Row, Transcript } from "./transcript.ts";
+import type { Entry, FileRef, Frame, SessionState, Stretch } from "./wire.ts";
 
-const LINKS = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting", apart: "older" };
+const LINKS: Record<LinkState | "off" | "apart", string> = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting", apart: "older" };
 
 const place = new Place(byId("scroller"), byId("down"), [byId("log"), byId("outgoing")]);
 const header = new Header({ problem, begin });
 const composer = new Composer(send);
-const busy = new Busy(byId("how"), problem);
+const busy = new Busy(byId<HTMLSelectElement>("how"), problem);
 const sessions = new SessionList();
 const manage = new Manage({ opened: () => open, problem, changed: () => sessions.soon() });
 const find = new Find(() => drawer(false));
 const jump = new Jump({ reveal, keep: redraw, place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
-const opened = signal(null); // the key of the open session
+const opened = signal<string | null>(null); // the key of the open session
 const leaving = signal(0); // counts the changes of the messages that are on their way
 const outgoing = new Outgoing({ accepted, changed: () => leaving.value++ });
 const channels = new Channels();
@@ -43,15 +46,15 @@ new People();
 const REST = 60000;
 const SEEN_MS = 1000;
 const SILENCE = 30000; // in ms: after this time without any change, people are told that the agent is silent
-let resting;
-let counting;
+let resting: ReturnType<typeof setTimeout> | undefined;
+let counting: ReturnType<typeof setTimeout> | undefined;
 let changed = Date.now(); // when the open view changed last
-let open = { key: null, view: null, watch: null };
+let open: OpenSession = { key: null, view: new Transcript(), watch: null };
 
-const context = {
-  agent: () => open.view?.session.value.agent || "Agent",
-  output: (item) => at(open.key, `/outputs/${item}`),
-  answer: (item, option) => attempt(() => ask("POST", at(open.key, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
+const context: RowContext = {
+  agent: () => open.view.session.value.agent || "Agent",
+  output: (item) => at(open.key!, `/outputs/${item}`),
+  answer: (item, option) => attempt(() => ask("POST", at(open.key!, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
   go: (seq) => jump.aim(seq),
   retry: () => send("/retry"),
   decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" })),
@@ -60,14 +63,14 @@ const context = {
 const list = new RowList(byId("log"), byId("scroller"), context);
 
 /** Changes the rows, and keeps the reader's place. */
-function redraw(update, grew = true) {
+function redraw(update: () => void, grew = true): void {
   place.keep(() => {
     list.draw(update);
     return grew;
   });
 }
 
-function reveal(row) {
+function reveal(row: Row): void {
   place.pinned = false;
   list.reveal(row, (node) => place.reveal(node));
 }
@@ -77,16 +80,17 @@ render(h(Sessions, { list: sessions, open: opened, chosen }), byId("sessions-pla
 render(h(NeedsButton, { list: sessions, open: opened, chosen }), byId("needs-place"));
 render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
 render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (text) => composer.restore(text) }), byId("outgoing"));
-sessions.needy.subscribe(() => open.view && drawTitle());
+sessions.needy.subscribe(() => drawTitle());
 
-function send(text, files = []) {
+function send(text: string, files: FileRef[] = []): void {
+  if (open.key === null) return;
   if (jump.last !== null) choose(open.key); // leave the older stretch: the message appears at the end
   outgoing.add(open.key, text, open.view.rev, busy.take(), files);
   draw();
   place.toEnd(); // show the person their own message
 }
 
-async function attempt(act) {
+async function attempt(act: () => Promise<unknown>): Promise<boolean> {
   try {
     await act();
     return true;
@@ -96,15 +100,15 @@ async function attempt(act) {
   }
 }
 
-function problem(error) {
-  say(byId("busy"), error.message);
+function problem(error: unknown): void {
+  say(byId("busy"), messageOf(error));
   byId("busy").classList.add("wrong");
   setTimeout(() => drawState(), 6000);
 }
 
 // ---------------------------------------------------------------- one session
 
-function choose(key, fresh = false) {
+function choose(key: string, fresh = false): void {
   open.watch?.close();
   open = { key, view: new Transcript(), watch: null, fresh };
   byId("top").classList.remove("had");
@@ -121,7 +125,7 @@ function choose(key, fresh = false) {
 }
 
 /** Replaces the view by an empty one, for older history of the same session, and returns it. It gets no changes. */
-function apart(session) {
+function apart(session: SessionState): Transcript {
   open.watch?.close();
   open = { ...open, view: new Transcript(), watch: undefined };
   open.view.session.value = session;
@@ -130,28 +134,31 @@ function apart(session) {
   return open.view;
 }
 
-function newest() {
+function newest(): void {
+  if (open.key === null) return;
   history.replaceState(null, "", `#/s/${encodeURIComponent(open.key)}`);
   choose(open.key);
 }
 
 /** Closes the stream of a hidden tab once no turn runs: a browser has six connections for all tabs. Or reopens it. */
-function rest() {
+function rest(): void {
   clearTimeout(resting);
   if (!document.hidden) return open.watch?.wake();
-  resting = setTimeout(() => (open.view?.session.value.state === "running" ? rest() : open.watch?.sleep()), REST);
+  resting = setTimeout(() => (open.view.session.value.state === "running" ? rest() : open.watch?.sleep()), REST);
 }
 
-function watch() {
+function watch(): void {
   const { key, view } = open;
+  if (key === null) return;
   open.fresh = false;
-  open.watch = new Watch(sessionStream(key), { tell: (frame) => open.view === view && take(frame), link, rev: () => view.rev });
+  open.watch = new Watch(sessionStream(key), { tell: (frame: Frame) => open.view === view && take(frame), link, rev: () => view.rev });
 }
 
-function take(frame) {
+function take(frame: Frame): void {
   const { key, view } = open;
+  if (key === null) return;
   changed = Date.now();
-  const entries = frame.type === "snapshot" ? frame.entries : frame.changes.filter((change) => change.op === "entry");
+  const entries: Entry[] = frame.type === "snapshot" ? frame.entries : frame.changes.filter((change) => change.op === "entry");
   const grew = frame.type === "snapshot" || frame.changes.some((change) => change.op !== "session");
   redraw(() => {
     outgoing.seen(key, entries);
@@ -160,33 +167,33 @@ function take(frame) {
   if (view.session.value.state === "deleted") return leave(key);
   draw();
   tellSeen();
-  jump.go();
+  void jump.go();
   if (frame.type === "snapshot" || frame.changes.some((change) => change.op === "session")) sessions.soon();
 }
 
 /** The open session was deleted: discards its draft and opens another session. */
-function leave(key) {
+function leave(key: string): void {
   open.watch?.close();
   keepHere(`draft.${key}`, "");
   history.replaceState(null, "", location.pathname);
   open = { ...open, key: null };
-  start();
+  void start();
   setTimeout(() => say(byId("busy"), "That session was deleted."), 400);
 }
 
 /** Announces final messages of the agent: to screen readers, and by a dot in the title of a hidden tab. */
-function announce(final) {
+function announce(final: Entry[]): void {
   const said = final.filter((entry) => entry.role === "agent" && entry.text);
   if (!said.length) return;
-  say(byId("told"), `${context.agent()} said: ${said.at(-1).text.slice(0, 300)}`);
+  say(byId("told"), `${context.agent()} said: ${said.at(-1)!.text.slice(0, 300)}`);
   news = document.hidden;
   drawTitle();
 }
 
-function accepted(key, message) {
+function accepted(key: string, message: OutgoingMessage): void {
   sessions.soon();
   if (key !== open.key) return;
-  if (message.waits) {
+  if (message.waits && message.event !== undefined) {
     open.view.whys.set(message.event, message.waits);
     redraw(() => open.view.lineUp(), false);
   }
@@ -195,8 +202,9 @@ function accepted(key, message) {
   else open.watch?.hurry(); // the message may have created the session: watch it now
 }
 
-function draw() {
-  const { key, view, fresh } = open;
+function draw(): void {
+  const { key, view, fresh = false } = open;
+  if (key === null) return;
   header.draw(key, view, fresh);
   manage.draw(key, view.session.value, fresh);
   drawTitle();
@@ -209,31 +217,34 @@ function draw() {
 let news = false; // whether the agent said something while the tab was hidden
 
 /** The title of the tab: how many sessions need somebody, or that there is news, and which session is open. */
-function drawTitle() {
+function drawTitle(): void {
+  if (open.key === null) return;
   if (!document.hidden) news = false;
   const needy = sessions.needy.value.length;
   const sign = needy ? `(${needy}) ` : news ? "• " : "";
   document.title = `${sign}${byId("title").textContent} · Semel`;
 }
 
-let seeing;
-let seen = {};
+let seeing: ReturnType<typeof setTimeout> | undefined;
+const seen = new Map<string, number>();
 
 /** Tells the gateway up to where the owner has seen the open session, a moment after it has changed. */
-function tellSeen() {
+function tellSeen(): void {
   clearTimeout(seeing);
   seeing = setTimeout(() => {
     const { key, view } = open;
-    if (!view?.rev || document.hidden || !document.hasFocus() || seen[key] === view.rev || jump.last !== null) return;
-    seen = { ...seen, [key]: view.rev };
-    ask("POST", at(key, "/seen"), { rev: view.rev }).catch(() => delete seen[key]);
+    if (key === null || view.rev === null || document.hidden || !document.hasFocus() || jump.last !== null) return;
+    if (seen.get(key) === view.rev) return;
+    seen.set(key, view.rev);
+    ask("POST", at(key, "/seen"), { rev: view.rev }).catch(() => seen.delete(key));
   }, SEEN_MS);
 }
 
-function drawState() {
+function drawState(): void {
   const session = open.view.session.value;
   const running = session.state === "running";
-  const failed = running && session.retry_at !== undefined;
+  const retryAt = running ? session.retry_at : undefined;
+  const failed = retryAt !== undefined;
   const waiting = session.waiting ? `waiting: ${session.waiting}` : "";
   const asked = open.view.items("permission").some((item) => item.state === "open") ? "the agent asks for permission" : "";
   byId("busy").classList.remove("wrong");
@@ -243,72 +254,73 @@ function drawState() {
   show(byId("stop"), running);
   busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);
   clearTimeout(counting);
-  say(byId("again"), failed ? `· tried again ${soon(session.retry_at)}` : "");
+  say(byId("again"), failed ? `· tried again ${soon(retryAt)}` : "");
   if (failed) counting = setTimeout(drawState, 1000 - (Date.now() % 1000));
   else if (running) counting = setTimeout(drawState, SILENCE - ((Date.now() - changed) % SILENCE));
 }
 
 /** For how long the running turn has shown nothing new, in words; "" if not for long. It changes every half a minute. */
-function silence() {
+function silence(): string {
   const seconds = Math.floor((Date.now() - changed) / SILENCE) * (SILENCE / 1000);
   if (!seconds) return "";
   return `working: nothing new for ${seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`}`;
 }
 
 /** The time left until `ms` (since 1970) in words: "now", "in 40 s", "in 3 min". */
-function soon(ms) {
+function soon(ms: number): string {
   const seconds = Math.ceil((ms - Date.now()) / 1000);
   if (seconds <= 0) return "now";
   return seconds < 120 ? `in ${seconds} s` : `in ${Math.ceil(seconds / 60)} min`;
 }
 
-function link(state) {
+function link(state: LinkState | "off" | "apart"): void {
   byId("link").dataset.state = state;
   say(byId("link-text"), LINKS[state]);
 }
 
 /** The button keeps its room once it was there: else the rows would move as it goes. */
-function showOlder() {
+function showOlder(): void {
   const more = open.view.before.value !== null;
   if (more) byId("top").classList.add("had");
   show(byId("older"), more);
 }
 
-async function older() {
+async function older(): Promise<void> {
   const { key, view } = open;
-  byId("older").disabled = true;
+  if (key === null) return;
+  byId<HTMLButtonElement>("older").disabled = true;
   await attempt(async () => {
-    const page = await ask("GET", at(key, `/history?limit=200&before=${view.before.value}`));
+    const page = await ask<Stretch>("GET", at(key, `/history?limit=200&before=${view.before.value}`));
     if (open.view !== view) return;
     redraw(() => view.prepend(page), false);
     showOlder();
   });
-  byId("older").disabled = false;
+  byId<HTMLButtonElement>("older").disabled = false;
 }
 
 // ---------------------------------------------------------------- navigation
 
 /** Goes to a new session with `agent`. Default: the agent of the open session, else the first configured one. */
-async function begin(agent) {
+async function begin(agent?: string): Promise<void> {
   drawer(false);
-  const { configured = [] } = await ask("GET", "/v1/status").catch(() => ({}));
-  const first = [agent, open.view?.session.agent, configured[0]].find((name) => typeof name === "string");
+  const { configured = [] } = await ask<{ configured?: string[] }>("GET", "/v1/status").catch(() => ({ configured: [] }));
+  const first = [agent, open.view.session.value.agent, configured[0]].find((name) => typeof name === "string");
   const key = [first, "web", `${new Date().toISOString().slice(0, 10)}-${freshId().slice(0, 5)}`].filter(Boolean).join(":");
   header.agents = { current: first, options: configured.map((name) => ({ id: name, text: name })) };
   location.hash = `#/new/${encodeURIComponent(key)}`;
 }
 
-function drawer(yes) {
+function drawer(yes: boolean): void {
   document.body.classList.toggle("drawer", yes);
   byId("menu").setAttribute("aria-expanded", String(yes));
 }
 
-function route() {
+function route(): boolean {
   const found = /^#\/(s|new)\/([^/]+)(?:\/(\d{1,15}))?$/.exec(location.hash);
   if (!found) return false;
-  let key;
+  let key: string;
   try {
-    key = decodeURIComponent(found[2]);
+    key = decodeURIComponent(found[2]!);
   } catch {
     return false; // a broken address, typed by hand
   }
@@ -317,31 +329,31 @@ function route() {
   return true;
 }
 
-async function start() {
+async function start(): Promise<void> {
   if (location.hash.startsWith("#/s/")) route(); // the conversation first: it does not wait for the list
   const listed = sessions.refresh();
-  channels.refresh();
-  gateways.refresh();
+  void channels.refresh();
+  void gateways.refresh();
   outgoing.kickAll();
   await listed;
-  if (route()) return open.watch?.source === null && open.watch.open();
+  if (route()) return open.watch?.source === null ? open.watch.open() : undefined;
   const first = sessions.sorted.value[0];
   if (first) location.replace(`#/s/${encodeURIComponent(first.key)}`);
-  else if (!byId("login").open) await begin();
+  else if (!dialogById("login").open) await begin();
 }
 
 byId("new").addEventListener("click", () => begin());
 byId("older").addEventListener("click", older);
 byId("side").addEventListener("wanted", () => drawer(true));
 byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
-byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key, "/stop"))));
-document.querySelector("main").addEventListener("click", (event) => event.target.id !== "menu" && drawer(false));
+byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key!, "/stop"))));
+document.querySelector("main")!.addEventListener("click", (event) => (event.target as Element).id !== "menu" && drawer(false));
 document.addEventListener("keydown", (event) => event.key === "Escape" && drawer(false));
 byId("text").addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && byId("stop").click());
 addEventListener("focus", tellSeen);
 document.addEventListener("visibilitychange", () => {
   rest();
-  if (!document.hidden && open.view) {
+  if (!document.hidden) {
     draw();
     tellSeen();
   }

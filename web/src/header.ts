@@ -2,7 +2,19 @@
 // agent lacks Semel's tools.
 
 import { ask, at } from "./api.ts";
-import { byId, called, h, say } from "./dom.js";
+import { byId, called, h, say } from "./dom.ts";
+import type { Transcript } from "./transcript.ts";
+import type { Item, ModelOffer, SessionState } from "./wire.ts";
+
+export interface Offer {
+  current?: string;
+  options: { id: string; text: string }[];
+}
+
+interface HeaderProps {
+  problem: (error: unknown) => void;
+  begin: (agent: string) => void;
+}
 
 const WITHOUT_TOOLS =
   "This agent does not use Semel's tools. It cannot send messages or files in the middle of its turn, ask questions or " +
@@ -11,15 +23,17 @@ const WITHOUT_TOOLS =
 const DECIDES_ALONE = "In its present mode this agent decides by itself what it may do: nobody is asked for a permission.";
 
 export class Header {
+  /** The agents that a new session may have. */
+  agents: Offer | null = null;
+  private props: HeaderProps;
+  private told = "";
+
   /** begin(agent) starts another new session, with that agent. */
-  constructor({ problem, begin }) {
-    this.problem = problem;
-    this.begin = begin;
-    this.agents = null;
-    this.told = "";
+  constructor(props: HeaderProps) {
+    this.props = props;
   }
 
-  draw(key, view, fresh) {
+  draw(key: string, view: Transcript, fresh: boolean): void {
     const session = view.session.value;
     const name = fresh ? "New session" : called({ title: session.title, key });
     say(byId("title"), name);
@@ -34,28 +48,30 @@ export class Header {
   }
 
   /** Redraws the menus only if their options changed, so that a menu that the reader opened stays open. */
-  choices(key, view, fresh) {
-    const offers = [
+  private choices(key: string, view: Transcript, fresh: boolean): void {
+    const all: [string, string, Offer | null][] = [
       ["agent", "Agent", fresh ? this.agents : null],
       ["mode", "Mode", modes(view)],
       ["model", "Model", models(view)],
-    ].filter(([, , offer]) => offer && offer.options.length > 1);
+    ];
+    const offers = all.filter((one): one is [string, string, Offer] => (one[2]?.options.length ?? 0) > 1);
     const told = JSON.stringify([key, offers]);
     if (told === this.told) return;
     this.told = told;
-    const held = document.activeElement?.name;
+    const held = (document.activeElement as HTMLSelectElement | null)?.name;
     byId("choices").replaceChildren(...offers.map(([name, label, offer]) => this.select(key, name, label, offer)));
-    if (held) byId("choices").querySelector(`[name="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
+    if (held) byId("choices").querySelector<HTMLElement>(`[name="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
   }
 
-  select(key, name, label, offer) {
-    const change = async (event) => {
-      if (name === "agent") return this.begin(event.target.value);
+  private select(key: string, name: string, label: string, offer: Offer): Node {
+    const change = async (event: Event) => {
+      const chosen = event.target as HTMLSelectElement;
+      if (name === "agent") return this.props.begin(chosen.value);
       try {
-        await ask("PUT", at(key, `/${name}`), { [name]: event.target.value });
+        await ask("PUT", at(key, `/${name}`), { [name]: chosen.value });
       } catch (error) {
-        event.target.value = offer.current;
-        this.problem(error);
+        chosen.value = offer.current ?? "";
+        this.props.problem(error);
       }
     };
     const options = offer.options.map(({ id, text }) => h("option", { value: id, selected: id === offer.current }, text));
@@ -64,8 +80,11 @@ export class Header {
 }
 
 // Modes and models have the form of ACP's session modes and models; models may also be an ACP config option.
-function modes(view) {
-  const told = view.session.value.modes ?? view.items("mode").at(-1)?.modes ?? view.items("mode").at(-1);
+/** What an item of this kind tells; older versions told modes and models so. */
+const toldBy = (view: Transcript, kind: string) => view.items(kind).at(-1) as (Item & SessionState) | undefined;
+
+function modes(view: Transcript): Offer | null {
+  const told = view.session.value.modes ?? toldBy(view, "mode")?.modes ?? (toldBy(view, "mode") as SessionState["modes"]);
   if (!told?.availableModes) return null;
   const alone = view.session.value.unattended_modes ?? [];
   const options = told.availableModes.map(({ id, name }) => ({ id, text: (name || id) + (alone.includes(id) ? " (asks nobody)" : "") }));
@@ -73,19 +92,19 @@ function modes(view) {
 }
 
 /** Whether the agent is in a mode in which it decides by itself what it may do. */
-function asksNobody(view) {
-  return view.session.value.unattended_modes?.includes(modes(view)?.current) ?? false;
+function asksNobody(view: Transcript): boolean {
+  return view.session.value.unattended_modes?.includes(modes(view)?.current ?? "") ?? false;
 }
 
-function models(view) {
-  const told = view.session.value.models ?? view.items("mode").at(-1)?.models ?? view.items("model").at(-1);
+function models(view: Transcript): Offer | null {
+  const told = view.session.value.models ?? toldBy(view, "mode")?.models ?? (toldBy(view, "model") as SessionState["models"] | undefined);
   const list = told?.availableModels ?? told?.options;
   if (!list) return null;
-  const options = list.map((one) => ({ id: one.modelId ?? one.value ?? one.id, text: one.name || one.modelId || one.value }));
-  return { current: view.session.value.model ?? told.currentModelId ?? told.currentValue, options };
+  const options = list.map((one: ModelOffer) => ({ id: one.modelId ?? one.value ?? one.id ?? "", text: one.name || one.modelId || one.value || "" }));
+  return { current: view.session.value.model ?? told?.currentModelId ?? told?.currentValue, options };
 }
 
-function usage(item) {
+function usage(item: Item | undefined): string {
   if (!item || !item.size || item.used === undefined) return "";
   return `${Math.round((100 * item.used) / item.size)} % of context used`;
 }

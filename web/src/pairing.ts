@@ -1,45 +1,51 @@
 // A pairing code: created here, shown once, and followed until it is used, void or expired.
 
 import { ask } from "./api.ts";
-import { byId, clock, h, plainly, say, show } from "./dom.js";
+import type { ChannelState, PairingCode, Person } from "./wire.ts";
+import { byId, clock, h, plainly, say, show } from "./dom.ts";
 
 export class Pairing {
+  private wrong: (error: unknown) => void;
+  private made: () => void;
+  private form = byId<HTMLFormElement>("pair");
+  private code: PairingCode | null = null;
+  private names = "";
+  private timer: ReturnType<typeof setInterval> | undefined;
+
   /** wrong(error) shows an error (null removes it); made() is called after a code was created, to reload the lists. */
-  constructor(wrong, made) {
+  constructor(wrong: (error: unknown) => void, made: () => void) {
     this.wrong = wrong;
     this.made = made;
-    this.form = byId("pair");
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.make();
+      void this.make();
     });
     byId("code-copy").addEventListener("click", async () => {
-      await navigator.clipboard.writeText(this.code.code);
+      await navigator.clipboard.writeText(this.code?.code ?? "");
       say(byId("code-copy"), "Copied");
     });
   }
 
-  async make() {
-    const told = { channel: byId("pair-channel").value };
-    const name = byId("pair-name").value.trim();
-    const role = byId("pair-role").value;
+  private async make(): Promise<void> {
+    const told: Record<string, string> = { channel: byId<HTMLSelectElement>("pair-channel").value };
+    const name = byId<HTMLInputElement>("pair-name").value.trim();
+    const role = byId<HTMLSelectElement>("pair-role").value;
     if (name) told.name = name;
     if (role) told.role = role;
-    byId("pair-make").disabled = true;
+    byId<HTMLButtonElement>("pair-make").disabled = true;
     try {
-      this.code = await ask("POST", "/v1/people/codes", told);
+      this.code = await ask<PairingCode>("POST", "/v1/people/codes", told);
       this.wrong(null);
-      this.show();
+      this.show(this.code);
       this.made();
     } catch (error) {
       this.wrong(error);
     } finally {
-      byId("pair-make").disabled = false;
+      byId<HTMLButtonElement>("pair-make").disabled = false;
     }
   }
 
-  show() {
-    const { code, channel, name, role } = this.code;
+  private show({ code, channel, name, role }: PairingCode): void {
     say(byId("code-text"), code);
     say(byId("code-copy"), "Copy");
     show(byId("code-copy"), Boolean(navigator.clipboard));
@@ -53,13 +59,14 @@ export class Pairing {
     this.timer = setInterval(() => this.tick(), 1000);
   }
 
-  tick() {
+  private tick(): void {
+    if (!this.code) return;
     const seconds = Math.ceil((this.code.expires - Date.now()) / 1000);
     if (seconds <= 0) return this.over("expired", "It has expired. Make another one.");
     say(byId("code-left"), `It is shown only here and now, works once, and expires in ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}.`);
   }
 
-  over(state, told) {
+  private over(state: string, told: string): void {
     clearInterval(this.timer);
     this.code = null;
     byId("code").dataset.state = state;
@@ -69,11 +76,11 @@ export class Pairing {
   }
 
   /** Called when the dialog closes. The code is not shown again. */
-  forget() {
+  forget(): void {
     this.over("", "");
   }
 
-  draw(channels, people, codes) {
+  draw(channels: ChannelState[], people: Person[], codes: PairingCode[]): void {
     const names = channels.map((one) => one.name);
     const select = byId("pair-channel");
     if (JSON.stringify(names) !== this.names) {
@@ -87,12 +94,12 @@ export class Pairing {
     say(byId("pair-open"), waiting.map((one) => `A code for ${one.name ?? "somebody"} (${one.role}) on ${one.channel} waits to be sent, until ${clock(one.expires)}.`).join("\n"));
   }
 
-  mine(one) {
-    return this.code && one.channel === this.code.channel && one.expires === this.code.expires;
+  private mine(one: PairingCode): boolean {
+    return this.code !== null && one.channel === this.code.channel && one.expires === this.code.expires;
   }
 
-  watch(codes) {
-    const mine = this.code && codes.find((one) => this.mine(one));
+  private watch(codes: PairingCode[]): void {
+    const mine = codes.find((one) => this.mine(one));
     if (mine?.state === "used") this.over("used", `It was used: ${plainly(mine.account)} may talk now.`);
     if (mine?.state === "void") this.over("void", "It was sent where others could read it, and is void. Make another one.");
   }

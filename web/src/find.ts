@@ -1,24 +1,30 @@
 // Search: the box above the list of sessions. The results replace that list; each is a link to its message.
 
 import { reporter } from "./rows/entry.tsx";
-import { ask } from "./api.ts";
-import { ago, byId, called, h, plainly, say, show } from "./dom.js";
+import { ask, messageOf, Problem } from "./api.ts";
+import type { SearchHit, SearchPage } from "./wire.ts";
+import { ago, byId, called, h, inputById, plainly, say, show } from "./dom.ts";
 
 const PAUSE = 200;
-const WHO = { user: "You", agent: "Agent", notice: "Notice" };
+const WHO: Record<string, string> = { user: "You", agent: "Agent", notice: "Notice" };
 
 export class Find {
+  private leave: () => void;
+  private box = inputById("search-text");
+  private list = byId("found");
+  private asked = "";
+  private turn = 0;
+  private key: string | null = null;
+  private next: string | null = null;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
   /** leave() is called when a result is chosen. */
-  constructor(leave) {
+  constructor(leave: () => void) {
     this.leave = leave;
-    this.box = byId("search-text");
-    this.list = byId("found");
-    this.asked = "";
-    this.turn = 0;
     this.box.addEventListener("input", () => this.soon());
     byId("search").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.now();
+      void this.now();
     });
     this.box.addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown") this.move(event, 0);
@@ -38,22 +44,22 @@ export class Find {
     });
   }
 
-  select(key) {
+  select(key: string): void {
     this.key = key;
-    if (byId("found-here").checked && this.asked) this.now();
+    if (inputById("found-here").checked && this.asked) void this.now();
   }
 
-  clear() {
+  private clear(): void {
     this.box.value = "";
-    this.now();
+    void this.now();
   }
 
-  soon() {
+  private soon(): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.now(), this.box.value.trim() ? PAUSE : 0);
   }
 
-  async now() {
+  private async now(): Promise<void> {
     clearTimeout(this.timer);
     this.asked = this.box.value.trim();
     const turn = ++this.turn;
@@ -66,7 +72,7 @@ export class Find {
     this.tell(page);
   }
 
-  async more() {
+  private async more(): Promise<void> {
     const turn = this.turn;
     const page = await this.ask(turn, this.next);
     if (!page) return;
@@ -74,23 +80,23 @@ export class Find {
     this.tell(page);
   }
 
-  async ask(turn, after) {
-    const query = new URLSearchParams({ q: begun(this.asked), limit: 30 });
+  private async ask(turn: number, after?: string | null): Promise<SearchPage | null> {
+    const query = new URLSearchParams({ q: begun(this.asked), limit: "30" });
     if (after) query.set("after", after);
-    if (byId("found-here").checked && this.key) query.set("session", this.key);
+    if (inputById("found-here").checked && this.key) query.set("session", this.key);
     try {
-      const page = await ask("GET", `/v1/search?${query}`);
+      const page = await ask<SearchPage>("GET", `/v1/search?${query}`);
       return turn === this.turn ? page : null; // null: the query has changed since
     } catch (error) {
       if (turn !== this.turn) return null;
       this.list.replaceChildren();
       show(byId("found-more"), false);
-      say(byId("found-told"), error.field === "q" ? "Type a word to search for." : error.message);
+      say(byId("found-told"), error instanceof Problem && error.field === "q" ? "Type a word to search for." : messageOf(error));
       return null;
     }
   }
 
-  tell(page) {
+  private tell(page: SearchPage): void {
     this.next = page.next;
     show(byId("found-more"), page.next !== null);
     const filling = page.index.current ? "" : "The index is still being filled: there may be more.";
@@ -99,7 +105,7 @@ export class Find {
     say(byId("found-told"), [told, filling].filter(Boolean).join(". "));
   }
 
-  row(hit) {
+  private row(hit: SearchHit): Node {
     const who = hit.role === "event" ? reporter(hit) : hit.sender || WHO[hit.role];
     const pieces = hit.snippet.map((piece) => (piece.hit ? h("mark", {}, plainly(piece.text)) : plainly(piece.text)));
     const link = h(
@@ -116,9 +122,9 @@ export class Find {
     return h("li", {}, link);
   }
 
-  keys(event) {
+  private keys(event: KeyboardEvent): void {
     const links = [...this.list.querySelectorAll("a")];
-    const at = links.indexOf(document.activeElement);
+    const at = links.indexOf(document.activeElement as HTMLAnchorElement);
     if (event.key === "ArrowDown") this.move(event, at + 1);
     if (event.key === "ArrowUp") this.move(event, at - 1);
     if (event.key === "Escape") {
@@ -127,7 +133,7 @@ export class Find {
     }
   }
 
-  move(event, at) {
+  private move(event: KeyboardEvent, at: number): void {
     const links = this.list.querySelectorAll("a");
     event.preventDefault();
     if (at < 0) this.box.focus();
@@ -136,7 +142,7 @@ export class Find {
 }
 
 /** The query with `*` after its last word, because that word may still be being typed. */
-function begun(text) {
+function begun(text: string): string {
   const quoted = (text.match(/"/g) || []).length % 2 === 1;
   return !quoted && /(^|\s)[^\s"-][^\s"]*[\p{L}\p{N}]$/u.test(text) ? `${text}*` : text;
 }

@@ -1,21 +1,34 @@
 // The dialog "People and channels": the state of each channel, who may talk, who was refused, and pairing codes.
 
-import { ask } from "./api.ts";
-import { ago, byId, clock, h, plainly, say, selectionTouches, show } from "./dom.js";
-import { Pairing } from "./pairing.js";
+import { ask, messageOf } from "./api.ts";
+import type { ChannelState, PairingCode, Person, Stranger } from "./wire.ts";
+import { ago, byId, clock, dialogById, h, plainly, say, selectionTouches, show } from "./dom.ts";
+import { Pairing } from "./pairing.ts";
 
 const EVERY = 4000;
-const STATES = { starting: "starting", online: "online", offline: "offline", denied: "refused by its platform" };
-const ORIGINS = { config: "in semel.toml", added: "added", paired: "by a code" };
+const STATES: Record<string, string> = { starting: "starting", online: "online", offline: "offline", denied: "refused by its platform" };
+const ORIGINS: Record<string, string> = { config: "in semel.toml", added: "added", paired: "by a code" };
 
 const NOBODY = "Nobody yet. Make a code below, and send it to the gateway's account from yours.";
 const NOBODY_CAN = "Nobody: people have no accounts on these channels. Whoever has a webhook's secret may write.";
 
+interface Met {
+  strangers: Stranger[];
+  codes: PairingCode[];
+}
+
 export class People {
+  private dialog = dialogById("people");
+  private drawn = new Map<string, string>();
+  private pairing = new Pairing((error) => this.wrong(error), () => this.refresh());
+  private channels: ChannelState[] = [];
+  private people: Person[] = [];
+  private met: Met = { strangers: [], codes: [] };
+  private asked: string | null = null; // the account whose removal was asked for, and not confirmed yet
+  private lost = false;
+  private timer: ReturnType<typeof setInterval> | undefined;
+
   constructor() {
-    this.dialog = byId("people");
-    this.drawn = new Map();
-    this.pairing = new Pairing((error) => this.wrong(error), () => this.refresh());
     byId("people-button").addEventListener("click", () => this.open());
     this.dialog.addEventListener("close", () => {
       clearInterval(this.timer);
@@ -23,7 +36,7 @@ export class People {
     });
   }
 
-  async open() {
+  private async open(): Promise<void> {
     this.asked = null;
     this.wrong(null);
     say(byId("people-told"), "");
@@ -33,10 +46,13 @@ export class People {
     await this.refresh();
   }
 
-  async refresh() {
+  private async refresh(): Promise<void> {
     try {
-      const paths = ["/v1/channels", "/v1/people", "/v1/people/strangers"];
-      const [{ channels }, { people }, met] = await Promise.all(paths.map((path) => ask("GET", path)));
+      const [{ channels }, { people }, met] = await Promise.all([
+        ask<{ channels: ChannelState[] }>("GET", "/v1/channels"),
+        ask<{ people: Person[] }>("GET", "/v1/people"),
+        ask<Met>("GET", "/v1/people/strangers"),
+      ]);
       Object.assign(this, { channels, people, met });
     } catch (error) {
       return this.wrong(error, true);
@@ -46,15 +62,15 @@ export class People {
   }
 
   /** Shows an error; null removes it. `lost`: a refresh failed, and the next one that succeeds removes the error. */
-  wrong(error, lost = false) {
+  private wrong(error: unknown, lost = false): void {
     this.lost = lost;
-    say(byId("people-wrong"), error ? error.message : "");
+    say(byId("people-wrong"), error ? messageOf(error) : "");
   }
 
-  async act(method, path, body, told) {
+  private async act<T>(method: string, path: string, body: unknown, told: (answer: T) => string): Promise<void> {
     this.asked = null;
     try {
-      const answer = await ask(method, path, body);
+      const answer = await ask<T>(method, path, body);
       this.wrong(null);
       say(byId("people-told"), told(answer));
     } catch (error) {
@@ -63,39 +79,39 @@ export class People {
     await this.refresh();
   }
 
-  draw() {
+  private draw(): void {
     const { channels, people, met } = this;
-    this.list("people-channels", channels, (one) => channelRow(one));
-    this.list("people-known", [people, this.asked], () => people.flatMap((one) => this.person(one)));
+    this.list("people-channels", channels, () => channels.map(channelRow));
+    this.list("people-known", [people, this.asked], () => people.map((one) => this.person(one)));
     const paired = channels.filter((one) => one.people !== false);
     show(byId("people-none"), people.length === 0);
     say(byId("people-none"), paired.length ? NOBODY : NOBODY_CAN);
     const latest = met.strangers.map((one) => ({ ...one, ago: ago(one.last) }));
-    this.list("people-strangers", latest, (one) => this.stranger(one));
+    this.list("people-strangers", latest, () => latest.map((one) => this.stranger(one)));
     say(byId("people-quiet"), latest.length ? "They got no answer, and their messages were not kept." : "Nobody, since the gateway started.");
     this.pairing.draw(paired, people, met.codes);
   }
 
   /** Redraws a list if its data changed, but not while text in it is selected. The focus stays at its place. */
-  list(id, data, make) {
+  private list(id: string, data: unknown, make: () => Node[]): void {
     const node = byId(id);
     const told = JSON.stringify(data);
     if (this.drawn.get(id) === told || selectionTouches(node)) return;
     this.drawn.set(id, told);
-    const held = node.contains(document.activeElement) ? document.activeElement.dataset.at : null;
-    node.replaceChildren(...(id === "people-known" ? make() : data.map(make)));
+    const held = node.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.at ?? "" : null;
+    node.replaceChildren(...make());
     if (held === null) return;
-    const again = node.querySelector(`[data-at="${CSS.escape(held)}"]`) ?? node.querySelector("button");
+    const again = node.querySelector<HTMLElement>(`[data-at="${CSS.escape(held)}"]`) ?? node.querySelector("button");
     (again ?? byId("people-title")).focus();
   }
 
-  person({ name, role, accounts }) {
+  private person({ name, role, accounts }: Person): Node {
     const title = h("p", {}, h("bdi", { class: "name" }, plainly(name)), h("small", {}, role));
     const rows = accounts.map((one) => this.account(name, one));
     return h("li", {}, title, rows.length ? h("ul", {}, ...rows) : h("p", { class: "soft" }, "no account yet: make a code"));
   }
 
-  account(name, { account, origin }) {
+  private account(name: string, { account, origin }: Person["accounts"][number]): Node {
     const shown = h("bdi", { class: "account", title: plainly(account) }, plainly(account));
     const from = h("small", {}, ORIGINS[origin] ?? origin);
     if (origin === "config") return h("li", {}, shown, from);
@@ -106,19 +122,19 @@ export class People {
         button("Remove", `${account} sure`, () => this.remove(account), `Yes, remove ${account}`, "danger")));
   }
 
-  ask(account) {
+  private ask(account: string | null): void {
     this.asked = account;
     this.draw();
   }
 
-  remove(account) {
+  private remove(account: string): Promise<void> {
     return this.act("DELETE", `/v1/people/${encodeURIComponent(account)}`, undefined, () => `${plainly(account)} is a stranger's account now.`);
   }
 
-  stranger({ account, name, times, ago: last }) {
+  private stranger({ account, name, times, ago: last }: Stranger & { ago: string }): Node {
     const often = `${times === 1 ? "once" : `${times} times`}, ${last === "now" ? "just now" : `last ${last}${/min$/.test(last) ? " ago" : ""}`}`;
-    const letIn = (role) => () => this.act("POST", "/v1/people", { account, role }, (who) => `${plainly(account)} is ${plainly(who.name)} (${who.role}) now.`);
-    const what = (role) => `Let ${account} in as ${role}`;
+    const letIn = (role: string) => () => this.act<Person>("POST", "/v1/people", { account, role }, (who) => `${plainly(account)} is ${plainly(who.name)} (${who.role}) now.`);
+    const what = (role: string) => `Let ${account} in as ${role}`;
     return h("li", {},
       h("p", {}, h("bdi", { class: "name" }, plainly(name) || "no name"), h("bdi", { class: "account", title: plainly(account) }, plainly(account)), h("small", {}, often)),
       h("p", { class: "options" },
@@ -127,11 +143,11 @@ export class People {
   }
 }
 
-function button(text, at, act, label, kind = "") {
+function button(text: string, at: string, act: () => unknown, label?: string, kind = ""): Node {
   return h("button", { type: "button", class: `tiny ${kind}`.trim(), "data-at": at, "aria-label": label && plainly(label), onclick: act }, text);
 }
 
-function channelRow({ name, kind, state, since, error, retry_at: again, counts, refused }) {
+function channelRow({ name, kind, state, since, error, retry_at: again, counts, refused }: ChannelState): Node {
   const silent = state === "offline" || state === "denied";
   const often = Object.values(refused).reduce((sum, one) => sum + one, 0);
   const told = [`${counts.accepted} heard`, often ? `${often} refused` : "", counts.quarantined ? `${counts.quarantined} quarantined` : ""];

@@ -1,23 +1,26 @@
 // A status line that names the channels that are offline or were refused by their platform.
 
 import { ask } from "./api.ts";
-import { byId, clock, say, show } from "./dom.js";
+import { byId, clock, say, show } from "./dom.ts";
+import type { ChannelState } from "./wire.ts";
 
 const EVERY = 30000;
-const WORDS = { offline: "is offline", denied: "was refused by its platform" };
+const WORDS: Record<string, string> = { offline: "is offline", denied: "was refused by its platform" };
 
 export class Channels {
+  private node = byId("channels");
+  private none = false; // no channel is configured, and only a restart of the gateway changes that
+
   constructor() {
-    this.node = byId("channels");
     setInterval(() => document.visibilityState === "visible" && this.refresh(), EVERY);
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.refresh());
   }
 
-  async refresh() {
-    if (this.none) return; // no channel is configured, and only a restart of the gateway changes that
-    let found;
+  async refresh(): Promise<void> {
+    if (this.none) return;
+    let found: ChannelState[];
     try {
-      found = (await ask("GET", "/v1/channels")).channels;
+      found = (await ask<{ channels: ChannelState[] }>("GET", "/v1/channels")).channels;
     } catch {
       return; // the connection's state is shown elsewhere
     }
