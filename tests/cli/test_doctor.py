@@ -89,19 +89,24 @@ def test_an_agent_that_is_logged_in_for_the_running_gateway_alone_is_a_warning(c
     program.chmod(0o755)
     agents = {"out": [sys.executable, "-c", logs_in], "gone": [str(program)]}
     sections = [f"[agents.{name}]\ncommand = {json.dumps(argv)}\n" for name, argv in agents.items()]
-    (cli.home / "semel.toml").write_text("".join(sections))
+    (cli.home / "semel.toml").write_text("".join(sections) + SCRIPTED)
     key.touch()
     process = cli.up()
-    until(lambda: cli.json("status")["checks"].keys() == agents.keys(), "the gateway's own checks")
+    until(lambda: cli.json("status")["checks"].keys() == {*agents, "demo"}, "the gateway's own checks")
     key.unlink()
     program.unlink()
     [found], [gone] = (findings(cli, rc=1)[f"agent {name}"] for name in agents)
     checked = cli("agents", "check", "out", rc=1).stdout
+    refused = cli("agents", "check", "demo", "--prompt", prompt({"error": {"code": -32000, "message": "no"}}), rc=1)
+    cli("say", "out:main", "hello", "--wait", rc=1)
+    failing = cli("agents", "check", "out", rc=1).stdout
     end(process)
     assert found["level"] == "warning" and "the running gateway could use it at 20" in found["text"]
     assert gone["level"] == "broken" and "command not found" in gone["text"], "nothing says that it is a key"
     assert "; but the running gateway could use it at 20" in gone["text"]
     assert "the running gateway could use it at 20" in checked and "than this shell, such as an API key" in checked
+    assert "running gateway" not in refused.stdout, "a session could be opened here, too"
+    assert "running gateway" not in failing, "the gateway cannot use it, either"
     assert findings(cli, rc=1)["agent out"][0]["level"] == "broken", "no gateway says otherwise"
 
 

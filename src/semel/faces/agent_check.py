@@ -57,7 +57,8 @@ class AgentCheck:
     MCP server, or a model answered a request that offered a tool; None if that was not tried. `servers`: how many tools
     each MCP server of a model agent lists; those that failed are in `problem`. `session_s`: seconds until its session
     was open. `memory_mb`, `processes`: memory and number of its processes, the MCP server's included.
-    `answer`: its answer to the prompt, if one was sent. `notes`: what works, but differs from what people expect.
+    `answer`: its answer to the prompt, if one was sent. `answer_s`: seconds until the answer, or until the prompt
+    failed; None if none was sent. `notes`: what works, but differs from what people expect.
     `key`: which API key a model's server gets, or why it gets none; or which account or key Codex keeps. `login`: which
     login the agent says that it uses; "" if it does not say.
     """
@@ -135,9 +136,12 @@ async def _check_model(agent: ModelAgent, prompt: str | None, answer_timeout: fl
         await _try_servers(agent, check)
         if prompt is not None and not check.problem:
             begun = time.monotonic()
-            async with asyncio.timeout(answer_timeout):
-                check.answer = (await agent.ask(prompt)).strip()
-            check.answer_s, check.tools = round(time.monotonic() - begun, 2), True
+            try:
+                async with asyncio.timeout(answer_timeout):
+                    check.answer = (await agent.ask(prompt)).strip()
+            finally:
+                check.answer_s = round(time.monotonic() - begun, 2)
+            check.tools = True
             check.problem = "" if check.answer else NO_WORD
     except AgentError as error:
         check.problem = str(error)

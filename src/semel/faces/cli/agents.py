@@ -149,8 +149,10 @@ def check(
     A model behind an API is sent a request only with --prompt; its MCP servers are started or called. Exits with 1 if
     an agent cannot be used from this shell; if the running gateway can use it, a note says so.
     """
+    from semel.faces.health.gateway_agents import add_failing_agents
+
     agents = load_agents(names, config, data_dir)
-    gateway = _ask_gateway(config, data_dir)
+    gateway = add_failing_agents(_ask_gateway(config, data_dir), config, data_dir)
     unknown = _find_unknown_agents(config, data_dir, gateway)
     checks = asyncio.run(_check_agents(agents, prompt, gateway, unknown, prints=not json))
     if json:
@@ -186,7 +188,7 @@ async def _check_agents(
             result = await check_agent(agent, prompt, on_notice=tell, on_delay=warn)
         result.notes += filter(None, [unknown.get(agent.name)])
         if result.problem:
-            result.notes += filter(None, [explain_difference(agent.name, gateway)])
+            result.notes += filter(None, [explain_difference(result, gateway)])
         done[agent.name] = result
         if not prints:
             return
