@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from command_world import answer, command, exists, given
 from gateway_world import World, script, until
 
@@ -15,6 +16,7 @@ from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.ledger.turns import agent_notices
 from semel.testing.channels import FakeChannel, Fault, Platform
 
 
@@ -354,16 +356,31 @@ async def test_retry_runs_a_turn_again_that_ended_without_a_word(tmp_path: Path)
         assert "ended well" in await command(w, "/retry")
 
 
-async def test_status_tells_why_the_agent_tries_again_until_it_goes_on(tmp_path: Path) -> None:
+async def test_status_tells_that_the_agent_is_silent_or_why_it_tries_again_until_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     error = {"message": "Reconnecting... 1/5", "additionalDetails": "The server is busy.", "willRetry": True}
     retry = {"update": {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": error}}}}
-    goes_on, ends = tmp_path / "goes on", tmp_path / "ends"
+    begins, goes_on, ends = tmp_path / "begins", tmp_path / "goes on", tmp_path / "ends"
     async with World(tmp_path) as w:
-        await w.gateway.say("s", script("Before.", retry, {"wait": str(goes_on)}, "After.", {"wait": str(ends)}))
+        await w.gateway.say(
+            "s", script({"wait": str(begins)}, "Before.", retry, {"wait": str(goes_on)}, "After.", {"wait": str(ends)})
+        )
+
+        async def is_silent() -> bool:
+            status = await command(w, "/status")
+            return "State: a turn runs\nNothing came from the agent yet: its key may be refused\n" in status
+
+        assert not await is_silent()
+        monkeypatch.setattr(agent_notices, "SILENT_MS", -1)
+        await until(is_silent)
+        assert [notice.get("silent") for notice in (await w.gateway.overview())["agent_notices"]] == ["demo"]
+        begins.touch()
 
         async def is_told() -> bool:
             status = await command(w, "/status")
             told = re.search(r"The agent said \d+ s ago: Reconnecting\.\.\. 1/5 The server is busy\.\n", status)
+            assert told is None or "Nothing came" not in status
             return told is not None and re.search(r"Last turn: t1 runs, for \d+ s$", status) is not None
 
         await until(is_told)

@@ -42,6 +42,8 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
     lines = [f"Session {row.key}" + (f": {row.title}" if row.title else ""), f"Agent: {row.agent}", f"State: {state}"]
     if standing.agent_notice is not None:
         lines.append(_format_agent_notice(standing.agent_notice, standing.now))
+    if standing.is_silent:
+        lines.append("Nothing came from the agent yet: its key may be refused")
     if missing is not None:
         lines.insert(2, missing[0].upper() + missing[1:])
     if standing.waiting:

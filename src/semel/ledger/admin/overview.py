@@ -16,8 +16,6 @@ from semel.ledger.turns.finish_turn import EMPTY_TURN_NOTICE, find_empty_turn_no
 from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.text.json_types import Json
 
-SILENT_MS = 30_000  # a turn in which the agent has shown nothing for so long is told
-
 
 class RunningSession(Row):
     """A session whose turn runs. `at`: when the turn began, in ms."""
@@ -135,7 +133,7 @@ def list_agent_notices(tx: Tx) -> list[Json]:
         notice = agent_notices.find_current_notice(tx, row.turn)
         if notice is not None:
             found.append(_describe_session(row, row.turn, row.at, says=notice.text, said_at=notice.at))
-        elif tx.now - row.at > SILENT_MS and not tx.exists("turn_shows", turn=row.turn):
+        elif agent_notices.is_silent(tx, row.turn, row.at):
             found.append(_describe_session(row, row.turn, row.at, silent=row.agent))
     return found
 

@@ -21,7 +21,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.transcript.views import ClaimDelivery
 from semel.ledger.turns import permission_requests, questions, sessions, turns
-from semel.ledger.turns.agent_notices import AgentNotice, find_current_notice
+from semel.ledger.turns.agent_notices import AgentNotice, find_current_notice, is_silent
 from semel.ledger.turns.finish_turn import find_empty_turn_notice
 from semel.text.json_types import Json
 
@@ -226,8 +226,8 @@ class SessionStatus:
     the running turn asks a permission for. `retry_in_ms`: how long it is until the turn, which has failed, is tried
     again; None if it does not wait for that. `question`: the agent's question that waits for an answer; None if there
     is none. `undelivered`: what has not reached the session's home; None if that is no chat. `missed`: what /history
-    shows of that. `agent_notice`: what the agent of the running turn says of itself; None if it went on since. `now`:
-    in ms since the epoch.
+    shows of that. `agent_notice`: what the agent of the running turn says of itself; None if it went on since.
+    `is_silent`: whether it has shown nothing for long. `now`: in ms since the epoch.
     """
 
     row: SessionRow
@@ -242,6 +242,7 @@ class SessionStatus:
     undelivered: Undelivered | None = None
     agent_notice: AgentNotice | None = None
     missed: MissedMessages = MissedMessages()
+    is_silent: bool = False
 
 
 def read_status(tx: Tx, session: int) -> SessionStatus:
@@ -255,10 +256,13 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     retry_in_ms = None if retry_at is None else max(0, retry_at - tx.now)
     question = questions.find_newest_open(tx, session)
     undelivered = None if row.home is None or is_local(row.home) else count_undelivered(tx, row.home)
-    notice = find_current_notice(tx, row.turn) if row.turn is not None and retry_in_ms is None else None
+    running = last if last is not None and last.id == row.turn and retry_in_ms is None else None
+    notice = None if running is None else find_current_notice(tx, running.id)
+    silent = running is not None and notice is None and is_silent(tx, running.id, running.started)
     return SessionStatus(
         row, entries.load(row.about), waiting, last, without_a_word, asked, tx.now, retry_in_ms, question, undelivered,
         notice, _find_missed(tx, session) if undelivered is not None and undelivered.is_missing else MissedMessages(),
+        silent,
     )  # fmt: skip
 
 
