@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -12,11 +13,14 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 from cli_house import PATIENCE, SCRIPTED, Cli, end, heard, until
 
+from semel.faces.cli import talk
+from semel.faces.client import wait_for_answer
 from semel.faces.config.load import load_config
 from semel.faces.run import CannotStart, open_gateway, read_owner_token
 
@@ -48,12 +52,22 @@ def test_sigterm_ends_it_cleanly_too(cli: Cli) -> None:
     assert "did not stop properly" not in end(cli.up())
 
 
-def test_what_was_said_before_a_kill_is_answered_after_the_next_start(cli: Cli) -> None:
+def test_what_was_said_before_a_kill_is_answered_after_the_next_start(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = cli.up()
-    cli("say", "main", "slow")
-    until(lambda: speaks(cli), "the beginning of the answer")
-    first.kill()
-    first.communicate()
+
+    async def wait_and_lose_it(*args: Any, **options: Any) -> Any:
+        await asyncio.to_thread(until, lambda: speaks(cli), "the beginning of the answer")
+        first.kill()
+        first.communicate()
+        return await wait_for_answer.wait_for_answer(*args, **options)
+
+    monkeypatch.setattr(wait_for_answer, "RECONNECT_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(talk, "wait_for_answer", wait_and_lose_it)
+    told = cli("say", "main", "slow", "--wait", rc=1).stderr.splitlines()
+    assert told[0].startswith("semel: the message is recorded (e1): do not send it again. Its turn goes on when")
+    assert "no gateway is running on" in told[1] and told[2].endswith("semel show main")
     second = cli.up()
     until(lambda: cli.json("sessions")[0]["state"] == "idle", "the end of the turn")
     entries = cli.json("show", "main")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
+import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -18,7 +19,7 @@ from semel.faces.api_types import Accepted
 from semel.faces.busy_texts import describe_waiting
 from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import escape_text, print_error, print_json, print_remark
-from semel.faces.client import Answer, AsyncClient, RequestRefused
+from semel.faces.client import Answer, AsyncClient, NoGateway, RequestRefused
 from semel.faces.client.wait_for_answer import read_replies, wait_for_answer
 from semel.faces.config import locate_running
 from semel.faces.view import SessionView
@@ -158,18 +159,22 @@ def say(
             automatic=automatic,
             seen=seen,
         )
+        with explain_lost_gateway(session, accepted.event):
+            return accepted, await await_reply(client, accepted)
+
+    async def await_reply(client: AsyncClient, accepted: Accepted) -> Answer | None:
         if accepted.note:
             print_remark(accepted.note)
         if wait and (waiting := describe_waiting(accepted)):
             print_remark(waiting)
         if wait or (not automatic and is_answered_at_once(message)):
-            return accepted, await await_answer(client, session, accepted.event, follows_turn=wait)
+            return await await_answer(client, session, accepted.event, follows_turn=wait)
         if accepted.waiting is None and not message.startswith("/"):
-            return accepted, None
+            return None
         replies = Answer(await read_replies(client, session, accepted.event))
         for hint in replies.hints:
             print_remark(hint)
-        return accepted, replies if replies.texts else None
+        return replies if replies.texts else None
 
     accepted, answer = ask_gateway(config, data_dir, go)
     if json:
@@ -205,6 +210,20 @@ def check_files(paths: Sequence[Path]) -> None:
             raise typer.Exit(2)
 
 
+@contextmanager
+def explain_lost_gateway(session: str, event: int) -> Iterator[None]:
+    """If the gateway stops and none comes back, say that the message is recorded, and exit with 1 (Law 1)."""
+    try:
+        yield
+    except NoGateway as error:
+        print_error(
+            f"the message is recorded (e{event}): do not send it again. Its turn goes on when a gateway runs again",
+            str(error),
+            f"then see the answer with: semel show {shlex.quote(session)}",
+        )
+        raise typer.Exit(1) from None
+
+
 async def await_answer(client: AsyncClient, session: str, event: int, *, follows_turn: bool) -> Answer:
     """Wait for the answer to a message, but not for the day on which a used-up limit ends.
 
@@ -215,7 +234,7 @@ async def await_answer(client: AsyncClient, session: str, event: int, *, follows
             client, session, event, print_remark, stops_at_limit=True, follows_turn=follows_turn
         )
     except asyncio.CancelledError:
-        print_remark(f"the message was accepted, and its turn goes on; see it with: semel show {session}")
+        print_remark(f"the message was accepted, and its turn goes on; see it with: semel show {shlex.quote(session)}")
         raise
 
 
