@@ -473,6 +473,9 @@ async def test_what_may_not_have_arrived_is_read_whole_in_the_chat_whatever_foll
         status = await command(w, "/status", room)
         assert status.endswith("Delivery here: 2 messages may not have arrived. /history 11 shows them whole"), status
         assert f"agent (may not have arrived): {long}" in (await command(w, "/history 11", room)).splitlines()
+        await command(w, "/new", room)
+        status = await command(w, "/status", room)
+        assert status.endswith(": 2 messages may not have arrived. The owner can read them on the page"), status
 
 
 async def _are_held(w: World, number: int) -> bool:

@@ -92,10 +92,10 @@ def _tell_where_shown(undelivered: Undelivered, missed: MissedMessages) -> str:
         return ""
     number = undelivered.held + undelivered.rejected
     if not missed.count:
-        return f". The page shows {'it' if number == 1 else 'them'}"
+        return f". The owner can read {'it' if number == 1 else 'them'} on the page"
     history = "/history" if missed.lines <= DEFAULT_HISTORY_LINES else f"/history {missed.lines}"
     if missed.count < number:
-        return f". {history} shows {missed.count} of them whole, the page all"
+        return f". {history} shows {missed.count} of them whole; the owner can read all on the page"
     return f". {history} shows {'it' if number == 1 else 'them'} whole"
 
 
