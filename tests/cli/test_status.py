@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_house import PERMISSION, SCRIPTED, Cli, end, until
 
-from semel.faces.cli.status import _list_agent_notices
+from semel.faces.cli.status import _describe_need, _list_agent_notices, _list_login_advice
 from semel.faces.health.installation import examine_disk
 from semel.ledger.sqlite.open_ledger import check_readable, lock_ledger
 from semel.ledger.storage.errors import LedgerUnreadable
@@ -255,3 +255,15 @@ def test_the_check_that_a_silent_turn_proposes_can_be_pasted() -> None:
     notice = {"session": "main", "turn": "t1", "at": 0, "silent": "my-agent"}
     [line] = _list_agent_notices({"agent_notices": [notice]})
     assert str(line).endswith("agents check my-agent --prompt 'Say hello.'")
+
+
+def test_how_an_agent_is_logged_in_is_told_once_and_its_failed_sessions_point_there() -> None:
+    reason, advice = "agent 'out' is not logged in (no key): ", "run `semel agents login out` in a terminal"
+    check = {"level": "broken", "text": reason + advice, "remedy": ""}
+    error = f"it could not be started: {reason}{advice}"
+    failed = {"session": "s", "why": "failed", "turn": "t1", "at": 0, "error": error}
+    overview = {"configured": ["out"], "agents": [], "checks": {"out": check}}
+    told = _list_login_advice({**overview, "running": True})
+    assert f": it could not be started: {reason}see agents above; try again: " in _describe_need(failed, told)
+    for shows_none in ({**overview, "running": False}, {**overview, "running": True, "agents": [{"agent": "out"}]}):
+        assert advice in _describe_need(failed, _list_login_advice(shows_none))

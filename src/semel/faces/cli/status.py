@@ -54,7 +54,9 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     else:
         yield "gateway", _describe_stopped(overview)
     moves: list[str | Text] = [Text(visible(f"{missing['text']}."), "yellow") for missing in overview["missing_agents"]]
-    sessions = _list_attention(overview["attention"]) + _list_put_off(overview.get("put_off", ()))
+    sessions = _list_attention(overview["attention"], _list_login_advice(overview)) + _list_put_off(
+        overview.get("put_off", ())
+    )
     yield from _label_lines("sessions", sessions + moves)
     if overview["running"]:
         yield from _label_lines("channels", _list_channels(overview["channels"]))
@@ -122,6 +124,18 @@ def _list_agents(overview: dict[str, Any]) -> list[str | Text]:
     return lines
 
 
+def _list_login_advice(overview: dict[str, Any]) -> list[str]:
+    """Return what the lines of the agents advise for each that is not logged in: what follows the reason."""
+    from semel.faces.health.finding import LOGGED_OUT
+
+    if not overview["running"]:
+        return []
+    live = {process["agent"] for process in overview["agents"]}
+    checks = overview.get("checks", {})
+    texts = [checks[name]["text"] for name in overview["configured"] if name in checks and name not in live]
+    return [advice for text in texts if LOGGED_OUT in text and (advice := text.partition(": ")[2])]
+
+
 def _list_agent_notices(overview: dict[str, Any]) -> list[str | Text]:
     """Name the running turns whose agent says something of itself, such as that it repeats its request, or nothing."""
     lines: list[str | Text] = []
@@ -149,19 +163,22 @@ def _list_put_off(put_off: Sequence[dict[str, Any]]) -> list[str | Text]:
     return lines
 
 
-def _list_attention(attention: list[dict[str, Any]]) -> list[str | Text]:
+def _list_attention(attention: list[dict[str, Any]], shown_advice: Sequence[str]) -> list[str | Text]:
+    """Name the sessions that need someone. `shown_advice`: what the lines of the agents advise."""
     if not attention:
         return ["none needs anyone"]
     lines: list[str | Text] = [f"{len(attention)} need{'s' if len(attention) == 1 else ''} someone"]
     for session in attention[:MAX_SHOWN_SESSIONS]:
-        lines.append(Text(visible(name_command(f"  {session['session']}  {_describe_need(session)}")), "yellow"))
+        lines.append(
+            Text(visible(name_command(f"  {session['session']}  {_describe_need(session, shown_advice)}")), "yellow")
+        )
     if len(attention) > MAX_SHOWN_SESSIONS:
         lines.append(f"  and {len(attention) - MAX_SHOWN_SESSIONS} more (semel status --json)")
     return lines
 
 
-def _describe_need(session: dict[str, Any]) -> str:
-    """Say what a session waits for, since when, and what to do about it."""
+def _describe_need(session: dict[str, Any], shown_advice: Sequence[str]) -> str:
+    """Say what a session waits for, since when, and what to do about it. `shown_advice`: is not repeated."""
     key, since = shlex.quote(session["session"]), format_time(session["at"])
     if session["why"] == "limit":
         limit = session["limit"]
@@ -177,7 +194,10 @@ def _describe_need(session: dict[str, Any]) -> str:
         report = f": {shorten_to_line(session['error'], 120).rstrip('.')}" if session.get("error") else ""
         return f"its last turn ended without a word ({turn}, {since}){report}; try again: semel say {key} /retry"
     if session["why"] == "failed":
-        error = _format_reason(session.get("error", "no reason is known"))
+        error = session.get("error", "no reason is known")
+        for advice in shown_advice:
+            error = error.replace(advice, "see agents above")
+        error = _format_reason(error)
         return f"its last turn failed ({turn}, {since}): {error}; try again: semel say {key} /retry"
     if session["why"] == "question":
         return f"asked something ({turn}, {since}); answer it: semel chat {key}"

@@ -16,7 +16,7 @@ import structlog
 from semel.faces.agent_check import MAX_CHECKS_AT_ONCE, AgentCheck, check_agent, check_quickly
 from semel.faces.config.editor_agents import FOLDER
 from semel.faces.config.load import GatewayConfig
-from semel.faces.health.finding import Finding, Level
+from semel.faces.health.finding import LOGGED_OUT, Finding, Level
 from semel.faces.health.gateway_agents import GatewayAgents
 from semel.faces.run import RunningGateway, build_acp_agent, build_agent, find_program_problem
 from semel.faces.transcript import format_timestamp
@@ -27,9 +27,6 @@ log = structlog.get_logger("semel.up")
 
 START_DELAY_S = 1.0
 """How long the background check leaves the machine to the gateway's start and to the turns that it resumes."""
-
-LOGGED_OUT = "is not logged in"
-"""Part of the problem of an agent that demands a login."""
 
 MAX_BACKGROUND_CHECKS = 2
 

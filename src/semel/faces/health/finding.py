@@ -8,6 +8,9 @@ from typing import Literal
 
 Level = Literal["ok", "warning", "broken"]
 
+LOGGED_OUT = "is not logged in"
+"""Part of the text about an agent that demands a login."""
+
 
 @dataclass(frozen=True)
 class Finding:
