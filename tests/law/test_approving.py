@@ -14,6 +14,7 @@ from semel.law.permissions import (
     NoticePart,
     PosedRequest,
     Reply,
+    describe_absence,
     has_reached,
     name_request,
 )
@@ -103,6 +104,29 @@ def test_an_answer_that_could_mean_several_is_told_what_each_is() -> None:
     posed = [replace(SHOWN[10], request=named), SHOWN[8]]
     assert str(name_request(posed, CHAT, False)).endswith("like /deny 6:\n6: bash: rm -r x\n4: b")
     assert f"\n6: bash: rm -r x{options}\n4: b" in str(name_request(posed, CHAT, True))
+
+
+HINTS = [
+    (sent(), "The owner can allow it with /approve 4, and deny it with /deny 4."),
+    (sent(state="queued"), "Once it is here, the owner can allow it with /approve 4, and deny it with /deny 4."),
+    (sent(state="held"), "It is not known whether the request reached you here. The owner answers it on the page"),
+    (sent(state="rejected", error="too long"), "The request could not be shown here: too long. The owner answers it"),
+    (
+        sent(failed_later=True, error="it bounced."),
+        "The request could not be shown here: it bounced. The owner answers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("part", "words"), HINTS)
+def test_a_message_beside_a_request_is_told_to_answer_only_where_the_request_is(part: NoticePart, words: str) -> None:
+    parts = (sent(), part)
+    is_on_its_way = part.state == "queued"
+    hint = permission_questions.format_hint(
+        B, "the owner", absence=describe_absence(parts), is_on_its_way=is_on_its_way
+    )
+    assert f"the request that is still open: b. {words}" in hint
+    assert ("/approve" in hint) == (part.state in ("sent", "queued") and not part.failed_later)
 
 
 REPLIES = [

@@ -145,16 +145,25 @@ def describe_request(title: str, tool_input: Any) -> str:
     return head if tool_input in (None, "", {}, []) else f"{head}\n\n{_fenced(tool_input)}"
 
 
-def format_hint(request: PermissionRequest, approvers: str, place: AnswerPlace = "chat") -> str:
+def format_hint(
+    request: PermissionRequest,
+    approvers: str,
+    place: AnswerPlace = "chat",
+    absence: str = "",
+    is_on_its_way: bool = False,
+) -> str:
     """Return a text for a person who wrote a message while this request is open: it says how to answer the request.
 
     The commands give numbers of the request's options, so they mean this request wherever they are typed; in a group,
     only a message to the agent counts, such as a reply. `approvers`: who may answer, as a phrase. `place`: where they
-    can.
+    can. `absence`: why the person may not see the request, and where it is then answered; "" if they see it.
+    `is_on_its_way`: it is still to be sent.
     """
     unanswered = (
         f"Your message goes to the agent; it does not answer the request that is still open: {request.title_line}."
     )
+    if absence:
+        return f"{unanswered} {_capitalize(absence)}."
     if place == "elsewhere":
         return f"{unanswered} The owner answers it on the page or in the terminal."
     allow = f"/approve {request.first_number}"
@@ -166,7 +175,8 @@ def format_hint(request: PermissionRequest, approvers: str, place: AnswerPlace =
     rejecting = [n for n, option in zip(request.numbers, request.options, strict=False) if _is(option, "reject")]
     deny = f"/deny {rejecting[0] if len(rejecting) == 1 else request.first_number}"
     where = ", in a reply to the request" if place == "group" else ""
-    return f"{unanswered} {_capitalize(approvers)} can allow it with {allow}, and deny it with {deny}{where}."
+    who = f"Once it is here, {approvers}" if is_on_its_way else _capitalize(approvers)
+    return f"{unanswered} {who} can allow it with {allow}, and deny it with {deny}{where}."
 
 
 def format_withdrawal(title: str, expired: bool) -> str:

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from semel.law.permission_questions import ChosenOption, PermissionRequest, choose_option, format_numbers, list_options
+from semel.text.sentences import end_sentence
+from semel.text.wellformed import shorten_to_line
 
 CLOCK_SKEW_MS = 120_000
 """How far a platform's clock may be behind ours. An answer counts as written before the notice only if it was written
@@ -41,7 +43,9 @@ UNKNOWN_REPLY = (
     f"{NOTHING_DONE}: the message that you replied to is not known here. Answer with the number of the "
     "option that you mean, like /approve N."
 )
-UNSURE = "it is not known whether the request reached you here. The owner answers it on the page or in the terminal"
+ANSWERED_ELSEWHERE = "The owner answers it on the page or in the terminal"
+UNSURE = f"it is not known whether the request reached you here. {ANSWERED_ELSEWHERE}"
+MAX_REASON_CHARS = 200  # characters of a platform's reason
 REPLY_ELSEWHERE = f"{NOTHING_DONE}: that request belongs to another conversation. Answer it on the page."
 OTHER_NOTICE = "The message that you replied to is not an open request. To answer an open one, reply to it."
 
@@ -50,7 +54,8 @@ OTHER_NOTICE = "The message that you replied to is not an open request. To answe
 class NoticePart:
     """A part of a request's notice.
 
-    `receipt`: the platform's id of the message. `sent_at`: when the part was first sent, in ms by our clock.
+    `receipt`: the platform's id of the message. `sent_at`: when the part was first sent, in ms by our clock. `error`:
+    why it was not sent, or failed later.
     """
 
     dest: str
@@ -58,6 +63,7 @@ class NoticePart:
     failed_later: bool = False
     receipt: str | None = None
     sent_at: int | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +139,23 @@ def has_reached(
     if any(part.state != "sent" or part.failed_later for part in posed_request.parts):
         return False
     return replies_to_notice or not any(_written_before(origin, part) for part in posed_request.parts)
+
+
+def describe_absence(parts: Sequence[NoticePart]) -> str:
+    """Say that a request is, or may be, missing in its chat, and where it is answered.
+
+    Return "" if nothing is missing: each of `parts`, those of its notice, was sent or is on its way.
+    """
+    absent = [part for part in parts if part.failed_later or part.state not in ("queued", "sending", "sent")]
+    refused = next((part for part in absent if part.failed_later or part.state == "rejected"), None)
+    if refused is not None:
+        return f"the request could not be shown here: {format_reason(refused.error)} {ANSWERED_ELSEWHERE}"
+    return UNSURE if absent else ""
+
+
+def format_reason(error: str | None) -> str:
+    """Return as a sentence why a message was not shown; `error` is what its part recorded."""
+    return end_sentence(shorten_to_line(error or "no reason was given", MAX_REASON_CHARS))
 
 
 def _written_before(origin: AnswerOrigin, part: NoticePart) -> bool:
@@ -220,25 +243,23 @@ def _gone(
         return f"{statement} {NOTHING_ASKED}" if closed is not None else NOTHING_ASKED
     if closed is None:
         return _unread(open_requests[-1], origin)
-    if all(_is_in_doubt(posed_request, origin) for posed_request in open_requests):
+    absences = [_describe_absence_at(origin, posed_request) for posed_request in open_requests]
+    if all(absences):
         if names_none:  # probably meant for the open one, so that comes first
             previous = statement.replace(GONE, "The previous request is gone", 1)
-            return f"{NOTHING_DONE}: another request is open now, but {UNSURE}. {previous}"
-        return f"{statement} Another request is open now, but {UNSURE}."
+            return f"{NOTHING_DONE}: another request is open now, but {absences[-1]}. {previous}"
+        return f"{statement} Another request is open now, but {absences[-1]}."
     return f"{statement} Another request is open now: read it, then answer it with its own number."
 
 
 def _unread(posed_request: PosedRequest, origin: AnswerOrigin) -> str:
-    if _is_in_doubt(posed_request, origin):
-        return f"{NOTHING_DONE}: {UNSURE}."
+    if absence := _describe_absence_at(origin, posed_request):
+        return f"{NOTHING_DONE}: {absence}."
     return f"{NOTHING_DONE}: the request had not reached you here when your answer arrived. Read it, then answer it."
 
 
-def _is_in_doubt(posed_request: PosedRequest, origin: AnswerOrigin) -> bool:
-    """Whether an answer came from a chat where a request may be missing, and nothing brings it there by itself."""
-    return origin.dest is not None and any(
-        part.state not in ("queued", "sending", "sent") or part.failed_later for part in posed_request.parts
-    )
+def _describe_absence_at(origin: AnswerOrigin, posed_request: PosedRequest) -> str:
+    return "" if origin.dest is None else describe_absence(posed_request.parts)
 
 
 def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:

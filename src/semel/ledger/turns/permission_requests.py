@@ -8,10 +8,11 @@ from dataclasses import replace
 from semel.law import permission_questions as law
 from semel.law.access import APPROVALS
 from semel.law.delivery import State as PartState
-from semel.law.permissions import AnswerOrigin, NoticePart, PosedRequest, Reply
+from semel.law.permissions import AnswerOrigin, NoticePart, PosedRequest, Reply, describe_absence
 from semel.law.permissions import name_request as name
 from semel.ledger.delivery import claims, owner_notice
 from semel.ledger.delivery.cutting import Leg
+from semel.ledger.delivery.owner_notice import OWNER_KIND
 from semel.ledger.storage.rows import ClaimRow, EntryRow, HomeSession, ItemRow, OpenCommand, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -21,9 +22,6 @@ KIND = "permission"
 
 HINT_KIND = "permission.hint"
 """The kind of the notice that tells a person who wrote a message how to answer an open request."""
-
-OWNER_KIND = "permission.elsewhere"
-"""The kind of the notice that tells an owner of a request in a chat where nobody may answer it."""
 
 API = "api"
 """The face of answers from the page, the terminal and programs."""
@@ -46,6 +44,7 @@ class NoticePartRow(Row):
     failed: int | None
     receipt: str | None
     first: int | None
+    error: str | None
 
 
 def list_open(tx: Tx, turn: int) -> list[ItemRow]:
@@ -159,7 +158,7 @@ def _notice_parts(tx: Tx, session: int, seq: int | None) -> tuple[NoticePart, ..
     if notice is None or notice.claim is None:
         return ()
     parts = tx.all(NoticePartRow, "notice_parts", claim=notice.claim)
-    return tuple(NoticePart(p.dest, p.state, bool(p.failed), p.receipt, p.first) for p in parts)
+    return tuple(NoticePart(p.dest, p.state, bool(p.failed), p.receipt, p.first, p.error) for p in parts)
 
 
 def _classify_reply(tx: Tx, session: int, seq: int) -> Reply:
@@ -216,7 +215,12 @@ def _is_unhinted(row: ItemRow) -> bool:
 
 def _add_hint(tx: Tx, session: SessionRow, row: ItemRow, message_seq: int, is_from_home: bool) -> None:
     body = entries.load(row.body)
-    text = law.format_hint(_read_request(row), str(body.get("approvers") or "the owner"), body.get("place") or "chat")
+    request = _read_request(row)
+    parts = _notice_parts(tx, session.id, request.notice_seq) if is_from_home else ()
+    text = law.format_hint(
+        request, str(body.get("approvers") or "the owner"), body.get("place") or "chat", describe_absence(parts),
+        is_on_its_way=any(part.state != "sent" for part in parts),
+    )  # fmt: skip
     if is_from_home:
         seq = claims.add_home_notice(tx, session, text, turn=None, kind=HINT_KIND, tell=False, about_seq=message_seq)
     else:
