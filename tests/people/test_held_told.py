@@ -132,6 +132,57 @@ async def test_an_owner_learns_where_a_permission_request_that_may_be_missing_is
         assert count_told(w) == 1
 
 
+async def test_a_message_beside_a_request_that_may_be_missing_is_not_told_to_allow_it_there(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await hold(w, PERMISSION, ADA, "dm")
+        await w.tell("yes")
+        hint = await w.until_shown("it does not answer the request that is still open: rm -r build. ")
+        assert hint.endswith(
+            "It is not known whether the request reached you here. The owner answers it on the page or in the terminal."
+        )
+        assert "/approve" not in hint
+
+
+async def test_a_request_that_the_platform_refused_is_told_once_with_the_reason(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        w.chat.platform.fail_next(Fault.REJECT)
+        await w.tell(script(PERMISSION))
+        await until(lambda: _is_rejected(w))
+        await w.tell("yes")
+        hint = await w.until_shown("it does not answer the request that is still open: rm -r build. ")
+        assert "The request could not be shown here: " in hint and "/approve" not in hint
+        told = await w.until_shown("The agent waits for a permission")
+        [part] = await w.gateway.parts("rejected")
+        assert f"could not be shown here: {part['error']}" in told and "rm -r" not in told
+        assert told.endswith(f"to answer it here, first send it again with `semel outbox resend p{part['id']}`.")
+        await w.tell("/approve 1")
+        answer = await w.until_shown("Nothing was allowed or denied: the request could not be shown here: ")
+        assert answer.endswith("The owner answers it on the page or in the terminal.")
+        await w.gateway.decide_part(part["id"], "resend")
+        await w.until_shown("The agent asks for permission: rm -r build")
+        await w.tell("/approve 1")
+        await w.until_shown("tidy")
+        await w.idle("demo:chat:dm")
+        assert sum("The agent waits for a permission" in text for text in w.shown()) == 1
+
+
+async def _is_rejected(w: Chat) -> bool:
+    return len(await w.gateway.parts("rejected")) == 1
+
+
+async def test_the_next_gateway_tells_of_no_refused_request_that_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Chat(tmp_path) as w:
+        w.chat.platform.fail_next(Fault.REJECT)
+        await w.tell(script(PERMISSION))
+        await until(lambda: _is_rejected(w))
+    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    async with Chat(tmp_path) as w:
+        await get_an_answer(w, "hello again")
+        assert not any("The agent waits for a permission" in text for text in w.shown())
+
+
 async def test_a_member_learns_that_the_owner_answers_what_may_be_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

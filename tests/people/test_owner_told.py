@@ -9,8 +9,10 @@ import pytest
 from gateway_world import script
 from people_world import ADA, BOB, EVE, LISTED, Chat
 
+from semel.gateway.outbound import held_chats
 from semel.gateway.ports import Person
 from semel.law import permissions
+from semel.testing.channels import Fault
 
 Json = dict[str, Any]
 OWN, BOBS = "owner-dm", "bob-dm"
@@ -102,6 +104,29 @@ async def test_a_bare_answer_is_not_taken_for_the_owners_own_request_beside_it(t
         await w.until_shown("left it", BOBS)
         await w.tell("/approve", ADA, OWN)
         await w.until_shown("tidy", OWN)
+
+
+@pytest.mark.parametrize(
+    ("fault", "fate"), [(Fault.LOSE, "may not have arrived here. "), (Fault.REJECT, "could not be shown here: ")]
+)
+async def test_an_owner_who_may_not_have_been_told_learns_so_in_the_own_chat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, fate: str
+) -> None:
+    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    async with asking(tmp_path) as w:
+        await w.tell(script("hello"), ADA, OWN)
+        await w.until_shown("hello", OWN)
+        w.chat.platform.fail_next(None, fault)
+        await ask(w, BOB, BOBS)
+        told = await w.until_shown("A permission request in the conversation with bob of ", OWN)
+        assert fate in told and "rm -r" not in told
+        assert told.endswith(
+            "Answer it on the page, or in the terminal with `semel chat demo:chat:bob-dm`; you cannot answer here."
+        )
+        await w.tell("hello again", ADA, OWN)
+        await w.until_shown("hello again", OWN)
+        await w.gateway.outbox.wait_until_idle()
+        assert sum("A permission request in" in text for text in w.shown(OWN)) == 1
 
 
 async def test_a_message_in_that_chat_is_told_where_the_request_is_answered(tmp_path: Path) -> None:

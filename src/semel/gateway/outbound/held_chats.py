@@ -1,7 +1,7 @@
-"""When to tell a chat that an answer may not have arrived there: once the channel works again (Laws 7, 12).
+"""When to tell a chat that something is, or may be, missing there: once the channel works again (Laws 7, 12).
 
-The channel works if something arrives in the chat, or if it is online some time after the answer was held. A notice
-that is sent during the outage would be held, too, and each chat gets only one.
+The channel works if something arrives in the chat, or if it is online some time after the answer was held or the
+request rejected. A notice that is sent during the outage would be held, too, and each chat gets only one.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 TELL_AFTER_MS = 30_000
-"""How long after an answer was held its chat is told, if nothing arrives there before."""
+"""How long after something was held or rejected its chat is told, if nothing arrives there before."""
 
 
 class HeldChats:
-    """The destinations ("channel:address") where an answer is held, and when each is told, in ms.
+    """The destinations ("channel:address") where something is held or was rejected, and when each is told, in ms.
 
     `is_online`: whether a channel is connected to its platform, by the channel's name.
     """
@@ -31,12 +31,12 @@ class HeldChats:
         return min(self._due.values(), default=None)
 
     def add(self, dests: Iterable[str], now: int) -> None:
-        """Note that something is held at these destinations now (ms). They may have been told already."""
+        """Note that something is held or was rejected at these destinations now (ms). They may have been told of it."""
         for dest in dests:
             self._due.setdefault(dest, now + TELL_AFTER_MS)
 
     def note_arrival(self, dest: str, now: int) -> None:
-        """Note that something arrived at `dest` now (ms): what is held there is told at once."""
+        """Note that something arrived at `dest` now (ms): what is missing there is told at once."""
         if dest in self._due:
             self._due[dest] = now
 

@@ -334,7 +334,6 @@ class Outbox:
         self.rejected[departure.channel] += state == "rejected"
         if state in ("held", "rejected"):
             _log.warning("part %s", state, extra={"channel": departure.channel, "why": outcome.reason})
-        if state == "held":
             self._held_chats.add([departure.dest], self._clock.now())
         if state == "sent":
             self._held_chats.note_arrival(departure.dest, self._clock.now())

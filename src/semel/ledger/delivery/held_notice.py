@@ -1,11 +1,13 @@
 """Tell a chat that an answer, a question or a permission request may not have arrived there (Laws 7, 12).
 
-The chat is told once it can be. The notice is a message of its own: what is held is never sent twice. A session gets
-one notice about its held answers until they are settled, one about each held question, and one about each held
-permission request that is still open. The notice's own fate does not matter: if it is held, too, no further one
-follows.
+A permission request that was rejected did not arrive; its chat is told so, too, since an agent waits for the answer.
 
-Whoever reads of a held permission request in the chat cannot answer it there, because it may not have reached them
+The chat is told once it can be. The notice is a message of its own: what is held is never sent twice. A session gets
+one notice about its held answers until they are settled, one about each held question, and one about each held or
+rejected permission request that is still open. So does an owner's session about a request of another session, of which
+the owner was to be told there. The notice's own fate does not matter: if it is held, too, no further one follows.
+
+Whoever reads of such a permission request in the chat cannot answer it there, because it may not have reached them
 (Law 13). The notice says where it is answered.
 """
 
@@ -14,14 +16,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from semel.law.permissions import format_reason
 from semel.ledger import people
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import cut, single_part
+from semel.ledger.delivery.owner_notice import OWNER_KIND
 from semel.ledger.delivery.parts import NEWEST_REJECTED
-from semel.ledger.storage.rows import ClaimKind, ItemRow, RestoreRow, Row
+from semel.ledger.storage.rows import ClaimKind, ItemRow, RestoreRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.text.visible import squeeze_to_line
 from semel.timing.walltime import format_utc
 
 KIND = "delivery.unsure"
@@ -40,10 +45,11 @@ class HeldAnswers(Row):
     first: int
 
 
-class HeldRequest(Row):
-    """A question, or a notice about a permission request, that is held at the home of its session.
+class MissingRequest(Row):
+    """A question, or a notice about a permission request, that is held or was rejected at the home of its session.
 
-    `kind`: of its claim; that of a question is "ask". `seq`, `more`: of its entry. `first`: when it came (ms).
+    `kind`: of its claim; that of a question is "ask". `seq`, `more`: of its entry. `first`: when it came (ms). `part`,
+    `error`: its first part that is missing, and why.
     """
 
     session: int
@@ -52,6 +58,8 @@ class HeldRequest(Row):
     more: str | None
     kind: ClaimKind
     first: int
+    part: int
+    error: str | None
 
 
 @dataclass(frozen=True)
@@ -65,13 +73,15 @@ class UntoldNotice:
 
 
 def list_chats_to_tell(tx: Tx) -> list[str]:
-    """Return the homes of sessions at which something is held that nobody was told of there."""
-    dests = tx.values(str, "homes_with_held_messages", newest=NEWEST_REJECTED, restored=_find_restore(tx))
+    """Return the homes of sessions at which something is missing that nobody was told of there."""
+    newest = {"newest": NEWEST_REJECTED, "restored": _find_restore(tx)}
+    dests = dict.fromkeys(tx.values(str, "homes_with_held_messages", **newest))
+    dests |= dict.fromkeys(tx.values(str, "homes_with_rejected_requests", **newest))
     return [dest for dest in dests if _list_untold(tx, dest)]
 
 
 def tell_chat(tx: Tx, dest: str) -> None:
-    """Add to each session with the home `dest` the notices about what is held there, unless it has them already."""
+    """Add to each session with the home `dest` the notices about what is missing there, unless it has them already."""
     for notice in _list_untold(tx, dest):
         request = ClaimRequest(
             "notice", notice.text, dest, more={"kind": KIND},
@@ -89,10 +99,12 @@ def _list_untold(tx: Tx, dest: str) -> list[UntoldNotice]:
         reason = REASON_PREFIX + held.key
         if not _is_told(tx, dest, reason, held.first):
             untold.append(UntoldNotice(held.session, held.key, reason, _describe_answers(held, tx.now, is_owner)))
-    for request in tx.all(HeldRequest, "held_requests_at", **newest):
-        reason = f"{REASON_PREFIX}{request.key} #{request.seq}"
-        if not _is_told(tx, dest, reason, request.first) and (text := _describe_request(tx, request, is_owner)):
-            untold.append(UntoldNotice(request.session, request.key, reason, text))
+    for state in ("held", "rejected"):
+        for request in tx.all(MissingRequest, "missing_requests_at", state=state, **newest):
+            reason = f"{REASON_PREFIX}{request.key} #{request.seq}" + (f" {state}" if state == "rejected" else "")
+            is_told = _is_told(tx, dest, reason, request.first)
+            if not is_told and (text := _describe_request(tx, request, is_owner, is_rejected=state == "rejected")):
+                untold.append(UntoldNotice(request.session, request.key, reason, text))
     return untold
 
 
@@ -121,35 +133,59 @@ def _describe_answers(held: HeldAnswers, now: int, is_owner: bool) -> str:
     )
 
 
-def _describe_request(tx: Tx, held: HeldRequest, is_owner: bool) -> str:
-    """Say that a question or a permission request may be missing, and how it is answered.
+def _describe_request(tx: Tx, request: MissingRequest, is_owner: bool, is_rejected: bool) -> str:
+    """Say that a question or a permission request is, or may be, missing, and how it is answered.
 
-    Return "" if it is a notice about a permission request that is not open, or not its first notice.
+    Return "" if it is a rejected question (the session's notice and /status tell of that), or a notice about a
+    permission request that is not open, or not its first notice.
     """
-    at = _format_time(held.first, tx.now)
-    if held.kind == "ask":
-        answer = ", and a message to the agent answers it" if _is_question_open(tx, held) else ""
-        decision = _say_who_decides(is_owner, "it")
-        return f"A question of {at} may not have arrived here. /history shows it{answer}; {decision}."
-    if not _announces_open_request(tx, held):
+    at = _format_time(request.first, tx.now)
+    if request.kind == "ask":
+        return "" if is_rejected else _describe_question(tx, request, at, is_owner)
+    fate = f"could not be shown here: {format_reason(request.error)}" if is_rejected else "may not have arrived here."
+    if entries.load(request.more).get("kind") == OWNER_KIND:
+        return _describe_other_request(tx, request, f"of {at} {fate}")
+    if not _announces_open_request(tx, request):
         return ""
-    missing = f"The agent waits for a permission, but its request of {at} may not have arrived here."
+    missing = f"The agent waits for a permission, but its request of {at} {fate}"
     if not is_owner:
         return f"{missing} /status shows what it asks for; the owner answers it on the page or in the terminal."
+    decision = (
+        f"send it again with `semel outbox resend p{request.part}`" if is_rejected else _say_who_decides(True, "it")
+    )
     return (
         f"{missing} /status shows what it asks for. Answer it on the page, or in the terminal with "
-        f"`semel chat {held.key}`; to answer it here, first {_say_who_decides(is_owner, 'it')}."
+        f"`semel chat {request.key}`; to answer it here, first {decision}."
     )
 
 
-def _is_question_open(tx: Tx, held: HeldRequest) -> bool:
+def _describe_question(tx: Tx, held: MissingRequest, at: str, is_owner: bool) -> str:
+    answer = ", and a message to the agent answers it" if _is_question_open(tx, held) else ""
+    decision = _say_who_decides(is_owner, "it")
+    return f"A question of {at} may not have arrived here. /history shows it{answer}; {decision}."
+
+
+def _describe_other_request(tx: Tx, told: MissingRequest, fate: str) -> str:
+    """Say that a request of another session, of which an owner was to be told, is missing; "" if it is not open."""
+    item = tx.one(ItemRow, "item_get", id=entries.load(told.more).get("item"))
+    session = tx.one(SessionRow, "session_by_id", id=item.session) if item is not None and item.live else None
+    if item is None or session is None:
+        return ""
+    whose = squeeze_to_line(str(entries.load(item.body).get("whose") or ""))
+    return (
+        f"A permission request in the conversation with {whose} {fate} Answer it on the page, or in the terminal with "
+        f"`semel chat {session.key}`; you cannot answer here."
+    )
+
+
+def _is_question_open(tx: Tx, held: MissingRequest) -> bool:
     item = tx.one(ItemRow, "item_get", id=entries.load(held.more).get("item"))
     return item is not None and bool(item.live)
 
 
-def _announces_open_request(tx: Tx, held: HeldRequest) -> bool:
-    items = tx.all(ItemRow, "items_live", session=held.session)
-    return any(entries.load(item.body).get("announced") == held.seq for item in items)
+def _announces_open_request(tx: Tx, request: MissingRequest) -> bool:
+    items = tx.all(ItemRow, "items_live", session=request.session)
+    return any(entries.load(item.body).get("announced") == request.seq for item in items)
 
 
 def _say_who_decides(is_owner: bool, pronoun: str) -> str:

@@ -177,16 +177,17 @@ WHERE p.state = 'held' AND p.dest = :dest AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 GROUP BY c.session, s.key
 
--- name: held_requests_at
--- The same for questions, and for notices about permission requests: each with its entry, oldest first.
+-- name: missing_requests_at
+-- The questions, and the notices about permission requests, that are held or rejected (:state) at the home of their
+-- session: each with its entry, oldest first.
 -- sorts: those parts
-SELECT n.session, s.key, n.seq, n.more, c.kind, min(p.at) AS first
+SELECT n.session, s.key, n.seq, n.more, c.kind, min(p.at) AS first, min(p.id) AS part, min(p.error) AS error
 FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said'
-  AND (c.kind = 'ask' OR (c.how = 'notice' AND c.reason = 'permission'))
+  AND (c.kind = 'ask' OR (c.how = 'notice' AND c.reason IN ('permission', 'permission.elsewhere')))
 JOIN entry n ON n.session = c.session AND n.seq = c.seq
 JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
-WHERE p.state = 'held' AND p.dest = :dest AND p.at > :restored
-  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+WHERE p.state = :state AND p.dest = :dest AND p.at > :restored
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = :state ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 GROUP BY c.id, n.session, s.key, n.seq, n.more, c.kind ORDER BY c.id
 
 -- name: parts_held_by_session
@@ -198,13 +199,24 @@ WHERE p.state = 'held'
 GROUP BY c.session
 
 -- name: homes_with_held_messages
--- At start-up: the destinations of the parts of both.
+-- At start-up: the destinations of the held parts of both.
 -- sorts: those parts
 SELECT DISTINCT p.dest
-FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND (c.how <> 'notice' OR c.reason = 'permission')
+FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said'
+  AND (c.how <> 'notice' OR c.reason IN ('permission', 'permission.elsewhere'))
 JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
 WHERE p.state = 'held' AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+
+-- name: homes_with_rejected_requests
+-- At start-up: the destinations at which notices about permission requests were rejected.
+-- sorts: those parts
+SELECT DISTINCT p.dest
+FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said'
+  AND c.how = 'notice' AND c.reason IN ('permission', 'permission.elsewhere')
+JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
+WHERE p.state = 'rejected' AND p.at > :restored
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'rejected' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 
 -- name: messages_rejected_at
 -- How many messages to a destination were rejected since a time, among the :newest parts that were.
