@@ -8,6 +8,7 @@ import pytest
 from gateway_world import script, until
 from people_world import ADA, BOB, Chat
 
+from semel.gateway.errors import Conflict
 from semel.gateway.outbound import held_chats
 from semel.gateway.outbound.held_chats import HeldChats
 from semel.gateway.ports import Person
@@ -200,6 +201,16 @@ async def test_a_request_that_is_over_before_its_chat_can_be_told_needs_no_notic
         await w.until_shown("Withdrawn: rm -r build")
         await get_an_answer(w, "hello again")
         assert count_told(w) == 0
+        await cannot_be_resent(w, "this permission request is over")
+        assert not any("The agent asks for permission" in text for text in w.shown())
+
+
+async def cannot_be_resent(w: Chat, words: str) -> None:
+    """Check that what is held is not sent again, and give it up."""
+    [part] = await w.gateway.parts("held")
+    with pytest.raises(Conflict, match=words):
+        await w.gateway.decide_part(part["id"], "resend")
+    assert (await w.gateway.decide_part(part["id"], "drop"))["state"] == "dropped"
 
 
 async def test_a_question_that_may_be_missing_is_told_once_also_by_the_next_gateway(
@@ -216,6 +227,7 @@ async def test_a_question_that_may_be_missing_is_told_once_also_by_the_next_gate
         await w.until_shown("red", "bobs")
         await w.gateway.outbox.wait_until_idle()
         assert sum(TOLD in text for text in w.shown("bobs")) == 1
+        await cannot_be_resent(w, "this question is over")
 
 
 def test_the_chats_of_a_channel_that_is_away_wait() -> None:

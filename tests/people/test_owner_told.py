@@ -9,6 +9,7 @@ import pytest
 from gateway_world import script
 from people_world import ADA, BOB, EVE, LISTED, Chat
 
+from semel.gateway.errors import Conflict
 from semel.gateway.outbound import held_chats
 from semel.gateway.ports import Person
 from semel.law import permissions
@@ -127,6 +128,11 @@ async def test_an_owner_who_may_not_have_been_told_learns_so_in_the_own_chat(
         await w.until_shown("hello again", OWN)
         await w.gateway.outbox.wait_until_idle()
         assert sum("A permission request in" in text for text in w.shown(OWN)) == 1
+        await answer(w, "demo:chat:bob-dm", "reject_once")
+        await w.until_shown(ENDED, OWN)
+        [part] = await w.gateway.parts("held") + await w.gateway.parts("rejected")
+        with pytest.raises(Conflict, match="this permission request is over"):
+            await w.gateway.decide_part(part["id"], "resend")
 
 
 async def test_a_message_in_that_chat_is_told_where_the_request_is_answered(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from semel.law import delivery as law
 from semel.law import retries
 from semel.law.identity import BadKey, check_event_key
-from semel.ledger.delivery import notices, other_channel, part_transitions, parts, placeholders
+from semel.ledger.delivery import notices, other_channel, part_requests, part_transitions, parts, placeholders
 from semel.ledger.delivery.part_transitions import PartMove
 from semel.ledger.delivery.parts import MARKED_AS_REPEAT, PARKED
 from semel.ledger.storage.rows import EventRow, OutgoingPart
@@ -404,7 +404,7 @@ def decide(tx: Tx, part: int, decision: Decision, by: str = "a person") -> dict[
     row = parts.get(tx, part)
     move = PartMove.of(row)
     move.take(decision)
-    if row.state == "rejected" and decision == "resend" and (problem := _find_resend_problem(move)):
+    if decision == "resend" and (problem := _find_resend_problem(tx, move)):
         raise law.PartStepNotAllowed(problem)
     if decision == "resend":
         move.due, move.attempts, move.error = tx.now, 0, None
@@ -415,8 +415,13 @@ def decide(tx: Tx, part: int, decision: Decision, by: str = "a person") -> dict[
     return parts.get_json(tx, part)
 
 
-def _find_resend_problem(move: PartMove) -> str:
-    """Return why a rejected part cannot be sent again, whatever a person decides; "" if it can."""
+def _find_resend_problem(tx: Tx, move: PartMove) -> str:
+    """Return why a held or rejected part cannot be sent again, whatever a person decides; "" if it can."""
+    item = part_requests.find_request(tx, move.row.claim)
+    if item is not None and (problem := part_requests.explain_end(item)):
+        return f"{problem}. Drop it instead"
+    if move.row.state != "rejected":
+        return ""
     if not move.carries_claim:
         return "this part held a place for a text, and has no text of its own: nothing is missing"
     if not entries.load(move.row.op):
