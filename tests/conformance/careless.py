@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from rig_pigeon import PigeonRig
@@ -23,6 +23,7 @@ from semel.gateway.ports import (
     Person,
     Receipt,
     Rejected,
+    Safety,
     Unknown,
 )
 
@@ -35,7 +36,7 @@ class CarelessPigeon:
     """It speaks with a client of its own, and hears as a pigeon does. `mistake`: what it gets wrong; "" for nothing."""
 
     def __init__(self, pigeon: Channel, dovecote: str, mistake: str) -> None:
-        self.name, self.caps, self.find = pigeon.name, replace(pigeon.caps, edits=False), pigeon.find
+        self.name, self.caps = pigeon.name, replace(pigeon.caps, edits=False)
         self.pigeon = pigeon
         self.dovecote = dovecote
         self.mistake = mistake
@@ -59,6 +60,14 @@ class CarelessPigeon:
             await self.pigeon.run(inbox)
         except Offline as lost:
             raise Denied(str(lost)) from None
+
+    async def find(self, op: Op, since: float) -> Receipt | None:
+        try:
+            return await self.pigeon.find(op, since)
+        except Exception as error:
+            if self.mistake == _name_lookup_mistake(error):
+                return None
+            raise
 
     async def send(self, op: Op) -> Receipt:
         self.said[op.key] = op
@@ -161,6 +170,13 @@ class CarelessPigeon:
             raise Unknown("no JSON") from None
 
 
+def _name_lookup_mistake(error: Exception) -> str:
+    """The mistake of a channel that takes this error of a lookup for "not sent"."""
+    if not isinstance(error, Offline):
+        return "an unreadable lookup is not sent"
+    return "a refused lookup is not sent" if "HTTP" in str(error) else "a lost lookup is not sent"
+
+
 class CarelessInbox:
     """What stands between the pigeon and its inbox: the mistakes of those who hear."""
 
@@ -207,8 +223,13 @@ class CarelessRig(PigeonRig):
         return CarelessPigeon(super().make(name, ports), f"http://127.0.0.1:{ports['api']}", self.mistake)
 
 
-def rig_with(mistake: str) -> CarelessRig:
+class CarelessFindingRig(CarelessRig):
+    safety = Safety.RECONCILABLE
+    finds: ClassVar[bool] = True
+
+
+def rig_with(mistake: str, kind: type[CarelessRig] = CarelessRig) -> CarelessRig:
     """The rig of a channel that makes this mistake."""
-    rig = CarelessRig()
+    rig = kind()
     rig.mistake = mistake
     return rig

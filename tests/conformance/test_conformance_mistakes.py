@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest import SkipTest
 
 import pytest
-from careless import CarelessRig, rig_with
+from careless import CarelessFindingRig, CarelessRig, rig_with
 from rig_pigeon import PLUGIN, PigeonRig
 
 from semel.testing.conformance import ConformanceError, Rig, catching_up, checks, process, storm
@@ -43,6 +43,12 @@ MISTAKES = {
     "an unreadable 200 is no": "People see it, and would be told that it failed",
 }
 
+LOOKUP = "a_lookup_without_a_clear_answer_does_not_prove_that_nothing_was_sent"
+LOOKUP_MISTAKES = {
+    "a lost lookup is not sent": "the lookup got no answer, and the connection breaks, and find returned None",
+    "a refused lookup is not sent": 'HTTP 429 with the body b\'{"error": "the pigeons rest"}\', and find returned None',
+    "an unreadable lookup is not sent": "the lookup got an answer that breaks off, and find returned None",
+}
 REFUSED = "a_refusal_in_the_words_of_the_platform_is_rejected"
 SPEAKING = (REFUSED, "what_send_says_of_an_attempt_is_true", "a_refused_connection_is_provably_not_sent")
 HEARING_MISTAKES = {
@@ -80,6 +86,12 @@ async def test_a_channel_without_a_mistake_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES)
 async def test_each_wrong_name_for_an_outcome_is_caught(mistake: str, tmp_path: Path) -> None:
     assert MISTAKES[mistake] in await _held(rig_with(mistake), tmp_path)
+
+
+@pytest.mark.parametrize("mistake", LOOKUP_MISTAKES)
+async def test_a_lookup_that_takes_a_bad_answer_for_absence_is_caught(mistake: str, tmp_path: Path) -> None:
+    said = await _held(rig_with(mistake, CarelessFindingRig), tmp_path, [LOOKUP])
+    assert LOOKUP_MISTAKES[mistake] in said and TWICE in said
 
 
 @pytest.mark.parametrize("mistake", HEARING_MISTAKES)

@@ -102,7 +102,7 @@ class PigeonChannel:
     async def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> HttpAnswer:
         content = None if body is None else json.dumps(body).encode()
         url = self.settings.dovecote + path
-        most, patience = 2**20, self.settings.timeout + (10.0 if method == "GET" else 0.0)
+        most, patience = 2**20, self.settings.timeout + (10.0 if "wait=" in path else 0.0)
         return await request(method, url, content, {}, timeout=patience, allow_private=True, most=most)
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.ports import Safety
-from semel.testing.conformance import attempts, catching_up, outcomes, receiving
+from semel.testing.conformance import attempts, catching_up, lookups, outcomes, receiving
 from semel.testing.conformance.rig import ConformanceError, Front, HttpFront, Rig, TcpFront
 from semel.testing.conformance.storms import Tally, storm
 from semel.testing.http_requests import HttpRequest
@@ -48,7 +48,10 @@ def checks(rig: type[Rig]) -> list[Check]:
     if rig.safety is Safety.IDEMPOTENT:
         applicable.append(attempts.a_key_that_is_sent_again_is_folded)
     if rig.finds:
-        applicable.append(attempts.what_was_sent_is_found_and_what_was_not_is_not_across_pages)
+        applicable += [
+            lookups.what_was_sent_is_found_and_what_was_not_is_not_across_pages,
+            lookups.a_lookup_without_a_clear_answer_does_not_prove_that_nothing_was_sent,
+        ]
     if rig.hears:
         applicable += [
             catching_up.what_the_channel_sent_is_not_put_as_a_message_of_a_person,

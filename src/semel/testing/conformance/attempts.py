@@ -1,6 +1,6 @@
-"""Checks of `send` and `find`: one call of `send` makes one attempt, and `find` finds what was sent.
+"""Checks of `send`: one call makes one attempt.
 
-The module `outcomes` checks whether `send` reports the outcome of an attempt truly.
+The module `outcomes` checks whether `send` reports the outcome of an attempt truly, and `lookups` checks `find`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ RETRY_REMEDY = (
     "Semel makes every retry itself, since it alone knows what may be sent twice. Switch off the retries and redirects "
     "of your client library, and raise NotSent, Unknown or Rejected instead"
 )
-CLOCK_TOLERANCE_S = 60.0
-"""How long before the attempt `find` begins to search, because clocks differ."""
 
 
 @dataclass
@@ -76,10 +74,11 @@ class ChannelTrial:
 
 
 @contextlib.asynccontextmanager
-async def start_trial(rig: Rig, home: Path) -> AsyncIterator[ChannelTrial]:
+async def start_trial(rig: Rig, home: Path, *, also: type[Exception] = Offline) -> AsyncIterator[ChannelTrial]:
     """Run the rig's channel, without a gateway, against its platform behind proxies.
 
-    Raises ConformanceError if what the channel declares is not what the rig says.
+    `also`: an error that may end `run`, too. Raises ConformanceError if what the channel declares is not what the rig
+    says.
     """
     async with rig, open_network(rig) as net:
         channel = rig.make(CHANNEL_NAME, net.ports)
@@ -92,7 +91,7 @@ async def start_trial(rig: Rig, home: Path) -> AsyncIterator[ChannelTrial]:
         demand(caps.safety is not Safety.RECONCILABLE or caps.finds, "a reconcilable channel says finds=True")
         demand(caps.safety is not Safety.IDEMPOTENT or caps.key_life > 0, "an idempotent channel says its key_life")
         inbox = KeptInbox(home / "files")
-        async with run_channel(channel, inbox, until_online=rig.hears):
+        async with run_channel(channel, inbox, until_online=rig.hears, also=also):
             yield ChannelTrial(rig, channel, net, inbox)
 
 
@@ -102,8 +101,8 @@ async def run_channel(
 ) -> AsyncIterator[None]:
     """Run the channel until the block ends, and run it again whenever it has lost the platform, as the gateway does.
 
-    `until_online`: wait for the next call of `inbox.online()` first. `also`: an error of the inbox that may end `run`,
-    too. Raises ConformanceError if `run` ends with any other error, or does not call `online`.
+    `until_online`: wait for the next call of `inbox.online()` first. `also`: an error that may end `run`, too.
+    Raises ConformanceError if `run` ends with any other error, or does not call `online`.
     """
     times = inbox.onlines + 1
     running = asyncio.create_task(_keep_running(channel, inbox, also))
@@ -231,46 +230,6 @@ async def a_key_that_is_sent_again_is_folded(rig: Rig, home: Path) -> None:
         await trial.wait_until_shown(op)
         shown_count = await trial.count_shown(op)
         demand(shown_count == 1, f"sent four times under one key, and people see it {shown_count} times")
-
-
-async def what_was_sent_is_found_and_what_was_not_is_not_across_pages(rig: Rig, home: Path) -> None:
-    """Check that `find` finds an op whose answer was lost, even if more than a page of messages came after it.
-
-    It must not find an op that was never sent.
-    """
-    async with start_trial(rig, home) as trial:
-        op, unsent_op, since = trial.new_message(), trial.new_message(), time.time() - CLOCK_TOLERANCE_S
-        trial.net.send.plan.append(NetworkFault(NetworkFaultKind.DROP))
-        outcome = await trial.attempt(op)
-        demand(isinstance(outcome, Exception), f"an answer was dropped, and send returned {outcome!r}")
-        await trial.wait_until_shown(op)
-        await asyncio.sleep(trial.channel.caps.settle)
-        receipt = await _find_when_ready(trial, op, since)
-        demand(receipt is not None, "find does not find what people see")
-        for n in range(rig.page + 5):
-            await rig.write(f"later {n}", "")
-        found_later = await _find_when_ready(trial, op, since)
-        demand(
-            found_later == receipt,
-            f"find said {receipt!r}, and {found_later!r} once {rig.page + 5} messages stood behind it",
-        )
-        absent = await _find_when_ready(trial, unsent_op, since)
-        demand(absent is None, f"find found {absent!r} for what was never sent")
-
-
-async def _find_when_ready(trial: ChannelTrial, op: Op, since: float) -> Receipt | None:
-    """Call `find` until it does not raise (the channel may have to reconnect first), and return its result."""
-    answers: list[Receipt | None] = []
-
-    async def asked() -> bool:
-        try:
-            answers.append(await trial.channel.find(op, since))
-        except Exception:
-            return False
-        return True
-
-    await wait_until(asked, "find did not answer")
-    return answers[-1]
 
 
 async def an_edit_made_twice_is_one_edit(rig: Rig, home: Path) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from semel.testing.conformance.proxy import (
     CHUNK_BYTES,
+    Disturbance,
     NetworkFault,
     NetworkFaultKind,
     Proxy,
@@ -46,7 +47,7 @@ class HttpProxy(Proxy):
         request = await read_request(reader)
         if REDIRECT_QUERY in request.target:
             self.followed += 1
-        fault = self.next_fault() if self._is_message(request) else None
+        fault = (self.next_fault() if self._is_message(request) else None) or self.next_disturbance()
         if fault is None:
             async for piece in self._stream_answer(request):
                 writer.write(piece)
@@ -123,6 +124,23 @@ class ProxiedNetwork:
     @property
     def ports(self) -> dict[str, int]:
         return {name: proxy.port for name, proxy in self.all.items()}
+
+    @property
+    def answers(self) -> int:
+        """How many answers, or pieces of them, have come so far, on all ports."""
+        return sum(proxy.answers for proxy in self.all.values())
+
+    @contextlib.contextmanager
+    def disturb(self, fault: NetworkFault, spared: int) -> Iterator[None]:
+        """Let every answer on every port meet `fault` until the block ends, but for the first `spared` of them."""
+        disturbance = Disturbance(fault, spared)
+        for proxy in self.all.values():
+            proxy.disturbance = disturbance
+        try:
+            yield
+        finally:
+            for proxy in self.all.values():
+                proxy.disturbance = None
 
     async def down(self) -> None:
         """Begin an outage: every connection breaks, and new ones are refused."""

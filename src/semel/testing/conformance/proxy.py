@@ -1,7 +1,8 @@
 """A proxy before one port of a platform that causes network faults: lost answers, refused connections, silence, 429.
 
 `Proxy` is the common base. `network.HttpProxy` is for platforms that speak HTTP, `TcpProxy` for all others.
-Faults strike only attempts to send a message to people. Such attempts are counted in `said`.
+Faults strike only attempts to send a message to people. Such attempts are counted in `said`. A `Disturbance` strikes
+every answer while it lasts.
 """
 
 from __future__ import annotations
@@ -60,13 +61,22 @@ class NetworkFault:
     def __str__(self) -> str:
         if self.strike is not NetworkFaultKind.STATUS:
             return self.strike.value
-        parts = [
-            f"HTTP {self.status}",
-            f"with the body {self.body[:60]!r}" if self.body else "without a body",
-            f"and Retry-After: {self.seconds}" if self.seconds else "",
-            "after the platform took it" if self.taken else "before the platform had it",
-        ]
-        return " ".join(filter(None, parts))
+        when = "after the platform took it" if self.taken else "before the platform had it"
+        return f"{self.describe_answer()} {when}"
+
+    def describe_answer(self) -> str:
+        """Return what the channel gets as its answer, whatever it asked for."""
+        match self.strike:
+            case NetworkFaultKind.STATUS:
+                body = f"with the body {self.body[:60]!r}" if self.body else "without a body"
+                seconds = f" and Retry-After: {self.seconds}" if self.seconds else ""
+                return f"HTTP {self.status} {body}{seconds}"
+            case NetworkFaultKind.CUT_HEAD | NetworkFaultKind.CUT_BODY:
+                return "an answer that breaks off"
+            case NetworkFaultKind.HANG:
+                return "no answer, and the connection stays open"
+            case _:
+                return "no answer, and the connection breaks"
 
     @property
     def reaches_platform(self) -> bool:
@@ -77,6 +87,19 @@ class NetworkFault:
             NetworkFaultKind.CUT_BODY,
             NetworkFaultKind.HANG_AFTER,
         )
+
+
+class Disturbance:
+    """A fault of every answer, on all ports that share it, after the first `spared` answers."""
+
+    def __init__(self, fault: NetworkFault, spared: int) -> None:
+        self._fault = fault
+        self._spared = spared
+
+    def next_fault(self) -> NetworkFault | None:
+        """Count one answer. Returns its fault, or None if it is spared."""
+        self._spared -= 1
+        return self._fault if self._spared < 0 else None
 
 
 class Proxy(abc.ABC):
@@ -98,6 +121,8 @@ class Proxy(abc.ABC):
         )  # the ways in which answers are lost; the platform gets the message in each
         self.dice = random.Random(0)
         self.plan: deque[NetworkFault] = deque()  # the faults of the next attempts, in order
+        self.answers = 0  # answers of the platform, or pieces of them, that came or were replaced
+        self.disturbance: Disturbance | None = None
         self.on_said: Callable[[], None] = lambda: None  # called after each increment of `said`
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -156,6 +181,11 @@ class Proxy(abc.ABC):
         if self.dice.random() < self.drops:
             return self.dice.choice(self.losses)
         return None
+
+    def next_disturbance(self) -> NetworkFault | None:
+        """Count one answer. Returns the fault that disturbs it, or None."""
+        self.answers += 1
+        return self.disturbance.next_fault() if self.disturbance is not None else None
 
     @contextlib.asynccontextmanager
     async def platform(self) -> AsyncIterator[StreamPair]:
@@ -254,8 +284,16 @@ class _TcpRelay:
         """Pass on what the platform sends; after a fault struck, only its first bytes or nothing."""
         while piece := await self.platform.read(CHUNK_BYTES):
             if self.strike is None:
-                self.writer.write(piece)
-                await self.writer.drain()
+                fault = self.proxy.next_disturbance()
+                if fault is None:
+                    self.writer.write(piece)
+                    await self.writer.drain()
+                elif fault.strike is not NetworkFaultKind.HANG:
+                    if fault.strike is NetworkFaultKind.CUT_HEAD:
+                        self.writer.write(piece[:CUT_ANSWER_BYTES])
+                        await self.writer.drain()
+                    self.writer.close()
+                    return
                 continue
             if self.strike is NetworkFaultKind.CUT_HEAD and not self.answered.is_set():
                 self.writer.write(piece[:CUT_ANSWER_BYTES])
