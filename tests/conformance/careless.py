@@ -157,7 +157,14 @@ class CarelessPigeon:
             return Unknown(f"HTTP {status}")
         return Rejected("" if self.mistake == "a definite no has no reason" else f"HTTP {status}")
 
+    def _not_now_inside(self, told: JSON) -> Exception:
+        if self.mistake == "a not now inside a 200 is no":
+            return Rejected(told["error"])
+        return NotSent(told["error"], None if self.mistake == "its wait is ignored" else told["wait_s"])
+
     def _receipt(self, body: bytes, op: Op) -> Receipt:
+        if b"slow_down" in body:
+            raise self._not_now_inside(json.loads(body))
         try:
             return Receipt(json.loads(body)["id"])
         except (ValueError, LookupError):
@@ -221,6 +228,13 @@ class CarelessRig(PigeonRig):
 
     def make(self, name: str, ports: Mapping[str, int]) -> Channel:
         return CarelessPigeon(super().make(name, ports), f"http://127.0.0.1:{ports['api']}", self.mistake)
+
+
+class CarelessSlowRig(CarelessRig):
+    """Its platform says "not now" inside a 200."""
+
+    def not_now(self, seconds: int) -> bytes:
+        return json.dumps({"error": "slow_down", "wait_s": seconds}).encode()
 
 
 class CarelessFindingRig(CarelessRig):

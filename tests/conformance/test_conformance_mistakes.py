@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest import SkipTest
 
 import pytest
-from careless import CarelessFindingRig, CarelessRig, rig_with
+from careless import CarelessFindingRig, CarelessRig, CarelessSlowRig, rig_with
 from rig_pigeon import PLUGIN, PigeonRig
 
 from semel.testing.conformance import ConformanceError, Rig, catching_up, checks, process, storm
@@ -135,6 +135,28 @@ async def test_a_refusal_inside_a_200_is_told_from_a_receipt(monkeypatch: pytest
     monkeypatch.setattr(CarelessRig, "definite", 400)
     with pytest.raises(SkipTest, match="the rig defines no `refusal`"):
         await _held(rig, tmp_path, [REFUSED])
+
+
+NOT_NOW = "a_not_now_in_the_words_of_the_platform_is_not_sent"
+
+
+async def test_a_not_now_inside_a_200_is_told_from_a_refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert await _held(rig_with("", CarelessSlowRig), tmp_path, [NOT_NOW]) == ""
+    said = await _held(rig_with("a not now inside a 200 is no", CarelessSlowRig), tmp_path, [NOT_NOW])
+    assert "send should come to NotSent, not Rejected('slow_down'). Nobody sees it" in said
+    said = await _held(rig_with("its wait is ignored", CarelessSlowRig), tmp_path, [NOT_NOW])
+    assert "retry_after=None, and not 7" in said
+    monkeypatch.setattr(CarelessRig, "not_accepted", {200})
+    assert "define `not_now`" in await _held(rig_with("", CarelessSlowRig), tmp_path, [NOT_NOW])
+
+
+async def test_a_rig_that_refuses_inside_a_200_is_asked_for_its_not_now(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert NOT_NOW not in [check.__name__ for check in checks(CarelessRig)]
+    monkeypatch.setattr(CarelessRig, "definite", 200)
+    with pytest.raises(SkipTest, match="the rig defines no `not_now`"):
+        await _held(rig_with(""), tmp_path, [NOT_NOW])
 
 
 class CarelessPigeonRig(PigeonRig):

@@ -45,6 +45,8 @@ def checks(rig: type[Rig]) -> list[Check]:
     ]
     if rig.http and rig.definite is not None:
         applicable.append(outcomes.a_refusal_in_the_words_of_the_platform_is_rejected)
+    if rig.http and (rig.definite == 200 or rig.not_now is not Rig.not_now):
+        applicable.append(outcomes.a_not_now_in_the_words_of_the_platform_is_not_sent)
     if rig.safety is Safety.IDEMPOTENT:
         applicable.append(attempts.a_key_that_is_sent_again_is_folded)
     if rig.finds:

@@ -80,6 +80,11 @@ async def start_trial(rig: Rig, home: Path, *, also: type[Exception] = Offline) 
     `also`: an error that may end `run`, too. Raises ConformanceError if what the channel declares is not what the rig
     says.
     """
+    demand(
+        200 not in rig.not_accepted,
+        "`not_accepted` of the rig has the status 200, which is a receipt, too: if the platform says 'not now' inside "
+        "a 200, define `not_now`, which gives the body, and leave 200 out",
+    )
     async with rig, open_network(rig) as net:
         channel = rig.make(CHANNEL_NAME, net.ports)
         caps = channel.caps

@@ -72,6 +72,8 @@ def _list_bad_answers(rig: Rig) -> list[NetworkFault]:
         return [NetworkFault(strike) for strike in strikes]
     answers = [(status, rig.refusal(status, 0)) for status in sorted({500, 502, 503, 504, *rig.not_accepted})]
     answers += [(status, LOGIN_PAGE) for status in (200, 502)] + [(200, b""), (200, b"{}")]
+    if not_now := rig.not_now(1):
+        answers.append((200, not_now))
     if rig.definite not in (None, NOT_FOUND):
         answers.append((rig.definite, rig.refusal(rig.definite, 0)))
     return [

@@ -173,6 +173,26 @@ async def a_refusal_in_the_words_of_the_platform_is_rejected(rig: Rig, home: Pat
     demand(str(outcome), f"{answer}: send raised Rejected without a reason, which the person is shown")
 
 
+async def a_not_now_in_the_words_of_the_platform_is_not_sent(rig: Rig, home: Path) -> None:
+    """Check that `send` raises NotSent, with the wait that the body names, for the answer that `Rig.not_now` gives.
+
+    Skipped if the rig defines no `not_now`.
+    """
+    body = rig.not_now(RETRY_AFTER_S)
+    if not body:
+        raise SkipTest(
+            "the rig defines no `not_now`: if the platform says 'not now' inside an HTTP 200, too, define it, with the "
+            "body of the platform's answer"
+        )
+    async with start_trial(rig, home) as trial:
+        outcome = await attempt_once(trial, NetworkFault(NetworkFaultKind.STATUS, 200, 0, body))
+    answer = f"the platform said 'not now', with the status 200 and the body {body!r}"
+    lost = ". Nobody sees it, and it would never leave again" if isinstance(outcome, Receipt | Rejected) else ""
+    demand(isinstance(outcome, NotSent), f"{answer}: send should come to {NOT_SENT}, not {outcome!r}{lost}")
+    assert isinstance(outcome, NotSent)
+    _check_wait(outcome, answer)
+
+
 async def _check_outcome(trial: ChannelTrial, case: OutcomeCase, op: Op, outcome: Receipt | Exception) -> None:
     outcome_name = _name_outcome(outcome)
     if outcome_name not in case.allowed:
@@ -180,11 +200,16 @@ async def _check_outcome(trial: ChannelTrial, case: OutcomeCase, op: Op, outcome
         expected = " or ".join(case.allowed)
         demand(False, f"{case.fault}: send should come to {expected}, not {outcome!r}: {case.reason}{consequence}")
     if isinstance(outcome, NotSent) and case.fault.seconds:
-        wait = outcome.retry_after
-        demand(
-            wait is not None and RETRY_AFTER_S - 1 <= wait <= RETRY_AFTER_S + 1,
-            f"{case.fault}: NotSent says retry_after={wait}; what is sent earlier is refused again",
-        )
+        _check_wait(outcome, str(case.fault))
+
+
+def _check_wait(outcome: NotSent, answer: str) -> None:
+    """Raise ConformanceError if the outcome does not name the wait of RETRY_AFTER_S that the answer asks for."""
+    wait = outcome.retry_after
+    demand(
+        wait is not None and RETRY_AFTER_S - 1 <= wait <= RETRY_AFTER_S + 1,
+        f"{answer}: NotSent says retry_after={wait}, and not {RETRY_AFTER_S}; what is sent earlier is refused again",
+    )
 
 
 def _name_outcome(outcome: Receipt | Exception) -> str:

@@ -98,7 +98,7 @@ class Rig(abc.ABC):
     """Whether the front that `send` uses is an HttpFront. If so, every kind of HTTP answer is tried on the channel."""
     not_accepted: ClassVar[Collection[int]] = frozenset({429})
     """HTTP: the statuses that mean, by the platform's documentation, that it has not taken the message but may take it
-    later. Any other 5xx leaves open whether it took the message."""
+    later. Any other 5xx leaves open whether it took the message. If it says so inside a 200, define `not_now`."""
     definite: ClassVar[int | None] = 400
     """HTTP: a status that means a definite no; `refusal` gives its body. 200: it refuses inside a 200. None: it has no
     such status."""
@@ -179,6 +179,13 @@ class Rig(abc.ABC):
         `seconds`: the answer's Retry-After, 0 for none.
         """
         return b"{}"
+
+    def not_now(self, seconds: int) -> bytes:
+        """Return the body by which the platform says inside an HTTP 200 that it takes the message later, if it does.
+
+        `seconds`: the wait that the body names. The body differs from `refusal(200, 0)`, which means a definite no.
+        """
+        return b""
 
     def make(self, name: str, ports: Mapping[str, int]) -> Channel:
         """Make the channel under test as a gateway would. `ports`: see `settings`."""
