@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from unittest import SkipTest
@@ -12,7 +13,7 @@ import pytest
 from careless import CarelessFindingRig, CarelessRig, CarelessSlowRig, rig_with
 from rig_pigeon import PLUGIN, PigeonRig
 
-from semel.testing.conformance import ConformanceError, Rig, catching_up, checks, process, storm
+from semel.testing.conformance import ConformanceError, Rig, attempts, catching_up, checks, lookups, process, storm
 
 TWICE = "they would see it twice"
 MISTAKES = {
@@ -50,7 +51,9 @@ LOOKUP_MISTAKES = {
     "an unreadable lookup is not sent": "the lookup got an answer that breaks off, and find returned None",
 }
 REFUSED = "a_refusal_in_the_words_of_the_platform_is_rejected"
-SPEAKING = (REFUSED, "what_send_says_of_an_attempt_is_true", "a_refused_connection_is_provably_not_sent")
+REFUSED_CONNECTION = "a_refused_connection_is_provably_not_sent"
+FOUND = "what_was_sent_is_found_and_what_was_not_is_not_across_pages"
+SPEAKING = (REFUSED, "what_send_says_of_an_attempt_is_true", REFUSED_CONNECTION)
 HEARING_MISTAKES = {
     "online before the backlog": "online() was called before 27 of 27 missed messages were put",
     "the backlog is lost": "27 of 27 missed messages were not put",
@@ -92,6 +95,32 @@ async def test_each_wrong_name_for_an_outcome_is_caught(mistake: str, tmp_path: 
 async def test_a_lookup_that_takes_a_bad_answer_for_absence_is_caught(mistake: str, tmp_path: Path) -> None:
     said = await _held(rig_with(mistake, CarelessFindingRig), tmp_path, [LOOKUP])
     assert LOOKUP_MISTAKES[mistake] in said and TWICE in said
+
+
+async def test_a_find_that_does_not_find_is_told_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(lookups, "LATE_S", 2.0)
+    said = await _held(rig_with("settle is too short", CarelessFindingRig), tmp_path, [FOUND])
+    assert re.search(r"after `settle` \(0.5 s\), and finds it \d\.\d s later", said), said
+    said = await _held(rig_with("another key is looked up", CarelessFindingRig), tmp_path, [FOUND])
+    assert "neither after `settle` (0.5 s) nor 2 s later. Does send pass `op.key` on unchanged" in said
+
+
+async def test_a_message_that_is_shown_late_is_held_against_settle(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown = CarelessRig.shown
+    receipts: dict[str, float] = {}
+
+    async def shown_late(rig: CarelessRig, address: str) -> Sequence[str]:
+        now = time.monotonic()
+        return [text for text in await shown(rig, address) if receipts.setdefault(text, now) < now - 1.0]
+
+    monkeypatch.setattr(CarelessRig, "shown", shown_late)
+    assert await _held(rig_with(""), tmp_path, [REFUSED_CONNECTION]) == ""
+    said = await _held(rig_with("", CarelessFindingRig), tmp_path, [REFUSED_CONNECTION])
+    assert "after its receipt, and `settle` is 0.5 s" in said
+    monkeypatch.setattr(attempts, "SHOWN_TIMEOUT_S", 0.2)
+    assert "send returned a receipt for" in await _held(rig_with(""), tmp_path, [REFUSED_CONNECTION])
 
 
 @pytest.mark.parametrize("mistake", HEARING_MISTAKES)
@@ -178,7 +207,7 @@ async def test_a_key_that_changes_is_named_within_seconds(tmp_path: Path) -> Non
 
 @pytest.mark.storm
 async def test_a_small_storm_catches_a_5xx_that_is_called_not_sent(tmp_path: Path) -> None:
-    with pytest.raises(ConformanceError, match="people see some messages twice"):
+    with pytest.raises(ConformanceError, match="Does send raise NotSent for an answer that settles nothing"):
         await storm(CarelessPigeonRig(), tmp_path, messages=24, kills=1)
 
 

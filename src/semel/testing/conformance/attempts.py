@@ -21,6 +21,8 @@ from semel.testing.conformance.proxy import NetworkFault, NetworkFaultKind
 from semel.testing.conformance.rig import NumberedTexts, Rig, demand
 from semel.testing.inbox import KeptInbox
 
+SHOWN_TIMEOUT_S = 10.0
+"""How long people may wait for a message that has its receipt."""
 HIDDEN_RETRY_WAIT_S = 1.0
 """How long to wait for retries that a library may make after `send` has returned."""
 MAX_REPEATS = 20
@@ -67,9 +69,9 @@ class ChannelTrial:
 
     async def wait_until_shown(self, op: Op) -> None:
         """Wait until people see the op's text. Raises ConformanceError after WAIT_TIMEOUT_S."""
-        await wait_until(lambda: self._is_shown(op), f"the platform does not show {op.text!r}")
+        await wait_until(lambda: self.is_shown(op), f"the platform does not show {op.text!r}")
 
-    async def _is_shown(self, op: Op) -> bool:
+    async def is_shown(self, op: Op) -> bool:
         return await self.count_shown(op) > 0
 
 
@@ -214,13 +216,35 @@ async def a_refused_connection_is_provably_not_sent(rig: Rig, home: Path) -> Non
         demand(trial.net.send.said == said_before, "something passed a proxy that refuses connections")
         await trial.net.up()
         await wait_until(lambda: _send_arrives(trial, op), "the channel did not send once the platform was back")
-        demand(await trial.count_shown(op) == 1, f"people see {op.text!r} {await trial.count_shown(op)} times")
+        await _check_shown_once(trial, op)
 
 
 async def _send_arrives(trial: ChannelTrial, op: Op) -> bool:
     outcome = await trial.attempt(op)
     demand(isinstance(outcome, Receipt | NotSent), f"the platform came back, and send raised {outcome!r}")
     return isinstance(outcome, Receipt)
+
+
+async def _check_shown_once(trial: ChannelTrial, op: Op) -> None:
+    """Raise ConformanceError unless people see an op with a receipt once, and before `find` would be believed."""
+    caps = trial.channel.caps
+    begun = time.monotonic()
+    if not await trial.count_shown(op):
+        await wait_until(
+            lambda: trial.is_shown(op),
+            f"send returned a receipt for {op.text!r}, and people do not see it (did the platform take it, does "
+            "`shown` of the rig read all pages?)",
+            SHOWN_TIMEOUT_S,
+        )
+        late = time.monotonic() - begun
+        demand(
+            caps.safety is not Safety.RECONCILABLE or late <= caps.settle,
+            f"people see {op.text!r} {late:.1f} s after its receipt, and `settle` is {caps.settle:g} s: find may say "
+            "meanwhile that it was not sent, and it would leave again. Set `settle` to the longest time that the "
+            "platform may take",
+        )
+    shown_count = await trial.count_shown(op)
+    demand(shown_count == 1, f"people see {op.text!r} {shown_count} times")
 
 
 async def a_key_that_is_sent_again_is_folded(rig: Rig, home: Path) -> None:

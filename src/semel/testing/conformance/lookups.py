@@ -15,10 +15,12 @@ from semel.testing.conformance.attempts import ChannelTrial, start_trial
 from semel.testing.conformance.network import LOGIN_PAGE
 from semel.testing.conformance.process import wait_until
 from semel.testing.conformance.proxy import NetworkFault, NetworkFaultKind
-from semel.testing.conformance.rig import Rig, demand
+from semel.testing.conformance.rig import ConformanceError, Rig, demand
 
 CLOCK_TOLERANCE_S = 60.0
 """How long before the attempt `find` begins to search, because clocks differ."""
+LATE_S = 10.0
+"""How long to look for a message that `find` did not find, so that a short `settle` is told from a wrong key."""
 NOT_FOUND = 404
 """The status by which many platforms say that a message does not exist: an answer to a lookup, and no refusal of it."""
 NOT_PROVED = (
@@ -119,9 +121,30 @@ async def _send_and_find(trial: ChannelTrial, since: float) -> tuple[Op, Receipt
     await trial.wait_until_shown(op)
     await asyncio.sleep(trial.channel.caps.settle)
     receipt = await _find_when_ready(trial, op, since)
-    demand(receipt is not None, "find does not find what people see")
-    assert receipt is not None
+    if receipt is None:
+        raise ConformanceError(await _explain_not_found(trial, op, since))
     return op, receipt
+
+
+async def _explain_not_found(trial: ChannelTrial, op: Op, since: float) -> str:
+    """Return what is wrong with a `find` that returned None for what people see: look again for LATE_S."""
+    begun, settle = time.monotonic(), trial.channel.caps.settle
+
+    async def is_found() -> bool:
+        return await _find_when_ready(trial, op, since) is not None
+
+    try:
+        await wait_until(is_found, "not found", LATE_S)
+    except ConformanceError:
+        return (
+            f"find does not find what people see, neither after `settle` ({settle:g} s) nor {LATE_S:g} s later. Does "
+            "send pass `op.key` on unchanged, and does find look for the same? Does find read all pages?"
+        )
+    late = time.monotonic() - begun
+    return (
+        f"find does not find what people see after `settle` ({settle:g} s), and finds it {late:.1f} s later: it would "
+        "leave again, and they would see it twice. Set `settle` to the longest time that the platform may take"
+    )
 
 
 async def _bury(rig: Rig) -> None:

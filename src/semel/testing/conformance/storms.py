@@ -19,6 +19,15 @@ from semel.testing.conformance.rig import NumberedTexts, Rig, demand
 PLANNED_DEATHS: tuple[tuple[DeathPoint, int], ...] = (("departing", 4), ("answered", 3))
 """Deaths that are not left to chance: when `sending` is durable, and when an answer came but is not yet recorded."""
 
+_NOT_SENT_QUESTION = "Does send raise NotSent for an answer that settles nothing?"
+QUESTIONS_IF_TWICE = {
+    Safety.AT_MOST_ONCE: _NOT_SENT_QUESTION,
+    Safety.IDEMPOTENT: f"Does send pass `op.key` on unchanged? Is `key_life` true? {_NOT_SENT_QUESTION}",
+    Safety.RECONCILABLE: "Does send pass `op.key` on unchanged, and does find look for the same? Is `settle` long "
+    f"enough? Does find read all pages? {_NOT_SENT_QUESTION}",
+}
+"""What to ask if people see messages twice: the mistakes that are likely in a channel of this class."""
+
 
 @dataclass(frozen=True)
 class Tally:
@@ -161,7 +170,10 @@ def _check_tally(
     table = f"{Tally.HEAD}\n{tally}"
     demand(tally.kills > 0 and tally.dropped > 0, f"nothing went wrong, so that nothing is shown by it:\n{table}")
     repeated = [text for texts in shown_by_address.values() for text, count in Counter(texts).items() if count > 1]
-    demand(tally.twice == 0, f"people see some messages twice, such as {repeated[:5]}:\n{table}")
+    demand(
+        tally.twice == 0,
+        f"people see some messages twice, such as {repeated[:5]}. {QUESTIONS_IF_TWICE[rig.safety]}:\n{table}",
+    )
     demand(tally.lost == 0, f"some messages are neither seen nor held:\n{table}")
     demand(tally.disordered == 0, f"people see messages in another order than they were said:\n{table}")
     states = Counter(part.state for part in ledgers.read_parts(gateway.ledger))
