@@ -18,6 +18,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 from textual.widgets._footer import FooterKey
 
+from semel.faces.client import AsyncClient
 from semel.faces.config.load import load_config
 from semel.faces.run import RunningGateway, open_gateway
 from semel.faces.terminal.app import ChatApp
@@ -57,6 +58,13 @@ async def seen(pilot: Pilot[None], what: Callable[[], Any], why: str) -> None:
             await pilot.pause(0.02)
     await pilot.pause()
     assert what(), why
+
+
+async def until_read(data: Path, session: str, *, is_read: bool = True) -> None:
+    """Wait until the session has no unread entries on other faces or, with `is_read` false, until it has some."""
+    async with AsyncClient(data) as client, asyncio.timeout(PATIENCE):
+        while ((await client.session(session)).unread > 0) == is_read:
+            await asyncio.sleep(0.05)
 
 
 async def type_in(pilot: Pilot[None], text: str) -> None:
@@ -104,8 +112,10 @@ async def test_what_is_said_and_answered_stands_on_the_screen_once(house: Runnin
         await type_in(pilot, "say: ha, ha")
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "both")
         assert rows(pilot) == ["say: ha, ha", "ha, ha"]
+        await until_read(tmp_path, "main")
         await house.gateway.say("main", "/help", sender="bob")
         await seen(pilot, lambda: heads(pilot) == ["You", "demo", "bob", "Semel"], "the names, as on the page")
+        await until_read(tmp_path, "main")
         assert pilot.app.query_one(Prompt).text == ""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 from cli_house import PERMISSION
-from test_chat import app_of, chat, house, house_in, idle, rows, rows_of, seen, type_in
+from test_chat import app_of, chat, house, house_in, idle, rows, rows_of, seen, type_in, until_read
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
@@ -135,6 +135,8 @@ async def test_another_session_is_chosen_and_left_again_where_one_was(house: Run
         await seen(pilot, lambda: rows_of(app.pane) == ["say: roses", "roses"], "what was said there")
         await house.gateway.say("main", "say: news", sender="bob")
         await seen(pilot, lambda: "●" in str(app.query_one(TabLine).content), "that there are news")
+        await until_read(tmp_path, "garden")
+        await until_read(tmp_path, "main", is_read=False)
         await type_in(pilot, PERMISSION)
         await seen(pilot, lambda: app.pane.query_one(Question).display, "the question")
         await pilot.press("ctrl+pagedown")
@@ -142,6 +144,8 @@ async def test_another_session_is_chosen_and_left_again_where_one_was(house: Run
         await seen(pilot, lambda: "?" in str(app.query_one(TabLine).content), "that the other one needs somebody")
         assert "●" not in str(app.query_one(TabLine).content)
         assert first.conversation.scroll_offset.y == place
+        await pilot.press("ctrl+end")
+        await until_read(tmp_path, "main")
         await pilot.click(TabLine, offset=(str(app.query_one(TabLine).content).index("say: roses"), 0))
         await seen(pilot, lambda: app.pane is not first, "the session whose name was clicked")
         await pilot.press("escape")

@@ -65,6 +65,7 @@ class ChatApp(App[None]):
     async def show_session(self, session: str) -> None:
         """Show a session. The others stay as they are: place, draft, open question."""
         left = self.pane
+        left.report_seen()
         await self._open_pane(session)
         self.visited = [*(key for key in self.visited if key != session), session]
         left.focused = self.focused if self.focused and left in self.focused.ancestors else None

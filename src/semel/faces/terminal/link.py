@@ -95,6 +95,10 @@ class SessionLink:
         async with AsyncClient(self.data_dir) as client:
             return await client.answer(self.session, item, option, by=by, seen=self.view.rev)
 
+    async def mark_seen(self, rev: int) -> None:
+        async with AsyncClient(self.data_dir) as client:
+            await client.mark_seen(self.session, rev)
+
     async def load_output(self, item: int) -> str | None:
         """Return the whole output of a tool call as it is stored; None if it cannot be had."""
         pieces = []

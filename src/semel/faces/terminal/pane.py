@@ -32,11 +32,13 @@ from semel.faces.terminal.outgoing import OutgoingMessage
 from semel.faces.terminal.outgoing_list import OutgoingRow
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
+from semel.faces.terminal.seen_report import SeenReport
 from semel.faces.terminal.status_line import describe_quiet_turn, format_activity, format_session_line
 from semel.faces.terminal.workspace_files import list_files
 from semel.law.wake import MODES, Busy
 
 KEEP_DELAY_S = 0.5
+SEEN_INTERVAL_S = 1.0  # seconds between two reports of what was seen, which a fast stream does not multiply
 
 
 class SessionPane(Vertical):
@@ -64,6 +66,7 @@ class SessionPane(Vertical):
         self.sender = sender
         self.focused: Widget | None = None  # what had the focus when another session was shown
         self.has_news = False  # something was said since then
+        self._seen_report = SeenReport(self.conversation.link)
         self._workspace: Path | None = None
         self._files: list[str] = []  # of the workspace, listed when "@" is typed
         self._keep_timer: Timer | None = None  # a text that changes is kept once it rests
@@ -85,6 +88,7 @@ class SessionPane(Vertical):
         self._return_to_bookmark()
         self.draw_status_lines()
         self.set_interval(1, self._redraw_countdown)
+        self.set_interval(SEEN_INTERVAL_S, self.report_seen)
 
     def _return_to_bookmark(self) -> None:
         bookmark = self.conversation.kept_files.load_bookmark()
@@ -179,6 +183,13 @@ class SessionPane(Vertical):
         quiet_s = time.monotonic() - self.conversation.changed_at
         if "retry_at" in view.session or (self.is_running and describe_quiet_turn(view, quiet_s)):
             self.draw_status_lines()
+
+    def report_seen(self) -> None:
+        """Tell the gateway that the person has seen what is shown, if they look at its end."""
+        conversation = self.conversation
+        is_looked_at = self.display and self.app.app_focus and conversation.is_at_bottom and conversation.is_drawn
+        if is_looked_at and self._seen_report.is_due:
+            self.run_worker(self._seen_report.send(), group="seen")
 
     def show_note(self, text: str) -> None:
         """Show a note above the status line until the next message is sent."""
