@@ -63,8 +63,9 @@ async def seen(pilot: Pilot[None], what: Callable[[], Any], why: str) -> None:
 async def until_read(data: Path, session: str, *, is_read: bool = True) -> None:
     """Wait until the session has no unread entries on other faces or, with `is_read` false, until it has some."""
     async with AsyncClient(data) as client, asyncio.timeout(PATIENCE):
-        while ((await client.session(session)).unread > 0) == is_read:
-            await asyncio.sleep(0.05)
+        async for _ in client.watch_sessions():
+            if ((await client.session(session)).unread == 0) == is_read:
+                return
 
 
 async def type_in(pilot: Pilot[None], text: str) -> None:
