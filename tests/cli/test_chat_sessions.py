@@ -129,6 +129,9 @@ async def test_another_session_is_chosen_and_left_again_where_one_was(house: Run
         await seen(pilot, lambda: isinstance(app.screen, SessionSwitcher), "the list")
         options = app.screen.query_one(OptionList)
         await seen(pilot, lambda: options.option_count == 2 and options.highlighted == 1, "both, the other marked")
+        await house.gateway.say("third", PERMISSION, sender="bob")
+        await seen(pilot, lambda: options.get_option_at_index(0).id == "third", "the session that asks, first")
+        assert options.highlighted_option is not None and options.highlighted_option.id == "garden"
         await pilot.press("enter")
         await seen(pilot, lambda: app.pane.link.session == "garden" and idle(pilot), "the other session")
         assert app.focused is app.pane.prompt and not app.pane.prompt.text

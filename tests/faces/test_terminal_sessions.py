@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
+from semel.faces.terminal.session_list import SessionList
 from semel.faces.terminal.session_rows import find_sessions, format_session, name_session, sort_sessions
 from semel.faces.terminal.tab_line import Tab, format_tabs
 
@@ -30,6 +33,39 @@ def test_every_word_of_a_search_must_occur_in_a_session() -> None:
     assert [one["key"] for one in find_sessions(SESSIONS, "GARDEN built")] == ["deploy"]
     assert [one["key"] for one in find_sessions(SESSIONS, "tests demo")] == ["news"]
     assert find_sessions(SESSIONS, "garden demo") == []
+
+
+async def test_the_list_is_what_its_frames_say_and_has_older_sessions_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(Exception):
+        """There are no more frames."""
+
+    class Client:
+        def __init__(self, data_dir: Path):
+            pass
+
+        async def __aenter__(self) -> Client:
+            return self
+
+        async def __aexit__(self, *error: object) -> None:
+            pass
+
+        async def stream_list(self, after: int | None) -> AsyncGenerator[dict[str, Any], None]:
+            assert after is None
+            yield {"type": "snapshot", "rev": 5, "sessions": [{"key": "a"}, {"key": "b"}], "more": True, "next": "b"}
+            changes = [{"op": "gone", "key": "b"}, {"op": "session", "key": "a", "archived": True}]
+            yield {"type": "change", "rev": 6, "changes": [*changes, {"op": "session", "key": "c", "approvals": 1}]}
+            raise Stopped
+
+        async def list_all(self, path: str, name: str, *, limit: int, after: str) -> list[dict[str, Any]]:
+            assert (path, name, after) == ("/v1/sessions", "sessions", "b")
+            return [{"key": "old"}]
+
+    seen: list[list[str]] = []
+    monkeypatch.setattr("semel.faces.terminal.session_list.AsyncClient", Client)
+    session_list = SessionList(Path(), lambda problem: seen.append(sorted(row["key"] for row in session_list.sessions)))
+    with pytest.raises(Stopped):
+        await session_list.follow()
+    assert seen == [["a", "b", "old"], ["c", "old"]]
 
 
 @pytest.mark.parametrize("width", [30, 54, 104])

@@ -16,12 +16,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from semel.faces.client import AsyncClient, NoGateway, RequestRefused
+from semel.faces.terminal.session_list import SessionList
 from semel.faces.terminal.session_rows import find_sessions, format_session, sort_sessions
 from semel.law.identity import BadKey, check_session_key
 from semel.text.json_types import Json
 
-REFRESH_S = 3.0  # seconds between two looks at the list while it is shown
+AGE_INTERVAL_S = 30.0  # seconds after which the ages of the sessions are shown anew
+HINT = "⏎ opens · ↑ ↓ choose · esc goes back"
 NEW = "new:"  # in front of the id of the option that begins a session
 
 
@@ -39,29 +40,26 @@ class SessionSwitcher(ModalScreen[str | None]):
 
     def __init__(self, data_dir: Path, visited: Sequence[str]):
         super().__init__()
-        self._data_dir = data_dir
         self._visited = visited
-        self._sessions: list[Json] = []
+        self._list = SessionList(data_dir, self._take_change)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="switcher"):
             yield Input(placeholder="Search, or name a new session", compact=True)
             yield OptionList(id="sessions", markup=False)
-            yield Static("⏎ opens · ↑ ↓ choose · esc goes back", id="switcher-hint")
+            yield Static(HINT, id="switcher-hint")
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-        self.load_sessions()
-        self.set_interval(REFRESH_S, self.load_sessions)
+        self.follow_list()
+        self.set_interval(AGE_INTERVAL_S, self._fill)
 
-    @work(exclusive=True)
-    async def load_sessions(self) -> None:
-        hint = self.query_one("#switcher-hint", Static)
-        try:
-            async with AsyncClient(self._data_dir) as client:
-                self._sessions = await client.list_sessions()
-        except (NoGateway, RequestRefused) as error:
-            hint.update(Text(str(error)))
+    @work
+    async def follow_list(self) -> None:
+        await self._list.follow()
+
+    def _take_change(self, problem: str) -> None:
+        self.query_one("#switcher-hint", Static).update(Text(problem or HINT))
         self._fill()
 
     def on_input_changed(self) -> None:
@@ -73,7 +71,7 @@ class SessionSwitcher(ModalScreen[str | None]):
         marked = None if is_new_query or options.highlighted_option is None else options.highlighted_option.id
         now_ms = time.time_ns() // 1_000_000
         width = max(self.query_one("#switcher").content_size.width - 2, 20)
-        found = find_sessions(sort_sessions(self._sessions, self._visited), self.query_one(Input).value)
+        found = find_sessions(sort_sessions(self._list.sessions, self._visited), self.query_one(Input).value)
         lines = [format_session(one, width, now_ms, is_current=self._is_current(one)) for one in found]
         listed = [Option(line, one["key"]) for line, one in zip(lines, found, strict=True)]
         options.set_options([*listed, *self._offer_new()])
@@ -91,7 +89,7 @@ class SessionSwitcher(ModalScreen[str | None]):
             check_session_key(key)
         except BadKey:
             return []
-        if any(session["key"] == key for session in self._sessions):
+        if any(session["key"] == key for session in self._list.sessions):
             return []
         return [Option(Text.assemble(("+ ", "green"), "a new session: ", (key, "bold")), f"{NEW}{key}")]
 
