@@ -327,6 +327,8 @@ def test_every_control_has_a_name(page: Browser, live: LiveHouse) -> None:
         .filter((n) => !(n.innerText?.trim() || n.getAttribute('aria-label') || n.labels?.length || n.title))
         .map((n) => n.outerHTML)""")
     assert nameless == []
+    lettered = page.run("[...document.querySelectorAll('button.icon')].filter((one) => one.textContent.trim()).length")
+    assert lettered == 0, "icons are drawn: a font may lack their letters"
 
 
 def test_time_and_copy_button_of_an_answer_cover_no_other_text(page: Browser, live: LiveHouse) -> None:

@@ -142,7 +142,9 @@ function Files({ uploads, waits }: { uploads: Uploads; waits: { value: boolean }
             <span class="told" role="status">{toldOf(one)}</span>
             {one.state === "uploading" ? <progress value={one.progress} max={1} aria-label={`Upload of ${plainly(one.name)}`} /> : null}
             {one.state === "failed" ? <button type="button" class="tiny" onClick={one.again}>Again</button> : null}
-            <button type="button" class="tiny" aria-label={`Remove ${plainly(one.name)}`} onClick={() => uploads.remove(one)}>✕</button>
+            <button type="button" class="tiny" aria-label={`Remove ${plainly(one.name)}`} onClick={() => uploads.remove(one)}>
+              <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M5 5l10 10M15 5L5 15" /></svg>
+            </button>
           </li>
         ))}
       </ul>
