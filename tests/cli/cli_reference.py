@@ -22,7 +22,7 @@ SHARED_ARGUMENTS = ("A session's key, such as", "A schedule's name.", "A part's 
 """Options, and beginnings of the help of arguments, that the page describes once for all commands."""
 
 GROUPS = {
-    "Run": ("", ["up", "init", "link", "docs", "version"]),
+    "Run": ("", ["up", "demo", "init", "link", "docs", "version"]),
     "Talk": (
         "[While the agent is busy](busy.md), [sessions](sessions.md), [exec](exec.md).",
         ["chat", "say", "session", "exec"],

@@ -32,9 +32,9 @@ _TEXTS = ("text", "title")  # arguments that may have several words
 
 
 _MODULES = (
-    "up", "init", "talk", "transcript", "archive", "session", "why", "status", "doctor", "logs", "agents", "outbox",
-    "channels", "channel", "people", "schedules", "acp", "exec", "jobs", "limits", "retention", "files", "docs",
-    "backup", "ledger", "service", "drain",
+    "up", "demo", "init", "talk", "transcript", "archive", "session", "why", "status", "doctor", "logs", "agents",
+    "outbox", "channels", "channel", "people", "schedules", "acp", "exec", "jobs", "limits", "retention", "files",
+    "docs", "backup", "ledger", "service", "drain",
 )  # fmt: skip
 """The modules whose import registers commands, in the order in which the help lists these."""
 

@@ -1,0 +1,51 @@
+"""`semel demo`: every case holds, a planted fault is found, and nothing is left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_house import Cli, Done
+from python_process import run_python
+from rich.text import Text
+
+NO_ECHO = "from semel.law import echo\necho.find_original = lambda *args, **kwargs: None\n"
+
+
+def play(home: Path, *args: str, **variables: str) -> Done:
+    """Run `semel demo`, and check that it leaves no file behind. `variables`: of its environment."""
+    temporary = home / "tmp"
+    temporary.mkdir()
+    env = {**Cli(home, home / "data").env, "TMPDIR": str(temporary), **variables}
+    done = run_python("-m", "semel", "demo", *args, env=env, cwd=home)
+    assert list(temporary.iterdir()) == []
+    assert not (home / "data").exists()
+    return Done(str(done.stdout), str(done.stderr), done.returncode)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+    yield play(tmp_path_factory.mktemp("home"), FORCE_COLOR="1")
+
+
+def test_every_case_holds_with_its_books(played: Done) -> None:
+    lines = Text.from_ansi(played.stdout).plain.splitlines()
+    assert played.rc == 0, played
+    assert "BROKEN" not in played.stdout
+    assert [line.split()[1] for line in lines if re.match(r"\d  ", line)] == [
+        *("echo", "completion", "redelivery", "cut", "kill"),
+    ]
+    assert sum(bool(re.match(r" +books +ok \d\d laws hold: sessions \d", line)) for line in lines) == 5
+    assert lines[-1] == "5 cases hold"
+
+
+def test_a_gateway_that_takes_an_echo_for_news_fails_the_case(tmp_path: Path) -> None:
+    (tmp_path / "fault").mkdir()
+    (tmp_path / "fault" / "sitecustomize.py").write_text(NO_ECHO)
+    done = play(tmp_path, "echo", PYTHONPATH=str(tmp_path / "fault"))
+    assert done.rc == 1
+    assert "BROKEN 2 messages in the chat" in done.stdout
+    assert "there should be 1" in done.stdout
+    assert done.stdout.endswith("does not hold: echo\n")
