@@ -52,6 +52,7 @@ settings: .venv/.installed-dev ## Write the tables of settings and metrics in do
 
 samples: .venv/.installed-dev ## Run the samples of README.md and docs/ again, and write what they print
 	@$(PY) tests/samples/sample_runner.py
+	@$(PY) scripts/demo_picture.py
 
 docs: .venv/.installed-docs ## Build the documentation as a site that can be searched: build/docs/index.html
 	@rm -rf build/docs

@@ -1,4 +1,4 @@
-"""`semel demo`: every case holds, a planted fault is found, and nothing is left."""
+"""`semel demo`: every case holds, a planted fault is found, nothing is left, and the README's picture is up to date."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from cli_house import Cli, Done
 from python_process import run_python
 from rich.text import Text
+
+from scripts.demo_picture import PICTURE, draw_picture, read_picture
 
 NO_ECHO = "from semel.law import echo\necho.find_original = lambda *args, **kwargs: None\n"
 
@@ -39,6 +41,14 @@ def test_every_case_holds_with_its_books(played: Done) -> None:
     ]
     assert sum(bool(re.match(r" +books +ok \d\d laws hold: sessions \d", line)) for line in lines) == 5
     assert lines[-1] == "5 cases hold"
+
+
+def test_the_picture_of_the_readme_is_what_is_printed_now(played: Done) -> None:
+    svg = PICTURE.read_text(encoding="utf-8")
+    assert read_picture(svg) == read_picture(draw_picture(played.stdout)), "run `make samples`"
+    assert len(read_picture(svg)) == len([line for line in played.stdout.splitlines() if line.strip()]) + 1
+    assert len(svg) < 40_000
+    assert "https://" not in svg.replace("https://www.textualize.io", "")
 
 
 def test_a_gateway_that_takes_an_echo_for_news_fails_the_case(tmp_path: Path) -> None:
