@@ -104,3 +104,14 @@ def test_a_prompt_that_joins_cuts_a_block_without_losing_or_doubling_a_part(a: s
 
 def _bare(told: list[Any]) -> str:
     return "".join("".join(say.text.split()) for say in told)
+
+
+def test_a_text_that_is_taken_back_whole_leaves_nothing_to_preview() -> None:
+    out = speech()
+    out.begin_block(1, "It is 41.")
+    assert seen(out.replace_block(1, "")) == {1: ""}
+    text = out.previewed_text()
+    assert text is not None and text() == ""
+    assert [*seen(out.grow_block(1, "It is 42.")).values()] == ["It is 42."]
+    text = out.previewed_text()
+    assert text is not None and text() == "It is 42."

@@ -58,7 +58,7 @@ class BlockClaims:
         self.held_count = 0  # the number of all texts that were held back
         self.claim_count = 0  # the number of claims that were not held back
         self.missing_files: dict[int, list[Mapping[str, Any]]] = {}  # slot of a block -> files for home without content
-        self._last_previewed: list[str] = []
+        self._last_previewed: list[str] | None = None  # the pieces of the latest block that is previewed
         self.hold_back(self.quiet)
 
     def hold_back(self, texts: Iterable[str]) -> None:
@@ -171,6 +171,8 @@ class BlockClaims:
             slot, self._new_reader(), old.one_message, slot_count=old.slot_count - len(old.at_home())
         )
         new.home_files, new.spoken = old.home_files, old.spoken
+        if self._last_previewed is old.previewed:
+            self._last_previewed = new.previewed
         before, position = "".join(old.fed_texts), 0
         new.handed_files = [handed for handed in old.handed_files if text.startswith(before[: handed[0]])]
         for offset, file in new.handed_files:
@@ -453,8 +455,11 @@ class BlockClaims:
 
     def previewed_text(self) -> Callable[[], str] | None:
         """Return a function that returns the latest block's previewed text; None if nothing was previewed."""
-        texts, count = self._last_previewed, len(self._last_previewed)
-        return (lambda: "".join(texts[:count])) if texts else None
+        texts = self._last_previewed
+        if texts is None:
+            return None
+        count = len(texts)
+        return lambda: "".join(texts[:count])
 
 
 def say_file_elsewhere(
