@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +67,24 @@ def find_unsupported(caps: Caps, op: Op) -> str | None:
 
 
 async def send(
-    channel: Channel, op: Op, clock: Clock, stop_waiting: asyncio.Event, timeout: float | None = None
+    channel: Channel,
+    op: Op,
+    clock: Clock,
+    stop_waiting: asyncio.Event,
+    timeout: float | None = None,
+    text: Callable[[], str] | None = None,
 ) -> AttemptOutcome:
     """Make exactly one attempt to send, and return its outcome.
 
     `timeout`: in seconds; None takes `caps.timeout` of the channel. `stop_waiting`: once this is set, the attempt ends
-    without waiting for the answer any longer.
+    without waiting for the answer any longer. `text`: returns the text to send instead of the text of `op`; it is
+    called at the moment when the attempt begins, and raises NotSent if nothing is to be sent any more.
     """
     if problem := find_unsupported(channel.caps, op):
         return AttemptOutcome("refused", reason=problem)
+    work = channel.send(op) if text is None else _send_current_text(channel, op, text)
     try:
-        receipt = await _run_bounded(channel.send(op), timeout or channel.caps.timeout, clock, stop_waiting)
+        receipt = await _run_bounded(work, timeout or channel.caps.timeout, clock, stop_waiting)
         return AttemptOutcome("receipt", receipt=receipt.id)
     except NotSent as error:
         return AttemptOutcome("not sent", reason=_describe_error(error), retry_after=_retry_delay_ms(error.retry_after))
@@ -87,6 +95,10 @@ async def send(
     except Exception as error:
         _log.exception("channel %s failed while sending %s", channel.name, op.key)
         return AttemptOutcome("silence", reason=f"the channel failed: {_describe_error(error)}")
+
+
+async def _send_current_text(channel: Channel, op: Op, text: Callable[[], str]) -> Receipt:
+    return await channel.send(replace(op, text=text()))
 
 
 async def look_up(channel: Channel, op: Op, first: int, clock: Clock, stop_waiting: asyncio.Event) -> AttemptOutcome:

@@ -5,6 +5,9 @@ preview shows only recorded text. It is not a part: it is not retried, and its o
 per destination runs at a time, and never together with a part. The final text waits for a running edit, so that no
 preview overwrites it (docs/outbox.md).
 
+The record may also take text back: an agent delivers a text again, and its beginning turns out to be a copy. Then no
+edit leaves between this commit and the next `show`, and each edit takes its text at the moment when it leaves (Law 6).
+
 If the platform definitely refuses an edit, somebody has deleted the message. It gets no more previews, and the final
 text is sent as a new message (Law 7).
 """
@@ -20,7 +23,7 @@ from dataclasses import dataclass, field
 
 from semel.gateway.clock import Clock
 from semel.gateway.outbound.attempt import send
-from semel.gateway.ports import Caps, Channel, Op
+from semel.gateway.ports import Caps, Channel, NotSent, Op
 from semel.gateway.record import LedgerAccess
 from semel.ledger.delivery import placeholders
 from semel.ledger.storage.errors import LedgerError
@@ -79,16 +82,19 @@ class DestinationPace:
 class _Preview:
     """The preview in one placeholder message.
 
-    `part`: the message's part. `text`: a function that returns the recorded text so far. `interval_s`: the seconds
-    between edits. `due`: the time of the next edit (ms). `shown`: the text of the last edit.
+    `part`: the message's part. `text`: a function that returns the recorded text so far; None while the record may be
+    taking text back, and after the end. `interval_s`: the seconds between edits. `due`: the time of the next edit (ms).
+    `sent`: the text of the last edit that left. `shown`: what the message says; None if that is not known, because an
+    edit was not answered.
     """
 
     part: int
     dest: str
-    text: Text
+    text: Text | None
     interval_s: float
     due: int = 0
-    shown: str = ""
+    sent: str = ""
+    shown: str | None = ""
     editing: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -138,6 +144,11 @@ class Previews:
         shown_preview[0].text = text
         shown_preview[0].changed.set()
 
+    def withhold(self, part: int) -> None:
+        """Let no edit of this part leave until the next `show`, because the record may take back text."""
+        if part in self._followed:
+            self._followed[part][0].text = None
+
     def arrived(self, part: int) -> None:
         """Tell the preview in this part, if there is one, that the message was sent, so that it can be edited now."""
         if part in self._followed:
@@ -146,8 +157,10 @@ class Previews:
     def end(self, part: int) -> None:
         """Stop the previews in this part."""
         self._refused.discard(part)
-        if (shown_preview := self._followed.pop(part, None)) is not None and not shown_preview[0].editing:
-            shown_preview[1].cancel()  # otherwise the task ends after its edit
+        if (shown_preview := self._followed.pop(part, None)) is not None:
+            shown_preview[0].text = None
+            if not shown_preview[0].editing:
+                shown_preview[1].cancel()  # otherwise the task ends after its edit
 
     async def settled(self, dest: str) -> None:
         """Wait until no preview edits a message at this destination. This takes at most the timeout of an edit."""
@@ -196,8 +209,7 @@ class Previews:
 
     async def _edit(self, preview: _Preview) -> bool:
         channel = self._channels[preview.dest.partition(":")[0]]
-        text = fit_preview(preview.text(), channel.caps)
-        if text == preview.shown:
+        if preview.text is None or fit_preview(preview.text(), channel.caps) == preview.shown:
             return True
         try:
             message = await self._ledger.read(placeholders.find_message, preview.part)
@@ -213,17 +225,20 @@ class Previews:
             return True
         self._pace.pause(preview.dest, self._time_in(channel.caps.pace))
         op = Op(
-            secrets.token_hex(12), "edit", preview.dest.partition(":")[2], text, target=message.receipt,
+            secrets.token_hex(12), "edit", preview.dest.partition(":")[2], "", target=message.receipt,
             session=message.session_key, at=self._clock.now() / 1000,
         )  # fmt: skip
         return await self._send_edit(preview, channel, op)
 
     async def _send_edit(self, preview: _Preview, channel: Channel, op: Op) -> bool:
-        outcome = await send(channel, op, self._clock, self._stop_waiting, min(EDIT_TIMEOUT_S, channel.caps.timeout))
+        outcome = await send(
+            channel, op, self._clock, self._stop_waiting, min(EDIT_TIMEOUT_S, channel.caps.timeout),
+            lambda: self._take_text(preview, channel.caps),
+        )  # fmt: skip
         preview.due = self._time_in(preview.interval_s)
         match outcome.result:
             case "receipt":
-                preview.shown, preview.interval_s = op.text, max(MIN_EDIT_INTERVAL_S, channel.caps.pace)
+                preview.shown, preview.interval_s = preview.sent, max(MIN_EDIT_INTERVAL_S, channel.caps.pace)
             case "refused":
                 _log.info("part %d is previewed no more: %s", preview.part, outcome.reason)
                 if preview.part in self._followed:  # else it has ended meanwhile
@@ -233,9 +248,17 @@ class Previews:
                 self._retry_in(preview, max(preview.interval_s, (outcome.retry_after or 0) / 1000))
                 self._pace.pause(preview.dest, self._time_in((outcome.retry_after or 0) / 1000))
             case _:
+                preview.shown = None
                 preview.interval_s = min(preview.interval_s * 2, MAX_EDIT_INTERVAL_S)
                 self._retry_in(preview, preview.interval_s)
         return True
+
+    def _take_text(self, preview: _Preview, caps: Caps) -> str:
+        """Return the text of an edit that leaves now. Raises NotSent if none may leave."""
+        if preview.text is None:
+            raise NotSent("the record may be taking text back, or the preview has ended")
+        preview.sent = fit_preview(preview.text(), caps)
+        return preview.sent
 
     def _retry_in(self, preview: _Preview, seconds: float) -> None:
         preview.due = self._time_in(seconds)

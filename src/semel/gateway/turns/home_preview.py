@@ -31,18 +31,29 @@ class HomePreview:
         self._previews = previews
         self._kick = kick
         self._part: int | None = None  # the part of the placeholder that shows the text now
+        self._text: Callable[[], str] | None = None  # returns the text of the batch that is recorded next
 
     def __repr__(self) -> str:
         return f"<HomePreview of {self._session} in part {self._part}>"
 
     def reserve(self, speech: BlockClaims) -> list[turn_ops.Op]:
-        """Return the operation that reserves a placeholder for the text that streams now; [] if none is needed."""
+        """Return the operation that reserves a placeholder for the text that streams now; [] if none is needed.
+
+        `show`, once this operation and the text are recorded, shows the text.
+        """
+        self._text = speech.previewed_text()
         if self._home is None or not speech.is_streaming:
             return []
-        return [turn_ops.Reserve(self._places.placeholder_leg(self._home, self._session), speech.previewed_text())]
+        return [turn_ops.Reserve(self._places.placeholder_leg(self._home, self._session), self._text)]
 
-    def show(self, part: int | None, text: Callable[[], str] | None) -> None:
-        """Show recorded text in the placeholder `part`. `text` returns it; None if there is nothing to show."""
+    def withhold_for(self, ops: list[turn_ops.Op]) -> list[turn_ops.Op]:
+        """Return `ops`, which are to be recorded next. If they take back text, show nothing until `show` (Law 6)."""
+        if self._part is not None and any(isinstance(op, turn_ops.Replace) for op in ops):
+            self._previews.withhold(self._part)
+        return ops
+
+    def show(self, part: int | None) -> None:
+        """Show the text, which is recorded now, in the placeholder `part`; None if there is no placeholder."""
         if self._home is None:
             return
         if part != self._part:
@@ -50,8 +61,8 @@ class HomePreview:
             self._part = part
             if part is not None:
                 self._kick()
-        if part is not None and text is not None:
-            self._previews.show(self._home, part, text)
+        if part is not None and self._text is not None:
+            self._previews.show(self._home, part, self._text)
 
     def end(self) -> None:
         """Stop editing the placeholder."""

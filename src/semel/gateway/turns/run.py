@@ -344,13 +344,12 @@ class Run:
         if not ops:
             return
         self.last_shown_at = asyncio.get_running_loop().time()
-        ops += self.preview.reserve(self.speech)
-        text = self.speech.previewed_text()
+        ops = self.preview.withhold_for(ops) + self.preview.reserve(self.speech)
         self.slots = await self.record.write(show.show, self.fence, self.caller(), ops, self.slots)
         await self._note_requests()
         if any(map(turn_ops.may_announce, ops)):
             self.kick()
-        self.preview.show(self.slots.reserved, text)
+        self.preview.show(self.slots.reserved)
 
     async def _note_requests(self) -> None:
         self.permissions.note_recorded(self.slots.items, self.slots.expired)
@@ -407,7 +406,8 @@ class Run:
         They were not delivered because of a `MarkupProblem`: for example, they name a destination that does not exist.
         The prompt also lists the texts that were delivered, so that the agent does not say them again.
         """
-        ops = [*self.view.take_batch(), *self.speech.leave(), *make_end_notices("answered", end, self.begun.attempt)]
+        ops = self.preview.withhold_for(self.view.take_batch()) + self.speech.leave()
+        ops += make_end_notices("answered", end, self.begun.attempt)
         problems, self.speech.problems = self.speech.problems, []
         self.corrections.note_request(problems)
         self.slots = await self.record.write(show.show_before_correction, self.fence, self.caller(), ops, self.slots)
@@ -426,7 +426,7 @@ class Run:
             self.live.signals.put_nowait(Answered("cancelled"))
 
     async def _finish(self, end: Answered) -> bool:
-        ops = self.view.take_batch() + self.permissions.cancel()
+        ops = self.preview.withhold_for(self.view.take_batch()) + self.permissions.cancel()
         event = self._end_event(end)
         self.live.is_logged_out = end.logged_out
         if event == "errored":
