@@ -24,19 +24,25 @@ def wrong(watchers: Sequence[Watcher], rows: Callable[..., list[Json]]) -> Itera
                 yield f"law 8: item {id} of {watcher.session} is {text!r}, and is watched as {held['text']!r}"
     for item in rows("SELECT id, text, body FROM item WHERE kind = 'tool' AND live = 0"):
         stored = "".join(row["text"] for row in rows("SELECT text FROM output WHERE item = ? ORDER BY id", item["id"]))
-        if stored and (told := _told(item)) != _cut(stored):
-            yield f"law 8: the output of item {item['id']} is told as {told}, and is {_cut(stored)} (head, gap, tail)"
+        if stored and (told := _told(item)) != (cut := _cut(stored)):
+            yield f"law 8: the output of item {item['id']} is told as {told}, and is {cut} (head, gap, tail, its end)"
 
 
 _ITEMS = "SELECT i.id, i.text FROM item i JOIN session s ON s.id = i.session WHERE s.key = ? AND i.live = 0"
 
 
-def _told(item: Json) -> tuple[int, int, str]:
+def _told(item: Json) -> tuple[int, int, int, str]:
     body = json.loads(item["body"])
-    return len(item["text"]), body.get("gap") or 0, (body.get("tail") or "")[-40:]
+    tail = body.get("tail") or ""
+    return len(item["text"]), body.get("gap") or 0, len(tail), tail[-40:]
 
 
-def _cut(stored: str) -> tuple[int, int, str]:
-    """Characters of the head, those left out, and the end of the tail."""
+def _cut(stored: str) -> tuple[int, int, int, str]:
+    """Characters of the head, of the gap and of the tail, and the end of the tail. Behind a gap, the tail begins with a
+    line, unless its first line is longer than half of it (docs/api.md)."""
     rest = stored[HEAD_CHARS:]
-    return min(len(stored), HEAD_CHARS), max(0, len(rest) - TAIL_CHARS), rest[-TAIL_CHARS:][-40:]
+    tail = rest[-TAIL_CHARS:]
+    after_line = tail.partition("\n")[2]
+    if len(rest) > TAIL_CHARS and len(after_line) >= TAIL_CHARS // 2:
+        tail = after_line
+    return min(len(stored), HEAD_CHARS), len(rest) - len(tail), len(tail), tail[-40:]
