@@ -50,6 +50,7 @@ def play_demo(
         raise typer.BadParameter("--page waits for Enter, and needs a terminal")
     chosen = [one for one in CASES if case in (None, one.name)]
     with _open_folder(keep) as folder, _end_like_interrupted():
+        print_remark("starting a gateway, an agent and a chat ...")
         try:
             with Stage(folder, SCRIPTS) as stage:
                 held = [_show_case(stage, one, number, page) for number, one in enumerate(chosen, 1)]

@@ -123,7 +123,7 @@ def _play_completion(stage: Stage) -> list[Count]:
 
 def _play_redelivery(stage: Stage) -> list[Count]:
     session = "redelivery"
-    answer = stage.client.ask(session, ORDER).text
+    answer = stage.ask(session, ORDER)
     blocks = [block for update in stage.read_updates("compiled") for block in list_at(update, "content")]
     delivered = [line for block in blocks for line in (text_at(block, "content", "text") or "").splitlines()]
     shown = [line for item in stage.read_tools(session) for line in item["text"].splitlines()]
@@ -137,8 +137,8 @@ def _play_redelivery(stage: Stage) -> list[Count]:
 
 def _play_cut(stage: Stage) -> list[Count]:
     session = "cut"
-    stage.client.ask(session, RIDDLE)
-    stage.client.ask(session, THANKS)
+    stage.ask(session, RIDDLE)
+    stage.ask(session, THANKS)
     entries = stage.read_entries(session)
     questions = [entry for entry in entries if entry["text"] == RIDDLE]
     kept = [entry for entry in entries if entry.get("partial")]

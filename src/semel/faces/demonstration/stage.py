@@ -114,12 +114,12 @@ class Stage:
         self.wait_until(self._connect, "the gateway answers and hears the chat")
         self._port = urlsplit(self.url).port or 0
 
-    def kill_gateway(self) -> int:
-        """Kill the gateway as `kill -9` does. Returns the number of the signal that ended it."""
+    def kill_gateway(self) -> None:
+        """Kill the gateway as `kill -9` does, and wait until it is gone."""
         assert self._gateway is not None
         self._forget_client()
         self._gateway.send_signal(signal.SIGKILL)
-        return -self._gateway.wait()
+        self._gateway.wait()
 
     def _connect(self) -> bool:
         """Make a client of the gateway. Returns whether it answers and hears the chat."""
@@ -209,6 +209,13 @@ class Stage:
         if answer.status_code != 200:
             raise StageError(f"the simulated Telegram refuses {control}: {answer.text}")
         return answer.json()["result"]
+
+    def ask(self, session: str, text: str) -> str:
+        """Send a message, and wait until its turn has ended. Returns what the agent said last. Raises StageError."""
+        self.client.say(session, text)
+        self.wait_for_end(session, text)
+        said = [entry["text"] for entry in self.read_entries(session) if entry["role"] == "agent"]
+        return said[-1] if said else ""
 
     def read_entries(self, session: str) -> list[Json]:
         """Return the transcript of a session, in its order; [] if there is no such session."""
