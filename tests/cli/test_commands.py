@@ -6,7 +6,9 @@ import asyncio
 import json
 import re
 import shlex
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -18,6 +20,7 @@ from semel.faces.client import wait_for_answer
 from semel.faces.terminal.link import SessionLink
 from semel.faces.view import SessionView
 from semel.testing.scripted_agent import prompt
+from semel.tools.address import GatewayUnreachable
 
 ERROR = '[[script [{"error": {"code": -32603, "message": "Internal error"}}]]]'
 
@@ -119,6 +122,33 @@ async def test_who_waits_for_a_turn_that_has_not_begun_is_told_so(monkeypatch: p
     while not (await told.get()).endswith(" from the agent; the turn still runs (see `semel status`)"):
         pass
     report.cancel()
+
+
+async def test_a_wait_outlasts_a_restart_however_long_the_agent_was_silent_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wait_for_answer, "RECONNECT_TIMEOUT_S", 1.0)
+    message = {"seq": 1, "born": 1, "role": "user", "text": "hi", "event": 1}
+    answer = {"seq": 2, "born": 2, "rev": 2, "at": 2, "chapter": 1, "role": "agent", "text": "At last.", "turn": 1}
+    snapshot = {"type": "snapshot", "more": False, "before": 0, "items": []}
+
+    class RestartingGateway:
+        connections = 0
+
+        async def stream(self, session: str, after: int | None) -> AsyncIterator[dict[str, Any]]:
+            self.connections += 1
+            if self.connections == 2:
+                raise GatewayUnreachable("http://127.0.0.1:1")
+            state = "running" if self.connections == 1 else "idle"
+            entries = [message] if self.connections == 1 else [message, answer]
+            yield {**snapshot, "rev": self.connections, "session": {"state": state}, "entries": entries}
+            await asyncio.sleep(1.1)  # longer than the wait for a gateway; then the stream breaks
+
+        async def get(self, path: str) -> dict[str, Any]:
+            return {"turns": [1]}
+
+    said = await wait_for_answer.wait_for_answer(cast(Any, RestartingGateway()), "main", 1, lambda news: None)
+    assert said.text == "At last."
 
 
 def test_a_message_said_again_with_its_id_is_heard_once(house: Cli) -> None:

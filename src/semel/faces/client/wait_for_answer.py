@@ -164,6 +164,7 @@ async def _follow_until_answered(
                             return _make_answer(rows.entries)
                         turns = (await client.get(f"/v1/why/e{event}"))["turns"]
                         return _make_answer(_keep_own_entries(rows.entries, turns))
+            deadline = loop.time() + RECONNECT_TIMEOUT_S  # it answered until now, even if it had nothing to tell
         except NoGateway:
             if loop.time() > deadline:
                 raise
