@@ -123,7 +123,7 @@ async def test_a_person_drops_what_was_rejected_and_it_counts_as_rejected_no_mor
         assert await desk.store.read(parts.count_rejected) == 1
         assert (await desk.decide(refused, "drop"))["state"] == "dropped"
         assert await desk.store.read(parts.count_rejected) == 0
-        assert (await desk.store.read(parts.count_undelivered, "chat:room")).rejected == 0
+        assert (await desk.store.read(parts.count_undelivered, "chat:room")).rejected.total == 0
         assert len(await desk.notices()) == 1, "the person who dropped it knows"
         with pytest.raises(PartStepNotAllowed, match="this part is dropped; only a part that is held or rejected"):
             await desk.decide(refused, "drop")

@@ -121,7 +121,9 @@ async def test_an_owner_learns_where_a_permission_request_that_may_be_missing_is
         assert "Answer it on the page, or in the terminal with `semel chat demo:chat:dm`" in told
         assert "`semel outbox`" in told
         await w.tell("/status")
-        assert "asks for a permission: rm -r build" in await w.until_shown("Session demo:chat:dm")
+        status = await w.until_shown("Session demo:chat:dm")
+        assert "asks for a permission: rm -r build" in status
+        assert status.endswith("Delivery here: 1 permission request may not have arrived. The page shows it")
         await w.tell("/approve 1")
         await w.until_shown("it is not known whether the request reached you here")
         [part] = await w.gateway.parts("held")
@@ -203,6 +205,23 @@ async def test_a_request_that_is_over_before_its_chat_can_be_told_needs_no_notic
         assert count_told(w) == 0
         await cannot_be_resent(w, "this permission request is over")
         assert not any("The agent asks for permission" in text for text in w.shown())
+
+
+async def test_status_names_each_kind_of_what_is_missing(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await hold_an_answer(w, 1)
+        w.chat.platform.fail_next(Fault.REJECT, Fault.LOSE)
+        await w.tell(script("before", PERMISSION))
+
+        async def are_held() -> bool:
+            return len(await w.gateway.parts("held")) == 2
+
+        await until(are_held)
+        await w.tell("/status")
+        assert (await w.until_shown("Session demo:chat:dm")).endswith(
+            "Delivery here: 1 message of the last day did not arrive, 1 message and 1 permission request may not have "
+            "arrived. /history shows the messages whole, the page all"
+        )
 
 
 async def cannot_be_resent(w: Chat, words: str) -> None:

@@ -128,6 +128,8 @@ async def test_an_owner_who_may_not_have_been_told_learns_so_in_the_own_chat(
         await w.until_shown("hello again", OWN)
         await w.gateway.outbox.wait_until_idle()
         assert sum("A permission request in" in text for text in w.shown(OWN)) == 1
+        await w.tell("/status", ADA, OWN)
+        assert "Delivery here: 1 permission request " in await w.until_shown("Session demo:chat:owner-dm", OWN)
         await answer(w, "demo:chat:bob-dm", "reject_once")
         await w.until_shown(ENDED, OWN)
         [part] = await w.gateway.parts("held") + await w.gateway.parts("rejected")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 
 from semel.acp_stream.choices import group_variants, read_choices
-from semel.ledger.delivery.parts import Undelivered
+from semel.ledger.delivery.parts import MissingCounts, Undelivered
 from semel.ledger.inbound.commands import DEFAULT_HISTORY_LINES, LastMessage, MissedMessages, SessionStatus
 from semel.ledger.storage.rows import EntryRow
 from semel.ledger.transcript.entries import load
@@ -75,10 +75,10 @@ def format_status(standing: SessionStatus, model: str | None = None, missing: st
 def _describe_undelivered(undelivered: Undelivered, missed: MissedMessages) -> str:
     """Say what did not reach the session's chat; "" if all did."""
     described = []
-    if undelivered.rejected:
-        described.append(f"{_count(undelivered.rejected, 'message')} of the last day did not arrive")
-    if undelivered.held:
-        described.append(f"{_count(undelivered.held, 'message')} may not have arrived")
+    if undelivered.rejected.total:
+        described.append(f"{_name_missing(undelivered.rejected)} of the last day did not arrive")
+    if undelivered.held.total:
+        described.append(f"{_name_missing(undelivered.held)} may not have arrived")
     if undelivered.waiting:
         described.append(f"{_count(undelivered.waiting, 'message')} could not be sent yet")
     if not described:
@@ -86,14 +86,29 @@ def _describe_undelivered(undelivered: Undelivered, missed: MissedMessages) -> s
     return f"Delivery here: {', '.join(described)}{_tell_where_shown(undelivered, missed)}"
 
 
+def _name_missing(counts: MissingCounts) -> str:
+    """Return how many of each kind are missing, as a phrase."""
+    kinds = (
+        (counts.messages, "message"),
+        (counts.questions, "question"),
+        (counts.requests, "permission request"),
+        (counts.notices, "notice"),
+    )
+    *names, last = [_count(number, noun) for number, noun in kinds if number]
+    return f"{', '.join(names)} and {last}" if names else last
+
+
 def _tell_where_shown(undelivered: Undelivered, missed: MissedMessages) -> str:
     """Return a sentence about where what did not arrive can be read; "" if everything is still being sent."""
     if not undelivered.is_missing:
         return ""
-    number = undelivered.held + undelivered.rejected
+    number = undelivered.held.total + undelivered.rejected.total
+    messages = undelivered.held.messages + undelivered.rejected.messages
     if not missed.count:
         return f". The owner can read {'it' if number == 1 else 'them'} on the page"
     history = "/history" if missed.lines <= DEFAULT_HISTORY_LINES else f"/history {missed.lines}"
+    if missed.count == messages < number:
+        return f". {history} shows the message{'s' if messages > 1 else ''} whole, the page all"
     if missed.count < number:
         return f". {history} shows {missed.count} of them whole; the owner can read all on the page"
     return f". {history} shows {'it' if number == 1 else 'them'} whole"

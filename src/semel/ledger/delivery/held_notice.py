@@ -21,7 +21,7 @@ from semel.ledger import people
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import cut, single_part
-from semel.ledger.delivery.owner_notice import OWNER_KIND
+from semel.ledger.delivery.part_requests import OWNER_KIND
 from semel.ledger.delivery.parts import NEWEST_REJECTED
 from semel.ledger.storage.rows import ClaimKind, ItemRow, RestoreRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx

@@ -10,9 +10,6 @@ from semel.ledger.delivery.cutting import cut, is_local, single_part
 from semel.ledger.storage.rows import HomeSession, SessionRow
 from semel.ledger.storage.sql import Tx
 
-OWNER_KIND = "permission.elsewhere"
-"""The kind of the notice that tells an owner of a request in a chat where nobody may answer it."""
-
 MAX_SEARCHED_SESSIONS = 200
 """How many of the newest sessions are searched for one that the page shows."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from semel.ledger.delivery.owner_notice import OWNER_KIND
 from semel.ledger.storage.rows import ClaimRow, EntryRow, ItemRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 ANNOUNCED_KIND = "permission"
 """The kind of a permission request's item, and the reason of the claim that announces it in its chat."""
+
+OWNER_KIND = "permission.elsewhere"
+"""The kind of the notice that tells an owner of a request in a chat where nobody may answer it."""
 
 
 def find_request(tx: Tx, claim: int) -> ItemRow | None:

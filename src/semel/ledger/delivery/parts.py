@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from semel.law.delivery import State
-from semel.ledger.storage.rows import OutgoingPart, PartRow, Row
+from semel.law.echo import ClaimWay as ClaimHow
+from semel.ledger.delivery import part_requests
+from semel.ledger.storage.rows import ClaimKind, OutgoingPart, PartRow, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
@@ -42,21 +45,44 @@ class PartOrigin(Row):
     event: int
 
 
+class MissingClaim(Row):
+    """A claim of which a part is held or was rejected."""
+
+    id: int
+    how: ClaimHow
+    kind: ClaimKind
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class MissingCounts:
+    """How many messages, questions, permission requests and notices of another kind are missing somewhere."""
+
+    messages: int = 0
+    questions: int = 0
+    requests: int = 0
+    notices: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.messages + self.questions + self.requests + self.notices
+
+
 @dataclass(frozen=True)
 class Undelivered:
-    """How many messages to a destination people there have not, or may not have.
+    """What people at a destination have not, or may not have.
 
-    `rejected`: in the last day. `waiting`: in line, if the last attempt at the first of them failed.
+    `rejected`: in the last day. `waiting`: how many are in line, if the last attempt at the first of them failed.
     """
 
-    held: int = 0
-    rejected: int = 0
+    held: MissingCounts = MissingCounts()
+    rejected: MissingCounts = MissingCounts()
     waiting: int = 0
 
     @property
     def is_missing(self) -> bool:
         """Whether there are messages that nothing brings there any more by itself."""
-        return self.held + self.rejected > 0
+        return self.held.total + self.rejected.total > 0
 
 
 @dataclass(frozen=True)
@@ -146,14 +172,26 @@ def count_rejected(tx: Tx) -> int:
 
 
 def count_undelivered(tx: Tx, dest: str) -> Undelivered:
-    """Return how many messages to a destination did not arrive, may not have arrived, or are delayed."""
+    """Return how much to a destination did not arrive, may not have arrived, or is delayed."""
     head = find_head(tx, dest)
     is_delayed = head is not None and get(tx, head.id).error is not None
+    since = tx.now - REJECTED_COUNTED_MS
     return Undelivered(
-        tx.number("messages_held_at", dest=dest, newest=NEWEST_REJECTED),
-        tx.number("messages_rejected_at", dest=dest, since=tx.now - REJECTED_COUNTED_MS, newest=NEWEST_REJECTED),
+        _count_missing(tx, tx.all(MissingClaim, "claims_held_at", dest=dest, newest=NEWEST_REJECTED)),
+        _count_missing(tx, tx.all(MissingClaim, "claims_rejected_at", dest=dest, since=since, newest=NEWEST_REJECTED)),
         tx.number("messages_in_line", dest=dest) if is_delayed else 0,
     )
+
+
+def _count_missing(tx: Tx, claims: Sequence[MissingClaim]) -> MissingCounts:
+    nouns = Counter(
+        "questions" if claim.kind == "ask"
+        else "messages" if claim.how != "notice"
+        else "requests" if part_requests.find_request(tx, claim.id) is not None
+        else "notices"
+        for claim in claims
+    )  # fmt: skip
+    return MissingCounts(**nouns)
 
 
 def list_missing_channels(tx: Tx, channels: Collection[str] | None) -> list[MissingChannel]:

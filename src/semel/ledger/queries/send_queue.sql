@@ -158,10 +158,10 @@ JOIN part_attempt a ON a.part = p.id AND a.state = 'rejected' AND a.ended >= :si
 WHERE p.state = 'rejected'
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'rejected' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 
--- name: messages_held_at
--- How many messages to a destination are held, among the :newest parts that are.
+-- name: claims_held_at
+-- The claims to a destination of which a part is held, among the :newest parts that are.
 -- sorts: those parts
-SELECT count(DISTINCT p.claim) AS n FROM part p JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
+SELECT DISTINCT c.id, c.how, c.kind, c.reason FROM part p JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
 WHERE p.state = 'held' AND p.dest = :dest
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 
@@ -218,10 +218,10 @@ JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
 WHERE p.state = 'rejected' AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'rejected' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 
--- name: messages_rejected_at
--- How many messages to a destination were rejected since a time, among the :newest parts that were.
+-- name: claims_rejected_at
+-- The claims to a destination of which a part was rejected since a time, among the :newest parts that were.
 -- sorts: those parts
-SELECT count(DISTINCT p.claim) AS n FROM part p
+SELECT DISTINCT c.id, c.how, c.kind, c.reason FROM part p
 JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
 JOIN part_attempt a ON a.part = p.id AND a.state = 'rejected' AND a.ended >= :since
 WHERE p.state = 'rejected' AND p.dest = :dest
