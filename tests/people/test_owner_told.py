@@ -99,12 +99,18 @@ async def test_a_bare_answer_is_not_taken_for_the_owners_own_request_beside_it(t
         await ask(w, BOB, BOBS)
         await w.until_shown(ASKED, OWN)
         await w.tell("/approve", ADA, OWN)
-        await w.until_shown("more than one agent asks here. Reply to the request that you mean.", OWN)
+        listed = await w.until_shown("more than one agent asks here. Say which, like /approve 1:", OWN)
+        assert listed.splitlines()[1].startswith("1: rm -r dist")
+        assert listed.splitlines()[-1] == "On the page or in the terminal: rm -r build"
         assert "tidy" not in w.shown(OWN) + w.shown(BOBS)
+        await w.tell("/approve 1", ADA, OWN)
+        await w.until_shown("tidy", OWN)
+        assert "tidy" not in w.shown(BOBS)
+        await w.idle("demo:chat:owner-dm")
+        await w.tell("/approve 1", ADA, OWN)
+        await w.until_shown("That request is gone: Allow once, by ada", OWN)
         await answer(w, "demo:chat:bob-dm", "reject_once")
         await w.until_shown("left it", BOBS)
-        await w.tell("/approve", ADA, OWN)
-        await w.until_shown("tidy", OWN)
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,9 @@ class PosedRequest:
     """A request, with its state at the time an answer is heard.
 
     `first_rev`: the first rev of the view that shows the request. `parts`: the parts of its notice. `ending`: how the
-    request ended, in words; "" while it is open. `is_elsewhere`: it belongs to another session that has its home in the
-    same chat.
+    request ended, in words; "" while it is open. `is_elsewhere`: it belongs to another session, which has its home in
+    the same chat, or of which an owner was told there. `is_told`: the latter; the notice says that it is answered
+    elsewhere, and gives no numbers.
     """
 
     request: PermissionRequest
@@ -81,6 +82,7 @@ class PosedRequest:
     parts: tuple[NoticePart, ...] = ()
     ending: str = ""
     is_elsewhere: bool = False
+    is_told: bool = False
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,10 @@ def _by_number(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool,
     matching = [posed_request for posed_request in posed if number in posed_request.request.numbers]
     own_requests = [posed_request for posed_request in matching if not posed_request.is_elsewhere]
     if any(
-        posed_request.is_elsewhere and posed_request.state == "open" and has_reached(posed_request, origin)
+        posed_request.is_elsewhere
+        and posed_request.state == "open"
+        and has_reached(posed_request, origin)
+        and not (posed_request.is_told and own_requests)  # this chat was shown no numbers of it
         for posed_request in matching
     ):
         return (
@@ -263,11 +268,19 @@ def _describe_absence_at(origin: AnswerOrigin, posed_request: PosedRequest) -> s
 
 
 def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
-    if any(posed_request.is_elsewhere for posed_request in posed):
+    told = [posed_request for posed_request in posed if posed_request.is_told]
+    answerable = [posed_request for posed_request in posed if not posed_request.is_told]
+    if not answerable:
+        return REPLY_ELSEWHERE
+    if any(posed_request.is_elsewhere for posed_request in answerable):
         return f"{NOTHING_DONE}: more than one agent asks here. Reply to the request that you mean."
+    example = f"/{'approve' if allow else 'deny'} {answerable[0].request.first_number}"
+    lines = [line for posed_request in answerable for line in _list_answers(posed_request.request, allow)]
+    if told:
+        head = f"{NOTHING_DONE}: more than one agent asks here. Say which, like {example}:"
+        lines += [f"On the page or in the terminal: {posed_request.request.summary_line}" for posed_request in told]
+        return "\n".join([head, *lines])
     request_words = "for more than one thing; say which" if len(posed) > 1 else "for this; confirm it with its number"
-    example = f"/{'approve' if allow else 'deny'} {posed[0].request.first_number}"
-    lines = [line for posed_request in posed for line in _list_answers(posed_request.request, allow)]
     return "\n".join([f"The agent asks {request_words}, like {example}:", *lines])
 
 

@@ -99,7 +99,11 @@ def _list_told(tx: Tx, session: SessionRow) -> list[PosedRequest]:
     items = [tx.one(ItemRow, "item_get", id=item) for item in sorted(told)]
     return [
         PosedRequest(
-            _read_request(item), "open", parts=_notice_parts(tx, session.id, told[item.id].seq), is_elsewhere=True
+            _read_request(item),
+            "open",
+            parts=_notice_parts(tx, session.id, told[item.id].seq),
+            is_elsewhere=True,
+            is_told=True,
         )
         for item in items
         if item is not None and item.kind == KIND and item.live
