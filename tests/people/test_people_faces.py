@@ -109,6 +109,9 @@ def test_a_code_from_the_terminal_lets_a_person_in(loft: Loft) -> None:
     assert "ada\towner\tconfig\tloft:ada" in loft.cli("people", "list").stdout
     told = loft.cli.json("people", "strangers")
     assert {one["reason"]: one["times"] for one in told["refused"]} == {"stranger": 1}
+    listed = loft.cli("people", "strangers").stderr
+    assert "no sender who was refused since the gateway started is a stranger now" in listed
+    assert "no sender was refused" not in listed and "loft: 1 refused, from unknown senders" in listed
     assert told["codes"][0]["state"] == "used" and code not in json.dumps(told)
     loft.cli("people", "remove", "loft:eve")
     loft.write("eve", "still there?")

@@ -55,13 +55,16 @@ def strangers(json: Json = False, config: Config = None, data_dir: DataDir = Non
     if json:
         print_json(listing)
         return
+    was_refused = any(item["reason"] in REASONS for item in listing["refused"])
     print_table(
         ("ACCOUNT", "TIMES", "LAST", "NAME"),
         (
             (escape_text(s["account"]), s["times"], format_time(s["last"]), escape_text(s["name"]))
             for s in listing["strangers"]
         ),
-        "no sender was refused since the gateway started",
+        "no sender who was refused since the gateway started is a stranger now"
+        if was_refused
+        else "no sender was refused since the gateway started",
         wrapped_columns=("ACCOUNT",),
     )
     if listing["strangers"]:
