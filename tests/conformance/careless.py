@@ -200,6 +200,10 @@ class CarelessInbox:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inbox, name)
 
+    def online(self) -> None:
+        if self._careless.mistake != "online is never called":
+            self._inbox.online()
+
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
         match self._careless.mistake:
             case "its own posts are messages":

@@ -134,6 +134,18 @@ async def test_a_cursor_that_never_advances_is_named_at_once(tmp_path: Path) -> 
         assert "puts the same messages again and again" in told and "`await inbox.put(messages, cursor)`" in told
 
 
+async def test_a_channel_that_is_never_online_is_waited_for_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(process, "WAIT_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(process, "NEXT_ONLINE_TIMEOUT_S", 0.5)
+    first, later = [await _held(rig_with("online is never called"), tmp_path, [name]) for name in (HEARING[0], OUTAGE)]
+    assert "did not come online: not within 2 s: call inbox.online() in run" in first
+    assert "did not come online: not within 0.5 s, after 2 s in an earlier check" in later
+    assert await _held(rig_with(""), tmp_path, [OUTAGE]) == ""
+    assert PigeonRig.kind not in process._kinds_never_online
+
+
 OUTAGE_MISTAKES = {
     "run reconnects": "and run went on: the channel would be shown as online through an outage",
     "a lost platform is denied": "it should raise Offline",

@@ -16,7 +16,7 @@ from typing import Literal
 
 from semel.gateway.ports import Channel, Denied, NotSent, Offline, Op, Receipt, Safety
 from semel.testing.conformance.network import ProxiedNetwork, open_network
-from semel.testing.conformance.process import CHANNEL_NAME, CursorStuck, wait_until
+from semel.testing.conformance.process import CHANNEL_NAME, CursorStuck, wait_until, wait_until_online
 from semel.testing.conformance.proxy import NetworkFault, NetworkFaultKind
 from semel.testing.conformance.rig import NumberedTexts, Rig, demand
 from semel.testing.inbox import KeptInbox
@@ -98,13 +98,13 @@ async def start_trial(rig: Rig, home: Path, *, also: type[Exception] = Offline) 
         demand(caps.safety is not Safety.RECONCILABLE or caps.finds, "a reconcilable channel says finds=True")
         demand(caps.safety is not Safety.IDEMPOTENT or caps.key_life > 0, "an idempotent channel says its key_life")
         inbox = KeptInbox(home / "files")
-        async with run_channel(channel, inbox, until_online=rig.hears, also=also):
+        async with run_channel(rig, channel, inbox, until_online=rig.hears, also=also):
             yield ChannelTrial(rig, channel, net, inbox)
 
 
 @contextlib.asynccontextmanager
 async def run_channel(
-    channel: Channel, inbox: KeptInbox, *, until_online: bool = True, also: type[Exception] = Offline
+    rig: Rig, channel: Channel, inbox: KeptInbox, *, until_online: bool = True, also: type[Exception] = Offline
 ) -> AsyncIterator[None]:
     """Run the channel until the block ends, and run it again whenever it has lost the platform, as the gateway does.
 
@@ -115,7 +115,7 @@ async def run_channel(
     running = asyncio.create_task(_keep_running(channel, inbox, also))
     try:
         if until_online:
-            await wait_until_online(running, inbox, times)
+            await wait_until_run_is_online(rig, running, inbox, times)
             demand(not running.done(), "run ended before the channel was online")
         yield
     finally:
@@ -131,7 +131,7 @@ async def _keep_running(channel: Channel, inbox: KeptInbox, also: type[Exception
         await asyncio.sleep(0.2)
 
 
-async def wait_until_online(running: asyncio.Task[None], inbox: KeptInbox, times: int) -> None:
+async def wait_until_run_is_online(rig: Rig, running: asyncio.Task[None], inbox: KeptInbox, times: int) -> None:
     """Wait until `online` was called for the `times`th time, or until `run` has ended with an error.
 
     Raises CursorStuck at once if the channel puts the same messages again and again.
@@ -143,7 +143,7 @@ async def wait_until_online(running: asyncio.Task[None], inbox: KeptInbox, times
             raise CursorStuck
         return running.done() or inbox.onlines >= times
 
-    await wait_until(is_online, "the channel did not call inbox.online(), which says that it has put what was missed")
+    await wait_until_online(rig, is_online)
 
 
 def retry_provoking_faults(rig: Rig) -> list[NetworkFault]:

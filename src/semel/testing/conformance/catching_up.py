@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from semel.gateway.ports import Incoming, Offline, Receipt
-from semel.testing.conformance.attempts import ChannelTrial, run_channel, start_trial, wait_until_online
+from semel.testing.conformance.attempts import ChannelTrial, run_channel, start_trial, wait_until_run_is_online
 from semel.testing.conformance.network import open_network
 from semel.testing.conformance.process import CHANNEL_NAME, wait_until
 from semel.testing.conformance.receiving import LOST_HINT
@@ -70,13 +70,13 @@ async def online_is_called_only_once_everything_missed_was_put(rig: Rig, home: P
     """
     async with rig, open_network(rig) as net:
         inbox, words = WatchedInbox(home / "files"), NumberedTexts("o")
-        async with run_channel(rig.make(CHANNEL_NAME, net.ports), inbox):
+        async with run_channel(rig, rig.make(CHANNEL_NAME, net.ports), inbox):
             first_cursor = inbox.at
         missed = words.some(rig.page + 7)
         for text in missed:
             await rig.write(text, "")
         calls = len(inbox.at_online)
-        async with run_channel(rig.make(CHANNEL_NAME, net.ports), inbox):
+        async with run_channel(rig, rig.make(CHANNEL_NAME, net.ports), inbox):
             put_before = words.among(inbox.at_online[calls])
             late = [text for text in missed if text not in put_before]
             if late:
@@ -114,7 +114,7 @@ async def what_a_failed_put_did_not_keep_is_put_again(rig: Rig, home: Path) -> N
     """Check that messages whose `put` failed, as on a full disk, are put again by the next call of `run`."""
     async with rig, open_network(rig) as net:
         inbox, words = WatchedInbox(home / "files"), NumberedTexts("f")
-        async with run_channel(rig.make(CHANNEL_NAME, net.ports), inbox, also=DiskFull):
+        async with run_channel(rig, rig.make(CHANNEL_NAME, net.ports), inbox, also=DiskFull):
             inbox.refuses, (refused, later) = True, words.some(2)
             await rig.write(refused, "")
 
@@ -168,7 +168,7 @@ async def run_ends_with_offline_when_the_platform_is_lost(rig: Rig, home: Path) 
         inbox = KeptInbox(home / "files")
         running = asyncio.create_task(rig.make(CHANNEL_NAME, net.ports).run(inbox))
         try:
-            await wait_until_online(running, inbox, 1)
+            await wait_until_run_is_online(rig, running, inbox, 1)
             if not running.done():
                 await net.down()
                 await asyncio.wait({running}, timeout=OUTAGE_S)

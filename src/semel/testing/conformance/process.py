@@ -24,6 +24,12 @@ CHANNEL_NAME = "tested"
 """The channel's name in the gateway's configuration."""
 WAIT_TIMEOUT_S = 120.0
 """How long to wait for something that takes no time on an idle machine."""
+NEXT_ONLINE_TIMEOUT_S = 5.0
+"""How long to wait for a channel to come online if it did not in an earlier check of this process."""
+ONLINE_REMEDY = (
+    "call inbox.online() in run: after each connect, once what was missed was put to the last page, also if there was "
+    "nothing"
+)
 REPORT_INTERVAL_S = 5.0
 """How often a check says what it waits for."""
 MAX_DUPLICATE_PAGES = 20
@@ -58,6 +64,31 @@ async def wait_until(condition: Callable[[], Awaitable[T]], broken: str, patienc
             reported = now
         await asyncio.sleep(0.05)  # poll, because conditions query another process
     return result
+
+
+_kinds_never_online: set[str] = set()
+"""The kinds of channels that did not come online when they last should have."""
+
+
+async def wait_until_online(rig: Rig, is_online: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until the rig's channel is online.
+
+    Raises ConformanceError after WAIT_TIMEOUT_S. The later checks of this process wait only for NEXT_ONLINE_TIMEOUT_S
+    then: a channel that is never online would cost minutes in each of them.
+    """
+    failed_before = rig.kind in _kinds_never_online
+    patience = NEXT_ONLINE_TIMEOUT_S if failed_before else WAIT_TIMEOUT_S
+    try:
+        await wait_until(is_online, "the channel did not come online", patience)
+    except CursorStuck:
+        raise
+    except ConformanceError as error:
+        _kinds_never_online.add(rig.kind)
+        earlier = (
+            f", after {WAIT_TIMEOUT_S:g} s in an earlier check, which is the one to look at" if failed_before else ""
+        )
+        raise ConformanceError(f"{error}{earlier}: {ONLINE_REMEDY}") from None
+    _kinds_never_online.discard(rig.kind)
 
 
 def report_progress(text: str) -> None:
@@ -248,7 +279,7 @@ class GatewayProcess:
             return str(state["state"]) == "online"
 
         try:
-            await wait_until(hears, "the channel did not come online")
+            await wait_until_online(self.rig, hears)
         except CursorStuck:
             raise
         except ConformanceError as error:
