@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ from semel.faces.terminal.app import ChatApp
 from semel.faces.terminal.pane import SessionPane
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import OPTION_KEYS, Question
-from semel.faces.terminal.rows import AgentWidget, ItemWidget, RowWidget
+from semel.faces.terminal.rows import AgentWidget, HeadLine, ItemWidget, RowWidget
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.testing.scripted_agent import prompt
@@ -113,6 +114,10 @@ async def test_what_is_said_and_answered_stands_on_the_screen_once(house: Runnin
         await type_in(pilot, "say: ha, ha")
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "both")
         assert rows(pilot) == ["say: ha, ha", "ha, ha"]
+        head = pilot.app.query(HeadLine).first()
+        assert re.fullmatch(r"You +\d\d:\d\d", str(head.render())), "the time at the right end"
+        await pilot.resize_terminal(60, 30)
+        assert str(head.render()) == "You"
         await until_read(tmp_path, "main")
         await house.gateway.say("main", "/help", sender="bob")
         await seen(pilot, lambda: heads(pilot) == ["You", "demo", "bob", "Semel"], "the names, as on the page")

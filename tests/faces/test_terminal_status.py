@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
 from semel.faces.terminal.link import State
+from semel.faces.terminal.rows import format_time
 from semel.faces.terminal.status_line import format_activity, format_session_line
 from semel.faces.view import SessionView
 
@@ -56,3 +58,13 @@ def test_the_activity_says_what_is_waited_for() -> None:
     assert format_activity(view(state="running", waiting=2), "connected", 5).plain == "◐ working  2 waiting"
     assert "nothing new for 40 s" in format_activity(view(state="running"), "connected", 40).plain
     assert "semel up" in format_activity(view(state="running"), "away", 40).plain
+
+
+def test_a_time_has_its_day_if_that_is_another_one() -> None:
+    now, before, long_ago = (
+        datetime(*numbers).astimezone()
+        for numbers in ((2026, 11, 27, 14, 5), (2026, 11, 26, 23, 59), (2025, 1, 2, 3, 4))
+    )
+    texts = [format_time(int(at.timestamp() * 1000), now) for at in (now, before, long_ago)]
+    assert texts == ["14:05", "26 Nov 23:59", "02 Jan 2025 03:04"]
+    assert format_time(10**18, now) == ""

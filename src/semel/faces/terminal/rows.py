@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from rich.text import Text
 from textual import events
-from textual.app import ComposeResult
+from textual.app import ComposeResult, RenderResult
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Markdown, Static
@@ -34,6 +35,7 @@ STEP_SIGNS = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
 
 
 DRAW_FAILED = "(this could not be drawn)"
+MAX_TIMELESS_CELLS = 60  # width of a screen on which the times of messages are left out
 
 
 @dataclass
@@ -53,6 +55,41 @@ class Names:
             return "Semel"
         name = speaker(entry)
         return name if role == "user" or role == "event" else name[:1].upper() + name[1:]
+
+
+class HeadLine(Static):
+    """The head line of a message. `at`: when the message came, in ms since 1970; it stands at the right end."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="head")
+        self.at: int | None = None
+
+    def render(self) -> RenderResult:
+        """Return the content with the time, if there is room for both."""
+        content = self.content
+        if self.at is None or not isinstance(content, Text) or self.app.size.width <= MAX_TIMELESS_CELLS:
+            return super().render()
+        time_text = format_time(self.at, datetime.now(UTC).astimezone())
+        gap = self.size.width - content.cell_len - len(time_text)
+        if gap < 2:
+            return super().render()
+        line = content.copy()
+        line.pad_right(gap)
+        return line.append(time_text, "not bold dim")
+
+
+def format_time(at_ms: int, now: datetime) -> str:
+    """Format when a message came, in local time: "14:05", with the day if it was on another one than `now`.
+
+    "" for a time that no calendar has: an imported entry may say anything.
+    """
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return ""
+    if at.date() == now.date():
+        return f"{at:%H:%M}"
+    return f"{at:%d %b %H:%M}" if at.year == now.year else f"{at:%d %b %Y %H:%M}"
 
 
 def row_key(row: Json) -> str:
@@ -87,7 +124,7 @@ class RowWidget(Vertical):
         self.queue_place: int | None = None  # place in the session's queue, if the entry waits
 
     def compose(self) -> ComposeResult:
-        yield Static(classes="head")
+        yield HeadLine()
         yield Static(classes="body", markup=False)
 
     async def on_mount(self) -> None:
@@ -104,12 +141,18 @@ class RowWidget(Vertical):
     async def _draw(self) -> None:
         raise NotImplementedError
 
+    def _draw_head(self) -> None:
+        """Show who an entry is from, what is to be known of it, and when it came."""
+        head = self.query_one(HeadLine)
+        head.at = self.data.get("at")
+        head.update(format_entry_head(self.data, self.names, self.queue_place))
+
 
 class EntryWidget(RowWidget):
     """A person's message, an event or a notice, as plain text."""
 
     async def _draw(self) -> None:
-        self.query_one(".head", Static).update(format_entry_head(self.data, self.names, self.queue_place))
+        self._draw_head()
         self.query_one(".body", Static).update(visible(format_body(self.data)))
 
 
@@ -127,7 +170,7 @@ class AgentWidget(RowWidget):
         self._last_start = 0  # where the text of the last part begins
 
     def compose(self) -> ComposeResult:
-        yield Static(classes="head")
+        yield HeadLine()
         yield self._parts[0]
 
     @property
@@ -136,7 +179,7 @@ class AgentWidget(RowWidget):
         return self._shown_text
 
     async def _draw(self) -> None:
-        self.query_one(".head", Static).update(format_entry_head(self.data, self.names))
+        self._draw_head()
         text = visible(format_body(self.data))
         if not text.startswith(self._shown_text):
             await self._clear()
