@@ -130,7 +130,7 @@ def test_a_turn_that_waits_to_be_tried_again_counts_down_and_can_be_stopped(page
     page.until(lambda: re.search(r"tried again in 4[01] s$", page.text("#again") or ""), "the count")
     shows(page, "#busy", "the turn failed")
     page.click("#stop")
-    page.until(lambda: any("Stopped by owner" in text for text in page.texts("#rows .notice .body")), "the stop")
+    page.until(lambda: any("You stopped it." in text for text in page.texts("#rows .notice .body")), "the stop")
     page.until(lambda: page.text("#again") == "", "no turn, no count")
 
 

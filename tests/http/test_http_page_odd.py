@@ -71,6 +71,22 @@ def test_what_is_asked_reads_as_it_is(page: Browser, live: LiveHouse) -> None:
     shows(page, "#rows .tool .state", f"{SHOWN} · {SHOWN}")
 
 
+def test_what_the_gateway_calls_by_names_of_its_own_is_shown_in_plain_words(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    tea = [{"optionId": "Tea", "name": "Tea", "kind": "answer"}]
+    live.do(lambda: script.item("tool", title="mcp__semel__ask", status="done"))
+    card = live.do(lambda: script.item("ask", "Tea?\n1. Tea", live=True, state="open", options=tea))
+    live.do(lambda: script.entry("agent", "Tea?\n1. Tea", kind="ask", item=card, tool=True))
+    live.do(lambda: script.entry("notice", "Stopped by owner.", kind="turn.cancelled"))
+    bodies(page, "Tea?", "You stopped it.")
+    shows(page, "#rows .tool .label", "Asked you")
+    shows(page, "#rows .question .head", "main\nasks")
+    shows(page, "#rows .request button", "Tea")
+    live.do(lambda: script.set_item(card, live=False, state="answered", answer="Tea", by="owner"))
+    shows(page, "#rows .question li", "Tea")
+    assert page.texts("#rows .mark") == []
+
+
 def test_a_late_report_of_a_command_says_when_it_ended(page: Browser, live: LiveHouse) -> None:
     script, hour_ago = live.script(), int(time.time() * 1000) - 3_600_000
     for ended in (hour_ago, hour_ago + 3_600_000, "yesterday"):

@@ -19,6 +19,8 @@ export class Row {
   readonly request = signal<Row | null>(null);
   /** Of a request: the row of the tool call that shows it. */
   call: Row | null = null;
+  /** Of a question: the row that has its answers as buttons. */
+  readonly card = signal<Row | null>(null);
   /** Of an entry that waits for a turn: its place in the queue, and why it waits, as text. */
   readonly line = signal("");
 
@@ -59,6 +61,7 @@ export class Transcript {
   private order: Row[] = [];
   private moved = false; // since `shown` was made
   private places = new Map<string, number>(); // items whose place in the view is not their `born`
+  private questions = new Map<string, Row>(); // by the keys of their cards
   private waiting = new Set<Row>();
   private requests = new Set<Row>(); // permission requests that no tool call's row shows yet
 
@@ -117,8 +120,10 @@ export class Transcript {
     if (isEntry(data)) {
       if (data.waiting) this.waiting.add(row);
       else if (this.waiting.delete(row)) row.line.value = "";
-      if (data.kind === "ask" && data.item) this.askedBy(data, data.item);
+      if (data.kind === "ask" && data.item) this.askedBy(row, data, data.item);
     } else {
+      const question = this.questions.get(key);
+      if (question) question.card.value = row;
       if (data.kind === "permission" && !row.call) this.requests.add(row);
       if (data.kind === "permission" || data.kind === "tool") this.joinRequests();
     }
@@ -184,8 +189,10 @@ export class Transcript {
   }
 
   /** Moves the item that has a question's answer buttons right below the question's entry. */
-  private askedBy(entry: Entry, item: number): void {
+  private askedBy(question: Row, entry: Entry, item: number): void {
     const key = `i${item}`;
+    this.questions.set(key, question);
+    question.card.value = this.rows.get(key) ?? null;
     if (this.places.has(key)) return;
     this.places.set(key, entry.born + 0.5);
     const row = this.rows.get(key);
@@ -208,6 +215,8 @@ export class Transcript {
     this.waiting.delete(row);
     this.requests.delete(row);
     if (row.call) row.call.request.value = null;
+    const question = this.questions.get(row.key);
+    if (question) question.card.value = null;
     this.takeOut(row);
     this.rows.delete(row.key);
   }

@@ -3,17 +3,19 @@
 import { useState } from "preact/hooks";
 import type { Row } from "../transcript.ts";
 import { openly, plainly } from "../text.ts";
-import type { Entry } from "../wire.ts";
+import type { Entry, Item } from "../wire.ts";
 import type { RowContext } from "./context.ts";
 import { Fates } from "./fate.tsx";
 import { Files, Mark, Quoted, Time, deed } from "./parts.tsx";
 import { Rich } from "./rich.tsx";
+import { isCalm, questionText, wordsOf } from "./wording.ts";
 import { isOpened, setOpened } from "./opened.ts";
 
 const ENDED_BADLY = new Set(["failed", "turn.failed", "turn.empty"]); // kinds of notices
 const WHO: Record<string, string> = { user: "You", agent: "Agent", notice: "Notice" };
 
 export function EntryView({ row, entry, context }: { row: Row; entry: Entry; context: RowContext }) {
+  const card = row.card.value?.data.value as Item | undefined;
   return (
     <>
       <Head entry={entry} context={context} />
@@ -22,9 +24,9 @@ export function EntryView({ row, entry, context }: { row: Row; entry: Entry; con
       </div>
       <Folded row={row} entry={entry}>
         {entry.role === "agent" && entry.text ? (
-          <Rich text={entry.text} live={Boolean(entry.live)} />
+          <Rich text={questionText(entry.text, card)} live={Boolean(entry.live)} />
         ) : (
-          <div class="body">{openly(entry.text)}</div>
+          <div class="body">{openly(wordsOf(entry))}</div>
         )}
       </Folded>
       <div class="foot">
@@ -45,6 +47,8 @@ export function entryClass(entry: Entry): string {
     command: kind === "command",
     summary: isSummary(entry),
     asked: isRequest(entry),
+    calm: isCalm(entry),
+    question: role === "agent" && kind === "ask",
     partial,
     superseded: superseded || deleted,
     gesture: role === "user" && kind === "reaction",
@@ -110,7 +114,7 @@ function Marks({ row, entry, context }: { row: Row; entry: Entry; context: RowCo
       {partial ? <Mark text="cut off" title="The agent ended before this was finished. What had been shown is kept." /> : null}
       {superseded ? <Mark text="said again below" title="A later attempt at this turn replaced it." /> : null}
       {echoes ? <Mark text={`also sent by tool${times}`} title="The agent sent this with a tool and said it again; it was delivered once." /> : null}
-      {tool && !echoes && !deed(entry) ? <Mark text="sent by tool" title="The agent sent this while it worked." /> : null}
+      {tool && !echoes && !deed(entry) && !entry.files?.length ? <Mark text="sent by tool" title="The agent sent this while it worked." /> : null}
       {late ? <Mark text="late" title="It came after its turn was over." /> : null}
       {behind ? <Mark text="reached the chat later" title="It was still being written: the chat got it after the entries below it." /> : null}
       {automatic ? <Mark text="automatic" title="A program sent this." /> : null}

@@ -11,6 +11,7 @@ import type { RowContext } from "./context.ts";
 import { isOpened, setOpened } from "./opened.ts";
 import { Diffs, Files } from "./parts.tsx";
 import { RequestView, outcomeOf } from "./request.tsx";
+import { ownToolWords } from "./wording.ts";
 
 interface ItemProps {
   row: Row;
@@ -38,7 +39,7 @@ export function ItemView({ row, item, context }: ItemProps) {
 }
 
 /** A line that can be opened, for tool calls and thoughts. */
-function Folding({ row, context, label, state, children }: { row: Row; context: RowContext; label: string; state: string; children: preact.ComponentChildren }) {
+function Folding({ row, context, label, name, state, children }: { row: Row; context: RowContext; label: string; name?: string; state: string; children: preact.ComponentChildren }) {
   return (
     <>
       <div class="head">
@@ -47,7 +48,7 @@ function Folding({ row, context, label, state, children }: { row: Row; context: 
       <details open={isOpened(row)} onToggle={(event) => setOpened(row, event.currentTarget.open)}>
         <summary>
           <span class="sign" aria-hidden="true" />
-          <span class="label">{label}</span>
+          <span class="label" title={name}>{label}</span>
           <span class="state">{state}</span>
         </summary>
         <div class="inside">{children}</div>
@@ -71,7 +72,7 @@ function ToolView({ row, item, context }: ItemProps) {
   const { head, gap, tail } = atLineEnds(item);
   const hasMore = Boolean(item.files?.length || item.diffs?.length);
   return (
-    <Folding row={row} context={context} label={plainly(item.title || item.name || "tool")} state={stateOf(item, request)}>
+    <Folding row={row} context={context} label={ownToolWords(item) ?? plainly(item.title || item.name || "tool")} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)}>
       {input !== "" && input !== item.title ? <pre class="input" tabIndex={0}>{openly(input)}</pre> : null}
       <div class="diffs">
         <Diffs diffs={item.diffs} />
