@@ -115,3 +115,12 @@ def test_a_text_that_is_taken_back_whole_leaves_nothing_to_preview() -> None:
     assert [*seen(out.grow_block(1, "It is 42.")).values()] == ["It is 42."]
     text = out.previewed_text()
     assert text is not None and text() == "It is 42."
+
+
+def test_a_possible_echo_is_withheld_until_the_prompt_has_joined() -> None:
+    """A block that ends before the join is still an echo, so it must not have been shown."""
+    out = speech()
+    out.begin_block(1, "Don", one_message=True)
+    assert seen(out.before_join()) == {}
+    assert seen(out.grow_block(1, "e")) == {}
+    assert seen(out.after_join()) == {1: "Done"}

@@ -18,6 +18,7 @@ from semel.gateway.turns.streamed_block import PART_SLOT_STEP, HomePart, SpokenP
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.turns import turn_ops
+from semel.ledger.turns.utterances import Utterance
 from semel.text.message_markup import AddressedFile, Internal, MarkupProblem, MarkupReader, Piece, Said
 from semel.text.verbatim import EchoHold, verbatim_form
 from semel.text.visible import is_blank
@@ -70,6 +71,10 @@ class BlockClaims:
         for part in (part for block in self.open_blocks.values() for part in block.at_home() if not part.is_shown):
             part.hold = EchoHold(self.originals)
             part.waiting = part.hold.feed(part.text)
+
+    def hold_back_said(self, utterances: Iterable[Utterance]) -> None:
+        """Add the texts of those of these utterances that were said at home (`hold_back`)."""
+        self.hold_back(utterance.text for utterance in utterances if utterance.home)
 
     # ------------------------------------------------------------ one block
 
@@ -367,19 +372,24 @@ class BlockClaims:
     # ------------------------------------------------------------ another prompt joins the turn
 
     def before_join(self) -> list[turn_ops.Op]:
-        """Prepare for another prompt that joins the turn: later blocks are no echoes of texts that were said until now.
+        """Prepare for another prompt that joins the turn: blocks that end later are no echoes of earlier texts.
 
         An open block ends here, unless the agent's message id shows that the block goes on. If the block repeats an
         earlier text verbatim so far, it ends as an echo of that text, and later text is not part of it.
         """
-        originals, self.originals = self.originals, {verbatim_form(word) for word in self.quiet}
-        return [op for block in self.open_blocks.values() for op in self._settle_for_join(block, originals)]
+        return [op for block in self.open_blocks.values() for op in self._settle_for_join(block, self.originals)]
+
+    def after_join(self) -> list[turn_ops.Op]:
+        """Preview open blocks that were withheld as possible echoes, now that another prompt has joined the turn."""
+        self.originals = {verbatim_form(word) for word in self.quiet}
+        stretches = [(block, block.stretch) for block in self.open_blocks.values()]
+        return [op for block, part in stretches if part is not None for op in self._restart_preview(block, part)]
 
     def _settle_for_join(self, block: StreamedBlock, originals: set[str]) -> list[turn_ops.Op]:
         stretch = block.stretch
         repeats = stretch is not None and not stretch.is_shown and verbatim_form(stretch.text) in originals
         if block.one_message and not repeats:
-            return [] if stretch is None else self._restart_preview(block, stretch)
+            return []
         ops = self._claims(block, block.parts)
         if ops and not block.one_message:
             ops += self.leave()

@@ -150,6 +150,7 @@ class Run:
             self.live.signals.put_nowait(SteerCancelled())
             return True
         self.joined += events
+        self.view.pending += self.speech.after_join()
         content = prompt.build_event_blocks(events, await self._copy_files(events))
         self.view.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         await self.live.conversation.prompt(content)
@@ -207,7 +208,7 @@ class Run:
         The arguments come from the `Plan`. Raises AgentLost, Fenced, LedgerError.
         """
         self.how = how
-        self._hold_back_said(utterances)
+        self.speech.hold_back_said(utterances)
         events = self.begun.events
         resumes = how == "resume"
         files = await self._copy_files(events)
@@ -362,9 +363,6 @@ class Run:
             turn_how=self.how, spawn=self.live.spawn,
         )  # fmt: skip
 
-    def _hold_back_said(self, utterances: Sequence[Utterance]) -> None:
-        self.speech.hold_back(utterance.text for utterance in utterances if utterance.home)
-
     async def recollect(self, how: law.How, lost_attempts: LostAttempts) -> None:
         """Record and show the parts of lost attempts that the agent remembers and people have not seen (Laws 6, 9)."""
         self.how = how
@@ -414,7 +412,7 @@ class Run:
         await self._note_requests()
         self.kick()
         said = await self.record.read(utterances.list_utterances, self.begun.root, self.begun.home)
-        self._hold_back_said(said)
+        self.speech.hold_back_said(said)
         content = prompt.build_correction_prompt(
             problems, said, self.places.names_by_destination(self.begun.key, self.begun.home)
         )
