@@ -272,6 +272,7 @@ class Model(OutgoingParts):
         joined = [e.event for e in self.house.seen(self.ledger.join(run.fence))]
         if joined:
             self.house.joins(run.begun.turn, newest)
+            run.viewing.pending += run.speech.after_join()
         asked = sorted(self.steering[key])
         assert joined == asked, f"Law 3: {joined} joined the running turn of {key}, and {asked} were to"
         self.steering[key] = set()
