@@ -300,6 +300,9 @@ def test_an_agent_without_tools_is_told_under_the_title(page: Browser, live: Liv
 def test_a_new_session_begins_with_its_first_message(page: Browser, live: LiveHouse) -> None:
     page.click("#new")
     page.until(lambda: "first message" in (page.text("#welcome") or ""), "the welcome")
+    shows(page, "#welcome .tries button", "What can you do?", "What is in this folder?", "Which tools do you have?")
+    page.until(lambda: str(live.world.settings.data_dir) in (page.text("#welcome .folder") or ""), "the folder")
+    shows(page, "#welcome .link", "People and channels")
     page.until(lambda: page.texts("#choices select[name=agent]") != [], "the agents")
     page.run("""(() => { const s = document.querySelector('#choices select'); s.value = 'codex';
         s.dispatchEvent(new Event('change')); })()""")

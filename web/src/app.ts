@@ -25,6 +25,7 @@ import { type LinkState, Watch, sessionStream } from "./stream.ts";
 import type { RowContext } from "./rows/context.ts";
 import { RowList } from "./rows/list.tsx";
 import { type Row, Transcript } from "./transcript.ts";
+import { type EmptyConversation, Welcome } from "./welcome.tsx";
 import type { Entry, FileRef, Frame, SessionState, Stretch } from "./wire.ts";
 
 const LINKS: Record<LinkState | "off" | "apart", string> = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting", apart: "older" };
@@ -38,6 +39,7 @@ const manage = new Manage({ opened: () => open, problem, changed: () => sessions
 const find = new Find(() => drawer(false));
 const jump = new Jump({ reveal, keep: redraw, place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
 const opened = signal<string | null>(null); // the key of the open session
+const empty = signal<EmptyConversation | null>(null);
 const leaving = signal(0); // counts the changes of the messages that are on their way
 const outgoing = new Outgoing({ accepted, changed: () => leaving.value++ });
 const channels = new Channels();
@@ -80,6 +82,7 @@ render(h(Sessions, { list: sessions, open: opened, chosen }), byId("sessions-pla
 render(h(NeedsButton, { list: sessions, open: opened, chosen }), byId("needs-place"));
 render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
 render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (text) => composer.restore(text) }), byId("outgoing"));
+render(h(Welcome, { shown: empty, hasChannels: channels.any, send }), byId("welcome"));
 sessions.needy.subscribe(() => drawTitle());
 
 function send(text: string, files: FileRef[] = []): void {
@@ -209,9 +212,17 @@ function draw(): void {
   manage.draw(key, view.session.value, fresh);
   drawTitle();
   showOlder();
-  show(byId("welcome"), view.rows.size === 0 && (fresh || view.rev !== null) && !outgoing.shown(key).length);
-  say(byId("welcome"), fresh ? "A new session begins with your first message." : "Nothing has been said here yet.");
+  drawWelcome(key, view, fresh);
   drawState();
+}
+
+function drawWelcome(key: string, view: Transcript, fresh: boolean): void {
+  const isEmpty = view.rows.size === 0 && (fresh || view.rev !== null) && !outgoing.shown(key).length;
+  const agent = view.session.value.agent ?? /^([^:]+):/.exec(key)?.[1] ?? "";
+  const old = empty.value;
+  if (!isEmpty) empty.value = null;
+  else if (old?.agent !== agent || old.isFresh !== fresh) empty.value = { agent, isFresh: fresh };
+  show(byId("welcome"), isEmpty);
 }
 
 let news = false; // whether the agent said something while the tab was hidden

@@ -1,5 +1,6 @@
 // A status line that names the channels that are offline or were refused by their platform.
 
+import { signal } from "@preact/signals";
 import { ask } from "./api.ts";
 import { byId, clock, say, show } from "./dom.ts";
 import type { ChannelState } from "./wire.ts";
@@ -8,6 +9,8 @@ const EVERY = 30000;
 const WORDS: Record<string, string> = { offline: "is offline", denied: "was refused by its platform" };
 
 export class Channels {
+  /** Whether a channel is configured. */
+  readonly any = signal(false);
   private node = byId("channels");
   private none = false; // no channel is configured, and only a restart of the gateway changes that
 
@@ -25,6 +28,7 @@ export class Channels {
       return; // the connection's state is shown elsewhere
     }
     this.none = found.length === 0;
+    this.any.value = !this.none;
     show(byId("people-button"), !this.none);
     const silent = found.filter((one) => WORDS[one.state]);
     say(this.node, silent.map((one) => `${one.name} ${WORDS[one.state]} since ${clock(one.since)}`).join("\n"));

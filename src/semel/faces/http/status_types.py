@@ -210,12 +210,13 @@ class ObjectStorage(Struct):
 
 
 class Status(Struct):
-    """The state of the gateway. `uptime`: in seconds."""
+    """The state of the gateway. `uptime`: in seconds. `workspaces`: the folder of each configured agent."""
 
     version: str
     uptime: float
     started: int
     configured: list[str]
+    workspaces: dict[str, str]
     turns: int
     agents: list[AgentProcess]
     checks: dict[str, AgentCheck]

@@ -209,6 +209,7 @@ class ReadApi(Components):
             "uptime": round(time.time() - self.started_at, 1),
             "started": round(self.started_at * 1000),
             "configured": sorted(self.settings.agents, key=lambda name: name != self.settings.default_agent),
+            "workspaces": {name: str(agent.cwd) for name, agent in self.settings.agents.items()},
             "turns": len(self.turns.runs),
             "agents": self.spawns.status(),
             "checks": await self._read_checks(),
