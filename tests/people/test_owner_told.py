@@ -101,7 +101,7 @@ async def test_a_bare_answer_is_not_taken_for_the_owners_own_request_beside_it(t
         await w.tell("/approve", ADA, OWN)
         listed = await w.until_shown("more than one agent asks here. Say which, like /approve 1:", OWN)
         assert listed.splitlines()[1].startswith("1: rm -r dist")
-        assert listed.splitlines()[-1] == "On the page or in the terminal: rm -r build"
+        assert listed.splitlines()[-1] == "On the page or in the terminal, in the conversation with bob: rm -r build"
         assert "tidy" not in w.shown(OWN) + w.shown(BOBS)
         await w.tell("/approve 1", ADA, OWN)
         await w.until_shown("tidy", OWN)

@@ -23,7 +23,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.law.permission_questions import ChosenOption, PermissionRequest, choose_option, format_numbers, list_options
+from semel.law.permission_questions import (
+    MAX_NAME_CHARS,
+    ChosenOption,
+    PermissionRequest,
+    choose_option,
+    format_numbers,
+    list_options,
+)
 from semel.text.sentences import end_sentence
 from semel.text.wellformed import shorten_to_line
 
@@ -73,7 +80,7 @@ class PosedRequest:
     `first_rev`: the first rev of the view that shows the request. `parts`: the parts of its notice. `ending`: how the
     request ended, in words; "" while it is open. `is_elsewhere`: it belongs to another session, which has its home in
     the same chat, or of which an owner was told there. `is_told`: the latter; the notice says that it is answered
-    elsewhere, and gives no numbers.
+    elsewhere, and gives no numbers. `whose`: the name of the person in whose conversation it is then asked.
     """
 
     request: PermissionRequest
@@ -83,6 +90,7 @@ class PosedRequest:
     ending: str = ""
     is_elsewhere: bool = False
     is_told: bool = False
+    whose: str = ""
 
 
 @dataclass(frozen=True)
@@ -278,7 +286,11 @@ def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
     lines = [line for posed_request in answerable for line in _list_answers(posed_request.request, allow)]
     if told:
         head = f"{NOTHING_DONE}: more than one agent asks here. Say which, like {example}:"
-        lines += [f"On the page or in the terminal: {posed_request.request.summary_line}" for posed_request in told]
+        lines += [
+            f"On the page or in the terminal, in the conversation with {shorten_to_line(other.whose, MAX_NAME_CHARS)}: "
+            f"{other.request.summary_line}"
+            for other in told
+        ]
         return "\n".join([head, *lines])
     request_words = "for more than one thing; say which" if len(posed) > 1 else "for this; confirm it with its number"
     return "\n".join([f"The agent asks {request_words}, like {example}:", *lines])

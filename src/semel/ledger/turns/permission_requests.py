@@ -104,6 +104,7 @@ def _list_told(tx: Tx, session: SessionRow) -> list[PosedRequest]:
             parts=_notice_parts(tx, session.id, told[item.id].seq),
             is_elsewhere=True,
             is_told=True,
+            whose=str(entries.load(item.body).get("whose") or ""),
         )
         for item in items
         if item is not None and item.kind == KIND and item.live
