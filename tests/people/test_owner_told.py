@@ -125,15 +125,15 @@ async def test_an_owner_who_may_not_have_been_told_learns_so_in_the_own_chat(
         await w.until_shown("hello", OWN)
         w.chat.platform.fail_next(None, fault)
         await ask(w, BOB, BOBS)
-        told = await w.until_shown("A permission request in the conversation with bob of ", OWN)
-        assert fate in told and "rm -r" not in told
+        told = await w.until_shown(" in the conversation with bob " + fate, OWN)
+        assert told.startswith("A permission request of ") and "rm -r" not in told
         assert told.endswith(
             "Answer it on the page, or in the terminal with `semel chat demo:chat:bob-dm`; you cannot answer here."
         )
         await w.tell("hello again", ADA, OWN)
         await w.until_shown("hello again", OWN)
         await w.gateway.outbox.wait_until_idle()
-        assert sum("A permission request in" in text for text in w.shown(OWN)) == 1
+        assert sum("A permission request of" in text for text in w.shown(OWN)) == 1
         await w.tell("/status", ADA, OWN)
         assert "Delivery here: 1 permission request " in await w.until_shown("Session demo:chat:owner-dm", OWN)
         await answer(w, "demo:chat:bob-dm", "reject_once")

@@ -144,7 +144,7 @@ def _describe_request(tx: Tx, request: MissingRequest, is_owner: bool, is_reject
         return "" if is_rejected else _describe_question(tx, request, at, is_owner)
     fate = f"could not be shown here: {format_reason(request.error)}" if is_rejected else "may not have arrived here."
     if entries.load(request.more).get("kind") == OWNER_KIND:
-        return _describe_other_request(tx, request, f"of {at} {fate}")
+        return _describe_other_request(tx, request, at, fate)
     if not _announces_open_request(tx, request):
         return ""
     missing = f"The agent waits for a permission, but its request of {at} {fate}"
@@ -165,7 +165,7 @@ def _describe_question(tx: Tx, held: MissingRequest, at: str, is_owner: bool) ->
     return f"A question of {at} may not have arrived here. /history shows it{answer}; {decision}."
 
 
-def _describe_other_request(tx: Tx, told: MissingRequest, fate: str) -> str:
+def _describe_other_request(tx: Tx, told: MissingRequest, at: str, fate: str) -> str:
     """Say that a request of another session, of which an owner was to be told, is missing; "" if it is not open."""
     item = tx.one(ItemRow, "item_get", id=entries.load(told.more).get("item"))
     session = tx.one(SessionRow, "session_by_id", id=item.session) if item is not None and item.live else None
@@ -173,8 +173,8 @@ def _describe_other_request(tx: Tx, told: MissingRequest, fate: str) -> str:
         return ""
     whose = squeeze_to_line(str(entries.load(item.body).get("whose") or ""))
     return (
-        f"A permission request in the conversation with {whose} {fate} Answer it on the page, or in the terminal with "
-        f"`semel chat {session.key}`; you cannot answer here."
+        f"A permission request of {at} in the conversation with {whose} {fate} Answer it on the page, or in the "
+        f"terminal with `semel chat {session.key}`; you cannot answer here."
     )
 
 

@@ -27,7 +27,8 @@ def find_request(tx: Tx, claim: int) -> ItemRow | None:
         return None
     if row.reason == ANNOUNCED_KIND:
         items = tx.all(ItemRow, "items_of_turn", turn=row.turn)
-        return next((item for item in items if entries.load(item.body).get("announced") == entry.seq), None)
+        requests = [item for item in items if item.kind == ANNOUNCED_KIND]
+        return next((item for item in requests if entries.load(item.body).get("announced") == entry.seq), None)
     return tx.one(ItemRow, "item_get", id=entries.load(entry.more).get("item"))
 
 
