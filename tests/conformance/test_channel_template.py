@@ -9,11 +9,16 @@ import sys
 import sysconfig
 import tomllib
 import venv
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rig_pigeon import PigeonRig
 
 from semel.channels.new_package import CannotWrite, write_package
+from semel.testing.conformance import ConformanceError
+from semel.testing.conformance.process import GatewayProcess
 
 KIND = "board"
 
@@ -81,6 +86,31 @@ def test_a_kind_may_have_a_hyphen_and_its_module_has_an_underscore(tmp_path: Pat
     assert package["name"] == "semel-loft-chat"
     assert package["entry-points"]["semel.channels"] == {"loft-chat": "semel_loft_chat:KIND"}
     assert "class LoftChatChannel" in (folder / "src" / "semel_loft_chat" / "channel.py").read_text()
+
+
+async def test_a_channel_that_is_not_installed_is_taken_from_its_source_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    class LoftRig(PigeonRig):
+        kind = "loft-board"
+        paths = (tmp_path / "empty",)
+
+        def settings(self, ports: Mapping[str, int]) -> Mapping[str, Any]:
+            return {"url": f"http://127.0.0.1:{ports['api']}"}
+
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConformanceError, match="no channel kind 'loft-board': install its package"):
+        LoftRig().make("tested", {"api": 1})
+    write_package("loft-board", tmp_path / "new")
+    LoftRig.paths = (tmp_path / "new" / "src",)
+    assert type(LoftRig().make("tested", {"api": 1})).__name__ == "LoftBoardChannel"
+    LoftRig.paths = (tmp_path / "new",)
+    async with GatewayProcess(tmp_path / "gateway", LoftRig()) as gateway:
+        gateway.configure({"api": 1})
+        await gateway.start()
+        assert (await gateway.channel_state())["kind"] == "loft-board"
 
 
 def test_a_folder_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:

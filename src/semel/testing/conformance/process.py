@@ -17,6 +17,7 @@ import httpx2
 from semel.law.identity import escape_address
 from semel.testing import scripted_agent
 from semel.testing.conformance.fork_server import ForkedProcess, shared_fork_server
+from semel.testing.conformance.package_paths import find_package_paths
 from semel.testing.conformance.rig import ConformanceError, Rig, demand
 from semel.text.json_types import Json
 
@@ -174,7 +175,7 @@ class GatewayProcess:
         job |= {"die": die} if die else {}
         job |= {"cursor": cursor} if cursor is not None else {}
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SEMEL_", "XDG_"))}
-        paths = [str(path) for path in self.rig.paths]
+        paths = find_package_paths(self.rig.paths)
         job |= {"log": str(self.home / "gateway.log"), "cwd": str(self.home), "paths": paths}
         self._is_death_expected = die is not None
         self._process = await shared_fork_server().start(**job, env={**env, "HOME": str(self.home)})

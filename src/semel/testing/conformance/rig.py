@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import re
 import secrets
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, ClassVar, Self
 import semel.channels
 from semel.gateway.ports import Channel, Safety
 from semel.gateway.settings import ChannelSettings
+from semel.testing.conformance.package_paths import find_package_paths
 from semel.testing.http_requests import HttpRequest
 
 
@@ -115,7 +117,8 @@ class Rig(abc.ABC):
     page: int = 50
     """The maximum number of messages in one page of the platform's history, as the channel requests it."""
     paths: Sequence[Path] = ()
-    """Directories that contain the channel's package if it is not installed. The gateway adds them to `sys.path`."""
+    """Directories that contain the channel's package if it is not installed: the project's, or the one beside its
+    pyproject.toml, whose entry points are used. They are added to `sys.path`, in the gateway's process, too."""
     shared: Mapping[str, Any] = {}
     """Settings of `[channels.NAME]` that every kind has, such as {"groups": "always"} for a room of several people."""
 
@@ -188,5 +191,23 @@ class Rig(abc.ABC):
         return b""
 
     def make(self, name: str, ports: Mapping[str, int]) -> Channel:
-        """Make the channel under test as a gateway would. `ports`: see `settings`."""
+        """Make the channel under test as a gateway would. `ports`: see `settings`.
+
+        Raises ConformanceError if there is no such kind.
+        """
+        _find_kind(self)
         return semel.channels.make(ChannelSettings(name=name, kind=self.kind, options=dict(self.settings(ports))))
+
+
+def _find_kind(rig: Rig) -> None:
+    """Make the rig's kind known to this process: add `paths` to `sys.path` if it is not. Raises ConformanceError."""
+    if rig.kind in semel.channels.kinds():
+        return
+    sys.path[:0] = [path for path in find_package_paths(rig.paths) if path not in sys.path]
+    semel.channels.kinds.cache_clear()
+    demand(
+        rig.kind in semel.channels.kinds(),
+        f"there is no channel kind {rig.kind!r}: install its package, as with `pip install -e .`, or name its "
+        f"project's directory in `paths` of the rig, now {[str(path) for path in rig.paths]}. Its pyproject.toml has "
+        f'to say, in [project.entry-points."{semel.channels.GROUP}"], {rig.kind} = "MODULE:KIND"',
+    )
