@@ -18,6 +18,7 @@ from semel.faces.api_types import Accepted
 from semel.faces.client import RequestRefused
 from semel.faces.client.connection import Connection
 from semel.faces.run import RunningGateway
+from semel.faces.terminal.attachment_line import AttachmentLine
 from semel.faces.terminal.outgoing import OutgoingMessage
 from semel.faces.terminal.outgoing_list import OutgoingRow
 from semel.faces.terminal.prompt import Prompt
@@ -50,11 +51,21 @@ async def test_what_is_typed_while_the_gateway_is_away_is_shown_and_sent_once_wh
             said = [(e["text"], e["sender"]) for e in (await house.gateway.entries("main"))[0] if e["role"] == "user"]
             assert said == [("say: before", "ann"), ("say: one", "ann"), ("say: two", "ann")]
         await seen(pilot, lambda: app_of(pilot).pane.link.state == "away", "that it is gone again")
+        for name in ("notes.txt", "other.txt"):
+            (tmp_path / name).write_text("roses")
+            await type_in(pilot, f"/attach {tmp_path / name}")
+        line = pilot.app.query_one(AttachmentLine)
+        await seen(pilot, lambda: line.display and "other.txt (5 B)" in str(line.content), "what goes with the message")
+        await type_in(pilot, f"/attach {tmp_path}/none")
+        await seen(pilot, lambda: "there is no file" in str(pilot.app.query_one("#note", Static).content), "why not")
+        await pilot.press("ctrl+u", "backspace")
+        await seen(pilot, lambda: "other.txt" not in str(line.content), "that one was removed")
         await type_in(pilot, "say: three")
-        await seen(pilot, lambda: unsent(pilot) == [("say: three", waits)], "where it is")
+        await seen(pilot, lambda: unsent(pilot) == [("say: three", waits)] and not line.display, "where it is")
     async with house_in(tmp_path), chat(tmp_path) as pilot:
         await seen(pilot, lambda: rows(pilot)[-1:] == ["three"] and not unsent(pilot) and idle(pilot), "the answer")
-        assert rows(pilot).count("say: three") == 1
+        said = [row for row in rows(pilot) if row.startswith("say: three")]
+        assert len(said) == 1 and "[file notes.txt, text/plain, 5 B" in said[0]
 
 
 async def test_what_is_typed_faster_than_it_is_handled_stays_two_messages(

@@ -66,8 +66,9 @@ def chat(
     for a permission, Tab goes to the question and a to i answer it.
 
     "/" at the beginning lists the commands of Semel and of the agent, "@" the files of the agent's workspace; Tab or
-    Enter completes. What you write while no gateway answers is kept and sent once when it is back, also if you leave
-    meanwhile; drafts, and the place where you read, are kept as well, in ~/.local/state/semel/terminal.
+    Enter completes. /attach PATH sends a file of this machine with the next message. What you write while no gateway
+    answers is kept and sent once when it is back, also if you leave meanwhile; drafts, and the place where you read,
+    are kept as well, in ~/.local/state/semel/terminal.
 
     With --plain, or if input or output is a pipe, each line of input is a message and answers are printed when they
     are final; /7, /8 ... answer a permission request by the printed number.

@@ -1,4 +1,6 @@
-"""What can complete the word at the cursor: commands after "/", files of the agent's workspace after "@"."""
+"""What can complete the word at the cursor: commands after "/", files of the agent's workspace after "@", and files of
+this machine after "/attach".
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from semel.faces.terminal.attachments import ATTACH, list_paths
 from semel.law.commands import COMMANDS
 from semel.text.json_types import Json, objects_in
 from semel.text.visible import visible
 
 MAX_CANDIDATES = 50
 
+_ATTACHED_PATH = re.compile(rf"{ATTACH} +(.*)")
 _COMMAND_WORD = re.compile(r"/\S*")
 _FILE_WORD = re.compile(r'(?:^|(?<=[\s(\[{]))@(?:"[^"]*|[^\s"]*)$')
 _FILE_MENTION = re.compile(r'(?:^|(?<=[\s(\[{]))@(?:"([^"\n]+)"|([^\s"]+))')
@@ -44,6 +48,8 @@ def complete(
     before = line[:column]
     if row == 0 and _COMMAND_WORD.fullmatch(before) and not line[column:].strip():
         return _pack(0, before, _find_commands(before, commands))
+    if row == 0 and (attach := _ATTACHED_PATH.fullmatch(before)):
+        return _pack(attach.start(1), attach[1], [Candidate(path) for path in list_paths(attach[1])])
     if match := _FILE_WORD.search(before):
         return _pack(match.start(), match[0], find_files(match[0][1:].removeprefix('"'), files))
     return None
@@ -58,6 +64,7 @@ def list_commands(session: Json) -> list[Candidate]:
     second slash, the agent gets it.
     """
     candidates = [Candidate(f"/{name}", command.description, command.usage) for name, command in COMMANDS.items()]
+    candidates.append(Candidate(ATTACH, "Send a file of this machine with the next message.", f"{ATTACH} PATH"))
     for command in objects_in(session.get("commands")):
         if name := str(command.get("name") or ""):
             hint = str((command.get("input") or {}).get("hint") or "") if isinstance(command.get("input"), dict) else ""

@@ -18,7 +18,7 @@ class CompletionMenu(OptionList, can_focus=False):
     def __init__(self) -> None:
         super().__init__(id="completion", markup=False)
         self.completion: Completion | None = None
-        self._closed_word = ""  # the word for which the person closed the menu
+        self._closed_word: str | None = None  # the word for which the person closed the menu
 
     def on_mount(self) -> None:
         self.display = False
@@ -39,7 +39,7 @@ class CompletionMenu(OptionList, can_focus=False):
         if completion is not None and completion.word == self._closed_word:
             completion = None
         elif completion is not None:
-            self._closed_word = ""
+            self._closed_word = None
         if completion == self.completion:
             return
         self.completion = completion
@@ -52,7 +52,7 @@ class CompletionMenu(OptionList, can_focus=False):
 
     def close(self) -> None:
         """Close the menu until another word is at the cursor."""
-        self._closed_word = self.completion.word if self.completion else ""
+        self._closed_word = self.completion.word if self.completion else None
         self.show(None)
 
     def move(self, step: int) -> None:

@@ -69,7 +69,7 @@ class Conversation(VerticalScroll, can_focus=False):
         self.kept_files = KeptFiles(data_dir, session)
         self._redraw_needed = asyncio.Event()
         self.outgoing = OutgoingQueue(
-            self.link.post,
+            lambda message: self.link.post(message, self.kept_files.keep_message),
             keep=self.kept_files.keep_message,
             drop=self.kept_files.drop_message,
             on_change=self._redraw_needed.set,

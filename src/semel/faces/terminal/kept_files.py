@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from semel.faces.terminal.attachments import Attachment
 from semel.faces.terminal.outgoing import OutgoingMessage
 from semel.tools import trusted_files
 from semel.tools.address import running_dir
@@ -24,12 +25,13 @@ PREFIX = "session-"  # in front of a session's key: no file is called ".."
 
 class Bookmark(Struct, omit_defaults=True):
     """Where a person was in a session: the text in the prompt and, if they were reading older text, the id of the first
-    row in sight (`row_key`) and how many of its lines were above the screen.
+    row in sight (`row_key`) and how many of its lines were above the screen. `files`: those that go with the text.
     """
 
     draft: str = ""
     row: str | None = None
     lines: int = 0
+    files: list[Attachment] = []
 
 
 class KeptFiles:

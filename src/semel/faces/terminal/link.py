@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,7 @@ import msgspec
 
 from semel.faces.api_types import Accepted
 from semel.faces.client import AsyncClient, NoGateway, RequestRefused, session_path
+from semel.faces.terminal.attachments import Attachment, CannotAttach
 from semel.faces.terminal.outgoing import OutgoingMessage
 from semel.faces.view import SessionView
 from semel.law.wake import Busy as BusyMode
@@ -80,10 +81,24 @@ class SessionLink:
         self._message_sent.set()
         return accepted
 
-    async def post(self, message: OutgoingMessage) -> Accepted:
-        """Try once to send a message. Raises NoGateway, even if it may have arrived, or RequestRefused."""
+    async def post(self, message: OutgoingMessage, keep: Callable[[OutgoingMessage], None]) -> Accepted:
+        """Try once to send a message, after its files. `keep` is called when they are uploaded: another attempt then
+        names the same uploads, whatever became of the files.
+
+        Raises NoGateway, even if it may have arrived, RequestRefused, or CannotAttach if a file cannot be read.
+        """
         async with AsyncClient(self.data_dir) as client:
-            answer = await client.post(f"{session_path(self.session)}/messages", message.write_body())
+            if any(file.id is None for file in message.files):
+                await upload_files(client, message.files)
+                keep(message)
+            try:
+                answer = await client.post(f"{session_path(self.session)}/messages", message.write_body())
+            except RequestRefused as error:
+                if error.code != "not-found" or not message.files:
+                    raise
+                await upload_files(client, message.files)  # the uploads were too old, and nothing was accepted
+                keep(message)
+                answer = await client.post(f"{session_path(self.session)}/messages", message.write_body())
         self._message_sent.set()
         return msgspec.convert(answer, Accepted)
 
@@ -127,3 +142,12 @@ class SessionLink:
         async with AsyncClient(self.data_dir) as client:
             path = f"{session_path(self.session)}/history"
             return self.view.prepend(await client.get(path, before=oldest_seq, limit=100))
+
+
+async def upload_files(client: AsyncClient, files: Sequence[Attachment]) -> None:
+    """Upload files, and note the ids of their uploads. Raises CannotAttach, NoGateway, RequestRefused."""
+    for file in files:
+        try:
+            file.id = (await client.upload(file.path, file.wire_name)).id
+        except OSError as error:
+            raise CannotAttach(f"{file.wire_name} cannot be read: {error.strerror}") from None

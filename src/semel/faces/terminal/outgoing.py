@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from semel.faces.api_types import Accepted
 from semel.faces.client import NoGateway, RequestRefused
+from semel.faces.terminal.attachments import Attachment, CannotAttach
 from semel.law.wake import Busy
 from semel.text.content_blocks import describe_blocks
 from semel.text.json_types import Json
@@ -37,16 +38,17 @@ STATE_TEXTS: dict[State, str] = {
 class OutgoingMessage(Struct, kw_only=True):
     """A message of the person at this terminal.
 
-    `blocks`: the message as ACP content blocks, if it is sent as such. `seen`: the rev of the view when it was written;
-    the message's entry can only be newer. `event`: the id of its event, once the gateway has accepted it. `adopted`:
-    the id of the event whose entry has the same text, and stands for the message until the gateway's answer names its
-    event. `at`: when it was written, in ns since 1970.
+    `blocks`: the message as ACP content blocks, if it is sent as such. `files`: what goes with its text.
+    `seen`: the rev of the view when it was written; the message's entry can only be newer. `event`: the id of its
+    event, once the gateway has accepted it. `adopted`: the id of the event whose entry has the same text, and stands
+    for the message until the gateway's answer names its event. `at`: when it was written, in ns since 1970.
     """
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     at: int = field(default_factory=time.time_ns)
     text: str
     blocks: list[Json] | None = None
+    files: list[Attachment] = []
     sender: str
     busy: Busy | None = None
     seen: int | None = None
@@ -66,17 +68,19 @@ class OutgoingMessage(Struct, kw_only=True):
         return self.text if self.blocks is None else describe_blocks(self.blocks)[0]
 
     def write_body(self) -> Json:
-        """Return the body of its request, the same for every attempt."""
+        """Return the body of its request, the same for every attempt. Its files are uploaded before."""
         optional = {"sender": self.sender, "busy": self.busy, "seen": self.seen}
-        content = {"text": self.text} if self.blocks is None else {"blocks": self.blocks}
+        content: Json = {"text": self.text} if self.blocks is None else {"blocks": self.blocks}
+        content |= {"files": [{"id": file.id, "name": file.wire_name} for file in self.files]} if self.files else {}
         return {"id": self.id, **content, **{name: value for name, value in optional.items() if value}}
 
 
 class OutgoingQueue:
     """The messages of one session. Sends them in order, one at a time; shows each until its entry is in the view.
 
-    `post` sends a message and may raise NoGateway or RequestRefused. `keep` and `drop` write and delete its file.
-    `on_change` is called after every change, `on_answer` with the gateway's answer, None if it refuses the message.
+    `post` sends a message and may raise NoGateway, RequestRefused or CannotAttach. `keep` and `drop` write and delete
+    its file. `on_change` is called after every change, `on_answer` with the gateway's answer, None if it refuses the
+    message.
     """
 
     def __init__(
@@ -149,11 +153,12 @@ class OutgoingQueue:
             accepted = await self._post(message)
         except NoGateway:
             return self._let_wait(message)
+        except CannotAttach as error:
+            self._refuse(message, str(error))
         except RequestRefused as error:
             if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status == HTTPStatus.TOO_MANY_REQUESTS:
                 return self._let_wait(message)
-            message.state, message.reason, message.adopted = "refused", str(error), None
-            self._on_answer(message, None)
+            self._refuse(message, str(error))
         else:
             message.state, message.event, message.adopted = "accepted", accepted.event, None
             self._drop(message)
@@ -161,6 +166,10 @@ class OutgoingQueue:
         self._failures = 0
         self._on_change()
         return True
+
+    def _refuse(self, message: OutgoingMessage, reason: str) -> None:
+        message.state, message.reason, message.adopted = "refused", reason, None
+        self._on_answer(message, None)
 
     def _let_wait(self, message: OutgoingMessage) -> bool:
         message.state = "waiting"

@@ -27,7 +27,9 @@ class OutgoingRow(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Static(self._format_head(), classes="head")
-        yield Static(visible(self.message.text), classes="body", markup=False)
+        files = [f"[file {file.label}]" for file in self.message.files]
+        text = "\n".join(filter(None, (visible(self.message.text), *files)))
+        yield Static(text, classes="body", markup=False)
 
     def draw(self) -> None:
         for head in self.query(".head").results(Static):  # none while the screen is being left

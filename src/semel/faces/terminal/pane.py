@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
@@ -23,6 +24,8 @@ from textual.widgets import OptionList, Static
 
 from semel.faces.busy_texts import MODE_DESCRIPTIONS, describe_waiting
 from semel.faces.client import NoGateway, RequestRefused
+from semel.faces.terminal.attachment_line import AttachmentLine
+from semel.faces.terminal.attachments import Attachment, CannotAttach, attach_file, read_attach
 from semel.faces.terminal.completion import complete, list_commands, write_blocks
 from semel.faces.terminal.completion_menu import CompletionMenu
 from semel.faces.terminal.conversation import Conversation
@@ -35,6 +38,7 @@ from semel.faces.terminal.question import Question
 from semel.faces.terminal.seen_report import SeenReport
 from semel.faces.terminal.status_line import describe_quiet_turn, format_activity, format_session_line
 from semel.faces.terminal.workspace_files import list_files
+from semel.law.commands import AgentMessage, read_command
 from semel.law.wake import MODES, Busy
 
 KEEP_DELAY_S = 0.5
@@ -68,6 +72,7 @@ class SessionPane(Vertical):
         self.has_news = False  # something was said since then
         self._seen_report = SeenReport(self.conversation.link)
         self._workspace: Path | None = None
+        self._attached: list[Attachment] = []  # files that go with the message being written
         self._files: list[str] = []  # of the workspace, listed when "@" is typed
         self._keep_timer: Timer | None = None  # a text that changes is kept once it rests
         self._note_text = ""
@@ -81,6 +86,7 @@ class SessionPane(Vertical):
         yield Static(id="note")
         yield Static(id="status")
         yield CompletionMenu()
+        yield AttachmentLine()
         yield Prompt()
 
     def on_mount(self) -> None:
@@ -95,11 +101,12 @@ class SessionPane(Vertical):
         self.prompt.restore(bookmark.draft)
         if bookmark.row is not None:
             self.conversation.begin_at(bookmark.row, bookmark.lines)
+        self._set_attached(bookmark.files)
 
     def keep_bookmark(self) -> None:
         """Keep the draft, and where the person reads, for the next time that the session is opened."""
         row, lines = self.conversation.place or (None, 0)
-        self.conversation.kept_files.keep_bookmark(Bookmark(self.prompt.text, row, lines))
+        self.conversation.kept_files.keep_bookmark(Bookmark(self.prompt.text, row, lines, self._attached))
 
     @property
     def link(self) -> SessionLink:
@@ -120,8 +127,8 @@ class SessionPane(Vertical):
 
     @property
     def has_draft(self) -> bool:
-        """Whether something would be lost with the pane: a text in the prompt, or a message that was not sent."""
-        return bool(self.prompt.text or self.conversation.outgoing.unsent)
+        """Whether something would be lost with the pane: a text or files, or a message that was not sent."""
+        return bool(self.prompt.text or self._attached or self.conversation.outgoing.unsent)
 
     @property
     def is_running(self) -> bool:
@@ -249,11 +256,39 @@ class SessionPane(Vertical):
     def on_prompt_sent(self, event: Prompt.Sent) -> None:
         """Send the message, unless it is a key of the open question and its writer probably meant to answer."""
         text = event.text
+        if (path := read_attach(text)) is not None:
+            self._attach_path(path, text)
+            return
         if self.query_one(Question).holds_back(text):
             self.prompt.remember(text)
             self.show_note(f"not sent: press Tab, then {text.strip()}, to answer; or send it again as a message")
             return
         self.say(text)
+
+    def _attach_path(self, path: str, text: str) -> None:
+        """Attach the file that the text names. If that fails, the text is put back."""
+        try:
+            if not path:
+                raise CannotAttach("write the path of a file behind /attach")
+            self._set_attached([*self._attached, attach_file(path, self._attached)])
+            self.show_note("")
+        except CannotAttach as error:
+            self.show_note(f"not attached: {error}")
+            self.prompt.restore(text)
+
+    def _set_attached(self, files: list[Attachment]) -> list[Attachment]:
+        """Have these files go with the message being written, and return those that went with it before."""
+        previous, self._attached = self._attached, files
+        self.prompt.has_files = bool(files)
+        self.query_one(AttachmentLine).show(files)
+        self.keep_bookmark()
+        return previous
+
+    def on_prompt_erased_before(self) -> None:
+        self._set_attached(self._attached[:-1])
+
+    def on_attachment_line_clicked(self, event: AttachmentLine.Clicked) -> None:
+        self._set_attached([file for number, file in enumerate(self._attached) if number != event.number])
 
     def say(self, text: str) -> None:
         """Have a message sent. It is shown at once, with where it is, until its entry is in the view."""
@@ -261,12 +296,15 @@ class SessionPane(Vertical):
         self.show_note("")
         self.prompt.remember(text)
         self.conversation.anchor()
-        for refused in [one for one in outgoing.messages if one.state == "refused" and one.text == text]:
-            outgoing.remove(refused)
+        refused = [one for one in outgoing.messages if one.state == "refused" and one.text == text and not one.files]
+        for message in refused:
+            outgoing.remove(message)
         message = OutgoingMessage(text=text, sender=self.sender, busy=self._set_busy_mode(None), seen=link.view.rev)
-        if self._workspace is not None:
+        if self._attached and isinstance(read_command(text), AgentMessage):  # a command takes no files
+            message.files = self._set_attached([])
+        if self._workspace is not None and not message.files:  # blocks and files do not go together
             message.blocks = write_blocks(text, self._workspace, set(self._files))
-            self._workspace, self._files = None, []
+        self._workspace, self._files = None, []
         message.state = "waiting" if link.state == "away" else "sending"
         outgoing.add(message)
         self.keep_bookmark()  # the text is no draft any more
@@ -287,6 +325,7 @@ class SessionPane(Vertical):
         """Put a refused message back into the prompt, unless another one is being written there."""
         if self.prompt.restore(message.text):
             self._set_busy_mode(message.busy)
+            self._set_attached([*(msgspec.structs.replace(file, id=None) for file in message.files), *self._attached])
             self.conversation.outgoing.remove(message)
 
     def action_mode(self) -> None:

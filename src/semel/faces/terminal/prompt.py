@@ -21,12 +21,16 @@ class Prompt(TextArea):
             super().__init__()
             self.text = text
 
+    class ErasedBefore(Message):
+        """Backspace was pressed in the empty prompt."""
+
     def __init__(self) -> None:
         super().__init__(
             id="prompt", show_line_numbers=False, compact=True, highlight_cursor_line=False,
             placeholder="Say something. / for commands, @ for files, ctrl+j for a new line.", tab_behavior="focus",
         )  # fmt: skip
         self.menu: CompletionMenu | None = None
+        self.has_files = False  # whether files go with the message: then it may be empty
         self.sent_texts: list[str] = []
         self._history_index: int | None = None  # index in `sent_texts`; None while the draft is shown
         self._draft = ""
@@ -61,6 +65,10 @@ class Prompt(TextArea):
             event.stop()
             event.prevent_default()
             self.send()
+        elif event.key == "backspace" and not self.text and self.has_files:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.ErasedBefore())
         elif event.key in ("ctrl+j", "alt+enter", "shift+enter"):
             event.stop()
             event.prevent_default()
@@ -89,13 +97,15 @@ class Prompt(TextArea):
         return True
 
     def complete(self, completion: Completion, choice: Candidate) -> None:
-        """Replace the word at the cursor, and put a blank behind it."""
+        """Replace the word at the cursor, and put a blank behind it, unless it is a folder, whose files may follow."""
         row, column = self.cursor_location
-        self.replace(f"{choice.text} ", (row, completion.start), (row, column))
+        self.replace(choice.text + ("" if choice.text.endswith("/") else " "), (row, completion.start), (row, column))
 
     def send(self) -> None:
-        """Post the text as `Sent`, if there is any, and empty the prompt: what is typed next is another message."""
-        if self.text.strip():
+        """Post the text as `Sent`, if there is any or files go with it, and empty the prompt: what is typed next is
+        another message.
+        """
+        if self.text.strip() or self.has_files:
             self.post_message(self.Sent(self.take_text()))
 
     def _walk_history(self, step: int) -> bool:
