@@ -48,6 +48,7 @@ def test_news_of_another_session_is_counted_until_somebody_looks(page: Browser, 
     live.do(agent.end)
     shows(page, f"{row('news')} .badge", "1")
     shows(page, f"{row('news')} .last", "one")
+    shows(page, "#sessions .day", "Today")
     page.click(row("news"))
     bodies(page, "go", "one")
     page.until(lambda: unread(live, "news") == 0, "the gateway knows that it was seen")

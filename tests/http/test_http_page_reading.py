@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import browser
 import pytest
 from browser import Browser
-from live_house import ROWS, LiveHouse, bodies, shows, visit, wait_live
+from live_house import OPTIONS, ROWS, LiveHouse, bodies, shows, visit, wait_live
 
 from semel.faces.http import Settings
 
@@ -99,7 +99,7 @@ def test_rows_are_a_list_for_screen_readers(page: Browser, live: LiveHouse) -> N
     assert [page.role(css) for css in ("#rows", "#rows > li", "[role=log]")] == ["list", "listitem", "log"]
 
 
-def test_a_turn_that_begins_with_a_thought_or_a_call_says_whose_it_is(page: Browser, live: LiveHouse) -> None:
+def test_a_turn_that_begins_with_a_thought_a_call_or_a_request_says_whose_it_is(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     live.do(lambda: script.entry("user", "mend it"))
     live.do(lambda: script.item("usage", used=1, size=10))
@@ -111,6 +111,9 @@ def test_a_turn_that_begins_with_a_thought_or_a_call_says_whose_it_is(page: Brow
     live.do(lambda: script.entry("user", "thanks"))
     live.do(lambda: script.entry("agent", "welcome"))
     shows(page, "#rows .head .who", "You", "main", "You", "main")
+    live.do(lambda: script.entry("user", "and now?"))
+    live.do(lambda: script.item("permission", title="rm x", state="open", options=OPTIONS))
+    shows(page, "#rows .request .who", "main")
 
 
 def test_a_change_of_a_file_is_shown_before_it_is_allowed_and_after(page: Browser, live: LiveHouse) -> None:

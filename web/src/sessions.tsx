@@ -3,7 +3,7 @@
 import type { Signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { type SessionList, needsOf } from "./session_list.ts";
-import { ago, called, plainly } from "./text.ts";
+import { ago, called, dayGroup, plainly } from "./text.ts";
 import type { ListedSession } from "./wire.ts";
 
 interface SessionsProps {
@@ -26,9 +26,12 @@ export function Sessions({ list, open, chosen }: SessionsProps) {
   });
   return (
     <ul id="sessions" ref={root}>
-      {sessions.map((session) => (
-        <SessionLink key={session.key} session={session} isOpen={session.key === open.value} showsAgent={agents.size > 1} chosen={chosen} />
-      ))}
+      {sessions.flatMap((session, place) => {
+        const group = dayGroup(session.at);
+        const begins = place === 0 || dayGroup(sessions[place - 1]!.at) !== group;
+        const link = <SessionLink key={session.key} session={session} isOpen={session.key === open.value} showsAgent={agents.size > 1} chosen={chosen} />;
+        return begins ? [<li key={`day ${group}`} class="day">{group}</li>, link] : [link]; // no session's key has a blank
+      })}
     </ul>
   );
 }
@@ -91,7 +94,7 @@ export function SessionsFoot({ list }: { list: SessionList }) {
   return (
     <>
       {list.sorted.value.length === 0 ? (
-        <p id="no-sessions" class="hint">{archived ? "No session is archived." : "No sessions yet. Say something to start one."}</p>
+        <p id="no-sessions" class="hint">{archived ? "No session is archived." : "No sessions yet."}</p>
       ) : null}
       {list.more.value ? <button id="more-sessions" type="button" class="quiet" onClick={() => list.showMore()}>More sessions</button> : null}
       <button id="archived" type="button" class="quiet" aria-pressed={archived ? "true" : "false"} onClick={() => list.toggleArchived()}>

@@ -38,6 +38,14 @@ export function ago(ms: number): string {
   return clock(ms);
 }
 
+/** The group of a list by days to which a time (ms since 1970) belongs. */
+export function dayGroup(ms: number, now = new Date()): "Today" | "Yesterday" | "Older" {
+  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate());
+  if (ms >= midnight.getTime()) return "Today";
+  midnight.setDate(midnight.getDate() - 1); // not 24 hours: some days have 23 or 25
+  return ms >= midnight.getTime() ? "Yesterday" : "Older";
+}
+
 /** The name of a session: its title, else its key without "AGENT:web:". */
 export function called({ title, key }: { title?: string | null; key: string }): string {
   return plainly(title || key.replace(/^[^:]*:web:(?=.)/, ""));

@@ -9,7 +9,7 @@ import type { Row } from "../transcript.ts";
 import type { Item } from "../wire.ts";
 import type { RowContext } from "./context.ts";
 import { isOpened, setOpened } from "./opened.ts";
-import { Diffs, Files } from "./parts.tsx";
+import { Diffs, Files, Whose } from "./parts.tsx";
 import { RequestView, outcomeOf } from "./request.tsx";
 import { ownToolWords } from "./wording.ts";
 
@@ -30,7 +30,7 @@ export function ItemView({ row, item, context }: ItemProps) {
         </Folding>
       );
     case "plan":
-      return <PlanView item={item} />;
+      return <PlanView item={item} context={context} />;
     case "notice":
       return <>{openly(item.text || item.title || "")}</>;
     default:
@@ -42,9 +42,7 @@ export function ItemView({ row, item, context }: ItemProps) {
 function Folding({ row, context, label, name, state, children }: { row: Row; context: RowContext; label: string; name?: string; state: string; children: preact.ComponentChildren }) {
   return (
     <>
-      <div class="head">
-        <span class="who">{plainly(context.agent())}</span>
-      </div>
+      <Whose context={context} />
       <details open={isOpened(row)} onToggle={(event) => setOpened(row, event.currentTarget.open)}>
         <summary>
           <span class="sign" aria-hidden="true" />
@@ -140,9 +138,10 @@ function terminalNodes(text: string): DocumentFragment {
   return nodes;
 }
 
-function PlanView({ item }: { item: Item }) {
+function PlanView({ item, context }: { item: Item; context: RowContext }) {
   return (
     <>
+      <Whose context={context} />
       <p class="label">Plan</p>
       <ol>
         {(item.entries || []).map((step, place) => (

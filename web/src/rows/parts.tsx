@@ -13,6 +13,13 @@ export function Time({ at }: { at: number }) {
   );
 }
 
+/** The agent's name above an item, shown where its turn begins with that. */
+export const Whose = ({ context }: { context: RowContext }) => (
+  <div class="head">
+    <span class="who">{plainly(context.agent())}</span>
+  </div>
+);
+
 export const Mark = ({ text, title }: { text: string; title: string }) => (
   <span class="mark" title={title}>
     {text}

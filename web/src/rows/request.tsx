@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { inputText, openly, plainly } from "../text.ts";
 import type { Item, Option } from "../wire.ts";
 import type { RowContext } from "./context.ts";
-import { Diffs } from "./parts.tsx";
+import { Diffs, Whose } from "./parts.tsx";
 
 const ASKED = "The agent asks for permission";
 const CLOSED: Record<string, string> = { cancelled: "cancelled", expired: "nobody answered in time" };
@@ -19,6 +19,7 @@ export function RequestView({ item, context }: { item: Item; context: RowContext
   const title = item.kind === "ask" ? "Answer" : (!repeats && (item.title || item.text)) || ASKED; // a question's text is the entry above
   return (
     <>
+      <Whose context={context} />
       <p class="label" tabIndex={-1}>{plainly(title)}</p>
       {input && input !== title && open ? <pre class="input" tabIndex={0}>{openly(input)}</pre> : null}
       {open ? <Diffs diffs={item.diffs} /> : null}
