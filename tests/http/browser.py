@@ -19,7 +19,7 @@ import httpx2
 T = TypeVar("T")
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # W3C WebDriver, section 12.2
-KEYS = {"enter": "\ue007", "shift": "\ue008", "down": "\ue015", "escape": "\ue00c"}
+KEYS = {"enter": "\ue007", "shift": "\ue008", "down": "\ue015", "escape": "\ue00c", "right": "\ue014"}
 FLAGS = (
     *(
         "--headless=new",

@@ -11,7 +11,7 @@ from typing import Any
 
 import browser
 import pytest
-from browser import Browser
+from browser import KEYS, Browser
 from live_house import LiveHouse, shows
 
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
@@ -72,6 +72,22 @@ def test_a_picture_and_a_sound_are_there_and_all_else_is_named(page: Browser, li
     assert links == [*(f"/v1/blobs/{file['id']}" for file in files[:3]), LINK["uri"], None]
     assert page.run("document.querySelectorAll('#rows img, #rows svg, #rows object, #rows iframe').length") == 1
     page.shot(tmp_path / "files.png")
+
+
+def test_the_pictures_of_a_message_are_seen_large_one_after_another(page: Browser, live: LiveHouse) -> None:
+    files = [put(live, picture(640, height), f"{height}.png", "image/png") for height in (320, 400)]
+    script = live.script()
+    live.do(lambda: script.entry("agent", "", kind="file", files=files))
+    page.click("#rows a.picture")
+    shows(page, "#lightbox-name", "320.png · 1 of 2")
+    large = "document.querySelector('#lightbox-picture').naturalHeight"
+    page.until(lambda: page.run(large) == 320, "the first")
+    page.type("#lightbox-close", KEYS["right"])
+    shows(page, "#lightbox-name", "400.png · 2 of 2")
+    page.until(lambda: page.run(large) == 400, "the second")
+    page.type("#lightbox-close", KEYS["escape"])
+    shows(page, "#lightbox-name")
+    assert page.run("document.activeElement.title") == "320.png", "the focus is back where it was"
 
 
 def test_a_tool_call_shows_the_files_of_its_result(page: Browser, live: LiveHouse, tmp_path: Path) -> None:

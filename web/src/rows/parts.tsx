@@ -1,6 +1,7 @@
 // Small pieces of rows: times, files, changes of files, and the references of an entry to others.
 
 import { structuredPatch } from "diff";
+import { showPicture } from "../lightbox.ts";
 import { clock, fullTime, openly, plainly } from "../text.ts";
 import type { Diff, Entry, FileRef } from "../wire.ts";
 import type { RowContext } from "./context.ts";
@@ -65,7 +66,7 @@ function File({ file }: { file: FileRef }) {
 function Picture({ link, file, name }: { link: { href: string }; file: FileRef; name: string }) {
   const { width, height } = file;
   const size = width && height ? { width, height, class: "sized" } : {};
-  return <a {...link}><img src={link.href} alt={name} loading="lazy" {...size} /></a>;
+  return <a {...link} class="file picture" onClick={showPicture}><img src={link.href} alt={name} loading="lazy" {...size} /></a>;
 }
 
 /** A file that an agent only linked to. An address that is not http(s) is shown as text, without a link. */
