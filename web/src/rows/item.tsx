@@ -39,14 +39,14 @@ export function ItemView({ row, item, context }: ItemProps) {
 }
 
 /** A line that can be opened, for tool calls and thoughts. */
-function Folding({ row, context, label, name, state, children }: { row: Row; context: RowContext; label: string; name?: string; state: string; children: preact.ComponentChildren }) {
+function Folding({ row, context, label, name, isPlain = false, state, children }: { row: Row; context: RowContext; label: string; name?: string; isPlain?: boolean; state: string; children: preact.ComponentChildren }) {
   return (
     <>
       <Whose context={context} />
       <details open={isOpened(row)} onToggle={(event) => setOpened(row, event.currentTarget.open)}>
         <summary>
           <span class="sign" aria-hidden="true" />
-          <span class="label" title={name}>{label}</span>
+          <span class={isPlain ? "label plain" : "label"} title={name}>{label}</span>
           <span class="state">{state}</span>
         </summary>
         <div class="inside">{children}</div>
@@ -68,9 +68,10 @@ function ToolView({ row, item, context }: ItemProps) {
   const request = row.request.value?.data.value as Item | undefined;
   const input = inputText(item.input);
   const { head, gap, tail } = atLineEnds(item);
+  const words = ownToolWords(item);
   const hasMore = Boolean(item.files?.length || item.diffs?.length);
   return (
-    <Folding row={row} context={context} label={ownToolWords(item) ?? plainly(item.title || item.name || "tool")} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)}>
+    <Folding row={row} context={context} label={words ?? plainly(item.title || item.name || "tool")} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)}>
       {input !== "" && input !== item.title ? <pre class="input" tabIndex={0}>{openly(input)}</pre> : null}
       <div class="diffs">
         <Diffs diffs={item.diffs} />

@@ -1,0 +1,150 @@
+"""Take pictures of the page: `python scripts/page_pictures.py FOLDER` (it needs Chromium and chromedriver).
+
+Each scene is played in a real gateway in memory, by the doubles of `tests/http`, and taken in a light, a dark and a
+phone's window. Build the page first (`make page`). Look at the pictures before and after a change of `web/`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "http"))
+
+from browser import Browser, missing
+from live_house import OPTIONS, LiveHouse
+from test_http_page_files import picture, put
+
+WINDOWS: dict[str, dict[str, Any]] = {
+    "light": {},
+    "dark": {"dark": True},
+    "phone": {"width": 390, "height": 844},
+}
+OPEN_CHANGE = """void (() => {
+  const call = document.querySelector('#rows .tool:has(.diff) details');
+  call.open = true;
+  call.scrollIntoView({ block: 'center' });
+})()"""
+ANSWER = """The test failed because **the clock was read twice**. I read it once now:
+
+```python
+def is_due(at: float, now: float) -> bool:
+    return at <= now  # one reading of the clock
+```
+
+| file | lines | why |
+|---|---:|---|
+| `clock.py` | 12 | reads the clock once |
+| `test_clock.py` | 4 | holds the clock still |
+
+- All 412 tests pass.
+- Nothing else calls `is_due`.
+"""
+
+
+def play_conversation(live: LiveHouse) -> None:
+    script = live.script("conversation")
+    diff = {"path": "src/clock.py", "oldText": "a = now()\nb = now()\n", "newText": "a = b = now()\n"}
+    live.do(lambda: script.entry("user", "Why does test_clock fail now and then? Please mend it."))
+    live.do(lambda: script.item("thought", text="Two readings of the clock may differ."))
+    live.do(
+        lambda: script.item(
+            "tool", title="pytest tests/test_clock.py", tool_kind="execute", status="failed", exit=1, text="1 failed"
+        )
+    )
+    live.do(lambda: script.item("tool", title="Edit src/clock.py", tool_kind="edit", status="done", diffs=[diff]))
+    live.do(lambda: script.item("tool", title="mcp__semel__send_message", status="done"))
+    live.do(lambda: script.entry("agent", "I have found it.", tool=True))
+    live.do(lambda: script.entry("agent", ANSWER))
+    live.do(lambda: script.entry("user", "Thanks! And now the other one."))
+    live.do(lambda: script.entry("notice", "Stopped by owner.", kind="turn.cancelled"))
+
+
+def play_permission(live: LiveHouse) -> None:
+    agent = live.begin("permission")
+    live.do(lambda: agent.ask("rm -r build && make all", OPTIONS))
+
+
+def play_question(live: LiveHouse) -> None:
+    script = live.script("question")
+    drinks = [{"optionId": name, "name": name, "kind": "answer"} for name in ("Tea", "Coffee")]
+    live.do(lambda: script.entry("user", "I am thirsty."))
+    live.do(lambda: script.item("tool", title="mcp__semel__ask", status="done"))
+    text = "Tea or coffee?\n1. Tea\n2. Coffee"
+    card = live.do(lambda: script.item("ask", text, live=True, state="open", options=drinks))
+    live.do(lambda: script.entry("agent", text, kind="ask", item=card, tool=True))
+
+
+def play_files(live: LiveHouse) -> None:
+    script = live.script("files")
+    pictures = [
+        {**put(live, picture(480, height), f"chart-{height}.png", "image/png"), "width": 480, "height": height}
+        for height in (180, 240)
+    ]
+    report = put(live, b"tea,3\n" * 500, "prices.csv", "text/csv")
+    live.do(lambda: script.entry("user", "Draw the prices."))
+    live.do(lambda: script.entry("agent", "Here they are.", kind="file", files=[*pictures, report], tool=True))
+
+
+def play_failure(live: LiveHouse) -> None:
+    script = live.script("failure")
+    live.do(lambda: script.entry("user", "Summarise the report."))
+    live.do(lambda: script.entry("notice", "The agent's turn failed: no credit left.", kind="turn.failed"))
+
+
+def play_needs(live: LiveHouse) -> None:
+    live.do(live.world.hold)
+
+
+SCENES: dict[
+    str, tuple[Callable[[LiveHouse], None], str, str]
+] = {  # what plays it, its session, what shows that it is there
+    "conversation": (play_conversation, "conversation", "#rows .calm"),
+    "permission": (play_permission, "permission", "#rows .request button"),
+    "question": (play_question, "question", "#rows .request button"),
+    "files": (play_files, "files", "#rows .file img"),
+    "failure": (play_failure, "failure", "#rows .retry"),
+    "needs-you": (play_needs, "main:chat:room", "#rows .decide button"),
+}
+
+
+def take_pictures(folder: Path) -> None:
+    """Write `SCENE-WINDOW.png` for each scene and window into `folder`, and the empty start as `start-WINDOW.png`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    live, empty = LiveHouse(), LiveHouse()
+    try:
+        for play, _, _ in SCENES.values():
+            play(live)
+        for window, size in WINDOWS.items():
+            with tempfile.TemporaryDirectory() as profile, Browser(Path(profile), **size) as browser:
+                take(browser, f"{empty.server.url}/", "#welcome .folder", folder / f"start-{window}.png")
+                for scene, (_, key, sign) in SCENES.items():
+                    take(browser, f"{live.server.url}/#/s/{key}", sign, folder / f"{scene}-{window}.png")
+                    if scene == "conversation":
+                        browser.run(OPEN_CHANGE)
+                        browser.settle()
+                        browser.shot(folder / f"change-{window}.png")
+    finally:
+        live.close()
+        empty.close()
+
+
+def take(browser: Browser, address: str, sign: str, path: Path) -> None:
+    browser.go("about:blank")
+    browser.go(address)
+    browser.until(
+        lambda: browser.texts(sign) or browser.run("!!document.querySelector(arguments[0])?.complete", sign), sign
+    )
+    browser.settle()
+    browser.shot(path)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: python scripts/page_pictures.py FOLDER")
+    if why := missing():
+        sys.exit(why)
+    take_pictures(Path(sys.argv[1]))
