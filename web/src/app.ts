@@ -358,7 +358,7 @@ byId("older").addEventListener("click", older);
 byId("side").addEventListener("wanted", () => drawer(true));
 byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
 byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key!, "/stop"))));
-document.querySelector("main")!.addEventListener("click", (event) => (event.target as Element).id !== "menu" && drawer(false));
+document.querySelector("main")!.addEventListener("click", (event) => (event.target as Element).closest("#menu") || drawer(false));
 document.addEventListener("keydown", (event) => event.key === "Escape" && drawer(false));
 byId("text").addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && byId("stop").click());
 addEventListener("focus", tellSeen);
