@@ -309,6 +309,16 @@ async function older(): Promise<void> {
   byId<HTMLButtonElement>("older").disabled = false;
 }
 
+let height = 0; // where the reader was at the last scroll event, in pixels
+
+/** Loads older rows as soon as somebody who scrolls up is a screen away from the first one. */
+function olderOnTheWayUp(): void {
+  const { scrollTop, clientHeight } = byId("scroller");
+  const button = byId<HTMLButtonElement>("older");
+  if (scrollTop < height && scrollTop < clientHeight && !place.pinned && !button.hidden && !button.disabled) void older();
+  height = scrollTop;
+}
+
 // ---------------------------------------------------------------- navigation
 
 /** Goes to a new session with `agent`. Default: the agent of the open session, else the first configured one. */
@@ -355,6 +365,7 @@ async function start(): Promise<void> {
 
 byId("new").addEventListener("click", () => begin());
 byId("older").addEventListener("click", older);
+byId("scroller").addEventListener("scroll", olderOnTheWayUp, { passive: true });
 byId("side").addEventListener("wanted", () => drawer(true));
 byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
 byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key!, "/stop"))));
