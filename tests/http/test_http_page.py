@@ -266,7 +266,7 @@ def test_a_running_turn_can_be_stopped_and_the_queue_is_shown(page: Browser, liv
     live.do(lambda: [live.gateway.say("s", "one"), live.gateway.say("s", "two", automatic=True)])
     shows(page, "#busy", "working · waiting: 2")
     page.click("#stop")
-    page.until(lambda: any("owner" in text for text in page.texts("#rows .notice .body")), "who stopped it")
+    page.until(lambda: "You stopped it." in page.texts("#rows .notice .body"), "who stopped it")
     live.do(lambda: live.gateway.controls.stop_turn("s", "the test"))
     page.until(lambda: page.texts("#stop") == [], "no turn, no button")
 
