@@ -177,12 +177,16 @@ class GatewayEditor:
         self.process.stdout.close()
         self.process.stderr.close()
 
+    def leave(self) -> tuple[int, bytes]:
+        """Close the editor's end, and return the exit code and what Semel has said on stderr."""
+        self.process.stdin.close()
+        code = self.process.wait(60)
+        self._close()
+        return code, self.stderr
+
     def end(self) -> None:
         """Close the editor's end, and check that Semel ends and has said nothing but ACP."""
-        self.process.stdin.close()
-        assert self.process.wait(30) == 0
-        self._close()
-        assert self.stderr == b""
+        assert self.leave() == (0, b"")
         assert not self.schema.violations, self.schema.violations
         assert self.schema.checked
 

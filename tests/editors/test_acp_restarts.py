@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from gateway_editor import Desk, GatewayEditor, end_gateways, gateways_of, opened_desk, start_together
+from gateway_editor import Desk, GatewayEditor, end_gateways, gateways_of, opened_desk, start_together, until
 from system_house import DEMO, House, script
 
 from semel.testing import scripted_agent
@@ -81,12 +81,18 @@ def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_i
         editor = desk.editor("--no-start")
         session = editor.new()
         editor.prompt("say: before")
+        leaving = desk.editor("--no-start")
+        left_session = leaving.new()
         desk.house.kill()
         prompt = editor.begin("say: after")
-        time.sleep(1.0)
+        leaving.begin("say: lost")
+        code, words = leaving.leave()
+        assert code == 1 and f"a message to session {left_session} was not recorded".encode() in words
+        editor.until(lambda: "has not recorded your message yet" in str(editor.messages[-1]), "it is said")
         desk.house.up()
         assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
-        assert desk.house.texts(session) == editor.texts() == ["before", "after"]
+        before, _, after = editor.texts()
+        assert desk.house.texts(session) == [before, after] == ["before", "after"]
         assert len(desk.house.texts(session, "user")) == 2
 
 
@@ -128,7 +134,15 @@ def test_a_gateway_is_started_if_none_runs_and_two_editors_start_one(tmp_path: P
             answer = refusing.answer_to(refusing.request("session/new", cwd=folder, mcpServers=[]))
             assert "no gateway is running" in answer["error"]["message"]
             gateway = start_together(desk)
-        assert gateways_of(house) == [gateway], "it goes on without the editors"
+            assert gateways_of(house) == [gateway]
+            leaving = desk.editor()
+            session = leaving.new()
+            os.kill(int(gateway.split()[0]), signal.SIGKILL)
+            until(lambda: not gateways_of(house), "the gateway has ended")
+            leaving.begin("say: heard")
+            assert leaving.leave() == (0, b""), "it starts a gateway for a message that none has recorded"
+            until(lambda: "heard" in house.cli("show", session).stdout.splitlines()[-1], "the answer")
+        assert len(gateways_of(house)) == 1, "it goes on without the editors"
     finally:
         end_gateways(house)
 

@@ -33,7 +33,11 @@ from semel.text.json_types import Json, object_at
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")  # ACP StopReason
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
 RESTART_AFTER_S = 15.0  # without a gateway, while a prompt is open; a service manager starts it again before
-AWAY_REMARK = "The gateway is away. The message is kept; this goes on when the gateway is back."
+AWAY_REMARK = "The gateway is away. Semel has recorded your message; this goes on when the gateway is back."
+UNRECORDED_REMARK = (
+    "The gateway is away. Semel has not recorded your message yet: it is sent as soon as the gateway is back, if this "
+    "session stays open in the editor."
+)
 INTERNAL_ERROR = -32603
 FAILED = "turn.failed"  # the kind of the notice that says so
 Answer = Callable[[Json | None, Json | None], None]
@@ -57,13 +61,24 @@ class Editor(Protocol):
 
 
 class OpenPrompt:
-    """A prompt that the editor waits for. `answer`: called once, with its result or its error."""
+    """A prompt that the editor waits for. `key`: its idempotency key.
 
-    def __init__(self, key: str, answer: Answer, is_cancelled: bool) -> None:
+    `answer`: called once, with its result or its error. `note_recorded`: called when the gateway is known to have its
+    message; perhaps twice.
+    """
+
+    def __init__(self, key: str, answer: Answer, note_recorded: Callable[[], None], is_cancelled: bool) -> None:
         self.key = key
         self.answer = answer
+        self.is_recorded = False
         self.seq: int | None = None  # its entry, once that is seen
         self.is_cancelled = is_cancelled
+        self._note_recorded = note_recorded
+
+    def set_recorded(self) -> None:
+        """Note that the gateway has the message."""
+        self.is_recorded = True
+        self._note_recorded()
 
 
 class Attachment:
@@ -177,12 +192,18 @@ class Attachment:
                     raise
             away_s = loop.time() - last_contact
             if away_s > AWAY_REMARK_S and self._prompts:
-                self._editor.write(self._writer.write_remark(f"away-{self.view.rev}", AWAY_REMARK))
+                self._tell_away()
             if away_s > RESTART_AFTER_S and self._prompts and not has_restarted:
                 has_restarted = True  # once: if it does not start, others need not be delayed by more attempts
                 await self._link.restart_killed()
             failures += 1
             await self._link.wait_before_retry(failures)
+
+    def _tell_away(self) -> None:
+        """Say that the gateway is away, and what becomes of the open prompts."""
+        is_recorded = all(prompt.is_recorded for prompt in self._prompts.values())
+        name, text = ("away", AWAY_REMARK) if is_recorded else ("unrecorded", UNRECORDED_REMARK)
+        self._editor.write(self._writer.write_remark(f"{name}-{self.view.rev}", text))
 
     async def _take_first(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
         rows = self.view.apply(frame)
@@ -224,6 +245,7 @@ class Attachment:
                 self._unshown[name_row(row)] = None
             elif (prompt := self._prompts.get(row["key"])) is not None:
                 prompt.seq = row["seq"]
+                prompt.set_recorded()
 
     def _is_own(self, row: Json) -> bool:
         """Return whether this connection has sent the entry (the stream may be faster than the answer to a request)."""
@@ -340,12 +362,9 @@ class Attachment:
 
     # ---- prompts
 
-    def add_prompt(self, blocks: list[Json], key: str, answer: Answer, is_cancelled: bool) -> None:
-        """Send a prompt to the session. `key`: its idempotency key. `answer`: called when its turn has ended.
-
-        `is_cancelled`: the editor has cancelled it already; its turn is stopped once that begins.
-        """
-        prompt = self._prompts[key] = OpenPrompt(key, answer, is_cancelled)
+    def add_prompt(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
+        """Send a prompt to the session. One that the editor has cancelled already is stopped once its turn begins."""
+        self._prompts[prompt.key] = prompt
         self.show_missed()
         self._spawn(self._send_prompt(prompt, blocks))
 
@@ -356,6 +375,7 @@ class Attachment:
         async with self._saying:
             try:
                 await self._send_message(say)
+                prompt.set_recorded()
             except RequestRefused as error:
                 self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": str(error)})
 

@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -36,6 +37,8 @@ PARSE_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, 
 AUTH_REQUIRED = -32000  # ACP ErrorCode
 LIST_PAGE_SESSIONS = 50
 STDIN, STDOUT = 0, 1
+RECORD_TIMEOUT_S = 20.0  # after the editor has closed its end, for prompts that no gateway has recorded
+RECORD_TIMEOUT_WITHOUT_START_S = 3.0  # the same, if no gateway is started for them
 
 
 class RequestFailed(Exception):
@@ -71,6 +74,10 @@ class EditorServer:
         self._asked: dict[str, Callable[[Json], None]] = {}  # what to do with the answers to our requests, by id
         self._prompted: dict[str, str] = {}  # the session of each open prompt, by its request's id as JSON
         self._coming: dict[str, bool] = {}  # the prompts that their session does not know yet -> whether cancelled
+        self._unrecorded: dict[str, str] = {}  # the session of each prompt that no gateway is known to have, by its id
+        self._lost: list[str] = []  # the sessions of prompts that were refused after the editor had closed its end
+        self._all_recorded = asyncio.Event()
+        self._is_closing = False
         self._numbers = 0
         self._tasks: set[asyncio.Task[None]] = set()
         pipe.on_room = self._catch_up
@@ -88,15 +95,33 @@ class EditorServer:
         return f"<EditorServer of {self.client.name}: {len(self._attached)} sessions>"
 
     async def serve(self) -> None:
-        """Serve the editor until it closes its end of the pipes."""
+        """Serve the editor until it closes its end of the pipes, and its prompts are recorded or given up."""
         async for line in self._pipe.lines():
             if line.strip():
                 self._take_line(line)
+        self._is_closing = True
+        await self._await_recording()
         for task in list(self._tasks):
             task.cancel()
         for attachment in self._attached.values():
             attachment.close()
         self._pipe.close()
+
+    async def _await_recording(self) -> None:
+        """Give the prompts that no gateway has recorded a limited time to be sent."""
+        if self._unrecorded:
+            self._spawn(self._link.restart_killed())
+        timeout_s = RECORD_TIMEOUT_S if self._link.may_start else RECORD_TIMEOUT_WITHOUT_START_S
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._unrecorded:
+                    self._all_recorded.clear()
+                    await self._all_recorded.wait()
+
+    @property
+    def unrecorded_sessions(self) -> list[str]:
+        """The session of each prompt that no gateway is known to have recorded."""
+        return [*self._lost, *self._unrecorded.values()]
 
     # ---- lines
 
@@ -312,13 +337,25 @@ class EditorServer:
         name = json.dumps(id)
         self._prompted[name] = str(params.get("sessionId"))
         self._coming[name] = False
+        self._unrecorded[name] = self._prompted[name]
 
     def _forget_prompt(self, id: Any) -> None:
+        """Note that a prompt is answered. An editor that has closed its end may not read that it was refused."""
         self._prompted.pop(json.dumps(id), None)
         self._coming.pop(json.dumps(id), None)
+        if (session := self._unrecorded.get(json.dumps(id))) is not None:
+            self._lost += [session] if self._is_closing else []
+            self._note_recorded(id)
+
+    def _note_recorded(self, id: Any) -> None:
+        self._unrecorded.pop(json.dumps(id), None)
+        if not self._unrecorded:
+            self._all_recorded.set()
 
     async def _take_prompt(self, id: Any, params: Json) -> None:
         """Send a prompt. An editor may continue a session that it never opened on this connection."""
+        from semel.faces.acp.attachment import OpenPrompt
+
         key, blocks = _read_session(params), objects_in(params.get("prompt"))
         async with self._opening[key]:
             if key not in self._attached or self._attached[key].is_over:
@@ -333,7 +370,8 @@ class EditorServer:
         attachment = self._attached[key]
         await attachment.has_view.wait()
         is_cancelled = self._coming.pop(json.dumps(id), False)
-        attachment.add_prompt(blocks, f"{self.connection}-{self._numbers}", answer, is_cancelled)
+        prompt_key = f"{self.connection}-{self._numbers}"
+        attachment.add_prompt(OpenPrompt(prompt_key, answer, partial(self._note_recorded, id), is_cancelled), blocks)
 
     def _cancel_turn(self, key: str) -> None:
         coming = [name for name in self._coming if self._prompted.get(name) == key]
@@ -345,19 +383,26 @@ class EditorServer:
 def serve_editor(link: GatewayLink, opening: Opening) -> int:
     """Serve the editor at stdin and stdout until it closes them, or until SIGTERM. Returns the exit code.
 
-    Whatever waits in a thread is left behind then: the session goes on in the gateway.
+    Whatever waits in a thread is left behind then: the session goes on in the gateway. The code is 1 if a prompt may
+    not have been recorded; stderr says so.
     """
 
-    async def serve() -> None:
+    async def serve() -> list[str]:
         server = EditorServer(EditorPipe(STDIN, STDOUT), link, opening)
         task = asyncio.ensure_future(server.serve())
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task
+        return server.unrecorded_sessions
 
-    asyncio.run(serve())
-    return 0
+    unrecorded = asyncio.run(serve())
+    for key in unrecorded:
+        sys.stderr.write(
+            f"semel acp: a message to session {key} was not recorded, as far as is known: no gateway confirmed it. "
+            f"Send it again if `semel show {key}` lacks it.\n"
+        )
+    return 1 if unrecorded else 0
 
 
 def _make_key(agent: str | None, folder: str) -> str:

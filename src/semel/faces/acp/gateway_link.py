@@ -39,7 +39,7 @@ class GatewayLink:
     def __init__(self, data_dir: Path, config: Path | None, may_start: bool) -> None:
         self.data_dir = data_dir
         self._config = config
-        self._may_start = may_start
+        self.may_start = may_start
         self._client: AsyncClient | None = None
         self._socket: Path | None = None
 
@@ -74,7 +74,7 @@ class GatewayLink:
             raise
         except NoGateway:
             if not await self._answers():  # otherwise only the answer was lost
-                if not self._may_start:
+                if not self.may_start:
                     raise
                 await self._start()
         return await self.ask_running(request)
@@ -118,7 +118,7 @@ class GatewayLink:
 
         If it does not start, nothing happens: the caller still waits for it.
         """
-        if self._may_start and was_killed(self.data_dir):
+        if self.may_start and was_killed(self.data_dir):
             with contextlib.suppress(NoGateway, OSError):
                 await self._start()
 
