@@ -423,6 +423,7 @@ def test_without_a_gateway_it_is_said_how_to_start_one(cli: Cli) -> None:
 
 
 def test_doctor_without_a_gateway_or_a_ledger_says_so(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text('[gateway]\nlisten = "127.0.0.1:0"\n')  # the default port may be in use
     assert "There is no ledger at" in cli("doctor", "--laws", rc=1).stderr
     assert "There is no ledger at" in cli("doctor").stdout, "nothing is broken before the first start"
 

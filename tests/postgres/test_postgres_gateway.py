@@ -110,6 +110,8 @@ def read_url(config: Path) -> str:
 
 
 def test_doctor_names_the_server(cli: Cli) -> None:
+    config = cli.home / "semel.toml"
+    config.write_text(f'[gateway]\nlisten = "127.0.0.1:0"\n{config.read_text()}')  # the default port may be in use
     findings = {finding["subject"]: finding for finding in cli.json("doctor")["findings"]}
     assert findings["database"]["level"] == "ok" and findings["database"]["text"].startswith("PostgreSQL 1")
     assert "no ledger" in findings["books"]["text"]
