@@ -71,10 +71,12 @@ def measure_sessions(server: PostgresServer, database: str) -> int:
 
 
 def find_quantile(times: list[float], part: float) -> float:
+    """Return the quantile `part` (0 to 1) of times in ms."""
     return sorted(times)[int(len(times) * part)]
 
 
 async def live_a_day(server: PostgresServer, database: str, dumped: Load, control: Load) -> None:
+    """Run the day in WINDOWS slices, and print p50, p99 and the table's size after each."""
     before, largest = measure_sessions(server, database), 0
     print(f"  {'':4} {'p50':>14} {'p99':>17}   (x: against the database that nobody dumps)")
     for window in range(1, WINDOWS + 1):

@@ -112,11 +112,13 @@ class Swift:
         return ServerProcess(command, [port], self._home / f"{kind}.log", {"SWIFT_DIR": str(self._home)})
 
     def kill(self) -> None:
+        """Kill the processes; the objects stay."""
         for process in self._processes:
             process.kill()
 
     @property
     def url(self) -> str:
+        """The endpoint's URL."""
         return f"http://127.0.0.1:{self._ports[0]}"
 
     def _open(self, bucket: str) -> Any:
@@ -128,6 +130,7 @@ class Swift:
         )  # fmt: skip
 
     def make_bucket(self, name: str) -> None:
+        """Make an empty bucket."""
         import obstore
 
         url = obstore.sign(self._open(name), "PUT", "", timedelta(minutes=1))
@@ -135,12 +138,15 @@ class Swift:
             pass
 
     def names(self, bucket: str) -> list[str]:
+        """Return the names of its objects, ordered."""
         return [entry["path"] for page in self._open(bucket).list() for entry in page]
 
     def put(self, bucket: str, name: str, content: bytes) -> None:
+        """Store an object."""
         self._open(bucket).put(name, content)
 
     def remove(self, bucket: str, name: str) -> None:
+        """Remove an object."""
         self._open(bucket).delete(name)
 
     def __enter__(self) -> Swift:

@@ -50,7 +50,7 @@ Change = EntryChange | TextAppended | ItemChange | OutputAppended | StateChange
 
 class Snapshot(Struct, tag_field="type", tag="snapshot"):
     """The newest part of the view, which replaces what the watcher has. `rev`: what to resume after. `more`: there is
-    an earlier part; send `before` to /v1/sessions/{key}/history to read it.
+    an earlier part; send `before` (an entry's `seq`) to /v1/sessions/{key}/history to read it.
     """
 
     rev: int

@@ -85,9 +85,11 @@ class ObjectFiles(DatabaseFiles):
         return self._copy_out(check_digest(id, map(self.bucket.get, name_objects(object))))
 
     def list_lacking(self, after: str = "") -> list[str]:
+        """As `StoredFiles` says."""
         return self._store.read_sync(file_objects.list_outside, after)
 
     def take_in(self, id: str) -> bool:
+        """As `StoredFiles` says."""
         try:
             path = super()._copy(id)
         except StoreFailed:
@@ -103,6 +105,7 @@ class ObjectFiles(DatabaseFiles):
         return True
 
     def remove_objects(self, ids: Sequence[str]) -> None:
+        """As `StoredFiles` says."""
         going = self._store.write_sync(file_objects.begin_removal, ids)
         for object in going:
             self.bucket.remove(name_objects(object))

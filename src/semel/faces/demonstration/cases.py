@@ -28,6 +28,7 @@ class Count:
 
     @property
     def holds(self) -> bool:
+        """Whether `number` is `expected`."""
         return self.number == self.expected
 
     def __str__(self) -> str:

@@ -40,7 +40,8 @@ def examine_object_storage(store: LedgerStore, settings: FileSettings) -> list[F
     except StoreFailed as error:
         remedy = "until it works again, files are neither received nor sent; their messages wait"
         return [Finding("files", "broken", str(error), remedy)]
-    findings = [Finding("files", "ok", f"files of messages are in {bucket}, which can be written, read and emptied")]
+    works = f"files of messages are in {bucket}, in which objects can be written, read and deleted"
+    findings = [Finding("files", "ok", works)]
     if missing:
         text = f"files of messages are not in {bucket}, or not whole: {len(missing)}, such as {missing[0]}"
         findings.append(Finding("files", "broken", text, "put the bucket's objects back from its backup or versions"))

@@ -1,4 +1,4 @@
-"""Messages on their way to the gateway, with the rules of the page (web: outgoing.js).
+"""Messages on their way to the gateway, with the rules of the page (web/src/outgoing.ts).
 
 Each message gets an id here, which every attempt to send it repeats, and is kept in a file until the gateway has
 acknowledged it. So a lost answer sends nothing twice, and a gateway or terminal that ends loses nothing (Laws 1 and 8).
