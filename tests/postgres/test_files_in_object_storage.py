@@ -321,7 +321,7 @@ def die(*args):
 if moment == "first object":
     Bucket.put = die
 else:
-    file_objects.keep_object = die
+    file_objects.record_stored = die
 with open_ledger(DatabaseUrl(url)) as store:
     files = ObjectFiles(Path(folder), store, Bucket(FileSettings.model_validate_json(settings, by_name=True)))
     files.store_bytes(Path(content).read_bytes(), "a", "text/plain")

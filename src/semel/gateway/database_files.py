@@ -107,7 +107,7 @@ class DatabaseFiles(StoredFiles):
         return self._copy_out(check_digest(id, self._read(id, size)))
 
     def _explain_missing(self, id: str) -> StoreFailed:
-        if self._store.read_sync(file_objects.find_object, id) is not None:
+        if self._store.read_sync(file_objects.find_copy, id) is not None:
             return StoreFailed(f"the content of the stored file {id} is in object storage: let [files] url name it")
         return StoreFailed(f"the content of the stored file {id} is not in the database")
 

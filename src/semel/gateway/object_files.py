@@ -17,13 +17,13 @@ from semel.gateway.files import FolderFiles, StoredFiles, StoreFailed
 from semel.gateway.settings.files import FileSettings
 from semel.ledger import file_objects
 from semel.ledger.copy_files import ObjectsUnreadable, ReadObject
-from semel.ledger.file_objects import FileObject
+from semel.ledger.file_objects import StoredCopy
 from semel.ledger.storage.store import LedgerStore
 
 OBJECT_BYTES = 4 << 20
 
 
-def name_objects(object: FileObject) -> list[str]:
+def name_objects(object: StoredCopy) -> list[str]:
     """Return the names of the objects that hold a file's content, in order. An empty file has one, which is empty."""
     count = max(1, -(-object.size // OBJECT_BYTES))
     return [f"{object.id}-{-object.n:016x}/{part}" for part in range(count)]
@@ -33,7 +33,7 @@ def make_reader(settings: FileSettings) -> ReadObject:
     """Return what reads the content of files from object storage, for a copy of the ledger."""
     bucket = Bucket(settings)
 
-    def read(object: FileObject) -> Iterator[bytes]:
+    def read(object: StoredCopy) -> Iterator[bytes]:
         try:
             yield from map(bucket.get, name_objects(object))
         except ObjectMissing:
@@ -61,25 +61,25 @@ class ObjectFiles(DatabaseFiles):
         self.bucket = bucket
 
     def _write(self, id: str, size: int, name: str, mime: str, source: BinaryIO) -> None:
-        object = FileObject(id, file_objects.draw_number(), size)
+        object = StoredCopy(id, file_objects.draw_copy_number(), size)
         if self._store.write_sync(file_objects.keep_file, id, size, name, mime, object.n):
             self._put(object, source)
 
-    def _put(self, object: FileObject, source: BinaryIO) -> None:
+    def _put(self, object: StoredCopy, source: BinaryIO) -> None:
         """Store an object that the ledger expects. Raises StoreFailed, LedgerError: what is there is removed later."""
         names = name_objects(object)
         for name in names:
             self.bucket.put(name, source.read(OBJECT_BYTES))
-        if not self._store.write_sync(file_objects.keep_object, object.id, object.n):
+        if not self._store.write_sync(file_objects.record_stored, object.id, object.n):
             self.bucket.remove(names)
             raise StoreFailed("the file was removed while it was being stored; send it again")
 
     def _copy(self, id: str) -> Path:
-        if (object := self._store.read_sync(file_objects.find_object, id)) is None:
+        if (object := self._store.read_sync(file_objects.find_copy, id)) is None:
             try:
                 return super()._copy(id)
             except StoreFailed:
-                object = self._store.read_sync(file_objects.find_object, id)  # or moved just now
+                object = self._store.read_sync(file_objects.find_copy, id)  # or moved just now
                 if object is None:
                     raise
         return self._copy_out(check_digest(id, map(self.bucket.get, name_objects(object))))
@@ -93,10 +93,10 @@ class ObjectFiles(DatabaseFiles):
         try:
             path = super()._copy(id)
         except StoreFailed:
-            return self._store.read_sync(file_objects.find_object, id) is not None
+            return self._store.read_sync(file_objects.find_copy, id) is not None
         try:
-            object = FileObject(id, file_objects.draw_number(), path.stat().st_size)
-            if self._store.write_sync(file_objects.add_object, id, object.n):
+            object = StoredCopy(id, file_objects.draw_copy_number(), path.stat().st_size)
+            if self._store.write_sync(file_objects.add_copy, id, object.n):
                 with path.open("rb") as source:
                     self._put(object, source)
         finally:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from semel.ledger import file_objects
 from semel.ledger.backup.backups import PAGE, is_stored
-from semel.ledger.file_objects import FileObject
+from semel.ledger.file_objects import StoredCopy
 from semel.ledger.file_pieces import split_content
 from semel.ledger.storage.atomic_files import sync_folder
 from semel.ledger.storage.sql import Tx
@@ -42,7 +42,7 @@ class _FileMissing(Exception):
     """The source does not have the file, or not as its id says."""
 
 
-ReadObject = Callable[[FileObject], Iterator[bytes]]
+ReadObject = Callable[[StoredCopy], Iterator[bytes]]
 """Yields the content of a file that is in object storage; less of it if it is missing. Raises ObjectsUnreadable."""
 
 

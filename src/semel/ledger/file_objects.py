@@ -25,36 +25,39 @@ PAGE = 1000
 
 
 @dataclass(frozen=True)
-class FileObject:
-    """An object. `id`: of its file. `n`: its own number, below 0. `size`: of the file, in bytes."""
+class StoredCopy:
+    """One copy of a file's content in object storage, as one or more objects.
+
+    `id`: the file's. `n`: the copy's random number, below 0. `size`: of the file, in bytes.
+    """
 
     id: str
     n: int
     size: int
 
 
-def draw_number() -> int:
-    """Return a number for a new object."""
+def draw_copy_number() -> int:
+    """Return a number for a new copy."""
     return -1 - secrets.randbits(62)
 
 
 def keep_file(tx: Tx, id: str, size: int, name: str, mime: str, n: int) -> bool:
-    """Record a file that no message claims yet. Return whether its content is to be stored, as the object `n`."""
+    """Record a file that no message claims yet. Return whether its content is to be stored, as the copy `n`."""
     tx.run("blob_keep", id=id, size=size, name=name, mime=mime, at=tx.now)
-    return add_object(tx, id, n)
+    return add_copy(tx, id, n)
 
 
-def add_object(tx: Tx, id: str, n: int) -> bool:
-    """Record that the object `n` is about to be stored. Return False if the file has one already, or is not known."""
+def add_copy(tx: Tx, id: str, n: int) -> bool:
+    """Record that the copy `n` is about to be stored. Return False if the file has one already, or is not known."""
     tx.lock("blob_lock", id=id)
-    if not tx.exists("blob_get", id=id) or find_object(tx, id) is not None:
+    if not tx.exists("blob_get", id=id) or find_copy(tx, id) is not None:
         return False
     tx.run("object_add", id=id, n=n, state=COMING)
     return True
 
 
-def keep_object(tx: Tx, id: str, n: int) -> bool:
-    """Record that an object is whole, and remove the content from the ledger if it is there, too.
+def record_stored(tx: Tx, id: str, n: int) -> bool:
+    """Record that a copy is whole, and remove the content from the ledger if it is there, too.
 
     Return False if the file was removed while it was being stored.
     """
@@ -64,25 +67,25 @@ def keep_object(tx: Tx, id: str, n: int) -> bool:
     return True
 
 
-def find_object(tx: Tx, id: str) -> FileObject | None:
-    """Return the object that has a file's content; None if there is none."""
+def find_copy(tx: Tx, id: str) -> StoredCopy | None:
+    """Return the stored copy of a file's content; None if there is none."""
     found = tx.pairs(int, int, "object_stored", id=id, stored=STORED)
-    return FileObject(id, *found[0]) if found else None
+    return StoredCopy(id, *found[0]) if found else None
 
 
-def begin_removal(tx: Tx, ids: Sequence[str]) -> list[FileObject]:
+def begin_removal(tx: Tx, ids: Sequence[str]) -> list[StoredCopy]:
     """Let nobody rely on the objects of these files any more, as far as no message needs them. Return those objects."""
-    going: list[FileObject] = []
+    going: list[StoredCopy] = []
     for id in sorted(ids):
         tx.lock("blob_lock", id=id)
-        objects = [FileObject(id, n, size) for n, size in tx.pairs(int, int, "objects_of_gone", id=id)]
+        objects = [StoredCopy(id, n, size) for n, size in tx.pairs(int, int, "objects_of_gone", id=id)]
         if objects:
             tx.run("objects_leave", id=id, going=GOING)
         going += objects
     return going
 
 
-def finish_removal(tx: Tx, objects: Sequence[FileObject]) -> None:
+def finish_removal(tx: Tx, objects: Sequence[StoredCopy]) -> None:
     """Record that these objects are not in object storage any more."""
     for object in objects:
         tx.run("object_drop", id=object.id, n=object.n, going=GOING)
@@ -108,12 +111,12 @@ def list_objects(tx: Tx, after: str, last: str) -> list[FileObjectRow]:
     return tx.all(FileObjectRow, "objects_between", after=after, last=last, stored=STORED)
 
 
-def map_objects(tx: Tx) -> dict[str, FileObject]:
-    """Return {id: object} for all files that a message needs and whose content is in object storage."""
-    objects: dict[str, FileObject] = {}
+def map_objects(tx: Tx) -> dict[str, StoredCopy]:
+    """Return {id: copy} for all files that a message needs and whose content is in object storage."""
+    objects: dict[str, StoredCopy] = {}
     after = ""
     while ids := list_files(tx, after):
         rows = list_objects(tx, after, ids[-1])
-        objects |= {row.blob: FileObject(row.blob, row.n, row.size) for row in rows if row.is_needed}
+        objects |= {row.blob: StoredCopy(row.blob, row.n, row.size) for row in rows if row.is_needed}
         after = ids[-1]
     return objects

@@ -15,7 +15,7 @@ from semel.gateway.object_files import name_objects
 from semel.gateway.settings import FileSettings
 from semel.installation import find_install_command
 from semel.ledger import file_objects
-from semel.ledger.file_objects import FileObject
+from semel.ledger.file_objects import StoredCopy
 from semel.ledger.storage.rows import FileObjectRow
 from semel.ledger.storage.store import LedgerStore
 
@@ -84,7 +84,7 @@ def _compare(store: LedgerStore, bucket: Bucket) -> tuple[list[str], list[Object
     limit = datetime.now(UTC) - MIN_AGE
     for after, last, rows in _list_pages(store):
         there = _list_up_to(bucket, after, last)
-        names = {name: row for row in rows for name in name_objects(FileObject(row.blob, row.n, row.size))}
+        names = {name: row for row in rows for name in name_objects(StoredCopy(row.blob, row.n, row.size))}
         found = {entry.name for entry in there}
         missing += sorted({row.blob for name, row in names.items() if row.is_needed and name not in found})
         unknown += [entry for entry in there if entry.name not in names and entry.stored < limit]
