@@ -24,15 +24,18 @@ class SentRows:
     def __init__(self) -> None:
         self._digests: dict[str, int] = {}
 
-    def is_news(self, key: str, row: Json | None) -> bool:
-        """Note that a row is sent, and return whether it differs from the one before. None: the session is gone."""
+    def note_sent(self, key: str, row: Json | None) -> bool:
+        """Record that a row is sent. Return whether it looks different from the last one.
+
+        `row`: None if the session is gone.
+        """
         if len(self._digests) > MAX_SENT_ROWS:
             self._digests.clear()
         shown = None if row is None else {name: value for name, value in row.items() if name not in UNSHOWN_FIELDS}
         digest = hash(msgspec.json.encode(shown))
-        is_news = self._digests.get(key) != digest
+        looks_different = self._digests.get(key) != digest
         self._digests[key] = digest
-        return is_news
+        return looks_different
 
 
 class ListApi(SessionApi):
@@ -87,12 +90,12 @@ class ListApi(SessionApi):
         if numbers is None:
             listed, has_more = await self.record.read(session_list.read_snapshot, limit)
             for row in listed:
-                sent.is_news(row["key"], row)
+                sent.note_sent(row["key"], row)
             oldest = listed[limit - 1]["key"] if has_more else None
             page = {"sessions": [self.add_workspace(row) for row in listed], "more": has_more, "next": oldest}
             return {"type": "snapshot", "rev": rev, **page}
         found = await self.record.read(session_list.read_rows, numbers)
-        news = [(key, row) for key, row in found if sent.is_news(key, row)]
+        news = [(key, row) for key, row in found if sent.note_sent(key, row)]
         return {"type": "change", "rev": rev, "changes": [self._make_change(key, row) for key, row in news]}
 
     def _make_change(self, key: str, row: Json | None) -> Json:
