@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 
 HEAD_BYTES = 256 * 1024  # how much of a file is looked at: a JPEG may have a preview and a colour profile in front
-MAX_PIXELS = 100_000  # a longer side is taken for damage
+MAX_SIDE_PIXELS = 100_000  # a longer side is taken for damage
 _TURNED = range(5, 9)  # values of Exif's orientation that show an image turned by a quarter
 _ORIENTATION_TAG = 0x0112
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -25,7 +25,7 @@ def read_image_size(head: bytes) -> tuple[int, int] | None:
         size = _read_size(head)
     except (struct.error, IndexError):
         return None
-    return size if size is not None and all(0 < side <= MAX_PIXELS for side in size) else None
+    return size if size is not None and all(0 < side <= MAX_SIDE_PIXELS for side in size) else None
 
 
 def describe_image_size(head: bytes) -> dict[str, int]:
