@@ -37,7 +37,7 @@ _REMEDIES = {
 }
 
 
-class StoreAway(StoreFailed):
+class StorageUnavailable(StoreFailed):
     """Object storage did not do what was asked: it cannot be reached, or refuses. Try again later."""
 
 
@@ -60,7 +60,7 @@ def lacks_client() -> bool:
 
 
 class Bucket:
-    """The objects below a prefix. `problem`: what the last request failed of; None if it did not.
+    """The objects below a prefix. `problem`: why the last request failed; None if it succeeded.
 
     Its text is its URL.
     """
@@ -74,18 +74,18 @@ class Bucket:
         return self.settings.url
 
     def put(self, name: str, content: bytes) -> None:
-        """Store an object; durable on return. Raises StoreAway."""
-        with self._failing_as_store_away():
+        """Store an object; durable on return. Raises StorageUnavailable."""
+        with self._raising_storage_unavailable():
             self._open().put(name, content, use_multipart=False)
 
     def get(self, name: str) -> bytes:
-        """Return the content of an object. Raises ObjectMissing, StoreAway."""
-        with self._failing_as_store_away():
+        """Return the content of an object. Raises ObjectMissing, StorageUnavailable."""
+        with self._raising_storage_unavailable():
             return bytes(self._open().get(name).bytes())
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove objects; those that are not there, too. Raises StoreAway."""
-        with self._failing_as_store_away():
+        """Remove objects; those that are not there, too. Raises StorageUnavailable."""
+        with self._raising_storage_unavailable():
             store = self._open()
             for name in names:  # one by one: not every service knows the request for many
                 try:
@@ -95,8 +95,8 @@ class Bucket:
                         raise
 
     def list_objects(self, after: str = "") -> Iterator[ObjectEntry]:
-        """Yield the objects whose names are above `after`, in the order of their names. Raises StoreAway."""
-        with self._failing_as_store_away():
+        """Yield the objects whose names are above `after`, in the order of their names. Raises StorageUnavailable."""
+        with self._raising_storage_unavailable():
             for page in self._open().list(offset=after or None, chunk_size=1000):
                 for entry in page:
                     yield ObjectEntry(str(entry["path"]), int(entry["size"]), entry["last_modified"])
@@ -130,7 +130,7 @@ class Bucket:
         return {"access_key_id": access_key, "secret_access_key": secret_key, "token": None, "expires_at": None}
 
     @contextmanager
-    def _failing_as_store_away(self) -> Iterator[None]:
+    def _raising_storage_unavailable(self) -> Iterator[None]:
         from obstore.exceptions import BaseError
 
         try:
@@ -144,10 +144,10 @@ class Bucket:
             raise self._note_problem(error) from None
         self.problem = None
 
-    def _note_problem(self, error: Exception) -> StoreAway:
+    def _note_problem(self, error: Exception) -> StorageUnavailable:
         place = f" at {self.settings.endpoint}" if self.settings.endpoint else ""
         self.problem = f"{self}{place} cannot be used: {_explain_error(error)}"
-        return StoreAway(self.problem)
+        return StorageUnavailable(self.problem)
 
 
 def _lacks_bucket(error: FileNotFoundError) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from semel.gateway.bucket import Bucket, ObjectMissing, StoreAway
+from semel.gateway.bucket import Bucket, ObjectMissing, StorageUnavailable
 from semel.gateway.database_files import DatabaseFiles, check_digest
 from semel.gateway.files import FolderFiles, StoredFiles, StoreFailed
 from semel.gateway.settings.files import FileSettings
@@ -38,7 +38,7 @@ def make_reader(settings: FileSettings) -> ReadObject:
             yield from map(bucket.get, name_objects(object))
         except ObjectMissing:
             return  # what came is not the file, as its digest shows
-        except StoreAway as error:
+        except StorageUnavailable as error:
             raise ObjectsUnreadable(str(error)) from None
 
     return read

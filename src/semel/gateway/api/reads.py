@@ -14,7 +14,7 @@ from semel import __version__
 from semel.gateway.activity import log_activity
 from semel.gateway.api.book_checks import read_last_check
 from semel.gateway.api.composition import Components
-from semel.gateway.bucket import StoreAway
+from semel.gateway.bucket import StorageUnavailable
 from semel.gateway.disk_use import DiskUse, measure_store
 from semel.gateway.errors import BadRequest, Conflict, GatewayUnavailable, NotFound
 from semel.gateway.files import StoreFailed
@@ -186,7 +186,7 @@ class ReadApi(Components):
             raise NotFound(f"there is no file {id!r}")
         try:
             return await asyncio.to_thread(self.file_store.content.open, id), row.name, row.mime
-        except StoreAway as error:
+        except StorageUnavailable as error:
             raise GatewayUnavailable(str(error)) from None
         except StoreFailed:
             raise NotFound("The file is not in the store any more.") from None
