@@ -11,7 +11,7 @@ import pytest
 from agents_house import House, turn, until
 
 from semel.agents.acp.login import LoginAdvice, LoginMethod, LoginStatus, describe_login, read_login_methods
-from semel.agents.codex_home import keep_login_file
+from semel.agents.codex_home import restore_login_file
 from semel.gateway.ports import AgentError, Answered
 
 AGENT = str(Path(__file__).with_name("login_agent.py"))
@@ -49,11 +49,11 @@ async def test_codex_keeps_no_key_that_semel_logs_it_in_with(house: House, tmp_p
         assert not kept.exists()
     env = {"OPENAI_API_KEY": "sk-right", "CODEX_HOME": str(tmp_path)}
     kept.write_text(json.dumps({"OPENAI_API_KEY": "sk-of-another-start"}))
-    with keep_login_file(agent, env):
+    with restore_login_file(agent, env):
         kept.write_text(json.dumps({"OPENAI_API_KEY": "sk-right"}))
     assert not kept.exists(), "another agent was logged in at the same time"
     kept.write_text("{}")
-    with keep_login_file(agent, env):
+    with restore_login_file(agent, env):
         kept.write_text(json.dumps({"OPENAI_API_KEY": "sk-right"}))
     assert kept.read_text() == "{}"
     kept.write_text(json.dumps({"OPENAI_API_KEY": "sk-of-a-person"}))

@@ -53,7 +53,7 @@ def read_config(env: Mapping[str, str]) -> dict[str, Any]:
         return {}
 
 
-def keeps_key(command: Sequence[str], env: Mapping[str, str]) -> bool:
+def has_key_login(command: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether this is Codex, and a person has logged it in with a key, so that it looks at no variable."""
     return is_codex(command) and bool(read_login(env).get("OPENAI_API_KEY"))
 
@@ -64,11 +64,11 @@ def find_key_variable(env: Mapping[str, str]) -> str | None:
 
 
 @contextmanager
-def keep_login_file(command: Sequence[str], env: Mapping[str, str]) -> Iterator[None]:
-    """Put Codex's login file back as it was, if it keeps a key of its environment after the block.
+def restore_login_file(command: Sequence[str], env: Mapping[str, str]) -> Iterator[None]:
+    """On leaving the block, restore Codex's login file if it then holds the key of the environment.
 
-    Do nothing for other agents, and if another login is written meanwhile. Codex demanded a login, so a key that is in
-    the file before is that of another process, which Semel logs in at the same time: it is not put back.
+    A key that was there before comes from another process that Semel logs in just now, and is not restored. Does
+    nothing for other agents, or if another login was written meanwhile.
     """
     if not is_codex(command):
         yield

@@ -29,7 +29,7 @@ from semel.agents.acp.session import (
     build_mcp_server,
     initialize_params,
 )
-from semel.agents.codex_home import keep_login_file, keeps_key
+from semel.agents.codex_home import has_key_login, restore_login_file
 from semel.agents.known import recognise_command
 from semel.gateway.ports import AgentError, Json, Launch
 from semel.gateway.settings.agents import McpTransport
@@ -91,7 +91,7 @@ async def initialize(
         conversation.name,
         describe_login(conversation.name, initialized.logins, known_keys),
         key_variable=next((name for name in variables if env.get(name)), None),
-        keeps_key=keeps_key(command, env),
+        keeps_key=has_key_login(command, env),
         key_method=next((login.id for login in initialized.logins if login.variables and not login.command), ""),
     )
     return initialized
@@ -300,7 +300,7 @@ class _SessionOpener:
             if variable is None or method.command:
                 continue
             try:
-                with keep_login_file(self.options.command, self.options.env):
+                with restore_login_file(self.options.command, self.options.env):
                     await self.conversation.request("authenticate", {"methodId": method.id}, self.options.timeout)
             except RpcError as error:
                 raise self._login_error(f"{error}, with {variable}") from error
