@@ -27,7 +27,7 @@ from semel.text.json_types import Json, object_at
 
 T = TypeVar("T")
 
-PATIENCE_S = 90.0  # for one step; on a quiet machine each takes less than two seconds
+STEP_TIMEOUT_S = 90.0  # for one step; on a quiet machine each takes less than two seconds
 POLL_INTERVAL_S = 0.03
 AGENT = "demo"
 CHANNEL = "phone"
@@ -193,10 +193,10 @@ class Stage:
 
         `what`: a clause, such as "the gateway answers".
         """
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + STEP_TIMEOUT_S
         while not (value := condition()):
             if time.monotonic() > end:
-                raise StageError(f"after {PATIENCE_S:.0f} s it is still not true that {what}")
+                raise StageError(f"after {STEP_TIMEOUT_S:.0f} s it is still not true that {what}")
             time.sleep(POLL_INTERVAL_S)
         return value
 
