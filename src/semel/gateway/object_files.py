@@ -23,19 +23,19 @@ from semel.ledger.storage.store import LedgerStore
 OBJECT_BYTES = 4 << 20
 
 
-def name_objects(object: StoredCopy) -> list[str]:
+def name_objects(copy: StoredCopy) -> list[str]:
     """Return the names of the objects that hold a file's content, in order. An empty file has one, which is empty."""
-    count = max(1, -(-object.size // OBJECT_BYTES))
-    return [f"{object.id}-{-object.n:016x}/{part}" for part in range(count)]
+    count = max(1, -(-copy.size // OBJECT_BYTES))
+    return [f"{copy.id}-{-copy.n:016x}/{part}" for part in range(count)]
 
 
 def make_reader(settings: FileSettings) -> ReadObject:
     """Return what reads the content of files from object storage, for a copy of the ledger."""
     bucket = Bucket(settings)
 
-    def read(object: StoredCopy) -> Iterator[bytes]:
+    def read(copy: StoredCopy) -> Iterator[bytes]:
         try:
-            yield from map(bucket.get, name_objects(object))
+            yield from map(bucket.get, name_objects(copy))
         except ObjectMissing:
             return  # what came is not the file, as its digest shows
         except StorageUnavailable as error:
@@ -61,28 +61,28 @@ class ObjectFiles(DatabaseFiles):
         self.bucket = bucket
 
     def _write(self, id: str, size: int, name: str, mime: str, source: BinaryIO) -> None:
-        object = StoredCopy(id, file_objects.draw_copy_number(), size)
-        if self._store.write_sync(file_objects.keep_file, id, size, name, mime, object.n):
-            self._put(object, source)
+        copy = StoredCopy(id, file_objects.draw_copy_number(), size)
+        if self._store.write_sync(file_objects.keep_file, id, size, name, mime, copy.n):
+            self._put(copy, source)
 
-    def _put(self, object: StoredCopy, source: BinaryIO) -> None:
-        """Store an object that the ledger expects. Raises StoreFailed, LedgerError: what is there is removed later."""
-        names = name_objects(object)
+    def _put(self, copy: StoredCopy, source: BinaryIO) -> None:
+        """Store a copy that the ledger expects. Raises StoreFailed, LedgerError: what is there is removed later."""
+        names = name_objects(copy)
         for name in names:
             self.bucket.put(name, source.read(OBJECT_BYTES))
-        if not self._store.write_sync(file_objects.record_stored, object.id, object.n):
+        if not self._store.write_sync(file_objects.record_stored, copy.id, copy.n):
             self.bucket.remove(names)
             raise StoreFailed("the file was removed while it was being stored; send it again")
 
     def _copy(self, id: str) -> Path:
-        if (object := self._store.read_sync(file_objects.find_copy, id)) is None:
+        if (copy := self._store.read_sync(file_objects.find_copy, id)) is None:
             try:
                 return super()._copy(id)
             except StoreFailed:
-                object = self._store.read_sync(file_objects.find_copy, id)  # or moved just now
-                if object is None:
+                copy = self._store.read_sync(file_objects.find_copy, id)  # or moved just now
+                if copy is None:
                     raise
-        return self._copy_out(check_digest(id, map(self.bucket.get, name_objects(object))))
+        return self._copy_out(check_digest(id, map(self.bucket.get, name_objects(copy))))
 
     def list_lacking(self, after: str = "") -> list[str]:
         """As `StoredFiles` says."""
@@ -95,10 +95,10 @@ class ObjectFiles(DatabaseFiles):
         except StoreFailed:
             return self._store.read_sync(file_objects.find_copy, id) is not None
         try:
-            object = StoredCopy(id, file_objects.draw_copy_number(), path.stat().st_size)
-            if self._store.write_sync(file_objects.add_copy, id, object.n):
+            copy = StoredCopy(id, file_objects.draw_copy_number(), path.stat().st_size)
+            if self._store.write_sync(file_objects.add_copy, id, copy.n):
                 with path.open("rb") as source:
-                    self._put(object, source)
+                    self._put(copy, source)
         finally:
             path.unlink(missing_ok=True)
         self.remove((id,))
@@ -107,7 +107,7 @@ class ObjectFiles(DatabaseFiles):
     def remove_objects(self, ids: Sequence[str]) -> None:
         """As `StoredFiles` says."""
         going = self._store.write_sync(file_objects.begin_removal, ids)
-        for object in going:
-            self.bucket.remove(name_objects(object))
+        for copy in going:
+            self.bucket.remove(name_objects(copy))
         if going:
             self._store.write_sync(file_objects.finish_removal, going)

@@ -52,8 +52,8 @@ class ObjectsUnreadable(Exception):
 
 def check_objects(old: CopySource, read_object: ReadObject | None) -> None:
     """Raise ObjectsUnreadable if files are in object storage, and nobody said where that is."""
-    if read_object is None and (objects := old.run(file_objects.map_objects)):
-        raise ObjectsUnreadable(f"{len(objects)} files are in object storage: let [files] url of semel.toml name it")
+    if read_object is None and (copies := old.run(file_objects.map_copies)):
+        raise ObjectsUnreadable(f"{len(copies)} files are in object storage: let [files] url of semel.toml name it")
 
 
 def copy_files(
@@ -63,7 +63,7 @@ def copy_files(
 
     Raises ContentDiffers, ObjectsUnreadable.
     """
-    objects = {} if read_object is None else old.run(file_objects.map_objects)
+    copies = {} if read_object is None else old.run(file_objects.map_copies)
     needed, copied, missing = 0, 0, list[str]()
     if not new.holds_files:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -72,8 +72,8 @@ def copy_files(
         if not new.holds_files and is_stored(target, id, size):
             continue
         try:
-            if read_object is not None and id in objects:
-                content = read_object(objects[id])
+            if read_object is not None and id in copies:
+                content = read_object(copies[id])
             else:
                 content = _read(old, source, id, size)
             _copy_file(new, target, id, size, content)

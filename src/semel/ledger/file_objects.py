@@ -1,14 +1,14 @@
 """Which objects in object storage have the content of stored files (docs/decisions/files-in-object-storage.md).
 
-An object is a row of `blob_piece` with a negative number. The number is drawn at random, and the object's name has it:
-no name is ever used twice, so a late request to store or to remove an object cannot harm another one. The row's data
-says what becomes of the object:
+A copy of a file is a row of `blob_piece` with a negative number, and one or more objects. The number is drawn at
+random, and the objects' names have it: no name is ever used twice, so a late request to store or to remove an object
+cannot harm another one. The row's data says what becomes of the copy:
 
     coming -> stored -> going -> (no row)
     coming -----------> going
 
-The row is there before the object, and until after it: an object without a row is possible only if a gateway was frozen
-while it stored one. A file's row is not removed while it has such rows.
+The row is there before the objects, and until after them: an object without a row is possible only if a gateway was
+frozen while it stored one. A file's row is not removed while it has such rows.
 """
 
 from __future__ import annotations
@@ -74,21 +74,21 @@ def find_copy(tx: Tx, id: str) -> StoredCopy | None:
 
 
 def begin_removal(tx: Tx, ids: Sequence[str]) -> list[StoredCopy]:
-    """Let nobody rely on the objects of these files any more, as far as no message needs them. Return those objects."""
+    """Let nobody rely on the objects of these files any more, as far as no message needs them. Return those copies."""
     going: list[StoredCopy] = []
     for id in sorted(ids):
         tx.lock("blob_lock", id=id)
-        objects = [StoredCopy(id, n, size) for n, size in tx.pairs(int, int, "objects_of_gone", id=id)]
-        if objects:
+        copies = [StoredCopy(id, n, size) for n, size in tx.pairs(int, int, "objects_of_gone", id=id)]
+        if copies:
             tx.run("objects_leave", id=id, going=GOING)
-        going += objects
+        going += copies
     return going
 
 
-def finish_removal(tx: Tx, objects: Sequence[StoredCopy]) -> None:
-    """Record that these objects are not in object storage any more."""
-    for object in objects:
-        tx.run("object_drop", id=object.id, n=object.n, going=GOING)
+def finish_removal(tx: Tx, copies: Sequence[StoredCopy]) -> None:
+    """Record that these copies are not in object storage any more."""
+    for copy in copies:
+        tx.run("object_drop", id=copy.id, n=copy.n, going=GOING)
 
 
 def has_objects(tx: Tx, ids: Sequence[str]) -> bool:
@@ -111,12 +111,12 @@ def list_objects(tx: Tx, after: str, last: str) -> list[FileObjectRow]:
     return tx.all(FileObjectRow, "objects_between", after=after, last=last, stored=STORED)
 
 
-def map_objects(tx: Tx) -> dict[str, StoredCopy]:
+def map_copies(tx: Tx) -> dict[str, StoredCopy]:
     """Return {id: copy} for all files that a message needs and whose content is in object storage."""
-    objects: dict[str, StoredCopy] = {}
+    copies: dict[str, StoredCopy] = {}
     after = ""
     while ids := list_files(tx, after):
         rows = list_objects(tx, after, ids[-1])
-        objects |= {row.blob: StoredCopy(row.blob, row.n, row.size) for row in rows if row.is_needed}
+        copies |= {row.blob: StoredCopy(row.blob, row.n, row.size) for row in rows if row.is_needed}
         after = ids[-1]
-    return objects
+    return copies
