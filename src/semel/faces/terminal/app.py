@@ -10,7 +10,7 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 
-from semel.faces.terminal.conversation import Conversation
+from semel.faces.terminal.conversation import ConversationView
 from semel.faces.terminal.kept_files import list_unsent
 from semel.faces.terminal.key_footer import KeyFooter
 from semel.faces.terminal.pane import SessionPane
@@ -124,7 +124,7 @@ class ChatApp(App[None]):
 
     # ------------------------------------------------------------ leaving
 
-    def on_conversation_refused(self, event: Conversation.Refused) -> None:
+    def on_conversation_view_session_refused(self, event: ConversationView.SessionRefused) -> None:
         if len(self.panes) == 1:
             self.exit(return_code=1, message=f"semel: {event.reason}")
         else:

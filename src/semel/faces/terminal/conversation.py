@@ -34,7 +34,7 @@ MAX_SETTLING_FRAMES = 60
 FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of a fast stream
 
 
-class Conversation(VerticalScroll, can_focus=False):
+class ConversationView(VerticalScroll, can_focus=False):
     """Follows a session, and draws the rows of its view. An update never moves a reader (Law 8)."""
 
     class Drawn(Message):
@@ -47,7 +47,7 @@ class Conversation(VerticalScroll, can_focus=False):
     class Scrolled(Message):
         """The reader is at another place."""
 
-    class Answered(Message):
+    class MessageAnswered(Message):
         """The gateway has accepted a message of the person, or refuses it: then `accepted` is None."""
 
         def __init__(self, message: OutgoingMessage, accepted: Accepted | None):
@@ -55,7 +55,7 @@ class Conversation(VerticalScroll, can_focus=False):
             self.message = message
             self.accepted = accepted
 
-    class Refused(Message):
+    class SessionRefused(Message):
         """The gateway refuses to show the session."""
 
         def __init__(self, reason: str):
@@ -108,7 +108,7 @@ class Conversation(VerticalScroll, can_focus=False):
         try:
             await self.link.run()
         except RequestRefused as error:
-            self.post_message(self.Refused(str(error)))
+            self.post_message(self.SessionRefused(str(error)))
 
     @work
     async def send_messages(self) -> None:
@@ -123,7 +123,7 @@ class Conversation(VerticalScroll, can_focus=False):
             is_seen = any(entry.get("event") == accepted.event for entry in entries)
             if is_seen or accepted.status == "duplicate":
                 self.outgoing.remove(message)
-        self.post_message(self.Answered(message, accepted))
+        self.post_message(self.MessageAnswered(message, accepted))
 
     def _take_changes(self, rows: list[Json], state: State) -> None:
         """Mark changed rows for the next redraw. The link calls this after every change."""

@@ -28,7 +28,7 @@ from semel.faces.terminal.attachment_line import AttachmentLine
 from semel.faces.terminal.attachments import Attachment, CannotAttach, attach_file, read_attach
 from semel.faces.terminal.completion import complete, list_commands, write_blocks
 from semel.faces.terminal.completion_menu import CompletionMenu
-from semel.faces.terminal.conversation import Conversation
+from semel.faces.terminal.conversation import ConversationView
 from semel.faces.terminal.kept_files import Bookmark
 from semel.faces.terminal.link import SessionLink
 from semel.faces.terminal.outgoing import OutgoingMessage
@@ -66,7 +66,7 @@ class SessionPane(Vertical):
 
     def __init__(self, data_dir: Path, session: str, sender: str):
         super().__init__(classes="pane")
-        self.conversation = Conversation(data_dir, session, sender)
+        self.conversation = ConversationView(data_dir, session, sender)
         self.sender = sender
         self.focused: Widget | None = None  # what had the focus when another session was shown
         self.has_news = False  # something was said since then
@@ -137,7 +137,7 @@ class SessionPane(Vertical):
 
     # ------------------------------------------------------------ the lines around the conversation
 
-    def on_conversation_drawn(self, event: Conversation.Drawn) -> None:
+    def on_conversation_view_drawn(self, event: ConversationView.Drawn) -> None:
         self.has_news = not self.display and (self.has_news or bool(event.rows))
         for row in event.rows:
             if row.get("role") == "user" and row.get("sender") == self.sender and not row.get("mentions"):
@@ -145,7 +145,7 @@ class SessionPane(Vertical):
         self.query_one(Question).show(self.link.view.open_questions())
         self.call_after_refresh(self.draw_status_lines)
 
-    def on_conversation_scrolled(self) -> None:
+    def on_conversation_view_scrolled(self) -> None:
         if self.conversation.problem:
             self._note_text = self.conversation.problem
         self.draw_status_lines()
@@ -309,7 +309,7 @@ class SessionPane(Vertical):
         outgoing.add(message)
         self.keep_bookmark()  # the text is no draft any more
 
-    def on_conversation_answered(self, event: Conversation.Answered) -> None:
+    def on_conversation_view_message_answered(self, event: ConversationView.MessageAnswered) -> None:
         """Say what became of a message. A refused one is put back into the prompt, or stays in sight."""
         if event.accepted is not None:
             self.show_note(describe_waiting(event.accepted) if event.accepted.why else event.accepted.note or "")
