@@ -28,7 +28,7 @@ from semel.gateway.errors import PROBLEM_URN, BadRequest, NoSuchSession, NotFoun
 from semel.gateway.file_store import HeldFiles
 from semel.gateway.files import clear_drafts
 from semel.gateway.inbound.prompt_content import check_content, hold_files
-from semel.gateway.inbound.uploads import Upload, check_attached, measure_images
+from semel.gateway.inbound.uploads import StoredUpload, check_attached, measure_images
 from semel.gateway.ports import Heard
 from semel.gateway.seats import Seats
 from semel.law.identity import CUSTOMARY_NAME
@@ -205,7 +205,7 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
 
     # ------------------------------------------------------------ accepting messages
 
-    async def upload(self, name: str, content: AsyncIterable[bytes]) -> Upload:
+    async def upload(self, name: str, content: AsyncIterable[bytes]) -> StoredUpload:
         """Store a file for a message (`Uploads.take_in`)."""
         self._check_running()
         return await self.uploads.take_in(name, content)

@@ -41,7 +41,7 @@ SWEEP_INTERVAL_S = 600.0
 
 
 @dataclass(frozen=True)
-class Upload:
+class StoredUpload:
     """An uploaded file. `size`: in bytes. `mime`: by its content. `expires`: in ms since 1970."""
 
     id: str
@@ -59,7 +59,7 @@ class Uploads:
         self.store = store
         self.clock = clock
 
-    async def take_in(self, name: str, content: AsyncIterable[bytes]) -> Upload:
+    async def take_in(self, name: str, content: AsyncIterable[bytes]) -> StoredUpload:
         """Store a file durably and return it. The same content again is the same file, with a new name and life.
 
         Raises TooLarge if it has more than MAX_FILE_BYTES, Conflict if too much waits already, GatewayUnavailable and
@@ -81,7 +81,7 @@ class Uploads:
                 f"until the uploads expire, {UPLOAD_LIFE_S // 3600} hours after each"
             )
 
-    async def _store(self, name: str, content: AsyncIterable[bytes]) -> Upload:
+    async def _store(self, name: str, content: AsyncIterable[bytes]) -> StoredUpload:
         held = HeldFiles(self.record, self.store)
         draft = await asyncio.to_thread(self.store.content.start_draft)
         try:
@@ -93,7 +93,7 @@ class Uploads:
         finally:
             draft.discard()
             await held.release()
-        return Upload(id, name, mime, draft.size, expires)
+        return StoredUpload(id, name, mime, draft.size, expires)
 
     async def run(self) -> None:
         """Remove expired uploads now and then, until cancelled."""
