@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import typer.main
 
+from semel.faces.acp.attachment import Attachment, OpenPrompt
+from semel.faces.acp.editor_pipe import EditorPipe
+from semel.faces.acp.editor_server import EditorServer, Opening
 from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.cli import load_commands
 from semel.faces.start import EditorOptions, read_editor_options
@@ -122,6 +126,34 @@ async def test_a_request_whose_answer_is_lost_is_made_again_while_the_gateway_ru
 
     assert await Link(tmp_path, None, may_start=True).ask(ask) == "answered"
     assert len(asked) == 2
+
+
+async def test_a_prompt_that_we_fail_to_send_is_answered_with_an_error(tmp_path: Path) -> None:
+    class Pipe:
+        is_full = False
+
+        def __init__(self) -> None:
+            self.written: list[bytes] = []
+
+        def write(self, lines: list[bytes]) -> None:
+            self.written += lines
+
+    class Link(GatewayLink):
+        async def ask(self, request: Any) -> Any:
+            raise ValueError("a bug")
+
+    pipe, answered = Pipe(), asyncio.Event()
+    server = EditorServer(cast(EditorPipe, pipe), Link(tmp_path, None, may_start=False), Opening())
+    attachment = Attachment("s", server, Link(tmp_path, None, may_start=False), {})
+    errors = []
+
+    def answer(result: Any, error: Any) -> None:
+        errors.append(error)
+        answered.set()
+
+    attachment.add_prompt(OpenPrompt("k", answer, lambda: None, is_cancelled=False), [])
+    await asyncio.wait_for(answered.wait(), 10)
+    assert errors == [{"code": -32603, "message": "Semel failed: ValueError: a bug"}]
 
 
 def test_initialize_is_answered_without_a_gateway_or_a_heavy_library(tmp_path: Path) -> None:

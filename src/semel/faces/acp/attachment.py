@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Protocol
 
 from semel.faces.acp.catch_up import choose_rows, is_request
@@ -123,7 +124,7 @@ class Attachment:
         `replays`: write the history, for `session/load`. `skips`: the editor has or does not want the history;
         otherwise it counts as not shown yet.
         """
-        self._watching = self._spawn(self._watch_until_end(replays, skips))
+        self._watching = self._spawn(self._watch_until_end(replays, skips), self._end)
         await self.has_view.wait()
 
     def open(self) -> None:
@@ -146,8 +147,18 @@ class Attachment:
             self._timer.cancel()
         self._dialogs.close()
 
-    def _spawn(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+    def _spawn(self, work: Coroutine[Any, Any, None], tell: Callable[[str], None]) -> asyncio.Task[None]:
+        """Run `work` as a task. If it fails, `tell` is called with the reason."""
+
+        async def run() -> None:
+            try:
+                await work
+            except RequestRefused as error:
+                tell(str(error))
+            except Exception as error:  # a bug of ours: an editor that waits for ever would be worse
+                tell(f"Semel failed: {type(error).__name__}: {error}")
+
+        task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -156,18 +167,18 @@ class Attachment:
 
     async def _watch_until_end(self, replays: bool, skips: bool) -> None:
         """Watch the session until it is deleted; then, or after an error, answer what the editor waits for."""
-        reason = "the session was deleted"
         try:
             await self._watch(replays, skips)
         except RequestRefused as error:
             if error.code != "no-such-session":
-                reason = str(error)
-        except Exception as error:  # a bug of ours: an editor that waits for ever would be worse
-            reason = f"Semel failed: {type(error).__name__}: {error}"
+                raise
+        self._end("the session was deleted")
+
+    def _end(self, reason: str) -> None:
         self.is_over = True
         self.has_view.set()
         for prompt in list(self._prompts.values()):
-            self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": reason})
+            self._fail_prompt(prompt, reason)
 
     async def _watch(self, replays: bool, skips: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -366,18 +377,15 @@ class Attachment:
         """Send a prompt to the session. One that the editor has cancelled already is stopped once its turn begins."""
         self._prompts[prompt.key] = prompt
         self.show_missed()
-        self._spawn(self._send_prompt(prompt, blocks))
+        self._spawn(self._send_prompt(prompt, blocks), partial(self._fail_prompt, prompt))
 
     async def _send_prompt(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
         def say(client: AsyncClient) -> Any:
             return client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
 
         async with self._saying:
-            try:
-                await self._send_message(say)
-                prompt.set_recorded()
-            except RequestRefused as error:
-                self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": str(error)})
+            await self._send_message(say)
+            prompt.set_recorded()
 
     async def _send_message(self, say: Callable[[AsyncClient], Any]) -> None:
         """Send a message, however long the gateway is away. If none runs, one is started. Raises RequestRefused."""
@@ -404,7 +412,7 @@ class Attachment:
     def _answer_ended(self, prompt: OpenPrompt, ended: Json) -> None:
         if ended["state"] == "failed" and not prompt.is_cancelled:
             message = self._find_failure(ended["turn"]) or str(ended.get("error") or "the turn failed")
-            self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": message})
+            self._fail_prompt(prompt, message)
         else:
             stop = "cancelled" if ended["state"] == "failed" else _read_stop(ended)
             self._finish_prompt(prompt, {"stopReason": stop}, None)
@@ -413,6 +421,9 @@ class Attachment:
         if self._prompts.pop(prompt.key, None) is not None:
             self._editor.write(self._writer.end_turn())
             prompt.answer(result, error)
+
+    def _fail_prompt(self, prompt: OpenPrompt, reason: str) -> None:
+        self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": reason})
 
     def _find_failure(self, turn: int) -> str | None:
         """Return the words in which people are told that a turn failed, if they are told."""
@@ -431,7 +442,7 @@ class Attachment:
         if self._prompts:
             self._stop_cancelled()
         elif not is_asking:
-            self._spawn(self._stop_turn())
+            self._spawn(self._stop_turn(), self._tell_not_stopped)
 
     def _stop_cancelled(self) -> None:
         """Stop the running turn if it has taken a cancelled prompt. Such a prompt may still wait for its turn."""
@@ -440,22 +451,25 @@ class Attachment:
         is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
         if turn is not None and turn != self._stopped_turn and is_taken:
             self._stopped_turn = turn
-            self._spawn(self._stop_turn())
+            self._spawn(self._stop_turn(), self._tell_not_stopped)
 
     async def _stop_turn(self) -> None:
         with contextlib.suppress(RequestRefused):  # the session was deleted
             await self._link.ask_until_answered(lambda client: client.stop(self.key, self._editor.name))
 
+    def _tell_not_stopped(self, reason: str) -> None:
+        self._editor.write(self._writer.write_remark(f"stop-{self.view.rev}", f"The turn was not stopped: {reason}"))
+
     def _send_answer(self, item: int, option: str | None, seen: int) -> None:
-        self._spawn(self._answer_permission(item, option, seen))
+        def tell(reason: str) -> None:
+            self._editor.write(self._writer.write_remark(f"answer-{item}", f"The answer was not taken: {reason}"))
+
+        self._spawn(self._answer_permission(item, option, seen), tell)
 
     async def _answer_permission(self, item: int, option: str | None, seen: int) -> None:
-        try:
-            await self._link.ask_until_answered(
-                lambda client: client.answer(self.key, item, option, by=self._editor.name, seen=seen)
-            )
-        except RequestRefused as error:
-            self._editor.write(self._writer.write_remark(f"answer-{item}", f"The answer was not taken: {error}"))
+        await self._link.ask_until_answered(
+            lambda client: client.answer(self.key, item, option, by=self._editor.name, seen=seen)
+        )
 
 
 def _read_stop(ended: Json) -> str:
