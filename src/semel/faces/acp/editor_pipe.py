@@ -80,6 +80,8 @@ class EditorPipe:
             for piece in splitter.split_chunk(chunk):
                 if piece.is_line:
                     self._call(self._lines.put_nowait, piece.data)
+        if not splitter.is_inside_long_line and (rest := splitter.take_rest()):
+            self._call(self._lines.put_nowait, rest)  # the last line, without its newline
         self._call(self._lines.put_nowait, None)
 
     def _write(self) -> None:

@@ -26,6 +26,7 @@ from semel.faces.acp.clients import UNMEASURED, read_client
 from semel.faces.acp.editor_pipe import EditorPipe
 from semel.faces.acp.gateway_link import GatewayLink
 from semel.text.json_types import Json, object_at, objects_in, text_at
+from semel.text.wellformed import scrub
 from semel.tools.address import NoGateway
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from semel.faces.client import AsyncClient
 
 PROTOCOL_VERSION = 1
-PARSE_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, -32602, -32603
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 AUTH_REQUIRED = -32000  # ACP ErrorCode
 LIST_PAGE_SESSIONS = 50
 STDIN, STDOUT = 0, 1
@@ -127,12 +128,17 @@ class EditorServer:
 
     def _take_line(self, line: bytes) -> None:
         try:
-            message = json.loads(line)
-        except ValueError:
-            self._send(id=None, error={"code": PARSE_ERROR, "message": "this line is not JSON"})
+            message = _read_message(line)
+        except RequestFailed as error:
+            self._send_error(None, error.code, str(error))
             return
-        if not isinstance(message, dict):
-            return
+        try:
+            self._take_message(message)
+        except Exception as error:  # a bug of ours: the sessions of this editor go on
+            if "method" in message and "id" in message:
+                self._send_error(message["id"], INTERNAL_ERROR, _describe_bug(error))
+
+    def _take_message(self, message: Json) -> None:
         method, params = message.get("method"), object_at(message, "params")
         if method is None:
             done = self._asked.pop(str(message.get("id")), None)
@@ -179,7 +185,7 @@ class EditorServer:
         except (NoGateway, OSError) as error:
             self._send_error(id, INTERNAL_ERROR, str(error))
         except Exception as error:  # a bug of ours: an editor that waits for ever would be worse
-            self._send_error(id, INTERNAL_ERROR, f"Semel failed: {type(error).__name__}: {error}")
+            self._send_error(id, INTERNAL_ERROR, _describe_bug(error))
 
     def _send_error(self, id: Any, code: int, message: str) -> None:
         self._forget_prompt(id)
@@ -403,6 +409,29 @@ def serve_editor(link: GatewayLink, opening: Opening) -> int:
             f"Send it again if `semel show {key}` lacks it.\n"
         )
     return 1 if unrecorded else 0
+
+
+def _read_message(line: bytes) -> Json:
+    """Return the JSON-RPC message of a line, with well-formed texts. Raises RequestFailed if it is none.
+
+    The editor's own ids stay as they are.
+    """
+    try:
+        message = json.loads(line)
+        scrubbed = scrub(message)
+    except (ValueError, RecursionError):
+        raise RequestFailed(PARSE_ERROR, "this line is not JSON, or it is nested too deeply") from None
+    if not isinstance(message, dict):
+        raise RequestFailed(INVALID_REQUEST, "a message is a JSON object")
+    if not isinstance(message.get("id"), str | int | float | None):
+        raise RequestFailed(INVALID_REQUEST, "id: a string or a number")
+    if not isinstance(message.get("method", ""), str) or not {"method", "id"} & set(message):
+        raise RequestFailed(INVALID_REQUEST, "method: a string")
+    return {**scrubbed, **({"id": message["id"]} if "id" in message else {})}
+
+
+def _describe_bug(error: Exception) -> str:
+    return f"Semel failed: {type(error).__name__}: {error}"
 
 
 def _make_key(agent: str | None, folder: str) -> str:
