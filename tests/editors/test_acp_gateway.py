@@ -353,34 +353,6 @@ def test_an_agents_workspace_lists_the_sessions_without_a_folder(desk: Desk, tmp
     assert editor.texts()[-1] == "hello"
 
 
-def test_unknown_requests_are_answered_and_noise_is_survived(desk: Desk) -> None:
-    editor = desk.editor()
-    answer = editor.answer_to(editor.request("session/levitate"))
-    assert answer["error"]["code"] == -32601
-    editor.methods["null"] = "initialize"
-    nested = b"[" * 2000 + b"]" * 2000
-    noise = (b"not json", nested, b"[]", b"3", b"null", b"{}", b'{"id": [], "method": "x"}', b'{"id": 1, "method": 5}')
-    editor.process.stdin.write(b"\n".join(noise) + b'\n{"jsonrpc":"2.0","method":"session/unknown"}\n\n')
-    editor.process.stdin.flush()
-    assert editor.new()
-    complaints = [message["error"]["code"] for message in editor.messages if message.get("id", 0) is None]
-    assert complaints == [-32700] * 2 + [-32600] * 6
-
-
-def test_half_of_a_surrogate_pair_is_read_as_everywhere_and_the_last_line_needs_no_newline(desk: Desk) -> None:
-    editor = desk.editor(client="ze\ud800d")
-    session = editor.new()
-    assert editor.prompt("say: cut \ud83d") == "end_turn"
-    assert editor.texts() == ["cut \ufffd"]
-    editor.methods["9"] = "session/prompt"
-    blocks = [{"type": "text", "text": "say: last"}]
-    last = {"id": 9, "method": "session/prompt", "params": {"sessionId": session, "prompt": blocks}}
-    editor.process.stdin.write(line_of({"jsonrpc": "2.0", **last}).rstrip())
-    assert editor.leave() == (0, b"")
-    desk.house.idle(session)
-    assert desk.house.texts(session)[-1] == "last"
-
-
 def test_a_named_session_is_opened_and_what_was_said_there_is_shown(desk: Desk) -> None:
     desk.house.say("demo:phone", "say: from the phone")
     desk.house.idle("demo:phone")

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 
 from semel.faces.acp.row_writer import RowWriter, describe_permission
 from semel.text.json_types import Json, text_at
+from semel.text.wellformed import one_line
 
 if TYPE_CHECKING:
     from semel.faces.acp.attachment import Editor
 
 SendAnswer = Callable[[int, "str | None", int], None]
 OWN_CALL = "semel-ask-"  # begins the id of a dialog's own tool call
+MAX_TITLE_CHARS = 100  # of a request, in a remark about it
 KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")  # ACP PermissionOptionKind
 
 
@@ -72,9 +74,8 @@ class PermissionDialogs:
             for option in item["options"]
         ]
         params = {"sessionId": self._session, "toolCall": described, "options": options}
-        number, rev = item["id"], item["rev"]
-        self._requests[number] = self._editor.ask(
-            "session/request_permission", params, lambda answer: self._take_answer(number, rev, answer)
+        self._requests[item["id"]] = self._editor.ask(
+            "session/request_permission", params, lambda answer: self._take_answer(item, answer)
         )
 
     def _describe_call(self, item: Json) -> Json:
@@ -87,14 +88,25 @@ class PermissionDialogs:
         self._editor.write([self._writer.format_update("tool_call", **described)])
         return described
 
-    def _take_answer(self, number: int, rev: int, answer: Json) -> None:
+    def _take_answer(self, item: Json, answer: Json) -> None:
+        """Pass on an answer to the item that was shown. One that chooses none of its options allows nothing (Law 13).
+
+        The request then stays open for the other faces.
+        """
+        number = item["id"]
         self._requests.pop(number, None)
-        outcome = text_at(answer, "result", "outcome", "outcome")
-        if outcome == "selected":
-            self._send_answer(number, text_at(answer, "result", "outcome", "optionId"), rev)
+        outcome, option = (text_at(answer, "result", "outcome", name) for name in ("outcome", "optionId"))
+        if outcome == "selected" and option in [offered["optionId"] for offered in item["options"]]:
+            self._send_answer(number, option, item["rev"])
         elif outcome == "cancelled":
-            self._send_answer(number, None, rev)
-        # After an error, the request stays open for the other faces.
+            self._send_answer(number, None, item["rev"])
+        else:
+            title = one_line(str(item.get("title") or "permission"), MAX_TITLE_CHARS)
+            text = (
+                f"The editor's answer to “{title}” chooses none of the options, so it allows nothing. The request "
+                "stays open: answer it elsewhere, such as on the page, or cancel the prompt."
+            )
+            self._editor.write(self._writer.write_remark(f"unread-{number}", text))
 
     def _withdraw(self, number: int) -> None:
         if (request := self._requests.pop(number, None)) is not None:

@@ -1,0 +1,79 @@
+"""`semel acp` and what editors send that is wrong: each request is answered, and nothing ends or is allowed by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from editor_help import line_of
+from gateway_editor import Desk, House, opened_desk
+from system_house import script
+
+OPTIONS = [
+    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with opened_desk(tmp_path_factory.mktemp("desk")) as desk:
+        yield desk.house
+
+
+@pytest.fixture
+def desk(house: House) -> Iterator[Desk]:
+    with ExitStack() as stack:
+        yield Desk(house, stack)
+
+
+def test_unknown_requests_are_answered_and_noise_is_survived(desk: Desk) -> None:
+    editor = desk.editor()
+    answer = editor.answer_to(editor.request("session/levitate"))
+    assert answer["error"]["code"] == -32601
+    editor.methods["null"] = "initialize"
+    nested = b"[" * 2000 + b"]" * 2000
+    noise = (b"not json", nested, b"[]", b"3", b"null", b"{}", b'{"id": [], "method": "x"}', b'{"id": 1, "method": 5}')
+    editor.process.stdin.write(b"\n".join(noise) + b'\n{"jsonrpc":"2.0","method":"session/unknown"}\n\n')
+    editor.process.stdin.flush()
+    assert editor.new()
+    complaints = [message["error"]["code"] for message in editor.messages if message.get("id", 0) is None]
+    assert complaints == [-32700] * 2 + [-32600] * 6
+
+
+def test_half_of_a_surrogate_pair_is_read_as_everywhere_and_the_last_line_needs_no_newline(desk: Desk) -> None:
+    editor = desk.editor(client="ze\ud800d")
+    session = editor.new()
+    assert editor.prompt("say: cut \ud83d") == "end_turn"
+    assert editor.texts() == ["cut \ufffd"]
+    editor.methods["9"] = "session/prompt"
+    blocks = [{"type": "text", "text": "say: last"}]
+    last = {"id": 9, "method": "session/prompt", "params": {"sessionId": session, "prompt": blocks}}
+    editor.process.stdin.write(line_of({"jsonrpc": "2.0", **last}).rstrip())
+    assert editor.leave() == (0, b"")
+    desk.house.idle(session)
+    assert desk.house.texts(session)[-1] == "last"
+
+
+def test_an_answer_to_a_permission_that_chooses_nothing_allows_nothing_and_is_told(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    steps = [
+        {"permission": f"rm {n}", "options": OPTIONS, "allowed": ["gone"], "denied": [f"kept {n}"]} for n in range(8)
+    ]
+    prompt = editor.begin(script(*steps))
+    selected = [
+        {"outcome": {"outcome": "selected", **more}} for more in ({}, {"optionId": 5}, {"optionId": "ye\ud800"})
+    ]
+    answers = [{"result": result} for result in ({"outcome": 5}, [], None, 7, *selected)]
+    answers.append({"error": {"code": -32603, "message": "no dialogs"}})
+    for number, answer in enumerate(answers):
+        editor.until(lambda number=number: len(editor.asked) > number, "the question")
+        editor.send(id=editor.asked[-1]["id"], **answer)
+        editor.until(lambda number=number: f"to “rm {number}” chooses none" in "".join(editor.texts()), "the remark")
+        items = desk.house.get(f"/v1/sessions/{session}/history")["items"]
+        (item,) = [item for item in items if item["kind"] == "permission" and item["state"] == "open"]
+        desk.house.post(f"/v1/sessions/{session}/answers", {"item": item["id"], "option": "no"})
+    editor.answer_to(prompt)
+    assert [text for text in editor.texts() if "allows nothing" not in text] == [f"kept {n}" for n in range(8)]
