@@ -13,10 +13,11 @@ from typing import Any, cast
 import pytest
 import typer.main
 
-from semel.faces.acp.attachment import Attachment, OpenPrompt
+from semel.faces.acp.attachment import Attachment
 from semel.faces.acp.editor_pipe import EditorPipe
 from semel.faces.acp.editor_server import EditorServer, Opening
 from semel.faces.acp.gateway_link import GatewayLink
+from semel.faces.acp.open_prompt import OpenPrompt
 from semel.faces.cli import load_commands
 from semel.faces.start import EditorOptions, read_editor_options
 from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, NoGateway

@@ -24,6 +24,7 @@ from semel.faces.acp.catch_up import choose_rows, is_request
 from semel.faces.acp.clients import Client
 from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.acp.history import read_history
+from semel.faces.acp.open_prompt import OpenPrompt, read_stop
 from semel.faces.acp.permission_dialogs import PermissionDialogs
 from semel.faces.acp.row_writer import RowWriter, name_row
 from semel.faces.acp.session_offers import SessionOffers
@@ -31,8 +32,8 @@ from semel.faces.client import AsyncClient, NoGateway, OutcomeUnknown, RequestRe
 from semel.faces.view import SessionView
 from semel.text.json_types import Json, object_at
 
-STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")  # ACP StopReason
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
+CANCEL_AFTER_FAILURES = 4  # attempts to reach a gateway (0.7 s) after which a cancelled prompt is answered
 RESTART_AFTER_S = 15.0  # without a gateway, while a prompt is open; a service manager starts it again before
 AWAY_REMARK = "The gateway is away. Semel has recorded your message; this goes on when the gateway is back."
 UNRECORDED_REMARK = (
@@ -41,7 +42,6 @@ UNRECORDED_REMARK = (
 )
 INTERNAL_ERROR = -32603
 FAILED = "turn.failed"  # the kind of the notice that says so
-Answer = Callable[[Json | None, Json | None], None]
 
 
 class Editor(Protocol):
@@ -61,27 +61,6 @@ class Editor(Protocol):
     def withdraw(self, request: str) -> None: ...
 
 
-class OpenPrompt:
-    """A prompt that the editor waits for. `key`: its idempotency key.
-
-    `answer`: called once, with its result or its error. `note_recorded`: called when the gateway is known to have its
-    message; perhaps twice.
-    """
-
-    def __init__(self, key: str, answer: Answer, note_recorded: Callable[[], None], is_cancelled: bool) -> None:
-        self.key = key
-        self.answer = answer
-        self.is_recorded = False
-        self.seq: int | None = None  # its entry, once that is seen
-        self.is_cancelled = is_cancelled
-        self._note_recorded = note_recorded
-
-    def set_recorded(self) -> None:
-        """Note that the gateway has the message."""
-        self.is_recorded = True
-        self._note_recorded()
-
-
 class Attachment:
     """A session in an editor. `row`: the session, as the gateway listed it. Close it with `close`.
 
@@ -99,6 +78,8 @@ class Attachment:
         self._writer = RowWriter(key, editor.client)
         self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer)
         self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
+        self._stopping: dict[str, OpenPrompt] = previous._stopping if previous is not None else {}
+        """Prompts that were answered as cancelled while the gateway was away: their turns are stopped later."""
         self._saying = asyncio.Lock()  # prompts are heard in the order in which the editor sent them
         self._unshown: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
         self._push: str | None = None  # the request by which another person's turn is drawn in the editor
@@ -206,8 +187,10 @@ class Attachment:
                 self._tell_away()
             if away_s > RESTART_AFTER_S and self._prompts and not has_restarted:
                 has_restarted = True  # once: if it does not start, others need not be delayed by more attempts
-                await self._link.restart_killed()
+                self._spawn(self._link.restart_killed(), lambda reason: None)
             failures += 1
+            if failures >= CANCEL_AFTER_FAILURES:
+                self._answer_cancelled()
             await self._link.wait_before_retry(failures)
 
     def _tell_away(self) -> None:
@@ -254,7 +237,7 @@ class Attachment:
                 self._writer.note_end(row["ended"]["turn"])
             if "seq" not in row or not self._is_own(row):
                 self._unshown[name_row(row)] = None
-            elif (prompt := self._prompts.get(row["key"])) is not None:
+            elif (prompt := self._prompts.get(row["key"]) or self._stopping.get(row["key"])) is not None:
                 prompt.seq = row["seq"]
                 prompt.set_recorded()
 
@@ -366,7 +349,7 @@ class Attachment:
         entry = self.view.entries.get(self._pushed_seq)
         is_idle = self.view.session.get("state") == "idle"  # a message may join a turn without asking for one
         if self._push is not None and (is_idle or entry is None or "ended" in entry):
-            stop = _read_stop(object_at(entry or {}, "ended"))
+            stop = read_stop(object_at(entry or {}, "ended"))
             update = self._writer.format_update("session_push_end", stopReason=stop)
             self._editor.write([*self._writer.end_turn(), update])
             self._push = None
@@ -380,12 +363,18 @@ class Attachment:
         self._spawn(self._send_prompt(prompt, blocks), partial(self._fail_prompt, prompt))
 
     async def _send_prompt(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
-        def say(client: AsyncClient) -> Any:
-            return client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
+        async def say(client: AsyncClient) -> None:
+            if prompt.is_withdrawn:
+                return
+            try:
+                await client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
+            except OutcomeUnknown:
+                prompt.may_be_recorded = True
+                raise
+            prompt.set_recorded()
 
         async with self._saying:
             await self._send_message(say)
-            prompt.set_recorded()
 
     async def _send_message(self, say: Callable[[AsyncClient], Any]) -> None:
         """Send a message, however long the gateway is away. If none runs, one is started. Raises RequestRefused."""
@@ -414,7 +403,7 @@ class Attachment:
             message = self._find_failure(ended["turn"]) or str(ended.get("error") or "the turn failed")
             self._fail_prompt(prompt, message)
         else:
-            stop = "cancelled" if ended["state"] == "failed" else _read_stop(ended)
+            stop = "cancelled" if ended["state"] == "failed" else read_stop(ended)
             self._finish_prompt(prompt, {"stopReason": stop}, None)
 
     def _finish_prompt(self, prompt: OpenPrompt, result: Json | None, error: Json | None) -> None:
@@ -447,11 +436,22 @@ class Attachment:
     def _stop_cancelled(self) -> None:
         """Stop the running turn if it has taken a cancelled prompt. Such a prompt may still wait for its turn."""
         turn = self.view.session.get("turn")
-        entries = [self.view.entries.get(prompt.seq or 0) for prompt in self._prompts.values() if prompt.is_cancelled]
+        prompts = [*(prompt for prompt in self._prompts.values() if prompt.is_cancelled), *self._stopping.values()]
+        entries = [self.view.entries.get(prompt.seq or 0) for prompt in prompts]
         is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
         if turn is not None and turn != self._stopped_turn and is_taken:
             self._stopped_turn = turn
             self._spawn(self._stop_turn(), self._tell_not_stopped)
+
+        for prompt in list(self._stopping.values()):
+            if "ended" in (self.view.entries.get(prompt.seq or 0) or {}):
+                del self._stopping[prompt.key]
+
+    def _answer_cancelled(self) -> None:
+        """Answer the cancelled prompts while the gateway is away. What it has of them is stopped when it is back."""
+        for prompt in [prompt for prompt in self._prompts.values() if prompt.is_cancelled]:
+            self._stopping[prompt.key] = prompt
+            self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     async def _stop_turn(self) -> None:
         with contextlib.suppress(RequestRefused):  # the session was deleted
@@ -470,10 +470,3 @@ class Attachment:
         await self._link.ask_until_answered(
             lambda client: client.answer(self.key, item, option, by=self._editor.name, seen=seen)
         )
-
-
-def _read_stop(ended: Json) -> str:
-    """Return ACP's stop reason for how a turn ended (`Ended`)."""
-    if ended.get("state") == "cancelled":
-        return "cancelled"
-    return ended["stop"] if ended.get("stop") in STOP_REASONS else "end_turn"

@@ -360,7 +360,7 @@ class EditorServer:
 
     async def _take_prompt(self, id: Any, params: Json) -> None:
         """Send a prompt. An editor may continue a session that it never opened on this connection."""
-        from semel.faces.acp.attachment import OpenPrompt
+        from semel.faces.acp.open_prompt import OpenPrompt
 
         key, blocks = _read_session(params), objects_in(params.get("prompt"))
         async with self._opening[key]:

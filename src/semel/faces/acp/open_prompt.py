@@ -1,0 +1,50 @@
+"""A prompt that an editor has sent, from its request to the end of the turn that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from semel.text.json_types import Json
+
+STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")  # ACP StopReason
+Answer = Callable[[Json | None, Json | None], None]
+
+
+class OpenPrompt:
+    """A prompt that the editor waits for. `key`: its idempotency key.
+
+    `answer`: called once, with its result or its error. `note_recorded`: called when the gateway is known to have its
+    message; perhaps twice.
+    """
+
+    def __init__(self, key: str, answer: Answer, note_recorded: Callable[[], None], is_cancelled: bool) -> None:
+        self.key = key
+        self.is_recorded = False
+        self.seq: int | None = None  # its entry, once that is seen
+        self.is_cancelled = is_cancelled
+        self.is_answered = False
+        self.may_be_recorded = False  # a gateway went away before it answered
+        self._answer = answer
+        self._note_recorded = note_recorded
+
+    def set_recorded(self) -> None:
+        """Note that the gateway has the message."""
+        self.is_recorded = True
+        self._note_recorded()
+
+    def answer(self, result: Json | None, error: Json | None) -> None:
+        """Answer the editor."""
+        self.is_answered = True
+        self._answer(result, error)
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether the message need not be sent: the editor cancelled it, and no gateway has heard of it."""
+        return self.is_cancelled and self.is_answered and not self.is_recorded and not self.may_be_recorded
+
+
+def read_stop(ended: Json) -> str:
+    """Return ACP's stop reason for how a turn ended (`Ended`)."""
+    if ended.get("state") == "cancelled":
+        return "cancelled"
+    return ended["stop"] if ended.get("stop") in STOP_REASONS else "end_turn"
