@@ -50,7 +50,18 @@ def test_plain_words_are_read_at_once(words: str, options: EditorOptions) -> Non
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "--alone -- x", "--print zed", "--agent", "--agent=x", "x", "--command y", "--agent --alone"]
+    "words",
+    [
+        "--help",
+        "--alone -- x",
+        "--print zed",
+        "--agent",
+        "--agent=x",
+        "x",
+        "--command y",
+        "--agent --alone",
+        "--agent a -- x",
+    ],
 )
 def test_other_words_are_left_to_the_command_line(words: str) -> None:
     assert read_editor_options(words.split()) is None

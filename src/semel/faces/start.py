@@ -62,6 +62,8 @@ def read_editor_options(words: Sequence[str]) -> EditorOptions | None:
             return None
     config, data_dir = (Path(named[name]) if name in named else None for name in ("config", "data_dir"))
     agent, session = named.get("agent"), named.get("session")
+    if agent and rest[1:]:
+        return None
     return EditorOptions(rest[1:], agent, session, "no_start" in named, config, data_dir)
 
 

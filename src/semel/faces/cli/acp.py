@@ -60,6 +60,8 @@ def acp(
     if show_setup is not None:
         print(write_setup(show_setup, shutil.which("semel") or str(Path(sys.argv[0]).absolute()), agent))
         return
+    if agent and command and not alone:
+        raise typer.BadParameter("--agent NAME and -- CMD... both say which agent new sessions have: give one of them")
     if not alone and not os.isatty(0):
         from semel.faces.start import EditorOptions, serve
 
