@@ -42,6 +42,23 @@ def test_unknown_requests_are_answered_and_noise_is_survived(desk: Desk) -> None
     assert complaints == [-32700] * 2 + [-32600] * 6
 
 
+def test_wrong_parameters_are_named_as_the_editor_named_them(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
+    for method, params, field in (
+        ("session/prompt", {"sessionId": session, "prompt": "x"}, "prompt"),
+        ("session/prompt", {"sessionId": session, "prompt": ["x"]}, "prompt"),
+        ("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": 5}]}, "prompt"),
+        ("session/list", {"cursor": "nowhere"}, "cursor"),
+        ("session/list", {"cursor": 5}, "cursor"),
+        ("session/list", {"cwd": "here"}, "cwd"),
+        ("session/new", {"cwd": "/tmp/a\0b", "mcpServers": []}, "cwd"),
+        ("session/new", {"cwd": str(desk.house.home), "mcpServers": [{"name": 5}]}, "mcpServers"),
+    ):
+        error = editor.answer_to(editor.request(method, **params))["error"]
+        assert error["code"] == -32602 and error["message"].startswith(field), error
+
+
 def test_half_of_a_surrogate_pair_is_read_as_everywhere_and_the_last_line_needs_no_newline(desk: Desk) -> None:
     editor = desk.editor(client="ze\ud800d")
     session = editor.new()

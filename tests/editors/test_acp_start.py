@@ -140,6 +140,12 @@ async def test_a_request_whose_answer_is_lost_is_made_again_while_the_gateway_ru
     assert len(asked) == 2
 
 
+async def test_a_data_directory_that_cannot_be_made_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NoGateway, match=r"cannot be made .*--data-dir"):
+        await GatewayLink(tmp_path / "file" / "data", None, may_start=True).ask(ask_nobody)
+
+
 async def test_a_prompt_that_we_fail_to_send_is_answered_with_an_error(tmp_path: Path) -> None:
     class Pipe:
         is_full = False

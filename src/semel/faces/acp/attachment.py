@@ -26,6 +26,7 @@ from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.acp.history import read_history
 from semel.faces.acp.open_prompt import OpenPrompt, read_stop
 from semel.faces.acp.permission_dialogs import PermissionDialogs
+from semel.faces.acp.request_errors import INTERNAL_ERROR, describe_error
 from semel.faces.acp.row_writer import RowWriter, name_row
 from semel.faces.acp.session_offers import SessionOffers
 from semel.faces.client import AsyncClient, NoGateway, OutcomeUnknown, RequestRefused
@@ -40,7 +41,6 @@ UNRECORDED_REMARK = (
     "The gateway is away. Semel has not recorded your message yet: it is sent as soon as the gateway is back, if this "
     "session stays open in the editor."
 )
-INTERNAL_ERROR = -32603
 FAILED = "turn.failed"  # the kind of the notice that says so
 
 
@@ -128,16 +128,14 @@ class Attachment:
             self._timer.cancel()
         self._dialogs.close()
 
-    def _spawn(self, work: Coroutine[Any, Any, None], tell: Callable[[str], None]) -> asyncio.Task[None]:
-        """Run `work` as a task. If it fails, `tell` is called with the reason."""
+    def _spawn(self, work: Coroutine[Any, Any, None], tell: Callable[[Json], None]) -> asyncio.Task[None]:
+        """Run `work` as a task. If it fails, `tell` is called with the error (`describe_error`)."""
 
         async def run() -> None:
             try:
                 await work
-            except RequestRefused as error:
-                tell(str(error))
-            except Exception as error:  # a bug of ours: an editor that waits for ever would be worse
-                tell(f"Semel failed: {type(error).__name__}: {error}")
+            except Exception as error:  # also a bug of ours: an editor that waits for ever would be worse
+                tell(describe_error(error))
 
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
@@ -153,13 +151,13 @@ class Attachment:
         except RequestRefused as error:
             if error.code != "no-such-session":
                 raise
-        self._end("the session was deleted")
+        self._end({"code": INTERNAL_ERROR, "message": "the session was deleted"})
 
-    def _end(self, reason: str) -> None:
+    def _end(self, error: Json) -> None:
         self.is_over = True
         self.has_view.set()
         for prompt in list(self._prompts.values()):
-            self._fail_prompt(prompt, reason)
+            self._fail_prompt(prompt, error)
 
     async def _watch(self, replays: bool, skips: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -187,7 +185,7 @@ class Attachment:
                 self._tell_away()
             if away_s > RESTART_AFTER_S and self._prompts and not has_restarted:
                 has_restarted = True  # once: if it does not start, others need not be delayed by more attempts
-                self._spawn(self._link.restart_killed(), lambda reason: None)
+                self._spawn(self._link.restart_killed(), lambda error: None)
             failures += 1
             if failures >= CANCEL_AFTER_FAILURES:
                 self._answer_cancelled()
@@ -401,7 +399,7 @@ class Attachment:
     def _answer_ended(self, prompt: OpenPrompt, ended: Json) -> None:
         if ended["state"] == "failed" and not prompt.is_cancelled:
             message = self._find_failure(ended["turn"]) or str(ended.get("error") or "the turn failed")
-            self._fail_prompt(prompt, message)
+            self._fail_prompt(prompt, {"code": INTERNAL_ERROR, "message": message})
         else:
             stop = "cancelled" if ended["state"] == "failed" else read_stop(ended)
             self._finish_prompt(prompt, {"stopReason": stop}, None)
@@ -411,8 +409,8 @@ class Attachment:
             self._editor.write(self._writer.end_turn())
             prompt.answer(result, error)
 
-    def _fail_prompt(self, prompt: OpenPrompt, reason: str) -> None:
-        self._finish_prompt(prompt, None, {"code": INTERNAL_ERROR, "message": reason})
+    def _fail_prompt(self, prompt: OpenPrompt, error: Json) -> None:
+        self._finish_prompt(prompt, None, error)
 
     def _find_failure(self, turn: int) -> str | None:
         """Return the words in which people are told that a turn failed, if they are told."""
@@ -457,12 +455,14 @@ class Attachment:
         with contextlib.suppress(RequestRefused):  # the session was deleted
             await self._link.ask_until_answered(lambda client: client.stop(self.key, self._editor.name))
 
-    def _tell_not_stopped(self, reason: str) -> None:
-        self._editor.write(self._writer.write_remark(f"stop-{self.view.rev}", f"The turn was not stopped: {reason}"))
+    def _tell_not_stopped(self, error: Json) -> None:
+        text = f"The turn was not stopped: {error['message']}"
+        self._editor.write(self._writer.write_remark(f"stop-{self.view.rev}", text))
 
     def _send_answer(self, item: int, option: str | None, seen: int) -> None:
-        def tell(reason: str) -> None:
-            self._editor.write(self._writer.write_remark(f"answer-{item}", f"The answer was not taken: {reason}"))
+        def tell(error: Json) -> None:
+            text = f"The answer was not taken: {error['message']}"
+            self._editor.write(self._writer.write_remark(f"answer-{item}", text))
 
         self._spawn(self._answer_permission(item, option, seen), tell)
 

@@ -25,29 +25,26 @@ import semel
 from semel.faces.acp.clients import UNMEASURED, read_client
 from semel.faces.acp.editor_pipe import EditorPipe
 from semel.faces.acp.gateway_link import GatewayLink
+from semel.faces.acp.request_errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    RequestFailed,
+    describe_error,
+)
 from semel.text.json_types import Json, object_at, objects_in, text_at
 from semel.text.wellformed import scrub
-from semel.tools.address import NoGateway
 
 if TYPE_CHECKING:
     from semel.faces.acp.attachment import Attachment
     from semel.faces.client import AsyncClient
 
 PROTOCOL_VERSION = 1
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
-AUTH_REQUIRED = -32000  # ACP ErrorCode
 LIST_PAGE_SESSIONS = 50
 STDIN, STDOUT = 0, 1
 RECORD_TIMEOUT_S = 20.0  # after the editor has closed its end, for prompts that no gateway has recorded
 RECORD_TIMEOUT_WITHOUT_START_S = 3.0  # the same, if no gateway is started for them
-
-
-class RequestFailed(Exception):
-    """A request of the editor that is answered with an error."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Opening(NamedTuple):
@@ -130,13 +127,13 @@ class EditorServer:
         try:
             message = _read_message(line)
         except RequestFailed as error:
-            self._send_error(None, error.code, str(error))
+            self._send_error(None, error)
             return
         try:
             self._take_message(message)
         except Exception as error:  # a bug of ours: the sessions of this editor go on
             if "method" in message and "id" in message:
-                self._send_error(message["id"], INTERNAL_ERROR, _describe_bug(error))
+                self._send_error(message["id"], error)
 
     def _take_message(self, message: Json) -> None:
         method, params = message.get("method"), object_at(message, "params")
@@ -165,8 +162,6 @@ class EditorServer:
 
     async def _answer_request(self, id: Any, method: str, params: Json) -> None:
         """Answer a request. A prompt is answered later, by its session."""
-        from semel.faces.client import RequestRefused
-
         try:
             if method == "session/prompt":
                 await self._take_prompt(id, params)
@@ -177,19 +172,12 @@ class EditorServer:
             self._send(id=id, result=result)
             if method == "session/new":
                 self._attached[result["sessionId"]].open()
-        except RequestFailed as error:
-            self._send_error(id, error.code, str(error))
-        except RequestRefused as error:
-            code = {"agent-logged-out": AUTH_REQUIRED, "no-such-session": INVALID_PARAMS}.get(error.code)
-            self._send_error(id, code or INTERNAL_ERROR, str(error))
-        except (NoGateway, OSError) as error:
-            self._send_error(id, INTERNAL_ERROR, str(error))
-        except Exception as error:  # a bug of ours: an editor that waits for ever would be worse
-            self._send_error(id, INTERNAL_ERROR, _describe_bug(error))
+        except Exception as error:  # also a bug of ours: an editor that waits for ever would be worse
+            self._send_error(id, error)
 
-    def _send_error(self, id: Any, code: int, message: str) -> None:
+    def _send_error(self, id: Any, error: Exception) -> None:
         self._forget_prompt(id)
-        self._send(id=id, error={"code": code, "message": message})
+        self._send(id=id, error=describe_error(error))
 
     # ---- what sessions use (`attachment.Editor`)
 
@@ -299,12 +287,20 @@ class EditorServer:
         return result
 
     async def _list_sessions(self, params: Json) -> Json:
-        folder, cursor = text_at(params, "cwd"), text_at(params, "cursor")
+        from semel.faces.client import RequestRefused
+
+        folder = None if params.get("cwd") is None else _read_folder(params)
+        cursor = None if params.get("cursor") is None else _read_text(params, "cursor")
 
         async def read_page(client: AsyncClient) -> Json:
             return await client.get("/v1/sessions", limit=LIST_PAGE_SESSIONS, folder=folder, after=cursor)
 
-        page = await self._link.ask(read_page)
+        try:
+            page = await self._link.ask(read_page)
+        except RequestRefused as error:
+            if error.code != "no-such-session":
+                raise
+            raise RequestFailed(INVALID_PARAMS, "cursor: no page has had this nextCursor; begin without one") from None
         cursor_field = {"nextCursor": page["next"]} if page.get("more") else {}
         return {"sessions": [_describe_session(row) for row in page["sessions"]], **cursor_field}
 
@@ -362,7 +358,7 @@ class EditorServer:
         """Send a prompt. An editor may continue a session that it never opened on this connection."""
         from semel.faces.acp.open_prompt import OpenPrompt
 
-        key, blocks = _read_session(params), objects_in(params.get("prompt"))
+        key, blocks = _read_session(params), _read_blocks(params)
         async with self._opening[key]:
             if key not in self._attached or self._attached[key].is_over:
                 row = await self._link.ask(partial(_read_row, key=key))
@@ -430,10 +426,6 @@ def _read_message(line: bytes) -> Json:
     return {**scrubbed, **({"id": message["id"]} if "id" in message else {})}
 
 
-def _describe_bug(error: Exception) -> str:
-    return f"Semel failed: {type(error).__name__}: {error}"
-
-
 def _make_key(agent: str | None, folder: str) -> str:
     name = re.sub(r"[^A-Za-z0-9._+=~-]+", "-", Path(folder).name)[:40] or "root"
     return f"{agent or 'main'}:editor:{name}-{secrets.token_hex(3)}"
@@ -474,6 +466,14 @@ def _read_text(params: Json, name: str) -> str:
 
 def _read_session(params: Json) -> str:
     return _read_text(params, "sessionId")
+
+
+def _read_blocks(params: Json) -> list[Json]:
+    prompt = params.get("prompt")
+    blocks = objects_in(prompt)
+    if not isinstance(prompt, list) or len(blocks) < len(prompt):
+        raise RequestFailed(INVALID_PARAMS, "prompt: a list of content blocks, which are objects")
+    return blocks
 
 
 def _read_folder(params: Json) -> str:

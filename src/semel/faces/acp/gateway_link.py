@@ -124,7 +124,12 @@ class GatewayLink:
 
     async def _start(self) -> None:
         """Start a gateway, unless somebody else does so first, and wait until it answers. Raises NoGateway."""
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise GatewayNotStarted(
+                f"the data directory {self.data_dir} cannot be made ({error.strerror}); name another with --data-dir"
+            ) from None
         with (self.data_dir / "starting.lock").open("wb") as lock:
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
             if not await self._answers():

@@ -1,0 +1,39 @@
+"""The errors with which an editor's requests are answered (JSON-RPC and ACP)."""
+
+from __future__ import annotations
+
+import re
+
+from semel.text.json_types import Json
+from semel.tools.address import NoGateway
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+AUTH_REQUIRED = -32000  # ACP ErrorCode
+REFUSALS = {
+    "agent-logged-out": AUTH_REQUIRED, "bad-field": INVALID_PARAMS, "no-such-session": INVALID_PARAMS,
+    "not-found": INVALID_PARAMS, "too-large": INVALID_PARAMS,
+}  # fmt: skip
+FIELDS = {"after": "cursor", "folder": "cwd", "servers": "mcpServers", "blocks": "prompt"}
+"""Names of fields of the API that the protocol has under another one."""
+
+
+class RequestFailed(Exception):
+    """A request of the editor that is answered with an error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def describe_error(error: Exception) -> Json:
+    """Return the error with which the editor's request is answered. One that we do not expect is a bug of ours."""
+    if isinstance(error, RequestFailed):
+        return {"code": error.code, "message": str(error)}
+    from semel.faces.client import OutcomeUnknown, RequestRefused  # it imports an HTTP client, which takes a while
+
+    if isinstance(error, RequestRefused):
+        message = re.sub(r"^\w+(?=[:\[])", lambda match: FIELDS.get(match[0], match[0]), str(error))
+        return {"code": REFUSALS.get(error.code, INTERNAL_ERROR), "message": message}
+    if isinstance(error, NoGateway | OutcomeUnknown | OSError):
+        return {"code": INTERNAL_ERROR, "message": str(error)}
+    return {"code": INTERNAL_ERROR, "message": f"Semel failed: {type(error).__name__}: {error}"}
