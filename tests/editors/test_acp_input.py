@@ -52,7 +52,7 @@ def test_wrong_parameters_are_named_as_the_editor_named_them(desk: Desk) -> None
         ("session/list", {"cursor": "nowhere"}, "cursor"),
         ("session/list", {"cursor": 5}, "cursor"),
         ("session/list", {"cwd": "here"}, "cwd"),
-        ("session/new", {"cwd": "/tmp/a\0b", "mcpServers": []}, "cwd"),
+        ("session/new", {"cwd": "/srv/a\0b", "mcpServers": []}, "cwd"),
         ("session/new", {"cwd": str(desk.house.home), "mcpServers": [{"name": 5}]}, "mcpServers"),
     ):
         error = editor.answer_to(editor.request(method, **params))["error"]
