@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from cli_house import Cli, end, until
 
+from semel.faces.cli.outbox import choose_example, format_held_help, format_rejected_help
 from semel.faces.cli.printing import fit_columns
 
 
@@ -208,3 +209,12 @@ def test_several_held_parts_are_decided_by_one_command_in_their_order(cli: Cli, 
 )
 def test_a_listing_fits_its_terminal(natural: list[int], kept: list[bool], widths: list[int]) -> None:
     assert fit_columns(natural, kept, 80) == widths
+
+
+def test_no_example_sends_again_what_asks_for_something_that_is_over() -> None:
+    over, asked, newest = {"id": 1, "over": True}, {"id": 2}, {"id": 3}
+    assert choose_example([newest, asked, over]) == asked
+    assert choose_example([over]) == over
+    assert "semel outbox resend p2 " in format_held_help(asked)
+    for advice in (format_held_help(over), format_rejected_help(over)):
+        assert "resend" not in advice and "semel outbox drop p1" in advice

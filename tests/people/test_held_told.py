@@ -123,7 +123,9 @@ async def test_an_owner_learns_where_a_permission_request_that_may_be_missing_is
         await w.tell("/status")
         status = await w.until_shown("Session demo:chat:dm")
         assert "asks for a permission: rm -r build" in status
-        assert status.endswith("Delivery here: 1 permission request may not have arrived. The page shows it")
+        assert status.endswith(
+            "Delivery here: 1 permission request may not have arrived. The owner can read it on the page"
+        )
         await w.tell("/approve 1")
         await w.until_shown("it is not known whether the request reached you here")
         [part] = await w.gateway.parts("held")
@@ -227,6 +229,7 @@ async def test_status_names_each_kind_of_what_is_missing(tmp_path: Path) -> None
 async def cannot_be_resent(w: Chat, words: str) -> None:
     """Check that what is held is not sent again, and give it up."""
     [part] = await w.gateway.parts("held")
+    assert part["over"]
     with pytest.raises(Conflict, match=words):
         await w.gateway.decide_part(part["id"], "resend")
     assert (await w.gateway.decide_part(part["id"], "drop"))["state"] == "dropped"
@@ -246,6 +249,17 @@ async def test_a_question_that_may_be_missing_is_told_once_also_by_the_next_gate
         await w.until_shown("red", "bobs")
         await w.gateway.outbox.wait_until_idle()
         assert sum(TOLD in text for text in w.shown("bobs")) == 1
+        await cannot_be_resent(w, "this question is over")
+
+
+async def test_a_question_that_is_over_before_its_chat_can_be_told_needs_no_notice(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await hold(w, QUESTION, BOB, "bobs")
+        assert "over" not in (await w.gateway.parts("held"))[0]
+        await w.tell("red", BOB, "bobs")
+        await w.until_shown("red", "bobs")
+        await w.gateway.outbox.wait_until_idle()
+        assert not any(TOLD in text for text in w.shown("bobs"))
         await cannot_be_resent(w, "this question is over")
 
 

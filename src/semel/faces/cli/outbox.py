@@ -100,12 +100,11 @@ def list_(
         wrapped_columns=("PART", "DESTINATION"),
     )
     if rejected := [part for part in parts if part["state"] == "rejected"]:
-        print_remark(f"{len(rejected)} rejected: they did not arrive. {_format_rejected_help(rejected[-1])}")
+        print_remark(f"{len(rejected)} rejected: they did not arrive. {format_rejected_help(choose_example(rejected))}")
     if len(others) > number:
         print_remark(f"there are more than the newest {number}; -n N lists N")
     if held:
-        part = f"p{held[-1]['id']}"
-        print_remark(f"{len(held)} held: nobody knows whether they arrived. {_HELD_HELP.format(part=part)}")
+        print_remark(f"{len(held)} held: nobody knows whether they arrived. {format_held_help(choose_example(held))}")
 
 
 async def _read_parts(
@@ -138,17 +137,33 @@ async def _read_newest(state: str | None, number: int, reader: Reader) -> list[d
     return parts
 
 
-_HELD_HELP = (
-    "Look there, then decide, about one part or several:\n"
-    "  semel outbox arrived {part}   it is there\n"
-    "  semel outbox resend {part}    it is not: send it again, marked as a repeat\n"
-    "  semel outbox drop {part}      never mind"
-)
+def choose_example(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the oldest of `parts`, newest first, that can be sent again; the oldest of all if none can."""
+    return next((part for part in reversed(parts) if not part.get("over")), parts[-1])
 
 
-def _format_rejected_help(part: dict[str, Any]) -> str:
+def format_held_help(part: dict[str, Any]) -> str:
+    """Say how a person decides about held parts, of which `part` is one."""
+    lines = [
+        "Look there, then decide, about one part or several:",
+        f"  semel outbox arrived p{part['id']}   it is there",
+        f"  semel outbox resend p{part['id']}    it is not: send it again, marked as a repeat",
+        f"  semel outbox drop p{part['id']}      never mind",
+    ]
+    if part.get("over"):
+        lines[2] = f"  {_OVER_REMARK}"
+    return "\n".join(lines)
+
+
+def format_rejected_help(part: dict[str, Any]) -> str:
+    """Say how a person decides about rejected parts, of which `part` is one."""
     resend, drop = (f"semel outbox {verdict} p{part['id']}" for verdict in ("resend", "drop"))
+    if part.get("over"):
+        return f"{_OVER_REMARK.capitalize()}. Give it up: {drop}"
     return f"Once the cause is removed, send it again: {resend}, or give it up: {drop}"
+
+
+_OVER_REMARK = "what it asks for is over, so it is not sent again"
 
 
 @outbox.command()
@@ -218,7 +233,8 @@ def _format_state(part: dict[str, Any]) -> str:
 def _describe_reason(part: dict[str, Any]) -> str:
     """Say why a part is held, rejected or not sent yet; "" if no reason is known."""
     behind = f"behind p{part['behind']}, which leaves first" if part.get("behind") else ""
-    return str(part.get("error") or behind)
+    over = "over: " if part.get("over") else ""
+    return f"{over}{part.get('error') or behind}"
 
 
 def _format_text(part: dict[str, Any]) -> str:
@@ -245,6 +261,6 @@ def _print_part(part: dict[str, Any]) -> None:
     if part.get("failed"):
         print_remark(f"It was sent, and its platform reported later that it failed: see 'semel why e{part['failed']}'.")
     if part["state"] == "rejected":
-        print_remark(f"It was rejected: it did not arrive. {_format_rejected_help(part)}")
+        print_remark(f"It was rejected: it did not arrive. {format_rejected_help(part)}")
     if part["state"] == "held":
-        print_remark(f"It is held: nobody knows whether it arrived. {_HELD_HELP.format(part='p' + str(part['id']))}")
+        print_remark(f"It is held: nobody knows whether it arrived. {format_held_help(part)}")

@@ -3,9 +3,9 @@
 A permission request that was rejected did not arrive; its chat is told so, too, since an agent waits for the answer.
 
 The chat is told once it can be. The notice is a message of its own: what is held is never sent twice. A session gets
-one notice about its held answers until they are settled, one about each held question, and one about each held or
-rejected permission request that is still open. So does an owner's session about a request of another session, of which
-the owner was to be told there. The notice's own fate does not matter: if it is held, too, no further one follows.
+one notice about its held answers until they are settled, one about each held question that is still open, and one about
+each held or rejected permission request that is. So does an owner's session about a request of another session, of
+which the owner was to be told there. The notice's own fate does not matter: if it is held, too, no further one follows.
 
 Whoever reads of such a permission request in the chat cannot answer it there, because it may not have reached them
 (Law 13). The notice says where it is answered.
@@ -136,12 +136,13 @@ def _describe_answers(held: HeldAnswers, now: int, is_owner: bool) -> str:
 def _describe_request(tx: Tx, request: MissingRequest, is_owner: bool, is_rejected: bool) -> str:
     """Say that a question or a permission request is, or may be, missing, and how it is answered.
 
-    Return "" if it is a rejected question (the session's notice and /status tell of that), or a notice about a
-    permission request that is not open, or not its first notice.
+    Return "" if it is a rejected question (the session's notice and /status tell of that) or one that is over, or a
+    notice about a permission request that is not open, or not its first notice.
     """
     at = _format_time(request.first, tx.now)
     if request.kind == "ask":
-        return "" if is_rejected else _describe_question(tx, request, at, is_owner)
+        is_over = is_rejected or not _is_question_open(tx, request)
+        return "" if is_over else _describe_question(at, is_owner)
     fate = f"could not be shown here: {format_reason(request.error)}" if is_rejected else "may not have arrived here."
     if entries.load(request.more).get("kind") == OWNER_KIND:
         return _describe_other_request(tx, request, at, fate)
@@ -159,10 +160,12 @@ def _describe_request(tx: Tx, request: MissingRequest, is_owner: bool, is_reject
     )
 
 
-def _describe_question(tx: Tx, held: MissingRequest, at: str, is_owner: bool) -> str:
-    answer = ", and a message to the agent answers it" if _is_question_open(tx, held) else ""
+def _describe_question(at: str, is_owner: bool) -> str:
     decision = _say_who_decides(is_owner, "it")
-    return f"A question of {at} may not have arrived here. /history shows it{answer}; {decision}."
+    return (
+        f"A question of {at} may not have arrived here. /history shows it, and a message to the agent answers it; "
+        f"{decision}."
+    )
 
 
 def _describe_other_request(tx: Tx, told: MissingRequest, at: str, fate: str) -> str:

@@ -143,12 +143,23 @@ def find_head(tx: Tx, dest: str) -> LineHead | None:
 
 
 def _add_heads(tx: Tx, rows: Sequence[OutgoingPart]) -> list[dict[str, Any]]:
-    """Return parts as JSON objects. `behind`: the id of the part that has to leave before this one, if there is one."""
+    """Return parts as JSON objects.
+
+    `behind`: the id of the part that has to leave before this one, if there is one. `over`: this part is held or was
+    rejected, and asks for something that is over (`part_requests`), so it cannot be sent again.
+    """
     heads = {dest: find_head(tx, dest) for dest in {row.dest for row in rows if row.state == "queued"}}
     return [
-        part_json(row) | ({"behind": head.id} if (head := _head_before(row, heads.get(row.dest))) is not None else {})
+        part_json(row)
+        | ({"behind": head.id} if (head := _head_before(row, heads.get(row.dest))) is not None else {})
+        | ({"over": True} if row.state in ("held", "rejected") and _asks_for_what_is_over(tx, row) else {})
         for row in rows
     ]
+
+
+def _asks_for_what_is_over(tx: Tx, row: PartRow) -> bool:
+    item = part_requests.find_request(tx, row.claim)
+    return item is not None and part_requests.explain_end(item) != ""
 
 
 def find_part_before(tx: Tx, row: PartRow) -> LineHead | None:
