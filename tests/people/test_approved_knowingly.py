@@ -24,7 +24,7 @@ NEXT = {"permission": "rm -r /", "input": {"command": "rm -r /"}, "allowed": ["g
 ASK = {"permission": "ls", "input": {"command": "ls"}, "allowed": [NEXT], "denied": ["left it"]}
 GONE = "That request is gone"
 UNREAD = "Nothing was allowed or denied: the request had not reached you here"
-UNSURE = "Nothing was allowed or denied: it is not known whether the request reached you here"
+UNSURE = "Nothing was allowed or denied. The open request (rm -r /) may not have reached this chat. "
 
 
 async def items(w: Chat, session: str = KEY) -> dict[str, Json]:

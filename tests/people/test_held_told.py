@@ -127,7 +127,9 @@ async def test_an_owner_learns_where_a_permission_request_that_may_be_missing_is
             "Delivery here: 1 permission request may not have arrived. The owner can read it on the page"
         )
         await w.tell("/approve 1")
-        await w.until_shown("it is not known whether the request reached you here")
+        await w.until_shown(
+            "Nothing was allowed or denied. The open request (rm -r build) may not have reached this chat. "
+        )
         [part] = await w.gateway.parts("held")
         await w.gateway.decide_part(part["id"], "resend")
         await w.until_shown("The agent asks for permission: rm -r build")
@@ -141,9 +143,11 @@ async def test_a_message_beside_a_request_that_may_be_missing_is_not_told_to_all
     async with Chat(tmp_path) as w:
         await hold(w, PERMISSION, ADA, "dm")
         await w.tell("yes")
-        hint = await w.until_shown("it does not answer the request that is still open: rm -r build. ")
+        hint = await w.until_shown("The open request (rm -r build) may not have reached this chat. ")
+        [part] = await w.gateway.parts("held")
         assert hint.endswith(
-            "It is not known whether the request reached you here. The owner answers it on the page or in the terminal."
+            "The owner answers it on the page or in the terminal, or sends it again: "
+            f"`semel outbox resend p{part['id']}`."
         )
         assert "/approve" not in hint
 
@@ -154,15 +158,15 @@ async def test_a_request_that_the_platform_refused_is_told_once_with_the_reason(
         await w.tell(script(PERMISSION))
         await until(lambda: _is_rejected(w))
         await w.tell("yes")
-        hint = await w.until_shown("it does not answer the request that is still open: rm -r build. ")
-        assert "The request could not be shown here: " in hint and "/approve" not in hint
+        hint = await w.until_shown("The open request (rm -r build) could not be shown in this chat: ")
+        assert hint.startswith("Your message goes to the agent; ") and "/approve" not in hint
         told = await w.until_shown("The agent waits for a permission")
         [part] = await w.gateway.parts("rejected")
         assert f"could not be shown here: {part['error']}" in told and "rm -r" not in told
         assert told.endswith(f"to answer it here, first send it again with `semel outbox resend p{part['id']}`.")
         await w.tell("/approve 1")
-        answer = await w.until_shown("Nothing was allowed or denied: the request could not be shown here: ")
-        assert answer.endswith("The owner answers it on the page or in the terminal.")
+        answer = await w.until_shown("Nothing was allowed or denied. The open request (rm -r build) could not be shown")
+        assert answer.endswith(f"or sends it again: `semel outbox resend p{part['id']}`.")
         await w.gateway.decide_part(part["id"], "resend")
         await w.until_shown("The agent asks for permission: rm -r build")
         await w.tell("/approve 1")

@@ -156,14 +156,14 @@ def format_hint(
 
     The commands give numbers of the request's options, so they mean this request wherever they are typed; in a group,
     only a message to the agent counts, such as a reply. `approvers`: who may answer, as a phrase. `place`: where they
-    can. `absence`: why the person may not see the request, and where it is then answered; "" if they see it.
+    can. `absence`: sentences on why the person may not see the request, and where it is then answered; "" if they do.
     `is_on_its_way`: it is still to be sent.
     """
+    if absence:
+        return f"Your message goes to the agent; it allows and denies nothing. {absence}"
     unanswered = (
         f"Your message goes to the agent; it does not answer the request that is still open: {request.title_line}."
     )
-    if absence:
-        return f"{unanswered} {_capitalize(absence)}."
     if place == "elsewhere":
         return f"{unanswered} The owner answers it on the page or in the terminal."
     allow = f"/approve {request.first_number}"

@@ -51,7 +51,6 @@ UNKNOWN_REPLY = (
     "option that you mean, like /approve N."
 )
 ANSWERED_ELSEWHERE = "The owner answers it on the page or in the terminal"
-UNSURE = f"it is not known whether the request reached you here. {ANSWERED_ELSEWHERE}"
 MAX_REASON_CHARS = 200  # characters of a platform's reason
 REPLY_ELSEWHERE = f"{NOTHING_DONE}: that request belongs to another conversation. Answer it on the page."
 OTHER_NOTICE = "The message that you replied to is not an open request. To answer an open one, reply to it."
@@ -62,7 +61,7 @@ class NoticePart:
     """A part of a request's notice.
 
     `receipt`: the platform's id of the message. `sent_at`: when the part was first sent, in ms by our clock. `error`:
-    why it was not sent, or failed later.
+    why it was not sent, or failed later. `id`: of the part.
     """
 
     dest: str
@@ -71,6 +70,7 @@ class NoticePart:
     receipt: str | None = None
     sent_at: int | None = None
     error: str | None = None
+    id: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,16 +151,21 @@ def has_reached(
     return replies_to_notice or not any(_written_before(origin, part) for part in posed_request.parts)
 
 
-def describe_absence(parts: Sequence[NoticePart]) -> str:
-    """Say that a request is, or may be, missing in its chat, and where it is answered.
+def describe_absence(request: PermissionRequest, parts: Sequence[NoticePart]) -> str:
+    """Say in sentences that an open request is, or may be, missing in its chat, and where it is answered.
 
     Return "" if nothing is missing: each of `parts`, those of its notice, was sent or is on its way.
     """
     absent = [part for part in parts if part.failed_later or part.state not in ("queued", "sending", "sent")]
     refused = next((part for part in absent if part.failed_later or part.state == "rejected"), None)
+    if not absent:
+        return ""
+    fate = "may not have reached this chat."
     if refused is not None:
-        return f"the request could not be shown here: {format_reason(refused.error)} {ANSWERED_ELSEWHERE}"
-    return UNSURE if absent else ""
+        fate = f"could not be shown in this chat: {format_reason(refused.error)}"
+    ids = " ".join(f"p{part.id}" for part in absent if part.state in ("held", "rejected"))
+    resend = f", or sends it again: `semel outbox resend {ids}`" if ids else ""
+    return f"The open request ({request.title_line}) {fate} {ANSWERED_ELSEWHERE}{resend}."
 
 
 def format_reason(error: str | None) -> str:
@@ -258,21 +263,20 @@ def _gone(
         return _unread(open_requests[-1], origin)
     absences = [_describe_absence_at(origin, posed_request) for posed_request in open_requests]
     if all(absences):
-        if names_none:  # probably meant for the open one, so that comes first
-            previous = statement.replace(GONE, "The previous request is gone", 1)
-            return f"{NOTHING_DONE}: another request is open now, but {absences[-1]}. {previous}"
-        return f"{statement} Another request is open now, but {absences[-1]}."
+        if names_none:  # probably meant for the open one; how another one was answered would read as if it just was
+            return f"{NOTHING_DONE}. {absences[-1]}"
+        return f"{statement} {absences[-1]}"
     return f"{statement} Another request is open now: read it, then answer it with its own number."
 
 
 def _unread(posed_request: PosedRequest, origin: AnswerOrigin) -> str:
     if absence := _describe_absence_at(origin, posed_request):
-        return f"{NOTHING_DONE}: {absence}."
+        return f"{NOTHING_DONE}. {absence}"
     return f"{NOTHING_DONE}: the request had not reached you here when your answer arrived. Read it, then answer it."
 
 
 def _describe_absence_at(origin: AnswerOrigin, posed_request: PosedRequest) -> str:
-    return "" if origin.dest is None else describe_absence(posed_request.parts)
+    return "" if origin.dest is None else describe_absence(posed_request.request, posed_request.parts)
 
 
 def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:

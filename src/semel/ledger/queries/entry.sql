@@ -85,7 +85,7 @@ FROM part WHERE claim = :claim GROUP BY dest, state, failed IS NOT NULL
 
 -- name: notice_parts
 -- the parts of a notice, in order: whether each was sent, and as which message
-SELECT dest, state, failed, receipt, first, error FROM part WHERE claim = :claim ORDER BY n
+SELECT id, dest, state, failed, receipt, first, error FROM part WHERE claim = :claim ORDER BY n
 
 -- name: requests_last
 -- the last permission requests of a session, the newest first

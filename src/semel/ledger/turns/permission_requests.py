@@ -39,6 +39,7 @@ MAX_RECENT_REQUESTS = 12
 class NoticePartRow(Row):
     """A part of a notice. `failed`: the event that reported that it failed after it was sent."""
 
+    id: int
     dest: str
     state: PartState
     failed: int | None
@@ -163,7 +164,7 @@ def _notice_parts(tx: Tx, session: int, seq: int | None) -> tuple[NoticePart, ..
     if notice is None or notice.claim is None:
         return ()
     parts = tx.all(NoticePartRow, "notice_parts", claim=notice.claim)
-    return tuple(NoticePart(p.dest, p.state, bool(p.failed), p.receipt, p.first, p.error) for p in parts)
+    return tuple(NoticePart(p.dest, p.state, bool(p.failed), p.receipt, p.first, p.error, p.id) for p in parts)
 
 
 def _classify_reply(tx: Tx, session: int, seq: int) -> Reply:
@@ -223,8 +224,8 @@ def _add_hint(tx: Tx, session: SessionRow, row: ItemRow, message_seq: int, is_fr
     request = _read_request(row)
     parts = _notice_parts(tx, session.id, request.notice_seq) if is_from_home else ()
     text = law.format_hint(
-        request, str(body.get("approvers") or "the owner"), body.get("place") or "chat", describe_absence(parts),
-        is_on_its_way=any(part.state != "sent" for part in parts),
+        request, str(body.get("approvers") or "the owner"), body.get("place") or "chat",
+        describe_absence(request, parts), is_on_its_way=any(part.state != "sent" for part in parts),
     )  # fmt: skip
     if is_from_home:
         seq = claims.add_home_notice(tx, session, text, turn=None, kind=HINT_KIND, tell=False, about_seq=message_seq)
