@@ -261,3 +261,15 @@ def test_of_two_agents_in_one_chat_each_is_answered_by_name() -> None:
     assert chosen(name_request([SHOWN[7], replace(other, request=replace(B, first_number=1))], CHAT, True, 1)) is None
     assert chosen(name_request([other], CHAT, True)) is None
     assert chosen(name_request([SHOWN[7], other], CHAT, True, reply=11)) == (7, "y")
+
+
+@pytest.mark.parametrize(("number", "reply"), [(None, None), (4, None), (None, "elsewhere")])
+def test_an_answer_to_another_conversations_request_is_told_whose_it_is_and_where_it_is_answered(
+    number: int | None, reply: Reply
+) -> None:
+    told = replace(SHOWN[8], is_elsewhere=True, is_told=True, whose="bob", session="demo:chat:bob")
+    said = name_request([told], CHAT, True, number, reply, replied_item=8)
+    assert said == (
+        "Nothing was allowed or denied here. A request is open in the conversation with bob: answer it on the page, or "
+        "in the terminal with `semel chat demo:chat:bob`."
+    )

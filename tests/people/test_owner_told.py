@@ -17,6 +17,10 @@ from semel.testing.channels import Fault
 
 Json = dict[str, Any]
 OWN, BOBS = "owner-dm", "bob-dm"
+WHERE = (
+    "A request is open in the conversation with bob: answer it on the page, or in the terminal with "
+    "`semel chat demo:chat:bob-dm`."
+)
 ASK = {"permission": "rm -r build", "input": {"command": "rm -r build"}, "allowed": ["tidy"], "denied": ["left it"]}
 ASKED = "The agent asks for permission: rm -r build"
 ELSEWHERE = "The owner answers it on the page or in the terminal, within 10 minutes."
@@ -46,7 +50,7 @@ async def test_the_owner_is_told_in_their_own_chat_of_what_only_they_may_answer(
         told = await w.until_shown(ASKED, OWN)
         assert "in the conversation with bob" in told and "`semel chat demo:chat:bob-dm`, within 10 minutes" in told
         await w.tell("/approve", ADA, OWN)
-        await w.until_shown(permissions.REPLY_ELSEWHERE, OWN)
+        await w.until_shown(f"Nothing was allowed or denied here. {WHERE}", OWN)
         await answer(w, "demo:chat:bob-dm", "allow_once")
         await w.until_shown("tidy", BOBS)
         await w.tell("/approve", ADA, OWN)
@@ -134,6 +138,8 @@ async def test_an_owner_who_may_not_have_been_told_learns_so_in_the_own_chat(
         await w.until_shown("hello again", OWN)
         await w.gateway.outbox.wait_until_idle()
         assert sum("A permission request of" in text for text in w.shown(OWN)) == 1
+        await w.tell("/approve", ADA, OWN)
+        await w.until_shown(f"{permissions.NOTHING_ASKED} {WHERE}", OWN)
         await w.tell("/status", ADA, OWN)
         assert "Delivery here: 1 permission request " in await w.until_shown("Session demo:chat:owner-dm", OWN)
         await answer(w, "demo:chat:bob-dm", "reject_once")

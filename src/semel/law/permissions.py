@@ -80,7 +80,8 @@ class PosedRequest:
     `first_rev`: the first rev of the view that shows the request. `parts`: the parts of its notice. `ending`: how the
     request ended, in words; "" while it is open. `is_elsewhere`: it belongs to another session, which has its home in
     the same chat, or of which an owner was told there. `is_told`: the latter; the notice says that it is answered
-    elsewhere, and gives no numbers. `whose`: the name of the person in whose conversation it is then asked.
+    elsewhere, and gives no numbers. `whose`, `session`: the name of the person in whose conversation it is then asked,
+    and the key of that conversation's session.
     """
 
     request: PermissionRequest
@@ -91,6 +92,7 @@ class PosedRequest:
     is_elsewhere: bool = False
     is_told: bool = False
     whose: str = ""
+    session: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,17 +112,23 @@ class AnswerOrigin:
 
 
 def name_request(
-    posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int | None = None, reply: Reply = None
+    posed: Sequence[PosedRequest],
+    origin: AnswerOrigin,
+    allow: bool,
+    number: int | None = None,
+    reply: Reply = None,
+    replied_item: int | None = None,
 ) -> ChosenOption | str:
     """Find the request that an answer is for, and return the option that the answer chooses.
 
     If the answer counts for no request, returns an explanation for the person. `posed`: the open requests and the most
     recently closed ones, oldest first. `allow`: the answer allows; otherwise it denies. `number`: the number that the
-    answer gives. `reply`: what the answer replies to.
+    answer gives. `reply`: what the answer replies to. `replied_item`: the item of the request of another session that
+    it replies to, if an owner was told of that.
     """
     own_requests = [posed_request for posed_request in posed if not posed_request.is_elsewhere]
     if reply == "elsewhere":
-        return REPLY_ELSEWHERE
+        return _say_elsewhere([p for p in posed if p.is_told and p.request.item == replied_item])
     if isinstance(reply, int):
         matching = [posed_request for posed_request in own_requests if posed_request.request.notice_seq == reply]
         if not matching:
@@ -191,17 +199,20 @@ def _written_before(origin: AnswerOrigin, part: NoticePart) -> bool:
 def _by_number(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int) -> ChosenOption | str:
     matching = [posed_request for posed_request in posed if number in posed_request.request.numbers]
     own_requests = [posed_request for posed_request in matching if not posed_request.is_elsewhere]
-    if any(
-        posed_request.is_elsewhere
+    others = [
+        posed_request
+        for posed_request in matching
+        if posed_request.is_elsewhere
         and posed_request.state == "open"
         and has_reached(posed_request, origin)
         and not (posed_request.is_told and own_requests)  # this chat was shown no numbers of it
-        for posed_request in matching
-    ):
+    ]
+    if others:
+        statement = _say_elsewhere(others)
         return (
-            f"{REPLY_ELSEWHERE} To answer this conversation's request with that number, reply to it."
+            f"{statement} To answer this conversation's request with that number, reply to it."
             if own_requests
-            else REPLY_ELSEWHERE
+            else statement
         )
     if not own_requests:
         return _no_such_option(
@@ -230,7 +241,7 @@ def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bo
             if posed_request.state != "open" and not posed_request.is_elsewhere and has_reached(posed_request, origin)
         ]
         return _gone(closed[-1] if closed else None, posed, origin, names_none=True)
-    return REPLY_ELSEWHERE if reached[0].is_elsewhere else _answer(reached[0], posed, origin, allow, None)
+    return _say_elsewhere(reached) if reached[0].is_elsewhere else _answer(reached[0], posed, origin, allow, None)
 
 
 def _answer(
@@ -258,7 +269,9 @@ def _gone(
     statement = f"{GONE}: {closed.ending}." if closed is not None and closed.ending else f"{GONE}."
     open_requests = [posed_request for posed_request in _open(posed) if not posed_request.is_elsewhere]
     if not open_requests:
-        return f"{statement} {NOTHING_ASKED}" if closed is not None else NOTHING_ASKED
+        told = next((posed_request for posed_request in _open(posed) if posed_request.is_told), None)
+        asked = NOTHING_ASKED if told is None else f"{NOTHING_ASKED} {_say_where_told(told)}"
+        return f"{statement} {asked}" if closed is not None else asked
     if closed is None:
         return _unread(open_requests[-1], origin)
     absences = [_describe_absence_at(origin, posed_request) for posed_request in open_requests]
@@ -283,7 +296,7 @@ def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
     told = [posed_request for posed_request in posed if posed_request.is_told]
     answerable = [posed_request for posed_request in posed if not posed_request.is_told]
     if not answerable:
-        return REPLY_ELSEWHERE
+        return _say_elsewhere(told)
     if any(posed_request.is_elsewhere for posed_request in answerable):
         return f"{NOTHING_DONE}: more than one agent asks here. Reply to the request that you mean."
     example = f"/{'approve' if allow else 'deny'} {answerable[0].request.first_number}"
@@ -298,6 +311,23 @@ def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
         return "\n".join([head, *lines])
     request_words = "for more than one thing; say which" if len(posed) > 1 else "for this; confirm it with its number"
     return "\n".join([f"The agent asks {request_words}, like {example}:", *lines])
+
+
+def _say_elsewhere(posed: Sequence[PosedRequest]) -> str:
+    """Say that an answer is for another session's request, one of `posed`, and where each is answered, if known."""
+    told = [posed_request for posed_request in posed if posed_request.is_told]
+    if not told or len(told) < len(posed):
+        return REPLY_ELSEWHERE
+    return " ".join([f"{NOTHING_DONE} here.", *map(_say_where_told, told)])
+
+
+def _say_where_told(posed_request: PosedRequest) -> str:
+    """Say where a request of another session is answered, of which an owner was told."""
+    whose = shorten_to_line(posed_request.whose, MAX_NAME_CHARS)
+    return (
+        f"A request is open in the conversation with {whose}: answer it on the page, or in the terminal with "
+        f"`semel chat {posed_request.session}`."
+    )
 
 
 def _list_answers(request: PermissionRequest, allow: bool) -> list[str]:

@@ -79,7 +79,8 @@ def name_request(
                 ]
     posed += _list_told(tx, session)
     reply = _classify_reply(tx, session.id, replied_seq) if replied_seq is not None else "unknown" if replies else None
-    return name(posed, origin, allow, number, reply)
+    replied_item = _find_told_item(tx, session.id, replied_seq) if reply == "elsewhere" else None
+    return name(posed, origin, allow, number, reply, replied_item)
 
 
 def _list_posed(tx: Tx, session: int) -> list[PosedRequest]:
@@ -106,6 +107,7 @@ def _list_told(tx: Tx, session: SessionRow) -> list[PosedRequest]:
             is_elsewhere=True,
             is_told=True,
             whose=str(entries.load(item.body).get("whose") or ""),
+            session=tx.get(SessionRow, "session_by_id", id=item.session).key,
         )
         for item in items
         if item is not None and item.kind == KIND and item.live
@@ -175,6 +177,13 @@ def _classify_reply(tx: Tx, session: int, seq: int) -> Reply:
         claim = tx.one(ClaimRow, "claim_get", id=entry.claim)
         return "elsewhere" if claim is not None and claim.reason == KIND else None
     return "elsewhere" if more.get("kind") == OWNER_KIND else seq if more.get("kind") == KIND else None
+
+
+def _find_told_item(tx: Tx, session: int, seq: int | None) -> int | None:
+    """Return the item of another session's request of which the entry `seq` told an owner; None if it tells of none."""
+    entry = tx.one(EntryRow, "entry_get", session=session, seq=seq) if seq is not None else None
+    more = {} if entry is None else entries.load(entry.more)
+    return int(more["item"]) if more.get("kind") == OWNER_KIND else None
 
 
 def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[Leg] | None = None) -> int:
