@@ -18,6 +18,7 @@ from semel.faces.acp.attachment import Attachment
 from semel.faces.acp.clients import CLIENTS, UNMEASURED
 from semel.faces.acp.editor_pipe import MAX_WAITING_BYTES, EditorPipe
 from semel.faces.acp.history import read_history
+from semel.faces.acp.open_prompt import Answer, OpenPrompt
 from semel.faces.acp.row_writer import RowWriter
 from semel.faces.view import SessionView
 from semel.tools.address import NoGateway
@@ -31,6 +32,10 @@ REQUEST: Json = {
 SNAPSHOT: Json = {
     "type": "snapshot", "rev": 2, "session": {"state": "running"}, "entries": [ENTRY], "items": [REQUEST], "more": False
 }  # fmt: skip
+
+
+def open_prompt(key: str, answer: Answer) -> OpenPrompt:
+    return OpenPrompt(key, answer, lambda: None, is_cancelled=False)
 
 
 class ScriptedGateway:
@@ -129,7 +134,7 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
     await attachment.start(replays=True)
     attachment.open()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
-    attachment.add_prompt([], "acp-1-1", lambda result, error: None, False)
+    attachment.add_prompt(open_prompt("acp-1-1", lambda result, error: None), [])
     shown = model.sessions["s"]
     assert shown.messages["e1"][1] == "half and half"
     assert [one.fields["status"] for one in shown.calls.values()] == ["completed"]
@@ -154,7 +159,7 @@ async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_th
     attachment = Attachment("s", editor, gateway, {})
     await attachment.start(replays=False)
     attachment.open()
-    attachment.add_prompt([], "acp-1-1", lambda result, error: answers.append(result), False)
+    attachment.add_prompt(open_prompt("acp-1-1", lambda result, error: answers.append(result)), [])
     attachment.show()
     lines = model.lines
     gateway.is_waiting.clear()
@@ -163,7 +168,7 @@ async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_th
     assert answers == [{"stopReason": "cancelled"}]
     assert "session/request_permission" not in editor.asked and model.lines == lines
 
-    attachment.add_prompt([], "acp-1-2", lambda result, error: None, False)
+    attachment.add_prompt(open_prompt("acp-1-2", lambda result, error: None), [])
     is_back.set()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
     assert [call.fields["status"] for call in model.sessions["s"].calls.values()] == ["completed"]
@@ -198,7 +203,7 @@ async def test_a_killed_gateway_for_which_a_prompt_waits_is_started_again_once(m
     attachment = Attachment("s", ScriptedEditor(), gateway, {})
     await attachment.start(replays=False)
     attachment.open()
-    attachment.add_prompt([], "acp-1-1", lambda result, error: None, False)
+    attachment.add_prompt(open_prompt("acp-1-1", lambda result, error: None), [])
     await asyncio.wait_for(gateway.is_waiting.wait(), 60)
     assert gateway.starts == 1
     attachment.close()

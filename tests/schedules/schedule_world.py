@@ -78,6 +78,7 @@ class World:
         agents = {name: AcpAgent(name, a.command, a.cwd, a.env) for name, a in self.settings.agents.items()}
         self.gateway = Gateway(self.settings, store, agents, self.channels, reap=_reap, clock=self.clock)
         await self.gateway.start()
+        self.gateway._tasks["uploads"].cancel()  # it sleeps, too, and the clock tells only when the first one wakes
         self._server = await serve_unix(make_app(self.gateway, Settings()), self.gateway.socket)  # for agents' tools
         return self
 
