@@ -19,7 +19,7 @@ from proof.machines.counted import Counted
 from proof.machines.engines import rows
 from proof.machines.ledger import Make
 from proof.machines.stored import StoredLedger
-from semel.law.delivery import Rules
+from semel.law.delivery import PartStepNotAllowed, Rules
 from semel.law.permission_questions import numbers_from
 from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.claims import Caller
@@ -230,7 +230,13 @@ class RequestMachine(Counted):
         held = [part.id for part in self.ledger.parts() if part.state == "held"]
         if held:
             part = data.draw(st.sampled_from(held))
-            self.ledger.decide(part, what)
+            is_over = any(part in one.parts and not one.open for one in self.asked.values())
+            try:
+                self.ledger.decide(part, what)
+            except PartStepNotAllowed as refused:
+                assert what == "resend" and is_over, refused
+            else:
+                assert what != "resend" or not is_over, "a request that is over is sent again"
             if what == "arrived":  # nobody can tell when; the owner's word counts
                 self._is_known(part)
                 for one in self.asked.values():

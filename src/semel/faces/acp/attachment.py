@@ -34,7 +34,6 @@ from semel.faces.view import SessionView
 from semel.text.json_types import Json, object_at
 
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
-CANCEL_AFTER_FAILURES = 4  # attempts to reach a gateway (0.7 s) after which a cancelled prompt is answered
 RESTART_AFTER_S = 15.0  # without a gateway, while a prompt is open; a service manager starts it again before
 AWAY_REMARK = "The gateway is away. Semel has recorded your message; this goes on when the gateway is back."
 UNRECORDED_REMARK = (
@@ -78,7 +77,6 @@ class Attachment:
         self._writer = RowWriter(key, editor.client)
         self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer)
         self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
-        self._stopping: dict[str, OpenPrompt] = previous._stopping if previous is not None else {}
         """Prompts that were answered as cancelled while the gateway was away: their turns are stopped later."""
         self._saying = asyncio.Lock()  # prompts are heard in the order in which the editor sent them
         self._unshown: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
@@ -187,8 +185,6 @@ class Attachment:
                 has_restarted = True  # once: if it does not start, others need not be delayed by more attempts
                 self._spawn(self._link.restart_killed(), lambda error: None)
             failures += 1
-            if failures >= CANCEL_AFTER_FAILURES:
-                self._answer_cancelled()
             await self._link.wait_before_retry(failures)
 
     def _tell_away(self) -> None:
@@ -235,7 +231,7 @@ class Attachment:
                 self._writer.note_end(row["ended"]["turn"])
             if "seq" not in row or not self._is_own(row):
                 self._unshown[name_row(row)] = None
-            elif (prompt := self._prompts.get(row["key"]) or self._stopping.get(row["key"])) is not None:
+            elif (prompt := self._prompts.get(row["key"])) is not None:
                 prompt.seq = row["seq"]
                 prompt.set_recorded()
 
@@ -362,13 +358,7 @@ class Attachment:
 
     async def _send_prompt(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
         async def say(client: AsyncClient) -> None:
-            if prompt.is_withdrawn:
-                return
-            try:
-                await client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
-            except OutcomeUnknown:
-                prompt.may_be_recorded = True
-                raise
+            await client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
             prompt.set_recorded()
 
         async with self._saying:
@@ -434,22 +424,12 @@ class Attachment:
     def _stop_cancelled(self) -> None:
         """Stop the running turn if it has taken a cancelled prompt. Such a prompt may still wait for its turn."""
         turn = self.view.session.get("turn")
-        prompts = [*(prompt for prompt in self._prompts.values() if prompt.is_cancelled), *self._stopping.values()]
+        prompts = [prompt for prompt in self._prompts.values() if prompt.is_cancelled]
         entries = [self.view.entries.get(prompt.seq or 0) for prompt in prompts]
         is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
         if turn is not None and turn != self._stopped_turn and is_taken:
             self._stopped_turn = turn
             self._spawn(self._stop_turn(), self._tell_not_stopped)
-
-        for prompt in list(self._stopping.values()):
-            if "ended" in (self.view.entries.get(prompt.seq or 0) or {}):
-                del self._stopping[prompt.key]
-
-    def _answer_cancelled(self) -> None:
-        """Answer the cancelled prompts while the gateway is away. What it has of them is stopped when it is back."""
-        for prompt in [prompt for prompt in self._prompts.values() if prompt.is_cancelled]:
-            self._stopping[prompt.key] = prompt
-            self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     async def _stop_turn(self) -> None:
         with contextlib.suppress(RequestRefused):  # the session was deleted

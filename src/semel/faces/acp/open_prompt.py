@@ -22,8 +22,6 @@ class OpenPrompt:
         self.is_recorded = False
         self.seq: int | None = None  # its entry, once that is seen
         self.is_cancelled = is_cancelled
-        self.is_answered = False
-        self.may_be_recorded = False  # a gateway went away before it answered
         self._answer = answer
         self._note_recorded = note_recorded
 
@@ -34,13 +32,7 @@ class OpenPrompt:
 
     def answer(self, result: Json | None, error: Json | None) -> None:
         """Answer the editor."""
-        self.is_answered = True
         self._answer(result, error)
-
-    @property
-    def is_withdrawn(self) -> bool:
-        """Whether the message need not be sent: the editor cancelled it, and no gateway has heard of it."""
-        return self.is_cancelled and self.is_answered and not self.is_recorded and not self.may_be_recorded
 
 
 def read_stop(ended: Json) -> str:
