@@ -6,7 +6,7 @@ methods, required headers and data that is not valid.
 
 Left out, and why:
 
-- `GET .../stream` never ends (server-sent events): the target `sse` reads it.
+- `GET .../stream` and `GET /v1/stream` never end (server-sent events): the target `sse` reads such.
 - `POST /v1/import` reads a file and no JSON: the target `imports` makes such files.
 """
 
@@ -42,7 +42,7 @@ kind = "webhook"
 token = "the-token-of-the-hook"
 session = "demo:ci"
 """
-OUT = ("/v1/sessions/{key}/stream", "/v1/import")
+OUT = ("/v1/sessions/{key}/stream", "/v1/stream", "/v1/import")
 CHECKS = (
     "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
     "response_schema_conformance", "negative_data_rejection", "missing_required_header", "unsupported_method",
