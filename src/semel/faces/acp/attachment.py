@@ -77,7 +77,6 @@ class Attachment:
         self._writer = RowWriter(key, editor.client)
         self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer)
         self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
-        """Prompts that were answered as cancelled while the gateway was away: their turns are stopped later."""
         self._saying = asyncio.Lock()  # prompts are heard in the order in which the editor sent them
         self._unshown: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
         self._push: str | None = None  # the request by which another person's turn is drawn in the editor
@@ -424,8 +423,7 @@ class Attachment:
     def _stop_cancelled(self) -> None:
         """Stop the running turn if it has taken a cancelled prompt. Such a prompt may still wait for its turn."""
         turn = self.view.session.get("turn")
-        prompts = [prompt for prompt in self._prompts.values() if prompt.is_cancelled]
-        entries = [self.view.entries.get(prompt.seq or 0) for prompt in prompts]
+        entries = [self.view.entries.get(prompt.seq or 0) for prompt in self._prompts.values() if prompt.is_cancelled]
         is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
         if turn is not None and turn != self._stopped_turn and is_taken:
             self._stopped_turn = turn

@@ -22,17 +22,13 @@ class OpenPrompt:
         self.is_recorded = False
         self.seq: int | None = None  # its entry, once that is seen
         self.is_cancelled = is_cancelled
-        self._answer = answer
+        self.answer = answer
         self._note_recorded = note_recorded
 
     def set_recorded(self) -> None:
         """Note that the gateway has the message."""
         self.is_recorded = True
         self._note_recorded()
-
-    def answer(self, result: Json | None, error: Json | None) -> None:
-        """Answer the editor."""
-        self._answer(result, error)
 
 
 def read_stop(ended: Json) -> str:
