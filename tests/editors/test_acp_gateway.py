@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from editor_help import line_of
-from gateway_editor import Desk, GatewayEditor, House, opened_desk, until
+from gateway_editor import Desk, GatewayEditor, until
 from system_house import script
 
 from semel.faces.acp.setup_lines import EDITORS, write_setup
@@ -21,18 +19,6 @@ ALLOW = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with opened_desk(tmp_path_factory.mktemp("desk")) as desk:
-        yield desk.house
-
-
-@pytest.fixture
-def desk(house: House) -> Iterator[Desk]:
-    with ExitStack() as stack:
-        yield Desk(house, stack)
 
 
 def test_a_prompt_is_answered_when_its_turn_has_ended_and_is_not_echoed(desk: Desk) -> None:

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-
-import pytest
 from editor_help import line_of
-from gateway_editor import Desk, House, opened_desk
+from gateway_editor import Desk
 from system_house import script
 
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with opened_desk(tmp_path_factory.mktemp("desk")) as desk:
-        yield desk.house
-
-
-@pytest.fixture
-def desk(house: House) -> Iterator[Desk]:
-    with ExitStack() as stack:
-        yield Desk(house, stack)
 
 
 def test_unknown_requests_are_answered_and_noise_is_survived(desk: Desk) -> None:

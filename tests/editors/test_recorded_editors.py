@@ -8,24 +8,17 @@ what the line answers. A prompt that a permission or a cancel follows becomes a 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_editor import Desk, GatewayEditor, House, opened_desk
+from gateway_editor import Desk, GatewayEditor, House
 from system_house import script
 
 Json = dict[str, Any]
 RECORDINGS = sorted((Path(__file__).parents[1] / "data/editors").glob("*.jsonl"))
 ASK = "session/request_permission"
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with opened_desk(tmp_path_factory.mktemp("desk")) as desk:
-        yield desk.house
 
 
 def connections(path: Path) -> list[list[Json]]:
