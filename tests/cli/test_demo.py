@@ -53,10 +53,11 @@ def test_the_picture_of_the_readme_is_what_is_printed_now(played: Done) -> None:
     assert "https://" not in svg.replace("https://www.textualize.io", "")
 
 
-def test_a_gateway_that_takes_an_echo_for_news_fails_the_case(tmp_path: Path) -> None:
-    (tmp_path / "fault").mkdir()
-    (tmp_path / "fault" / "sitecustomize.py").write_text(NO_ECHO)
-    done = play(tmp_path, "echo", PYTHONPATH=str(tmp_path / "fault"))
+def test_a_gateway_that_takes_an_echo_for_news_fails_the_case(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = tmp_path_factory.mktemp("home")  # a short name: the sockets are in it
+    (home / "fault").mkdir()
+    (home / "fault" / "sitecustomize.py").write_text(NO_ECHO)
+    done = play(home, "echo", PYTHONPATH=str(home / "fault"))
     assert done.rc == 1
     assert "BROKEN 2 messages in the chat" in done.stdout
     assert "there should be 1" in done.stdout

@@ -59,7 +59,8 @@ class UnixListener:
         for name in (path, draft):
             if len(os.fsencode(name)) > MAX_PATH_BYTES:
                 raise SocketRefused(
-                    f"{name} is too long for a unix socket ({MAX_PATH_BYTES} bytes); use a shorter data_dir"
+                    f"{name} is too long for a unix socket ({MAX_PATH_BYTES} bytes); use a shorter data_dir, "
+                    "or set TMPDIR to a folder with a short path"
                 )
         self.path = path
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
