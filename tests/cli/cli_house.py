@@ -19,6 +19,7 @@ import pytest
 from python_process import Process, start_python
 
 from semel.faces.cli import main
+from semel.faces.cli.printing import forget_options
 from semel.testing.scripted_agent import command, prompt
 
 PATIENCE = 60.0  # seconds: other work may share the machine
@@ -70,6 +71,8 @@ class Cli:
                 main()
             except SystemExit as exit:
                 code = int(exit.code or 0)
+            finally:
+                forget_options()  # another test in this process may print a command
         done = Done(out.getvalue(), err.getvalue(), code)
         assert code == rc, f"{args}: {done}"
         return done

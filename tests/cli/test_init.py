@@ -17,6 +17,7 @@ from threading import Thread
 
 import pytest
 from cli_house import Cli, end
+from rich.text import Text
 from terminal import Terminal, semel
 
 from semel.faces.cli import init as init_module
@@ -87,7 +88,7 @@ def test_a_dialogue_writes_an_agent_a_channel_and_its_owner_and_tries_them(cli: 
         terminal.answer_unseen("Enter the token again? (n: choose another chat, or none) [Y/n]:", "y")
         terminal.answer(ASKS_TOKEN, TOKEN)
         terminal.expect("telegram accepts the account.")
-        kept = terminal.expect("by which it knows you [ada]:")
+        kept = Text.from_ansi(terminal.expect("by which it knows you [ada]:")).plain.replace("\n", "")
         assert "the token will be kept in" in kept and f"{cli.home}/telegram.token" in kept
         terminal.type("")
         terminal.answer("Your own account on telegram, such as 123456789", "7")

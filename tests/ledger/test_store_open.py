@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from semel.faces.cli.printing import forget_options, name_command
+from semel.faces.cli.printing import name_command
 from semel.law.identity import digest_fields
 from semel.ledger.inbound.hear import Addressee, Event, hear
 from semel.ledger.sqlite import connect
@@ -248,7 +248,6 @@ def test_doctor_makes_nothing_and_migrates_nothing(tmp_path: Path, monkeypatch: 
         Store.open(path, readonly=True)
     advice = "run the command 'backup' of the older Semel"  # not the command of this Semel, whose path is filled in
     monkeypatch.setattr("semel.faces.cli.printing.find_command", lambda: "/new/bin/semel")
-    forget_options()  # of a command that an earlier test ran in this process
     assert advice in name_command(str(older.value)) and "'/new/bin/semel up'" in name_command(str(older.value))
 
 
