@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import re
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,13 @@ from semel import (
     EntryUpdate,
     ItemUpdate,
     NoGateway,
+    OutcomeUnknown,
     PermissionItem,
     RequestRefused,
     SessionUpdate,
 )
+from semel.faces.client import connection
+from semel.faces.client import wait_for_answer as waiting
 from semel.faces.client.connection import Connection
 from semel.testing.scripted_agent import prompt
 
@@ -227,6 +232,56 @@ def test_a_gateway_elsewhere_is_reached_by_its_url_with_the_token(house: Cli) ->
         client.sessions()
     with Client(url="http://127.0.0.1:9") as client, pytest.raises(NoGateway, match="no gateway answers at http"):
         client.sessions()
+
+
+@contextlib.contextmanager
+def listening(kind: str) -> Iterator[str]:
+    """The URL of a port where no gateway answers: nobody gets a connection, or an answer, or it closes at once."""
+    with contextlib.ExitStack() as sockets:
+        server = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0 if kind == "full" else 8))
+        if kind == "full":  # the queue holds one: who comes later waits for a connection
+            for _ in range(3):
+                waiting = sockets.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(server.getsockname())
+        if kind == "closing":
+            server.settimeout(0.05)
+            is_over = threading.Event()
+            closer = threading.Thread(target=close_connections, args=(server, is_over))
+            closer.start()
+            sockets.callback(closer.join)
+            sockets.callback(is_over.set)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def close_connections(server: socket.socket, is_over: threading.Event) -> None:
+    while not is_over.is_set():
+        with contextlib.suppress(TimeoutError):
+            server.accept()[0].close()
+
+
+@pytest.mark.parametrize(("kind", "reason"), [
+    ("full", "no connection within 0.2 s"),
+    ("silent", "did not answer within 0.2 s"),
+    ("closing", "no gateway answers"),
+])  # fmt: skip
+async def test_who_waits_for_a_gateway_that_never_answers_is_told_so_after_the_time_limit(
+    kind: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(connection, "STREAM_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(connection, "RETRY_DELAYS_S", (0.0,))
+    monkeypatch.setattr(connection, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(waiting, "RECONNECT_TIMEOUT_S", 0.1)
+    with listening(kind) as url:
+        async with AsyncClient(url=url, token="none") as client, asyncio.timeout(10):
+            with pytest.raises(NoGateway, match=reason):
+                await client.wait_for_answer(SESSION, 1)
+            with pytest.raises(NoGateway, match=reason):
+                await anext(client.watch(SESSION, give_up_after=0.1))
+            unsent = kind == "full"  # nobody took the message
+            with pytest.raises(NoGateway if unsent else OutcomeUnknown):
+                await client.say(SESSION, "say: hello")
 
 
 def test_who_finds_no_gateway_is_told_of_the_others_and_how_to_reach_them(house: Cli, tmp_path: Path) -> None:

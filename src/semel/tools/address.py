@@ -47,10 +47,11 @@ class NoGateway(Exception):
 
 
 class GatewayUnreachable(NoGateway):
-    """No gateway answers at a URL."""
+    """No gateway answers at a URL. `timeout_s`: the seconds after which connecting was given up, if it was."""
 
-    def __init__(self, url: str):
-        Exception.__init__(self, f"no gateway answers at {url}")
+    def __init__(self, url: str, timeout_s: float | None = None):
+        limit = "" if timeout_s is None else f": no connection within {timeout_s:g} s"
+        Exception.__init__(self, f"no gateway answers at {url}{limit}")
 
     __str__ = Exception.__str__
 

@@ -24,9 +24,17 @@ from semel.faces.client.iterators import OpenStreams
 from semel.text.json_types import Json
 from semel.tools.address import LOCAL_URL, GatewayUnreachable, NoGateway, find_socket
 
+CONNECT_TIMEOUT_S = 10.0
+"""How long connecting may take, which also covers the handshake of TLS. After it, nothing was sent."""
 ANSWER_TIMEOUT_S = 30.0
 AGENT_START_TIMEOUT_S = 300.0
 """How long an operation may take that starts an agent."""
+STREAM_TIMEOUT_S = 60.0
+"""How long a stream may be silent: the gateway's heartbeat comes well within it."""
+DOWNLOAD_TIMEOUT_S = 300.0
+UPLOAD_TIMEOUT_S = 3600.0
+NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
+"""Errors after which nothing of a request has left."""
 NO_LIMIT = httpx2.Limits(max_connections=None, max_keepalive_connections=16)
 """Each stream keeps a connection: with a limit, that many streams would let no request through."""
 RETRY_DELAYS_S = (0.1, 0.4, 1.0, 2.0)
@@ -145,12 +153,14 @@ class Connection:
 
         Raises NoGateway if the message provably did not arrive, OutcomeUnknown if it may have arrived.
         """
+        last_error: Exception | None = None
         may_have_arrived = False  # whether any attempt got past connecting
         for delay in (*RETRY_DELAYS_S, None):
             try:
-                return await self._call("POST", f"{session_path(session)}/messages", body)
+                return await self._call("POST", f"{session_path(session)}/messages", body, ANSWER_TIMEOUT_S)
             except httpx2.TransportError as error:
-                may_have_arrived = may_have_arrived or not isinstance(error, httpx2.ConnectError)
+                last_error = error
+                may_have_arrived = may_have_arrived or not isinstance(error, NOT_SENT)
             except RequestRefused as error:
                 if error.status != HTTPStatus.BAD_GATEWAY:
                     raise
@@ -159,7 +169,7 @@ class Connection:
                 await asyncio.sleep(delay)
         if may_have_arrived:
             raise OutcomeUnknown("the message", body["id"])
-        raise self._no_gateway()
+        raise self._explain_failure(last_error, ANSWER_TIMEOUT_S)
 
     # ------------------------------------------------------------ streams and files
 
@@ -167,6 +177,7 @@ class Connection:
         """Yield the frames of one connection, {"type": "snapshot" | "change", "rev", ...}, until it ends or breaks.
 
         `after`: the rev after which the stream resumes; without one, it begins with a snapshot. Use it with `aclosing`.
+        Raises NoGateway if the gateway did not begin to answer.
         """
         return self._read_frames(f"{session_path(session)}/stream", after)
 
@@ -176,29 +187,32 @@ class Connection:
 
     async def _read_frames(self, path: str, after: int | None) -> AsyncGenerator[Json, None]:
         path += f"?after={after}" if after is not None else ""
-        timeout = httpx2.Timeout(30, read=60)  # the gateway's heartbeat comes well within it
+        has_begun = False
         try:
-            async with self._open_stream(path, timeout) as response:
+            async with self._open_stream(path, STREAM_TIMEOUT_S) as response:
+                has_begun = True
                 async for event in httpx2.EventSource(response, max_event_size=None):
                     if event.data:
                         yield {"type": event.event, **json.loads(event.data)}
-        except httpx2.ConnectError:
-            raise self._no_gateway() from None
-        except (httpx2.TransportError, ValueError):
+        except httpx2.TransportError as error:
+            if not has_begun:
+                raise self._explain_failure(error, STREAM_TIMEOUT_S) from None
             return  # the stream broke off: complete frames were yielded already, and the caller resumes by rev
+        except ValueError:
+            return  # it broke off within a frame
 
     async def read_pieces(self, path: str) -> AsyncGenerator[bytes, None]:
         """Yield what a GET request answers, in pieces. Raises NoGateway if the connection breaks."""
         try:
-            async with self._open_stream(path, httpx2.Timeout(300)) as response:
+            async with self._open_stream(path, DOWNLOAD_TIMEOUT_S) as response:
                 async for piece in response.aiter_bytes():
                     yield piece
-        except httpx2.TransportError:
-            raise self._no_gateway() from None
+        except httpx2.TransportError as error:
+            raise self._explain_failure(error, DOWNLOAD_TIMEOUT_S) from None
 
     @contextlib.asynccontextmanager
-    async def _open_stream(self, path: str, timeout: httpx2.Timeout) -> AsyncIterator[httpx2.Response]:
-        async with self._http.stream("GET", path, timeout=timeout) as response:
+    async def _open_stream(self, path: str, timeout_s: float) -> AsyncIterator[httpx2.Response]:
+        async with self._http.stream("GET", path, timeout=_limit_time(timeout_s)) as response:
             if response.is_error:
                 await response.aread()
                 raise _parse_refusal(response)
@@ -209,9 +223,11 @@ class Connection:
         headers = {"Content-Type": media_type}
         content = file if isinstance(file, bytes) else _read_file(file)
         try:
-            response = await self._http.post(path, content=content, headers=headers, timeout=3600)
-        except httpx2.TransportError:
-            raise self._no_gateway() from None
+            response = await self._http.post(
+                path, content=content, headers=headers, timeout=_limit_time(UPLOAD_TIMEOUT_S)
+            )
+        except httpx2.TransportError as error:
+            raise self._explain_failure(error, UPLOAD_TIMEOUT_S) from None
         if response.is_error:
             raise _parse_refusal(response)
         return dict(response.json())
@@ -221,16 +237,19 @@ class Connection:
     async def _ask(self, method: str, path: str, body: Json | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Json:
         try:
             return await self._call(method, path, body, timeout_s)
-        except httpx2.ReadTimeout:
-            raise NoAnswer(timeout_s) from None
-        except httpx2.TransportError:
-            raise self._no_gateway() from None
+        except httpx2.TransportError as error:
+            raise self._explain_failure(error, timeout_s) from None
 
-    def _no_gateway(self) -> NoGateway:
+    def _explain_failure(self, error: Exception | None, timeout_s: float) -> NoGateway:
+        """Return the error for a request that failed on its way. `timeout_s`: how long its answer might take."""
+        if isinstance(error, httpx2.ConnectTimeout):
+            return GatewayUnreachable(self._place, min(timeout_s, CONNECT_TIMEOUT_S))
+        if isinstance(error, httpx2.TimeoutException):
+            return NoAnswer(timeout_s)
         return NoGateway(self.data_dir) if self.data_dir is not None else GatewayUnreachable(self._place)
 
-    async def _call(self, method: str, path: str, body: Json | None, timeout_s: float = ANSWER_TIMEOUT_S) -> Json:
-        response = await self._http.request(method, path, json=body, timeout=timeout_s)
+    async def _call(self, method: str, path: str, body: Json | None, timeout_s: float) -> Json:
+        response = await self._http.request(method, path, json=body, timeout=_limit_time(timeout_s))
         if response.is_error:
             raise _parse_refusal(response)
         return dict(response.json()) if response.content else {}
@@ -243,6 +262,10 @@ def quote_segment(text: str) -> str:
 
 def session_path(key: str) -> str:
     return f"/v1/sessions/{quote_segment(key)}"
+
+
+def _limit_time(timeout_s: float) -> httpx2.Timeout:
+    return httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
 
 
 async def _read_file(path: Path) -> AsyncIterator[bytes]:

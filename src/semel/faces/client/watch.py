@@ -120,7 +120,7 @@ async def _follow(
                     failures, last_contact = 0, loop.time()
                     for update in await take(frame):
                         yield update
-                    last_contact = loop.time()
+            last_contact = loop.time()  # it answered until now, even if it had nothing to tell
         except (NoGateway, RequestRefused) as error:
             code = error.code if isinstance(error, RequestRefused) else "unavailable"  # what it answers while it stops
             if code != "unavailable" or (give_up_after is not None and loop.time() - last_contact > give_up_after):
