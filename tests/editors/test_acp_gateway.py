@@ -352,9 +352,24 @@ def test_a_command_names_the_configured_agent_that_it_starts(desk: Desk) -> None
     command = scripted_agent.command()
     editor = desk.editor("--", *command)
     assert editor.new().startswith("demo:editor:")
-    other = desk.editor("--", "/opt/bin/claude-agent-acp")
-    answer = other.answer_to(other.request("session/new", cwd=str(desk.house.home), mcpServers=[]))
-    assert "command not found: '/opt/bin/claude-agent-acp'" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(("command", "words"), [
+    (["/opt/bin/claude-agent-acp"], "command not found: '/opt/bin/claude-agent-acp'"),
+    (["sh", "-c", "echo no key >&2; exit 3"], "exited with code 3; it said: no key. Nothing is kept"),
+    (["echo", "hello"], "it printed 'hello' where ACP was expected"),
+    (["cat"], "refused `initialize`"),
+])  # fmt: skip
+def test_nothing_is_left_of_a_command_that_does_not_start_as_an_agent(
+    desk: Desk, command: list[str], words: str
+) -> None:
+    before = desk.house.get("/v1/status")["configured"], desk.house.get("/v1/sessions")["sessions"]
+    editor = desk.editor("--", *command)
+    answer = editor.answer_to(editor.request("session/new", cwd=str(desk.house.home), mcpServers=[]))
+    assert words in answer["error"]["message"]
+    assert (desk.house.get("/v1/status")["configured"], desk.house.get("/v1/sessions")["sessions"]) == before
+    assert not (desk.house.data / "editor-agents").exists()
+    assert [folder.name for folder in (desk.house.data / "workspaces").iterdir()] == ["demo"]
 
 
 def test_only_the_gateways_own_user_adds_a_command_and_everybody_else_finds_the_configured_ones(desk: Desk) -> None:

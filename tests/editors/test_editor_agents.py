@@ -7,22 +7,24 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from semel.faces.config import ConfigError
 from semel.faces.config.editor_agents import (
     MAX_EDITOR_AGENTS,
+    describe_editor_agent,
     find_agent,
     is_kept,
-    make_editor_agent,
+    keep_editor_agent,
     name_agent,
     read_editor_agents,
 )
 from semel.faces.config.load import GatewayConfig, load_config
 from semel.faces.config.problems import ProblemList
+from semel.faces.editor_commands import EditorCommands
 from semel.faces.health.agents import examine_agents
-from semel.faces.run import _find_or_make_agent
 from semel.gateway.errors import BadRequest
 from semel.gateway.settings import AgentSettings
 
@@ -36,7 +38,18 @@ def load(folder: Path, text: str = "") -> GatewayConfig:
 
 
 def keep(folder: Path, *command: str, path: str = PATH) -> AgentSettings:
-    return make_editor_agent(command, path, folder, load(folder).gateway.agents)
+    made = describe_editor_agent(command, path, folder, load(folder).gateway.agents)
+    keep_editor_agent(made, folder)
+    return made
+
+
+async def find_or_make(config: GatewayConfig, command: Sequence[str], path: str) -> tuple[AgentSettings, Any]:
+    """As the gateway does; a new command is not tried."""
+
+    async def start(agent: Any, folder: str | None) -> None:
+        assert not (config.gateway.data_dir / "editor-agents").exists(), "it was kept before it was tried"
+
+    return await EditorCommands(config, {}, start).find_or_make_agent(command, path)
 
 
 def test_a_name_stands_for_one_command_and_begins_as_its_program() -> None:
@@ -91,14 +104,14 @@ def test_a_program_in_another_folder_is_another_agent_unless_it_is_configured(tm
 )  # fmt: skip
 def test_what_cannot_be_started_is_not_kept(tmp_path: Path, command: Sequence[str], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        make_editor_agent(command, "/bin:/usr/bin", tmp_path, {})
+        describe_editor_agent(command, "/bin:/usr/bin", tmp_path, {})
     assert not (tmp_path / "editor-agents").exists()
 
 
 def test_a_name_that_the_configuration_has_for_another_command_is_refused(tmp_path: Path) -> None:
     other = AgentSettings(name=name_agent(["sh", "y"]), command=("x",))
     with pytest.raises(BadRequest, match="rename"):
-        make_editor_agent(["sh", "y"], PATH, tmp_path, {other.name: other})
+        describe_editor_agent(["sh", "y"], PATH, tmp_path, {other.name: other})
 
 
 def test_kept_commands_are_bounded(tmp_path: Path) -> None:
@@ -107,7 +120,7 @@ def test_kept_commands_are_bounded(tmp_path: Path) -> None:
         for number in range(MAX_EDITOR_AGENTS)
     }
     with pytest.raises(BadRequest, match="remove some"):
-        make_editor_agent(["sh"], PATH, tmp_path, agents)
+        describe_editor_agent(["sh"], PATH, tmp_path, agents)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"command": [7], "path": ""}', '{"command": ["b"], "path": ""}'])
@@ -118,25 +131,25 @@ def test_a_file_that_semel_did_not_write_is_named_with_what_to_do(tmp_path: Path
         load(tmp_path)
 
 
-def test_a_cluster_finds_configured_commands_and_keeps_none(tmp_path: Path) -> None:
+async def test_a_cluster_finds_configured_commands_and_keeps_none(tmp_path: Path) -> None:
     config = load(tmp_path, f"[agents.a]\ncommand = ['sh', 'x']\n{CLUSTER}")
-    settings, agent = _find_or_make_agent(config, {}, ["/bin/sh", "x"], PATH)
+    settings, agent = await find_or_make(config, ["/bin/sh", "x"], PATH)
     assert settings.name == "a" and agent is None
     with pytest.raises(BadRequest, match="on each machine"):
-        _find_or_make_agent(config, {}, ["sh", "y"], PATH)
+        await find_or_make(config, ["sh", "y"], PATH)
     assert not (tmp_path / "editor-agents").exists()
 
 
-def test_another_path_and_a_removed_file_are_written_when_the_command_is_named_again(tmp_path: Path) -> None:
+async def test_another_path_and_a_removed_file_are_written_when_the_command_is_named_again(tmp_path: Path) -> None:
     made = keep(tmp_path, "sh", "x")
     config = load(tmp_path)
-    assert _find_or_make_agent(config, {}, made.command, PATH) == (made, None)
-    moved, agent = _find_or_make_agent(config, {}, made.command, f"/bin:{PATH}")
+    assert await find_or_make(config, made.command, PATH) == (made, None)
+    moved, agent = await find_or_make(config, made.command, f"/bin:{PATH}")
     assert agent is not None and moved.env["PATH"] == f"/bin:{PATH}"
     (file,) = (tmp_path / "editor-agents").iterdir()
     assert json.loads(file.read_text())["path"] == f"/bin:{PATH}"
     file.unlink()
-    assert _find_or_make_agent(config, {}, made.command, PATH)[1] is not None and file.exists()
+    assert (await find_or_make(config, made.command, PATH))[1] is not None and file.exists()
 
 
 async def test_a_command_that_does_not_work_is_a_warning_that_says_how_to_remove_it(tmp_path: Path) -> None:

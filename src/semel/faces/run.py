@@ -26,15 +26,15 @@ from starlette.datastructures import State
 
 import semel.channels
 from semel.agents.acp import AcpAgent, kill_group_if_same
-from semel.agents.acp.environment import build_environment
 from semel.agents.known import find_agents_on_path
 from semel.agents.model import ModelAgent
 from semel.channels import ChannelError
 from semel.faces.address_file import publish_address, write_private
+from semel.faces.build_agents import build_agent, build_workplaces
 from semel.faces.cluster import ClusterCaller, ClusterLink, start_again, take_place
 from semel.faces.config import ConfigError
-from semel.faces.config.editor_agents import find_agent, is_kept, make_editor_agent
 from semel.faces.config.load import GatewayConfig
+from semel.faces.editor_commands import EditorCommands
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
 from semel.faces.http.app import make_cluster_app
 from semel.faces.http.operations.login import LoginLink, make_login_link
@@ -46,10 +46,8 @@ from semel.gateway import Gateway
 from semel.gateway.activity import log_activity
 from semel.gateway.bucket import lacks_client
 from semel.gateway.clock import LedgerClock
-from semel.gateway.errors import BadRequest
-from semel.gateway.ports import AgentError, Launch
+from semel.gateway.ports import AgentError
 from semel.gateway.seats import Seats
-from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import RecordSpan
 from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
 from semel.installation import find_install_command
@@ -67,9 +65,8 @@ from semel.text.json_types import Json
 from semel.text.write_errors import advise_on_write_error
 from semel.tools import trusted_files
 from semel.tools.address import find_last_config, find_start_command, list_as_running
-from semel.tools.exec.background import JobEnvironment, SupervisorRunner
+from semel.tools.exec.background import SupervisorRunner
 from semel.tools.http_tools import MCP_PATH
-from semel.tools.in_process_tools import InProcessTools
 
 log = structlog.get_logger("semel.run")
 TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -185,7 +182,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
         http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
         sockets = sockets or await _bind_address(config, stack)  # before anything starts: the port may be taken
         agents = await asyncio.to_thread(_build_agents, config)
-        workplaces = _build_workplaces(config)
+        workplaces = build_workplaces(config)
         listener = _listen_locally(settings.data_dir)  # agents connect while the gateway starts
         stack.callback(listener.close)
         agent_checks: dict[str, Json] = {}
@@ -197,7 +194,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             channels,
             reap=_kill_orphaned_agent,
             list_installed_agents=lambda: [dict(program) for program in find_agents_on_path()],
-            find_or_make_agent=partial(_find_or_make_agent, config, workplaces),
+            find_or_make_agent=EditorCommands(config, workplaces).find_or_make_agent,
             agent_checks=agent_checks,
             clock=LedgerClock(store.now),
             background=background,
@@ -414,77 +411,6 @@ def describe_model_keys(config: GatewayConfig) -> Iterator[str]:
         if isinstance(agent, ModelAgent):
             agent.check()
             yield f"[agents.{agent.name}] {agent.describe_key()}"
-
-
-def _make_inside_tools(launch: Launch) -> InProcessTools | None:
-    """Make the tools of an agent that runs inside the gateway; `None` for an agent that is a process of its own."""
-    return InProcessTools(launch.inside.call, launch.token) if launch.inside is not None else None
-
-
-def build_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | ModelAgent:
-    """Build an agent from its settings. Nothing is started."""
-    if settings.kind == "model":
-        return ModelAgent(settings, _make_inside_tools, hidden=config.secrets)
-    return build_acp_agent(settings, config)
-
-
-def build_acp_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent:
-    """Build an agent that is a process of its own. The demo agent is one, too."""
-    return AcpAgent(
-        settings.name,
-        settings.command,
-        settings.cwd,
-        settings.env,
-        permissions=settings.permissions,
-        hidden=config.secrets,
-        trace=settings.trace,
-        mode=settings.mode,
-        model=settings.model,
-        mcp_transport=settings.mcp_transport,
-    )
-
-
-def find_program_problem(settings: AgentSettings, config: GatewayConfig) -> str | None:
-    """Return why an agent's program cannot be executed. `None` if it can, or if the agent is a model without one."""
-    if settings.kind == "model":
-        return None
-    try:
-        build_acp_agent(settings, config).check_command()
-    except AgentError as error:
-        return str(error)
-    return None
-
-
-def _build_workplaces(config: GatewayConfig) -> dict[str, JobEnvironment]:
-    """Map each agent's name to the directory and environment of its background jobs: those of the agent itself."""
-    return {name: _build_workplace(agent, config) for name, agent in config.gateway.agents.items()}
-
-
-def _build_workplace(agent: AgentSettings, config: GatewayConfig) -> JobEnvironment:
-    return JobEnvironment(agent.cwd, build_environment(agent.command, agent.env, hidden=config.secrets))
-
-
-def _find_or_make_agent(
-    config: GatewayConfig, workplaces: dict[str, JobEnvironment], command: Sequence[str], path: str | None
-) -> tuple[AgentSettings, AcpAgent | None]:
-    """Find the agent of an editor's command, or keep and make one (`FindOrMakeAgent`). Raises BadRequest.
-
-    A program that an editor finds on another PATH than before is looked up there from its next start on.
-    """
-    settings = config.gateway
-    known = find_agent(command, settings.agents)
-    if known is not None and (path is None or is_kept(known, path, settings.data_dir)):
-        return known, None
-    if config.cluster.name:
-        raise BadRequest(
-            "command: no agent of the configuration has it, and the gateways of a cluster take agents from their "
-            "configuration only: add it there, under [agents.NAME], on each machine"
-        )
-    if path is None:
-        raise BadRequest("command: no agent has it, and one is added on the gateway's machine only (its unix socket)")
-    made = make_editor_agent(command, path, settings.data_dir, settings.agents)
-    workplaces[made.name] = _build_workplace(made, config)
-    return made, build_acp_agent(made, config)
 
 
 def _kill_orphaned_agent(process: OrphanedProcess) -> bool:

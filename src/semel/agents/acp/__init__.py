@@ -117,12 +117,12 @@ class AcpAgent:
 
     @asynccontextmanager
     async def initialized(
-        self, show_url: Callable[[str, str], None]
+        self, show_url: Callable[[str, str], None] | None
     ) -> AsyncIterator[tuple[AcpConversation, InitializeResult]]:
         """Start the process and initialize it, without a session; end it when the `async with` block ends.
 
-        `show_url`: shows the person what the agent says, and the URL that it wants opened. Raises AgentError. The
-        ledger does not record the process. This is for commands that a person runs and watches.
+        `show_url`: shows the person what the agent says, and the URL that it wants opened; None without a person. The
+        ledger does not record the process: it ends when this one does. Raises AgentError.
         """
 
         async def on_start(pid: int, pgid: int, born: str) -> None:

@@ -233,7 +233,7 @@ class EditorServer:
         folder = _read_folder(params)
         agent = self._agent
         if agent is None and self._command:
-            agent = await self._link.ask(self._find_agent)
+            agent = await self._link.ask(partial(self._find_agent, folder=folder))
         key = self._session or _make_key(agent, folder)
         servers = objects_in(params.get("mcpServers"))
         about = {"agent": agent, "folder": folder}
@@ -242,10 +242,15 @@ class EditorServer:
             attachment = await self._attach_session(key, row, replays=False, skips=self._session is None)
         return {"sessionId": key, **attachment.offers.describe(row)}
 
-    async def _find_agent(self, client: AsyncClient) -> str:
-        """Return the name of the agent with the editor's command. The gateway keeps a command that it did not know."""
-        path = os.environ.get("PATH", os.defpath)
-        found = await client.post("/v1/agents", {"command": list(self._command), "path": path})
+    async def _find_agent(self, client: AsyncClient, folder: str) -> str:
+        """Return the name of the agent with the editor's command.
+
+        The gateway keeps a command that it did not know, once it has started as an agent in this folder.
+        """
+        from semel.faces.client.connection import AGENT_START_TIMEOUT_S
+
+        body = {"command": list(self._command), "path": os.environ.get("PATH", os.defpath), "folder": folder}
+        found = await client.post("/v1/agents", body, timeout_s=AGENT_START_TIMEOUT_S)
         return str(found["agent"])
 
     async def _start_agent(self, client: AsyncClient, key: str, about: Json, servers: list[Json]) -> Json:

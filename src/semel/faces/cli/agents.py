@@ -327,9 +327,9 @@ def _append_config(path: Path, text: str, added: str) -> None:
 def load_agents(names: list[str] | None, config: Path | None, data_dir: Path | None) -> list[AcpAgent | ModelAgent]:
     """Return the configured agents with these names, or all. Makes their workspaces. Exits with 2 on a wrong name."""
     from semel.agents.known import find_known
+    from semel.faces.build_agents import build_agent
     from semel.faces.config.load import load_config
     from semel.faces.config.problems import suggest_nearest
-    from semel.faces.run import build_agent
 
     settings: GatewayConfig = load_config(config, data_dir)
     configured = settings.gateway.agents

@@ -1,7 +1,8 @@
 """The agents whose command came from an editor (`semel acp -- COMMAND`), each in a file of the data directory.
 
 The next gateway has to start the same program, because it goes on with the turn that was lost. So a command is kept
-before its first session is made. What semel.toml says comes first: an agent that has the command there, or the name.
+before its first session is made, and after its program was tried (`faces.editor_commands`). What semel.toml says comes
+first: an agent that has the command there, or the name.
 
 The name of such an agent follows from its command alone, so that it never stands for another command, not even if its
 file was removed in the meantime (docs/decisions/ad-hoc-agents.md).
@@ -70,13 +71,12 @@ def find_agent(command: Sequence[str], agents: Mapping[str, AgentSettings]) -> A
     return kept if kept is not None and kept.command == tuple(command) else None
 
 
-def make_editor_agent(
+def describe_editor_agent(
     command: Sequence[str], path: str, data_dir: Path, agents: Mapping[str, AgentSettings]
 ) -> AgentSettings:
-    """Return an agent for a command that none of `agents` has, with its workspace. Raises BadRequest.
+    """Return the settings of the agent with an editor's command. Nothing is written. Raises BadRequest.
 
-    `path`: the PATH of the editor, on which the program is looked up at every start. When this returns, the agent's
-    file survives a power failure.
+    `path`: the PATH of the editor, on which the program is looked up at every start.
     """
     _check_command(command, path)
     name = name_agent(command)
@@ -87,17 +87,23 @@ def make_editor_agent(
             f"command: {MAX_EDITOR_AGENTS} commands of editors are kept already; remove some of the files in {FOLDER} "
             "in the data directory and restart the gateway, or configure the agent (semel docs use-an-agent)"
         )
-    agent = _build_settings(command, path).model_copy(update={"cwd": data_dir / "workspaces" / name})
+    return _build_settings(command, path).model_copy(update={"cwd": data_dir / "workspaces" / name})
+
+
+def keep_editor_agent(agent: AgentSettings, data_dir: Path) -> None:
+    """Keep an editor's agent for the next gateway, and make its workspace. Raises GatewayUnavailable.
+
+    When this returns, the agent's file survives a power failure.
+    """
     try:
         agent.cwd.mkdir(mode=0o700, parents=True, exist_ok=True)
         (data_dir / FOLDER).mkdir(mode=0o700, exist_ok=True)
-        content = {"command": list(command), "path": path}
-        write_atomically(_find_file(data_dir, name), json.dumps(content, indent=2) + "\n")
+        content = {"command": list(agent.command), "path": agent.env["PATH"]}
+        write_atomically(_find_file(data_dir, agent.name), json.dumps(content, indent=2) + "\n")
         sync_folder(data_dir / FOLDER)
         sync_folder(data_dir)
     except OSError as error:
         raise GatewayUnavailable(f"the command cannot be kept: {error.filename}: {error.strerror}") from None
-    return agent
 
 
 def is_kept(agent: AgentSettings, path: str, data_dir: Path) -> bool:

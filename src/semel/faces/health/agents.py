@@ -14,11 +14,12 @@ from dataclasses import replace
 import structlog
 
 from semel.faces.agent_check import MAX_CHECKS_AT_ONCE, AgentCheck, check_agent, check_quickly
+from semel.faces.build_agents import build_acp_agent, build_agent, find_program_problem
 from semel.faces.config.editor_agents import FOLDER
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import LOGGED_OUT, Finding, Level
 from semel.faces.health.gateway_agents import GatewayAgents
-from semel.faces.run import RunningGateway, build_acp_agent, build_agent, find_program_problem
+from semel.faces.run import RunningGateway
 from semel.faces.transcript import format_timestamp
 from semel.gateway.settings import AgentSettings
 from semel.text.sentences import join_sentences

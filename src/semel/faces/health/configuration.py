@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import semel.channels
+from semel.faces.build_agents import find_program_problem
 from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig, examine_config_file
 from semel.faces.config.paths import find_config_file, find_data_dir, is_data_dir_named, read_config_file
 from semel.faces.config.problems import find_line, find_nearest, suggest_nearest
 from semel.faces.health.finding import Finding
 from semel.faces.health.session_agents import read_ledger
-from semel.faces.run import describe_model_keys, find_build_problems, find_program_problem
+from semel.faces.run import describe_model_keys, find_build_problems
 from semel.gateway.settings import ChannelSettings
 from semel.law.access import ROLES
 from semel.law.identity import CUSTOMARY_NAME

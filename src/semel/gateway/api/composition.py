@@ -9,7 +9,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from semel.gateway.api.book_checks import BookChecks
@@ -56,9 +56,11 @@ from semel.ledger.storage.store import LedgerStore
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 
-FindOrMakeAgent = Callable[[Sequence[str], str | None], tuple[AgentSettings, Agent | None]]
-"""(command, PATH) -> the agent's settings, and the agent if the gateway does not have it like this yet. Without a PATH,
-none is made. Raises BadRequest."""
+FindOrMakeAgent = Callable[
+    [Sequence[str], str | None, str | None], Awaitable[tuple[AgentSettings, Agent | None]]
+]  # fmt: skip
+"""(command, PATH, folder) -> the agent's settings, and the agent if the gateway does not have it like this yet. Without
+a PATH, none is made. A new one is tried in the folder. Raises BadRequest, AgentError."""
 OTHER_GATEWAYS_DELETION_MS = 60_000  # another gateway has ended the agent of a session that it deletes in less time
 
 

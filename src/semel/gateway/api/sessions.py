@@ -82,19 +82,23 @@ class SessionApi(Components):
         await self.controls.start_agent(session)
         return await self.session(session)
 
-    async def find_or_add_agent(self, command: Sequence[str], path: str | None) -> tuple[str, bool]:
+    async def find_or_add_agent(
+        self, command: Sequence[str], path: str | None, folder: str | None = None
+    ) -> tuple[str, bool]:
         """Return the name of the agent with this command, and whether it is new: then it is kept for the next gateway.
 
-        `path`: the PATH on which a new agent's program is looked up; None: no agent may be added. Raises BadRequest,
-        GatewayUnavailable.
+        `path`: the PATH on which a new agent's program is looked up; None: no agent may be added. `folder`: where its
+        session will work; it is tried there first. Raises BadRequest, GatewayUnavailable, and AgentError if it does
+        not start.
         """
         self._check_running()
+        place = None if folder is None else await asyncio.to_thread(_check_folder, folder)
         if self.find_or_make_agent is None:
             for name, configured in self.settings.agents.items():
                 if configured.command == tuple(command):
                     return name, False
             raise BadRequest("command: no agent has it, and this gateway takes agents from its settings only")
-        settings, agent = await asyncio.to_thread(self.find_or_make_agent, command, path)
+        settings, agent = await self.find_or_make_agent(command, path, place)
         is_new = settings.name not in self.settings.agents
         if agent is not None:
             self.spawns.add_agent(settings.name, agent)

@@ -12,10 +12,13 @@ router = Router("agents")
 
 
 class AgentCommand(RequestBody):
-    """`command`: the program and its arguments. `path`: the PATH on which a new agent's program is looked up."""
+    """`command`: the program and its arguments. `path`: the PATH on which a new agent's program is looked up. `folder`:
+    the folder in which it is tried.
+    """
 
     command: list[str]
     path: str
+    folder: str | None = None
 
 
 class NamedAgent(Struct):
@@ -29,10 +32,12 @@ class NamedAgent(Struct):
     "/v1/agents",
     Returns("The gateway has an agent with this command.", NamedAgent),
     Returns("The agent is new.", NamedAgent, status=201),
-    errors=("unavailable",),
+    errors=("agent-refused", "unavailable"),
 )
 async def find_or_add_agent(call: ApiCall, body: AgentCommand) -> Response:
-    """Find the agent of a command. Over the unix socket, a command that no agent has is kept as a new one."""
+    """Find the agent of a command. Over the unix socket, a command that no agent has is kept as a new one, once it
+    has started as an agent.
+    """
     is_local = getattr(call.request.state, CAME_BY_UNIX_SOCKET, False)
-    name, is_new = await call.gateway.find_or_add_agent(body.command, body.path if is_local else None)
+    name, is_new = await call.gateway.find_or_add_agent(body.command, body.path if is_local else None, body.folder)
     return json_response(NamedAgent(name), 201 if is_new else 200)
