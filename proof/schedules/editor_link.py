@@ -43,6 +43,7 @@ class WorldClient(AsyncClient):
         self._chance = chance
         self._streams: dict[asyncio.Event, None] = {}  # what ends each of them
         self.stopping: Callable[[], None] = lambda: None  # called when the turn is to be stopped
+        self.sending: Callable[[Json], None] = lambda body: None  # called when a message is on its way to a gateway
 
     async def close(self) -> None:
         """The process is gone, or a connection of its own: the gateway notices that."""
@@ -56,6 +57,8 @@ class WorldClient(AsyncClient):
         gateway = self._world.gateway
         if gateway is None or not self._world.up:
             raise httpx2.ConnectError("nobody is there")
+        if path.endswith("/messages"):
+            self.sending(body or {})
         try:
             answer = await self._world.ask(lambda: serve(gateway, method, path, body or {}))
         except Gone:
@@ -97,7 +100,7 @@ class WorldLink(GatewayLink):
     async def connect(self) -> AsyncClient:
         return self.client
 
-    async def _answers(self) -> bool:
+    async def answers(self) -> bool:
         return self._world.up
 
     async def _start(self) -> None:

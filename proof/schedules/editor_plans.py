@@ -2,7 +2,8 @@
 
 shape["editors"]: [{"room", "client"}]                one editor or two, in one room or in two
 {"do": "prompt", "at", "editor", "mark"}              its person asks the agent
-{"do": "cancel", "at", "editor"}                      they cancel
+{"do": "cancel", "at", "editor"}                      they cancel; now and then right behind a prompt, or while
+                                                      no gateway runs
 {"do": "choose", "editor", "n", "option", "in"}       they answer the n-th request for permission they are asked
 {"do": "reopen", "at", "editor", "how"}               `semel acp` is killed and started again; the session is loaded
                                                       or resumed, or a prompt is sent without either
@@ -52,6 +53,12 @@ def add_editors(chance: random.Random, shape: Json, actions: list[Json], span: f
              "in": chance.choice((0.0, 0.3, 1.9, 1.0 + chance.random()))}
             for k in range(4) if chance.random() < 0.7
         ]  # fmt: skip
+    crashes = [one["when"]["at"] for one in actions if one["do"] == "crash" and "at" in one["when"]]
+    for n in range(len(shape["editors"])):
+        for begun in [at(), *(round(crash + 0.3 * chance.random(), 3) for crash in crashes)]:
+            if chance.random() < 0.4:
+                out.append({"do": "prompt", "at": begun, "editor": n, "mark": f"q{next(marks)}"})
+                out.append({"do": "cancel", "at": round(begun + chance.choice((0.0, 0.01, 0.3)), 3), "editor": n})
     return out
 
 

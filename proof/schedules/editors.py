@@ -78,6 +78,13 @@ class Prompt:
         self.was_open = was_open
         self.answers: list[Json] = []
         self.is_cancelled = False
+        self.left = False  # a request with its message has left for a gateway, which may have heard it
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether it was cancelled in time: it was answered so, and nothing of it ever left."""
+        stops = [answer.get("result", {}).get("stopReason") for answer in self.answers]
+        return self.is_cancelled and stops == ["cancelled"] and not self.left
 
 
 class Connection:
@@ -103,6 +110,7 @@ class Connection:
         chance = random.Random(f"editor link {self._world.plan.seed} {number}")
         self._link = WorldLink(self._world, chance)
         self._link.client.stopping = self._judge_stop
+        self._link.client.sending = self._judge_sending
         self._context = contextvars.copy_context()
         self._context.run(LIFE.set, self.life)
         self._context.run(self._start)
@@ -150,7 +158,7 @@ class Connection:
         self.editor.opened()
 
     def prompt(self, mark: str) -> None:
-        blocks = [{"type": "text", "text": f"please look at {mark} now"}, link_to(mark)]
+        blocks = [{"type": "text", "text": text_of(mark)}, link_to(mark)]
         self.prompts[self._request("session/prompt", prompt=blocks)] = Prompt(mark, self.how != "prompt")
 
     def cancel(self) -> None:
@@ -233,9 +241,17 @@ class Connection:
 
     def _judge_stop(self) -> None:
         """A cancel never stops the turn of somebody else while a prompt of the editor's is open."""
-        cancelled = [prompt for prompt in self.prompts.values() if prompt.is_cancelled]
+        cancelled = [prompt for prompt in self.prompts.values() if prompt.is_cancelled and not prompt.is_withdrawn]
         if cancelled and not any(self._world.editors.turn_of(prompt.mark) for prompt in cancelled):
             self._world.fault(f"law 10: {self!r} stops a turn that has none of its prompts")
+
+    def _judge_sending(self, body: Json) -> None:
+        """What was answered before it ever left is not sent any more."""
+        for prompt in self.prompts.values():
+            if {"type": "text", "text": text_of(prompt.mark)} in body["blocks"]:
+                if prompt.answers and not prompt.left:
+                    self._world.fault(f"law 12: {self!r} sends {prompt.mark}, which was answered {prompt.answers[-1]}")
+                prompt.left = True
 
 
 class Editor:
@@ -346,7 +362,7 @@ class Editors:
         """An agent is asked in the blocks that the editor wrote (Law 4)."""
         marks = [prompt.mark for editor in self.all for one in editor.connections for prompt in one.prompts.values()]
         for mark in marks:
-            asks = {"type": "text", "text": f"please look at {mark} now"}
+            asks = {"type": "text", "text": text_of(mark)}
             if asks in content and link_to(mark) not in content:
                 self.world.fault(f"law 4: an agent is asked {mark} without the block that the editor wrote: {content}")
 
@@ -355,6 +371,8 @@ class Editors:
         turn = self.turn_of(prompt.mark)
         where = f"prompt {prompt.mark} of {connection!r}"
         if turn is None:
+            if prompt.is_withdrawn:
+                return
             if "error" not in prompt.answers[-1] or prompt.was_open:
                 self.world.fault(f"law 12: {where} is answered {prompt.answers[-1]}, and no turn took it")
             return
@@ -376,6 +394,10 @@ class Editors:
                 and not (resumes and "supersedes" in (more or ""))
             ):
                 self.world.fault(f"law 8: {where} is answered, and {text!r} of its turn is not shown before")
+
+
+def text_of(mark: str) -> str:
+    return f"please look at {mark} now"
 
 
 def link_to(mark: str) -> Json:

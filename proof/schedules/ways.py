@@ -39,9 +39,16 @@ def count(world: World) -> dict[str, int]:
     """How often one run came each way."""
     found = {way: int(next(iter(world.look.execute(sql)))[0]) for way, sql in IN_LEDGER.items()}
     recalled = {root for (root,) in world.look.execute("SELECT root FROM turn WHERE how = 'recall'")}
-    for way, n in _of_agents(world, recalled):
+    for way, n in (*_of_agents(world, recalled), *_of_editors(world)):
         found[way] = found.get(way, 0) + n
     return found
+
+
+def _of_editors(world: World) -> Iterator[tuple[str, int]]:
+    prompts = [prompt for editor in world.editors.all for one in editor.connections for prompt in one.prompts.values()]
+    if world.editors.all:
+        yield "cancelled in an editor, and never sent", sum(prompt.is_withdrawn for prompt in prompts)
+        yield "cancelled in an editor, and stopped", sum(prompt.is_cancelled and prompt.left for prompt in prompts)
 
 
 def _of_agents(world: World, recalled: set[int]) -> Iterator[tuple[str, int]]:

@@ -187,8 +187,8 @@ def test_a_cancel_does_not_stop_the_turn_of_another_person(desk: Desk, tmp_path:
     assert editor.answer_to(prompt)["result"]["stopReason"] in ("cancelled", "end_turn")
 
 
-def test_a_cancel_right_behind_its_prompt_stops_that_prompt_alone(desk: Desk, tmp_path: Path) -> None:
-    """Both lines are read at once, while another person's turn runs."""
+def test_a_cancel_right_behind_its_prompt_withdraws_that_prompt_alone(desk: Desk, tmp_path: Path) -> None:
+    """Both lines are read at once, while another person's turn runs. The prompt was not sent yet, and never is."""
     editor = desk.editor()
     gate = tmp_path / "go on"
     session = begin_phones_turn(desk, editor, gate)
@@ -200,10 +200,12 @@ def test_a_cancel_right_behind_its_prompt_stops_that_prompt_alone(desk: Desk, tm
     ]
     editor.process.stdin.write(b"".join(map(line_of, lines)))
     editor.process.stdin.flush()
-    until(lambda: desk.house.session(session)["waiting"], "the prompt waits")
-    gate.touch()
     assert editor.answer_to('"both"')["result"] == {"stopReason": "cancelled"}
-    assert editor.texts()[0] == "Phone's.Phone's end."
+    gate.touch()
+    editor.sees("Phone's.Phone's end.")
+    assert editor.prompt("say: next") == "end_turn"
+    assert len(desk.house.texts(session, "user")) == 2 and "Mine." not in editor.texts()
+    assert any("cancelled before Semel had sent it" in text for text in editor.texts())
 
 
 def test_a_failed_turn_is_an_error_in_the_words_that_people_see(desk: Desk) -> None:

@@ -83,13 +83,25 @@ def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_i
         editor.prompt("say: before")
         leaving = desk.editor("--no-start")
         left_session = leaving.new()
+        cancelling = desk.editor("--no-start")
+        hanging_session = cancelling.new()
+        hanging = cancelling.begin(script("Begun.", {"hang": True}))
+        cancelling.sees("Begun.")
         desk.house.kill()
         prompt = editor.begin("say: after")
         leaving.begin("say: lost")
         code, words = leaving.leave()
         assert code == 1 and f"a message to session {left_session} was not recorded".encode() in words
         editor.until(lambda: "has not recorded your message yet" in str(editor.messages[-1]), "it is said")
+        cancelling.send(method="session/cancel", params={"sessionId": hanging_session})
+        cancelling.until(lambda: "may have your message" in str(cancelling.messages[-1]), "why it waits")
+        cancelling.session = session
+        withdrawn = cancelling.begin("say: withdrawn")
+        cancelling.send(method="session/cancel", params={"sessionId": session})
+        assert cancelling.answer_to(withdrawn)["result"] == {"stopReason": "cancelled"}, "no gateway has it"
+        assert hanging not in cancelling.answers
         desk.house.up()
+        assert cancelling.answer_to(hanging)["result"] == {"stopReason": "cancelled"}
         assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
         before, _, after = editor.texts()
         assert desk.house.texts(session) == [before, after] == ["before", "after"]

@@ -125,7 +125,7 @@ async def test_a_request_whose_answer_is_lost_is_made_again_while_the_gateway_ru
         async def connect(self) -> Any:
             return None
 
-        async def _answers(self) -> bool:
+        async def answers(self) -> bool:
             return True
 
     asked = []
@@ -169,7 +169,7 @@ async def test_a_prompt_that_we_fail_to_send_is_answered_with_an_error(tmp_path:
         errors.append(error)
         answered.set()
 
-    attachment.add_prompt(OpenPrompt("k", answer, lambda: None, is_cancelled=False), [])
+    attachment.add_prompt(OpenPrompt("k", answer, lambda: None), [])
     await asyncio.wait_for(answered.wait(), 10)
     assert errors == [{"code": -32603, "message": "Semel failed: ValueError: a bug"}]
 

@@ -35,7 +35,7 @@ SNAPSHOT: Json = {
 
 
 def open_prompt(key: str, answer: Answer) -> OpenPrompt:
-    return OpenPrompt(key, answer, lambda: None, is_cancelled=False)
+    return OpenPrompt(key, answer, lambda: None)
 
 
 class ScriptedGateway:

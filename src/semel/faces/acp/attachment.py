@@ -40,6 +40,10 @@ UNRECORDED_REMARK = (
     "The gateway is away. Semel has not recorded your message yet: it is sent as soon as the gateway is back, if this "
     "session stays open in the editor."
 )
+CANCEL_REMARK = (
+    "The gateway is away, and may have your message. Your prompt ends when the gateway is back and its turn is stopped."
+)
+WITHDRAWN_REMARK = "Your message was cancelled before Semel had sent it: it is not recorded, and nobody will answer it."
 FAILED = "turn.failed"  # the kind of the notice that says so
 
 
@@ -85,6 +89,7 @@ class Attachment:
         self._can_push = editor.client.outside == "push"
         self._stopped_turn: int | None = None
         self._is_open = False
+        self._is_away = False  # the gateway: its stream broke, and nothing came since
         self.is_over = False  # the session was deleted
         self._timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -164,7 +169,7 @@ class Attachment:
                 client = await self._link.connect()
                 async with aclosing(client.stream(self.key, self.view.rev)) as frames:
                     async for frame in frames:
-                        last_contact, failures, has_restarted = loop.time(), 0, False
+                        last_contact, failures, has_restarted, self._is_away = loop.time(), 0, False, False
                         if self.has_view.is_set():
                             self._take_frame(frame)
                         else:
@@ -177,6 +182,7 @@ class Attachment:
             except RequestRefused as error:
                 if error.code != "unavailable":
                     raise
+            self._is_away = True
             away_s = loop.time() - last_contact
             if away_s > AWAY_REMARK_S and self._prompts:
                 self._tell_away()
@@ -188,8 +194,13 @@ class Attachment:
 
     def _tell_away(self) -> None:
         """Say that the gateway is away, and what becomes of the open prompts."""
-        is_recorded = all(prompt.is_recorded for prompt in self._prompts.values())
-        name, text = ("away", AWAY_REMARK) if is_recorded else ("unrecorded", UNRECORDED_REMARK)
+        prompts = self._prompts.values()
+        if any(prompt.is_cancelled for prompt in prompts):
+            name, text = "cancel", CANCEL_REMARK
+        elif all(prompt.is_recorded for prompt in prompts):
+            name, text = "away", AWAY_REMARK
+        else:
+            name, text = "unrecorded", UNRECORDED_REMARK
         self._editor.write(self._writer.write_remark(f"{name}-{self.view.rev}", text))
 
     async def _take_first(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
@@ -350,18 +361,30 @@ class Attachment:
     # ---- prompts
 
     def add_prompt(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
-        """Send a prompt to the session. One that the editor has cancelled already is stopped once its turn begins."""
+        """Send a prompt to the session."""
         self._prompts[prompt.key] = prompt
         self.show_missed()
         self._spawn(self._send_prompt(prompt, blocks), partial(self._fail_prompt, prompt))
 
     async def _send_prompt(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
         async def say(client: AsyncClient) -> None:
-            await client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
+            if not await self._link.answers():  # so that it counts as sent only while somebody can get it
+                raise NoGateway(self._link.data_dir)
+            if prompt.is_answered:
+                return
+            was_sent, prompt.is_sent = prompt.is_sent, True
+            try:
+                await client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
+            except NoGateway:  # it got no connection
+                prompt.is_sent = was_sent
+                if prompt.is_cancelled and not was_sent:
+                    self.withdraw(prompt)
+                raise
             prompt.set_recorded()
 
         async with self._saying:
-            await self._send_message(say)
+            if not prompt.is_answered:
+                await self._send_message(say)
 
     async def _send_message(self, say: Callable[[AsyncClient], Any]) -> None:
         """Send a message, however long the gateway is away. If none runs, one is started. Raises RequestRefused."""
@@ -411,14 +434,26 @@ class Attachment:
     def cancel(self, is_asking: bool) -> None:
         """Stop the turn that answers the editor's prompt; if the editor has none open, the turn that runs.
 
-        `is_asking`: whether a prompt of the editor is on its way to this session.
+        A prompt that was not sent yet is withdrawn instead. `is_asking`: whether a prompt of the editor was on its way
+        to this session.
         """
-        for prompt in self._prompts.values():
+        prompts = list(self._prompts.values())
+        for prompt in prompts:
             prompt.is_cancelled = True
-        if self._prompts:
-            self._stop_cancelled()
-        elif not is_asking:
+            if not prompt.is_sent:
+                self.withdraw(prompt)
+        self._stop_cancelled()
+        if self._prompts and self._is_away:
+            self._tell_away()
+        if not prompts and not is_asking:
             self._spawn(self._stop_turn(), self._tell_not_stopped)
+
+    def withdraw(self, prompt: OpenPrompt) -> None:
+        """Answer a prompt that was never sent as cancelled. It is not sent later."""
+        self._editor.write(self._writer.write_remark(f"withdrawn-{prompt.key}", WITHDRAWN_REMARK))
+        self._prompts.pop(prompt.key, None)
+        self._editor.write(self._writer.end_turn())
+        prompt.answer({"stopReason": "cancelled"}, None)
 
     def _stop_cancelled(self) -> None:
         """Stop the running turn if it has taken a cancelled prompt. Such a prompt may still wait for its turn."""

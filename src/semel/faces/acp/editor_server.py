@@ -38,6 +38,7 @@ from semel.text.wellformed import scrub
 
 if TYPE_CHECKING:
     from semel.faces.acp.attachment import Attachment
+    from semel.faces.acp.open_prompt import OpenPrompt
     from semel.faces.client import AsyncClient
 
 PROTOCOL_VERSION = 1
@@ -71,7 +72,7 @@ class EditorServer:
         self._opening: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)  # by session, one at a time
         self._asked: dict[str, Callable[[Json], None]] = {}  # what to do with the answers to our requests, by id
         self._prompted: dict[str, str] = {}  # the session of each open prompt, by its request's id as JSON
-        self._coming: dict[str, bool] = {}  # the prompts that their session does not know yet -> whether cancelled
+        self._coming: dict[OpenPrompt, str] = {}  # the prompts that their session does not know yet, with its key
         self._unrecorded: dict[str, str] = {}  # the session of each prompt that no gateway is known to have, by its id
         self._lost: list[str] = []  # the sessions of prompts that were refused after the editor had closed its end
         self._all_recorded = asyncio.Event()
@@ -149,8 +150,9 @@ class EditorServer:
             self._cancel_turn(self._prompted.get(json.dumps(params.get("requestId")), ""))
         elif "id" in message:
             if method == "session/prompt":
-                self._note_prompt(message["id"], params)
-            self._spawn(self._answer_request(message["id"], str(method), params))
+                self._spawn(self._take_prompt(self._note_prompt(message["id"], params), params))
+            else:
+                self._spawn(self._answer_request(message["id"], str(method), params))
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -161,11 +163,8 @@ class EditorServer:
         self._pipe.write([json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"])
 
     async def _answer_request(self, id: Any, method: str, params: Json) -> None:
-        """Answer a request. A prompt is answered later, by its session."""
+        """Answer a request that is no prompt."""
         try:
-            if method == "session/prompt":
-                await self._take_prompt(id, params)
-                return
             if method not in self._methods:
                 raise RequestFailed(METHOD_NOT_FOUND, f"Method not found: {method}")
             result = await self._methods[method](params)
@@ -176,7 +175,6 @@ class EditorServer:
             self._send_error(id, error)
 
     def _send_error(self, id: Any, error: Exception) -> None:
-        self._forget_prompt(id)
         self._send(id=id, error=describe_error(error))
 
     # ---- what sessions use (`attachment.Editor`)
@@ -339,17 +337,24 @@ class EditorServer:
 
     # ---- prompts
 
-    def _note_prompt(self, id: Any, params: Json) -> None:
+    def _note_prompt(self, id: Any, params: Json) -> OpenPrompt:
         """Note a prompt at once: the next line may cancel it."""
-        name = json.dumps(id)
-        self._prompted[name] = str(params.get("sessionId"))
-        self._coming[name] = False
-        self._unrecorded[name] = self._prompted[name]
+        from semel.faces.acp.open_prompt import OpenPrompt
+
+        def answer(result: Json | None, error: Json | None) -> None:
+            self._coming.pop(prompt, None)
+            self._forget_prompt(id)
+            self._send(id=id, **({"result": result} if error is None else {"error": error}))
+
+        self._numbers += 1
+        prompt = OpenPrompt(f"{self.connection}-{self._numbers}", answer, partial(self._note_recorded, id))
+        name, session = json.dumps(id), str(params.get("sessionId"))
+        self._prompted[name] = self._unrecorded[name] = self._coming[prompt] = session
+        return prompt
 
     def _forget_prompt(self, id: Any) -> None:
         """Note that a prompt is answered. An editor that has closed its end may not read that it was refused."""
         self._prompted.pop(json.dumps(id), None)
-        self._coming.pop(json.dumps(id), None)
         if (session := self._unrecorded.get(json.dumps(id))) is not None:
             self._lost += [session] if self._is_closing else []
             self._note_recorded(id)
@@ -359,32 +364,34 @@ class EditorServer:
         if not self._unrecorded:
             self._all_recorded.set()
 
-    async def _take_prompt(self, id: Any, params: Json) -> None:
-        """Send a prompt. An editor may continue a session that it never opened on this connection."""
-        from semel.faces.acp.open_prompt import OpenPrompt
+    async def _take_prompt(self, prompt: OpenPrompt, params: Json) -> None:
+        """Give a prompt to its session, which sends it, unless it is cancelled before.
 
-        key, blocks = _read_session(params), _read_blocks(params)
-        async with self._opening[key]:
-            if key not in self._attached or self._attached[key].is_over:
-                row = await self._link.ask(partial(_read_row, key=key))
-                (await self._attach_session(key, row, replays=False)).open()
-
-        def answer(result: Json | None, error: Json | None) -> None:
-            self._forget_prompt(id)
-            self._send(id=id, **({"result": result} if error is None else {"error": error}))
-
-        self._numbers += 1
-        attachment = self._attached[key]
-        await attachment.has_view.wait()
-        is_cancelled = self._coming.pop(json.dumps(id), False)
-        prompt_key = f"{self.connection}-{self._numbers}"
-        attachment.add_prompt(OpenPrompt(prompt_key, answer, partial(self._note_recorded, id), is_cancelled), blocks)
+        An editor may continue a session that it never opened on this connection.
+        """
+        try:
+            key, blocks = _read_session(params), _read_blocks(params)
+            async with self._opening[key]:
+                if key not in self._attached or self._attached[key].is_over:
+                    row = await self._link.ask(partial(_read_row, key=key))
+                    (await self._attach_session(key, row, replays=False)).open()
+            attachment = self._attached[key]
+            await attachment.has_view.wait()
+            if self._coming.pop(prompt, None) is not None:
+                attachment.add_prompt(prompt, blocks)
+        except Exception as error:  # also a bug of ours: an editor that waits for ever would be worse
+            prompt.answer(None, describe_error(error))
 
     def _cancel_turn(self, key: str) -> None:
-        coming = [name for name in self._coming if self._prompted.get(name) == key]
-        self._coming.update(dict.fromkeys(coming, True))
-        if (attachment := self._attached.get(key)) is not None:
+        attachment = self._attached.get(key)
+        coming = [prompt for prompt, session in self._coming.items() if session == key]
+        if attachment is not None:
             attachment.cancel(is_asking=bool(coming))
+        for prompt in coming:
+            if attachment is not None:
+                attachment.withdraw(prompt)
+            else:
+                prompt.answer({"stopReason": "cancelled"}, None)
 
 
 def serve_editor(link: GatewayLink, opening: Opening) -> int:

@@ -73,7 +73,7 @@ class GatewayLink:
         except NoAnswer:
             raise
         except NoGateway:
-            if not await self._answers():  # otherwise only the answer was lost
+            if not await self.answers():  # otherwise only the answer was lost
                 if not self.may_start:
                     raise
                 await self._start()
@@ -103,7 +103,7 @@ class GatewayLink:
             failures += 1
             await self.wait_before_retry(failures)
 
-    async def _answers(self) -> bool:
+    async def answers(self) -> bool:
         """Return whether a gateway answers now."""
         with contextlib.suppress(OSError, NoGateway):
             _, writer = await asyncio.open_unix_connection(find_socket(self.data_dir))
@@ -132,7 +132,7 @@ class GatewayLink:
             ) from None
         with (self.data_dir / "starting.lock").open("wb") as lock:
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
-            if not await self._answers():
+            if not await self.answers():
                 await self._wait_for(*self._spawn())
 
     def _spawn(self) -> tuple[subprocess.Popen[bytes], Path]:
@@ -150,7 +150,7 @@ class GatewayLink:
 
     async def _wait_for(self, process: subprocess.Popen[bytes], log: Path) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not await self._answers():
+        while not await self.answers():
             if process.poll() is not None:
                 printed = log.read_text(errors="replace").strip()[-ERROR_CHARS:].splitlines()
                 raise GatewayNotStarted(" ".join(printed[-2:]) or f"it ended with exit code {process.returncode}")

@@ -15,19 +15,30 @@ class OpenPrompt:
 
     `answer`: called once, with its result or its error. `note_recorded`: called when the gateway is known to have its
     message; perhaps twice.
+
+    While `is_sent` is false, no gateway can have the message, because no request with its key was ever written to a
+    connection. Only then may a cancel answer the prompt at once: nothing runs for it, or will (Law 12).
     """
 
-    def __init__(self, key: str, answer: Answer, note_recorded: Callable[[], None], is_cancelled: bool) -> None:
+    def __init__(self, key: str, answer: Answer, note_recorded: Callable[[], None]) -> None:
         self.key = key
+        self.is_sent = False
         self.is_recorded = False
+        self.is_cancelled = False
+        self.is_answered = False
         self.seq: int | None = None  # its entry, once that is seen
-        self.is_cancelled = is_cancelled
-        self.answer = answer
+        self._answer = answer
         self._note_recorded = note_recorded
+
+    def answer(self, result: Json | None, error: Json | None) -> None:
+        """Answer the editor, unless that was done before."""
+        if not self.is_answered:
+            self.is_answered = True
+            self._answer(result, error)
 
     def set_recorded(self) -> None:
         """Note that the gateway has the message."""
-        self.is_recorded = True
+        self.is_sent = self.is_recorded = True
         self._note_recorded()
 
 
