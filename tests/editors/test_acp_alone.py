@@ -126,6 +126,7 @@ def test_an_editor_talks_with_an_agent_and_sees_what_it_says(start: Callable[...
         (["--alone", "--agent", "demo", "--", "x"], 2, "takes only the agent's command"),
         (["--agent", "demo", "--", "x"], 2, "give one of them"),
         (["--alone"], 2, "name the agent's command"),
+        (["--print", "emacs", "--agent", "demo"], 2, "name none here"),
         (["--alone", "--", "/no/such/agent"], 127, "/no/such/agent cannot be started: No such file"),
         (["--alone", "--", str(Path(__file__).parent)], 126, "cannot be started: Permission denied"),
     ],

@@ -383,23 +383,33 @@ def test_only_the_gateways_own_user_adds_a_command_and_everybody_else_finds_the_
 
 
 @pytest.mark.parametrize("editor", EDITORS)
-def test_the_lines_for_an_editors_settings_start_semel_with_the_chosen_agent(desk: Desk, editor: str) -> None:
-    printed = desk.house.cli_alone("acp", "--print", editor, "--agent", "codex").stdout
-    words = re.findall(r'"([^"]+)"', printed)
-    start = words.index("acp")
-    assert words[start - 1].endswith("semel") or editor == "zed"
-    assert words[start : start + 3] == ["acp", "--agent", "codex"]
+def test_the_lines_for_an_editors_settings_start_semel_as_it_is_asked_for(desk: Desk, editor: str) -> None:
+    home, behind = desk.house.home, ["--"] if editor == "emacs" else []
+    agent = [] if editor == "emacs" else ["--agent", "codex"]  # agent-shell adds the command of an agent
+    command = [] if editor == "emacs" else ["--", "claude-agent-acp"]
+    for given, expected in (
+        (
+            [*agent, "--no-start", "--config", "c.toml"],
+            [*agent, "--config", str(home / "c.toml"), "--no-start", *behind],
+        ),
+        (["--alone", *command], ["--alone", *command, *behind]),
+    ):
+        printed = desk.house.cli_alone("acp", "--print", editor, *given).stdout
+        words = re.findall(r'"([^"]+)"', printed)
+        start = words.index("acp")
+        assert words[start - 1].endswith("semel") or editor == "zed"
+        assert words[start + 1 : start + 1 + len(expected)] == expected
 
 
 def test_the_client_for_neovim_is_where_the_printed_line_says() -> None:
-    (path,) = re.findall(r'dofile\("(.*?)"\)', write_setup("neovim", "semel", None))
+    (path,) = re.findall(r'dofile\("(.*?)"\)', write_setup("neovim", "semel"))
     assert "function M.setup(" in Path(path).read_text()
 
 
 def test_the_page_shows_for_each_editor_what_is_printed() -> None:
     page = re.sub(r"\s", "", (Path(__file__).parents[2] / "docs/editors.md").read_text())
     for editor in EDITORS:
-        lines = write_setup(editor, "semel", None).splitlines()[1:]
+        lines = write_setup(editor, "semel").splitlines()[1:]
         printed = re.sub(r"\s|,(?=})", "", "".join(lines))
         inner = {
             "zed": printed[1:-1], "emacs": printed, "codecompanion": 'name="semel",formatted_name="Semel"',

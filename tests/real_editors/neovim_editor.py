@@ -43,7 +43,7 @@ class Neovim:
         self.house = house
         self._folder = tempfile.TemporaryDirectory(prefix="nvim")
         home = Path(self._folder.name)
-        lines = write_setup("neovim", "semel", None)
+        lines = write_setup("neovim", "semel")
         words = ", ".join(map(json.dumps, command or acp_command(house)))
         printed = lines.replace('"semel", "acp"', words)
         assert printed != lines and str(NEOVIM_CLIENT) in printed

@@ -12,10 +12,12 @@ EDITORS: tuple[str, ...] = get_args(EditorName)
 NEOVIM_CLIENT = Path(__file__).with_name("semel.lua")
 
 
-def write_setup(editor: EditorName, program: str, agent: str | None) -> str:
-    """Return the lines for an editor. `program`: the path of `semel`. `agent`: the agent of new sessions, if named."""
-    command = [program, "acp", *(["--agent", agent] if agent else [])]
-    return _WRITERS[editor](command)
+def write_setup(editor: EditorName, program: str, options: Sequence[str] = ()) -> str:
+    """Return the lines for an editor. `program`: the path of `semel`. `options`: what follows `semel acp`.
+
+    The words for Emacs end with `--`, because agent-shell puts the command of an agent behind them.
+    """
+    return _WRITERS[editor]([program, "acp", *options])
 
 
 def _write_zed(command: Sequence[str]) -> str:

@@ -35,7 +35,8 @@ def acp(
         bool, typer.Option("--no-start", help="If no gateway runs, say so instead of starting one.")
     ] = False,
     show_setup: Annotated[
-        EditorName | None, typer.Option("--print", help="Print the lines for this editor's settings, and end.")
+        EditorName | None,
+        typer.Option("--print", help="Print the lines for this editor's settings, with the other options, and end."),
     ] = None,
     alone: Annotated[
         bool,
@@ -57,22 +58,40 @@ def acp(
 
     On a terminal, the agent's command is run directly, because editors log agents in that way.
     """
-    if show_setup is not None:
-        print(write_setup(show_setup, shutil.which("semel") or str(Path(sys.argv[0]).absolute()), agent))
-        return
+    if show_setup == "emacs" and (agent or command):
+        raise typer.BadParameter("in Emacs, agent-shell adds the command of the agent that you choose: name none here")
     if agent and command and not alone:
         raise typer.BadParameter("--agent NAME and -- CMD... both say which agent new sessions have: give one of them")
-    if not alone and not os.isatty(0):
+    if alone and (agent or session or no_start or config or data_dir):
+        raise typer.BadParameter("--alone runs without a gateway, so it takes only the agent's command")
+    if alone and not command and show_setup != "emacs":
+        raise typer.BadParameter("name the agent's command: semel acp --alone -- CMD...")
+    if show_setup is not None:
+        options = _repeat_options(agent, session, no_start, alone, config, data_dir)
+        program = shutil.which("semel") or str(Path(sys.argv[0]).absolute())
+        print(write_setup(show_setup, program, [*options, *(["--", *command] if command else [])]))
+        return
+    if command and alone:
+        raise typer.Exit(_run(command))
+    if not os.isatty(0):
         from semel.faces.start import EditorOptions, serve
 
         raise typer.Exit(serve(EditorOptions(command or [], agent, session, no_start, config, data_dir)))
-    if not alone and not (command and os.isatty(1)):
+    if not command or not os.isatty(1):
         raise typer.BadParameter("an editor starts this command. What to tell it: semel acp --print zed")
-    if alone and (agent or session or no_start or config or data_dir):
-        raise typer.BadParameter("--alone runs without a gateway, so it takes only the agent's command")
-    if not command:
-        raise typer.BadParameter("name the agent's command: semel acp --alone -- CMD...")
     raise typer.Exit(_run(command))
+
+
+def _repeat_options(
+    agent: str | None, session: str | None, no_start: bool, alone: bool, config: Path | None, data_dir: Path | None
+) -> list[str]:
+    """Return the options that were given as words for an editor, which may start Semel in another folder."""
+    values = {"--agent": agent, "--session": session, "--config": config, "--data-dir": data_dir}
+    words: list[str] = []
+    for name, value in values.items():
+        if value is not None:
+            words += [name, str(value.absolute()) if isinstance(value, Path) else value]
+    return [*words, *(["--no-start"] if no_start else []), *(["--alone"] if alone else [])]
 
 
 def _run(command: list[str]) -> int:
