@@ -146,3 +146,18 @@ def test_a_text_that_is_shown_while_it_streams_costs_one_more_transaction(house:
     print(house.trace)
     assert house.trace.statements <= MAX_STATEMENTS_STREAMED
     assert len(house.trace.trips) <= MAX_TRIPS_STREAMED
+
+
+def test_no_step_of_a_turn_reads_a_whole_table_also_while_the_server_has_counted_no_rows(trace: Trace) -> None:
+    import psycopg
+
+    from semel.ledger.postgres.store import PostgresStore
+
+    url = empty_database()
+    with PostgresStore.open_sync(url) as store:
+        house = House(LedgerAccess(store, Hub()), trace)
+        for number in range(10):
+            house.turn(f"turn {number}", streams=bool(number % 2))
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT relname, seq_tup_read FROM pg_stat_user_tables WHERE seq_tup_read > 9")
+        assert dict(found.fetchall()).keys() <= {"session", "entry"}, "these are read by the tests' own sanitizer"

@@ -24,8 +24,11 @@ from semel.text.wellformed import NUL_SYMBOL
 
 CONNECT_TIMEOUT_S = 10
 _BAD = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED)
-# Plans that do not depend on bound values, as with SQLite: each statement has one way through its indexes.
-_OPTIONS = "-c plan_cache_mode=force_generic_plan -c jit=off -c idle_in_transaction_session_timeout=60s"
+# Plans that do not depend on bound values or on a table's size at the first use, as with SQLite: each statement has one
+# way through its indexes.
+_OPTIONS = (
+    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off -c idle_in_transaction_session_timeout=60s"
+)
 _NUL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 JSON_COLUMNS = frozenset({"about", "body", "more", "op", "payload"})
 """The columns that hold JSON. A statement's parameter for one has its name."""
