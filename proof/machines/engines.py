@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from proof.machines.held import note_what_is_held, sanitizer_sql
+from proof.machines.held import note_what_is_held, refuse_wider_locks, sanitizer_sql
 from proof.postgres_server import PostgresServer, shared_server
 from semel.ledger.sqlite.store import Store
 from semel.ledger.sqlite.tx import SqliteTx
@@ -63,6 +63,7 @@ def _database() -> tuple[PostgresServer, str, str]:
         pass
     server.execute(sanitizer_sql(), name)
     note_what_is_held()
+    refuse_wider_locks()
     tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = '{}'"
     kept = ("schema_version", "ledger")
     emptied = [table for (table,) in server.execute(tables.format("r"), name) if table not in kept]

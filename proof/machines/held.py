@@ -4,10 +4,15 @@
 so works in every other test, and goes wrong once in a thousand evenings. Here triggers look at each row that is
 written: the row of its session must have been locked before anything else, or made, by this transaction. They are for
 tests; the engine has no code of its own in the database.
+
+The engine itself refuses most of these writes, and runs the transaction again with wider locks. That is for what other
+transactions commit meanwhile; where there are none, it is an error, too (`refuse_wider_locks`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import wraps
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -79,6 +84,18 @@ def note_what_is_held() -> None:
         return taken
 
     locks.take = take_and_note
+
+
+def refuse_wider_locks() -> None:
+    """Let a transaction fail where it would run again with wider locks: alone, it can name all that it writes to."""
+    from semel.ledger.postgres import locks
+    from semel.ledger.postgres.wire import ServerError
+
+    @wraps(locks.widen)
+    def refuse(wanted: locks.Locks, sessions: Collection[int]) -> locks.Locks:
+        raise ServerError("P0001", f"session {min(sessions)} is not held: LOCKS does not name it")
+
+    locks.widen = refuse
 
 
 def sanitizer_sql() -> str:

@@ -4,6 +4,10 @@ A turn updates its session's row nine times, mostly to count an entry or a rev; 
 version of the row and a round trip. Nobody else can change a row that is locked. So the statements that only count or
 set the columns in `_SAVED` are answered here, and one UPDATE saves the row: before another statement looks at one of
 these columns that has changed, or before the COMMIT. The transaction functions do not know.
+
+What a transaction locks is found before its locks are granted. While it waits for them, another one may add a session
+with the same home, or say something to one more. A write to such a session is refused here: the transaction runs again,
+and locks that session, too (`locks.widen`).
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from semel.ledger.postgres.statements import own_statements, statements
+from semel.ledger.postgres.statements import Statement, own_statements, statements
 from semel.ledger.postgres.wire import Connection, ServerError
 from semel.ledger.storage.rows import OutgoingPart, SessionRow
 
@@ -26,11 +30,24 @@ _ID = _COLUMNS.index("id")
 _PART_SESSION = OutgoingPart.__struct_fields__.index("session")
 _PART_DEST = OutgoingPart.__struct_fields__.index("dest")
 _SAVED = ("seq", "rev", "wake_at", "wake_since", "epoch", "turn", "lease")
+_TABLES_OF_SESSIONS = frozenset(
+    b"hearing command turn spawn entry item piece claim job holding erasure limited".split()
+)
+"""The tables whose column `session` names the session that a row belongs to."""
 _LOOKS_AT_SESSIONS = re.compile(rb"\b(?:FROM|JOIN|UPDATE)\s+session\b(?:\s+(\w)\b)?")
 _CHANGES_SESSIONS = re.compile(rb"\bUPDATE\s+session\b")
+_CHANGED_TABLE = re.compile(rb"\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(\w+)")
 
 SessionValues = dict[str, Any]
 Rows = list[list[Any]]
+
+
+class SessionNotHeld(ServerError):
+    """A transaction was to write to a session that it has not locked. Nothing of it happened; it runs again."""
+
+    def __init__(self, session: int, statement: str) -> None:
+        super().__init__(SERIALIZATION_FAILURE, f"session {session} is not held, and {statement} writes to it")
+        self.session = session
 
 
 class HeldSessions:
@@ -42,7 +59,7 @@ class HeldSessions:
     def __init__(self, connection: Connection, taken: Taken, keys: Collection[str] = ()) -> None:
         self._connection = connection
         self._ids = {row[_ID] for row in taken.rows}
-        self._lines = taken.lines
+        self._lines = taken.lines  # None: every session is held, and every line
         self._rows: dict[int, SessionValues] = {}
         self._unsaved: dict[int, set[str]] = {}  # the columns that differ from the server's row
         for values in taken.rows:
@@ -68,7 +85,12 @@ class HeldSessions:
         return rows
 
     def prepare(self, name: str, params: Mapping[str, Any]) -> None:
-        """Save what another statement may look at. Forget the rows that it changes: the server is asked for them."""
+        """Save what another statement may look at. Forget the rows that it changes: the server is asked for them.
+
+        Raise SessionNotHeld if it writes to a session that is not held.
+        """
+        if self._lines is not None and name in WRITING and params[WRITING[name]] not in self._ids:
+            raise SessionNotHeld(params[WRITING[name]], name)
         if self._unsaved and name in LOOKING and not LOOKING[name].isdisjoint(set().union(*self._unsaved.values())):
             self.save()
         if name in CHANGING:
@@ -84,6 +106,7 @@ class HeldSessions:
         """
         if name == "session_add":
             self._missing.discard(params["key"])
+            self._ids.update(id for (id,) in rows)
         elif name == "session_by_key" and rows and params["key"] in self._missing:
             raise ServerError(SERIALIZATION_FAILURE, f"the session {params['key']} was added meanwhile")
 
@@ -187,3 +210,15 @@ def _list_looked_at(sql: bytes) -> frozenset[str]:
 LOOKING = {name: columns for name, statement in statements().items() if (columns := _list_looked_at(statement.sql))}
 """The statements that look at rows of sessions, with the columns of `_SAVED` that each may look at."""
 CHANGING = frozenset(name for name, statement in statements().items() if _CHANGES_SESSIONS.search(statement.sql))
+
+
+def _find_written(statement: Statement) -> str | None:
+    """Return the parameter that names the session to which a statement writes; None if none does."""
+    tables = set(_CHANGED_TABLE.findall(statement.sql))
+    if "id" in statement.parameters and b"session" in tables:
+        return "id"
+    return "session" if "session" in statement.parameters and not tables.isdisjoint(_TABLES_OF_SESSIONS) else None
+
+
+WRITING = {name: parameter for name, statement in statements().items() if (parameter := _find_written(statement))}
+"""The statements that write to a session which a parameter names, with that parameter."""

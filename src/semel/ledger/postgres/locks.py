@@ -9,11 +9,14 @@ and PostgreSQL takes a second to notice (measured: a tenth of the turns, and 4 s
 `LOCKS` says what a function locks, from its arguments. `tests/ledger/test_postgres_locks.py` compares it with the
 functions that the program hands to `write`; in tests, a trigger refuses each change to a row of a session that is not
 held. A function that is not listed locks every session: slow, and right.
+
+A transaction may still meet a session that it did not lock, because it was not there, or did not belong to it, when the
+locks were looked for. It does not write to it (`held_sessions`), but runs again with wider locks: `widen`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,6 +76,8 @@ class Locks:
 
 _HOME = SessionRow.__struct_fields__.index("home")
 
+MAX_WIDENED = 5  # sessions that a transaction finds one after the other, before it locks all
+
 NOTHING = Locks()
 EVERYTHING = Locks(everything=True)
 
@@ -121,6 +126,13 @@ def find_locks(fn: Callable[..., Any], args: tuple[Any, ...]) -> Locks:
         args = tuple(rest)
     rule = LOCKS.get(fn)
     return EVERYTHING if rule is None else rule(*args)
+
+
+def widen(locks: Locks, sessions: Collection[int]) -> Locks:
+    """Return `locks` with more sessions, which a transaction was to write to. If they are many: with all."""
+    if len(sessions) > MAX_WIDENED:
+        return replace(locks, everything=True)
+    return replace(locks, ids=(*locks.ids, *sorted(sessions)))
 
 
 # ---------------------------------------------------------------- rules

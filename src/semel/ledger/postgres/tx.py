@@ -35,9 +35,9 @@ class PostgresTx(Tx):
 
     def count_changed(self, name: str, /, **params: Any) -> int:
         statement = self._check(name, params)
-        if self._held is not None:
-            self._held.prepare(name, params)
         try:
+            if self._held is not None:
+                self._held.prepare(name, params)
             return self._connection.change(statement, params)
         except BaseException as error:
             self.error = error
@@ -115,7 +115,11 @@ class PostgresTx(Tx):
             return None
         answer = self._held.answer(name, params)
         if answer is None:
-            self._held.prepare(name, params)
+            try:
+                self._held.prepare(name, params)
+            except BaseException as error:
+                self.error = error
+                raise
         return answer
 
     def _check(self, name: str, params: dict[str, Any]) -> Statement:

@@ -1,7 +1,8 @@
 """A worker: a connection that runs jobs one after the other, and knows what became of each.
 
 A transaction that meets another one is undone by the server (deadlock, serialization failure, a unique key taken at the
-same time) and run again from its beginning: transaction functions change nothing but the ledger.
+same time) and run again from its beginning: transaction functions change nothing but the ledger. One that was to write
+to a session which it had not locked is run again, too, and then locks that session with the others.
 
 If the connection ends while a COMMIT is under way, nobody can tell from the answer whether it happened. So every
 transaction that writes stores its number in the worker's own row of the table `mark`. The next connection reads that
@@ -20,7 +21,7 @@ from types import MappingProxyType
 from semel.ledger.postgres import locks
 from semel.ledger.postgres.delivery_order import DeliveryOrder
 from semel.ledger.postgres.errors import RETRIED_STATES, DatabaseBusy, DatabaseTakenOver, to_ledger_error
-from semel.ledger.postgres.held_sessions import HeldSessions
+from semel.ledger.postgres.held_sessions import HeldSessions, SessionNotHeld
 from semel.ledger.postgres.server_clock import ServerClock
 from semel.ledger.postgres.statements import own_statements
 from semel.ledger.postgres.tx import PostgresTx
@@ -62,6 +63,7 @@ class Worker:
         self._connection: Connection | None = Connection(url, settings)
         self._id = id  # of its row; 0: it has none yet
         self._serial = 0
+        self._unheld: frozenset[int] = frozenset()  # sessions that the job was to write to without their locks
         self._is_closing = False
         self.commits = 0
         self.failures = 0
@@ -97,6 +99,7 @@ class Worker:
 
     def _perform(self, job: WorkItem, attempt: Callable[[WorkItem], None]) -> None:
         taken_keys = 0
+        self._unheld = frozenset()
         try:
             for _ in range(MAX_ATTEMPTS):
                 try:
@@ -104,6 +107,8 @@ class Worker:
                     return
                 except ServerError as error:
                     taken_keys += error.state == KEY_IS_TAKEN
+                    if isinstance(error, SessionNotHeld):
+                        self._unheld |= {error.session}
                     if error.state not in RETRIED_STATES or taken_keys == MAX_KEY_ATTEMPTS:
                         raise
                     self._undo()
@@ -133,6 +138,8 @@ class Worker:
         now = self._clock()
         connection.queue("BEGIN")
         wanted = locks.find_locks(job.fn, job.args)
+        if self._unheld:
+            wanted = locks.widen(wanted, self._unheld)
         taken = locks.take(connection, wanted, now)
         tx = PostgresTx(connection, now, HeldSessions(connection, taken, wanted.keys))
         if not self._run(job, tx):

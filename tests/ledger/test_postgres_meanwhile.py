@@ -1,0 +1,142 @@
+"""A session that a transaction comes to write to while it waits for its locks is locked, too, before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from proof.machines.engines import empty_database
+from proof.machines.house import RULES, places
+from proof.machines.stored import StoredLedger
+from proof.postgres_server import needs_postgres
+from semel.law.limits import Limits
+from semel.ledger.admin import age_out, erase
+from semel.ledger.delivery.claims import ClaimRequest
+from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
+from semel.ledger.inbound import hear
+from semel.ledger.storage.rows import EntryRow
+from semel.ledger.storage.store import now_ms
+from semel.ledger.turns import turns
+from semel.ledger.turns.limits import LimitPolicy
+from semel.ledger.turns.tool_calls import ToolCallRequest
+
+pytestmark = needs_postgres
+CAPACITIES = {name: ChannelCapacity(rules, 4) for name, rules in RULES.items()}
+
+
+@pytest.fixture
+def ledgers(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[StoredLedger, StoredLedger]]:
+    """Two gateways' ledgers in one database, with locks that are widened as in production."""
+    from semel.ledger.postgres import locks
+    from semel.ledger.postgres.store import PostgresStore
+
+    url = empty_database()
+    monkeypatch.setattr(locks, "widen", locks.widen.__wrapped__)  # type: ignore[attr-defined]
+    one, other = (StoredLedger(now_ms, PostgresStore.open_sync(url)) for _ in range(2))
+    yield one, other
+    one.close()
+    other.close()
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, statement: str, commit: Callable[[], object]) -> None:
+    """Let `commit` happen right behind the next reading of a statement by which a transaction takes its locks."""
+    from semel.ledger.postgres.statements import Statement
+    from semel.ledger.postgres.wire import Connection
+
+    read = Connection.read
+
+    def read_then_commit(connection: Connection, asked: Statement, params: Mapping[str, Any]) -> list[list[Any]]:
+        rows = read(connection, asked, params)
+        if asked.name == statement:
+            monkeypatch.setattr(Connection, "read", read)
+            commit()
+        return rows
+
+    monkeypatch.setattr(Connection, "read", read_then_commit)
+
+
+def hear_message(ledger: StoredLedger, session: str, home: str | None) -> int:
+    event = hear.Event("api", session, "message", "hello", session.encode())
+    ledger.hear(event, [hear.Addressee(session, "demo", home)])
+    id = ledger.find(session)
+    assert id is not None
+    return id
+
+
+def begin_turn(ledger: StoredLedger, session: int, token: bytes) -> None:
+    begun = ledger.begin(session, "a lease")
+    assert isinstance(begun, turns.BegunTurn)
+    spawn = ledger.spawn(session, "demo", "a gateway", token)
+    ledger.asked(turns.TurnFence(session, begun.turn, begun.epoch), "start", spawn, "memory", {})
+
+
+def send(ledger: StoredLedger, token: bytes, dest: str, text: str) -> None:
+    """An agent sends a text by its tool."""
+    legs = places().cut_into_legs(dest, "job", text, False)
+    ledger.call(ToolCallRequest(token, "c", "k", b""), ClaimRequest("tool", text, dest, is_home=False, legs=legs))
+
+
+def list_entries(ledger: StoredLedger, session: int) -> list[EntryRow]:
+    return ledger.read(lambda tx: tx.all(EntryRow, "entries_last", session=session, before=99, limit=9))
+
+
+def count_retries(ledger: StoredLedger) -> int:
+    return int(ledger.store.statistics()["retries"])
+
+
+def test_a_text_is_recorded_in_a_session_that_was_added_at_its_destination_meanwhile(
+    ledgers: tuple[StoredLedger, StoredLedger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = ledgers
+    begin_turn(one, hear_message(one, "job", None), b"token")
+    interrupt(monkeypatch, "lock_sessions", lambda: hear_message(other, "mail", "mail:2"))
+    send(one, b"token", "mail:2", "a report")
+    mail = one.find("mail")
+    assert mail is not None
+    assert sorted(entry.text for entry in list_entries(one, mail)) == ["a report", "hello"]
+    assert count_retries(one) == 1
+    assert one.broken() == []
+
+
+def test_a_session_that_was_told_a_text_is_held_when_the_text_is_erased_that_was_deleted_meanwhile(
+    ledgers: tuple[StoredLedger, StoredLedger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = ledgers
+    monkeypatch.setattr(erase, "ROWS_PER_STEP", 1)
+    monkeypatch.setattr(age_out, "ENTRIES_PER_STEP", 1)
+    chat, job = hear_message(one, "chat", "chat:1"), hear_message(one, "job", None)
+    begin_turn(one, job, b"token")
+    send(one, b"token", "chat:1", "a report")
+    (departure,) = one.depart(CAPACITIES).sends
+    assert one.receipt(departure.part, AttemptOutcome("silence"), RULES["chat"]) == "held"
+    rev = max(entry.rev for entry in list_entries(one, chat))
+    interrupt(monkeypatch, "find_sessions_told", lambda: other.delete(job))
+    one.erase(job)
+    assert [part.state for part in one.parts()] == ["dropped"]
+    assert max(entry.rev for entry in list_entries(one, chat)) > rev, "whoever watches the chat sees it"
+    assert count_retries(one) == 1
+    assert one.broken() == []
+
+
+def test_a_session_whose_owner_is_told_of_a_used_up_limit_is_locked_when_the_limit_is_used_up(
+    ledgers: tuple[StoredLedger, StoredLedger],
+) -> None:
+    one, _ = ledgers
+    page, job = hear_message(one, "page", "web:page"), hear_message(one, "job", None)
+    policy = LimitPolicy(all=Limits(turns=1))
+    assert isinstance(one.write(turns.begin, job, "a lease", None, None, turns.ANY_AGENT, policy), turns.BegunTurn)
+    assert [entry.text for entry in list_entries(one, page) if entry.role == "notice"]
+    assert count_retries(one) == 1, "most turns reach no limit, and do not lock the owner's session"
+    assert one.broken() == []
+
+
+def test_a_transaction_that_meets_many_sessions_locks_all() -> None:
+    from semel.ledger.postgres import locks
+
+    widen = locks.widen
+    widen = getattr(widen, "__wrapped__", widen)
+    begin = locks.Locks(ids=(7,), ledger=True)
+    assert widen(begin, {3, 2}) == locks.Locks(ids=(7, 2, 3), ledger=True)
+    assert widen(begin, set(range(locks.MAX_WIDENED + 1))) == locks.Locks(ids=(7,), ledger=True, everything=True)
