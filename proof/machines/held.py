@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from semel.ledger.postgres.wire import Connection
 
-_OWNERS = {
+OWNERS = {
     "session": "{row}.id",
     **dict.fromkeys(
         (
@@ -107,5 +107,5 @@ def sanitizer_sql() -> str:
             new=owner.format(row="NEW"),
             is_checked=_CHECKED.get(table, "true"),
         )
-        for table, owner in _OWNERS.items()
+        for table, owner in OWNERS.items()
     )

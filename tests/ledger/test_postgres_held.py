@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from proof.machines import held
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres
 from semel.ledger.inbound import answers, hear
@@ -47,6 +48,15 @@ def test_a_statement_is_known_by_the_columns_that_it_looks_at() -> None:
     assert LOOKING["part_set"] == {"rev"}, "those of the session alone, not of the part"
     assert LOOKING["book_seq"] == {"seq", "rev"}
     assert "claim_add" not in LOOKING, "it looks at homes, which are never counted"
+
+
+def test_a_write_is_known_by_the_parameter_that_names_its_session() -> None:
+    from semel.ledger.postgres.held_sessions import _TABLES_OF_SESSIONS, WRITING
+
+    assert (WRITING["session_next_rev"], WRITING["entry_add"], WRITING["erasure_put"]) == ("id", "session", "session")
+    assert "spent_add" not in WRITING, "it counts for a session's key"
+    own = {table for table, owner in held.OWNERS.items() if owner == "{row}.session"}
+    assert {table.decode() for table in _TABLES_OF_SESSIONS} == own
 
 
 def test_what_is_counted_is_saved_for_those_who_look_at_it_and_with_the_commit() -> None:
