@@ -179,6 +179,73 @@ async def _is_rejected(w: Chat) -> bool:
     return len(await w.gateway.parts("rejected")) == 1
 
 
+REFUSED = "could not be delivered here"
+
+
+async def have_answers_refused(w: Chat, number: int) -> None:
+    """Ask something `number` times. The platform refuses each answer."""
+    for _ in range(number):
+        before = len(await w.gateway.parts("rejected"))
+        w.chat.platform.fail_next(Fault.REJECT)
+        await w.tell("question")
+
+        async def is_refused(count: int = before + 1) -> bool:
+            return len(await w.gateway.parts("rejected")) == count
+
+        await until(is_refused)
+        await w.idle("demo:chat:dm")
+
+
+async def test_answers_that_the_platform_refused_are_told_once_together_also_by_the_next_gateway(
+    tmp_path: Path,
+) -> None:
+    async with Chat(tmp_path) as w:
+        await have_answers_refused(w, 1)
+        await w.sent()
+        assert w.shown() == [], "not while nothing arrives"
+        await get_an_answer(w, "hello again")
+        told = await w.until_shown(REFUSED)
+        [part] = await w.gateway.parts("rejected")
+        assert told.startswith("An answer of ") and "question" not in told
+        assert told.endswith(f" UTC {REFUSED}: {part['error']}. /history shows it whole.")
+        await get_an_answer(w, "and again")
+        await have_answers_refused(w, 2)
+    async with Chat(tmp_path) as w:
+        await get_an_answer(w, "hello, too")
+        assert (await w.until_shown(REFUSED)).startswith("2 answers since ")
+        await get_an_answer(w, "the last")
+        assert sum(REFUSED in text for text in w.shown()) == 1
+
+
+async def test_a_chat_that_refuses_everything_gets_one_notice_until_something_arrives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    async with Chat(tmp_path) as w:
+        w.chat.platform.fail_always(Fault.REJECT)
+        await w.tell("question")
+
+        async def are_refused() -> bool:
+            return len(await w.gateway.parts("rejected")) == 2
+
+        await until(are_refused)
+        await w.sent()
+        await w.tell("question")
+        await until(lambda: _has_rejected(w, 3))
+        await w.sent()
+    async with Chat(tmp_path) as w:
+        await w.sent()
+        assert len(await w.gateway.parts("rejected")) == 3, "nor does the next gateway try it again"
+        await get_an_answer(w, "hello again")
+        assert (await w.until_shown(REFUSED)).startswith("2 answers since ")
+        await get_an_answer(w, "the last")
+        assert sum(REFUSED in text for text in w.shown()) == 1
+
+
+async def _has_rejected(w: Chat, number: int) -> bool:
+    return len(await w.gateway.parts("rejected")) == number
+
+
 async def test_the_next_gateway_tells_of_no_refused_request_that_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,11 +338,15 @@ def test_the_chats_of_a_channel_that_is_away_wait() -> None:
     away = {"away"}
     chats = HeldChats(lambda channel: channel not in away)
     chats.add(["away:1", "here:1"], 0)
-    assert chats.take_due(held_chats.TELL_AFTER_MS - 1) == []
-    assert chats.take_due(held_chats.TELL_AFTER_MS) == ["here:1"]
+    assert chats.take_due(held_chats.TELL_AFTER_MS - 1) == {}
+    assert chats.take_due(held_chats.TELL_AFTER_MS) == {"here:1": False}
     away.clear()
-    assert chats.take_due(2 * held_chats.TELL_AFTER_MS) == ["away:1"]
+    assert chats.take_due(2 * held_chats.TELL_AFTER_MS) == {"away:1": False}
     assert chats.next_due is None
     chats.add(["here:1"], 0)
     chats.note_arrival("here:1", 5)
-    assert chats.take_due(5) == ["here:1"]
+    assert chats.take_due(5) == {"here:1": True}
+    chats.wait_for_arrival("here:1")
+    assert chats.next_due is None
+    chats.note_arrival("here:1", 7)
+    assert chats.take_due(7) == {"here:1": True}

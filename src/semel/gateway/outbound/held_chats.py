@@ -2,6 +2,9 @@
 
 The channel works if something arrives in the chat, or if it is online some time after the answer was held or the
 request rejected. A notice that is sent during the outage would be held, too, and each chat gets only one.
+
+A chat that rejected such a notice, too, is told again only after something arrived there: one that blocks Semel's
+account gets no row of notices.
 """
 
 from __future__ import annotations
@@ -21,9 +24,11 @@ class HeldChats:
     def __init__(self, is_online: Callable[[str], bool] = lambda channel: True) -> None:
         self.is_online = is_online
         self._due: dict[str, int] = {}
+        self._arrived: set[str] = set()  # of these, those at which something arrived since
+        self._waiting: set[str] = set()  # told once something arrives there
 
     def __repr__(self) -> str:
-        return f"<HeldChats {len(self._due)} to tell>"
+        return f"<HeldChats {len(self._due)} to tell, {len(self._waiting)} once something arrives>"
 
     @property
     def next_due(self) -> int | None:
@@ -35,17 +40,28 @@ class HeldChats:
         for dest in dests:
             self._due.setdefault(dest, now + TELL_AFTER_MS)
 
+    def wait_for_arrival(self, dest: str) -> None:
+        """Note that something is left to tell at `dest`, once something arrives there."""
+        self._waiting.add(dest)
+
     def note_arrival(self, dest: str, now: int) -> None:
         """Note that something arrived at `dest` now (ms): what is missing there is told at once."""
-        if dest in self._due:
+        if dest in self._due or dest in self._waiting:
+            self._waiting.discard(dest)
+            self._arrived.add(dest)
             self._due[dest] = now
 
-    def take_due(self, now: int) -> list[str]:
-        """Return the destinations to tell now (ms), and forget them. Those of a channel that is away wait on."""
+    def take_due(self, now: int) -> dict[str, bool]:
+        """Return the destinations to tell now (ms), and forget them. Those of a channel that is away wait on.
+
+        Each comes with whether something arrived there since it was noted.
+        """
         due = [dest for dest, at in self._due.items() if at <= now]
         for dest in due:
             if self.is_online(dest.partition(":")[0]):
                 del self._due[dest]
             else:
                 self._due[dest] = now + TELL_AFTER_MS
-        return [dest for dest in due if dest not in self._due]
+        ready = {dest: dest in self._arrived for dest in due if dest not in self._due}
+        self._arrived -= ready.keys()
+        return ready

@@ -159,8 +159,9 @@ class Outbox:
         self._held_chats.add(own_chats, self._clock.now())
         while not self._stopping:
             self._kicked.clear()
-            for dest in self._held_chats.take_due(self._clock.now()):
-                await self._write_with_retries(held_notice.tell_chat, dest)
+            for dest, has_arrival in self._held_chats.take_due(self._clock.now()).items():
+                if await self._write_with_retries(held_notice.tell_chat, dest, has_arrival) is False:
+                    self._held_chats.wait_for_arrival(dest)
             try:
                 # Without a channel nothing can be sent, so the transaction is skipped.
                 capacities, pauses = self._capacities(), self._pace.pauses()

@@ -1,11 +1,16 @@
-"""Tell a chat that an answer, a question or a permission request may not have arrived there (Laws 7, 12).
+"""Tell a chat that an answer, a question or a permission request did not, or may not, have arrived there (Laws 7, 12).
 
-A permission request that was rejected did not arrive; its chat is told so, too, since an agent waits for the answer.
+What is held may not have arrived. What was rejected did not, and its chat is told so, too: its person waits for the
+answer, or an agent for theirs.
 
 The chat is told once it can be. The notice is a message of its own: what is held is never sent twice. A session gets
 one notice about its held answers until they are settled, one about each held question that is still open, and one about
 each held or rejected permission request that is. So does an owner's session about a request of another session, of
 which the owner was to be told there. The notice's own fate does not matter: if it is held, too, no further one follows.
+
+A notice about rejected answers names those of the last day that were rejected since the last such notice, once no part
+of them is in line. If that notice was rejected, too, the next one names its answers as well, and waits until something
+arrives in the chat.
 
 Whoever reads of such a permission request in the chat cannot answer it there, because it may not have reached them
 (Law 13). The notice says where it is answered.
@@ -22,7 +27,7 @@ from semel.ledger.delivery import claims
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import cut, single_part
 from semel.ledger.delivery.part_requests import OWNER_KIND
-from semel.ledger.delivery.parts import NEWEST_REJECTED
+from semel.ledger.delivery.parts import NEWEST_REJECTED, REJECTED_COUNTED_MS
 from semel.ledger.storage.rows import ClaimKind, ItemRow, RestoreRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -33,7 +38,8 @@ KIND = "delivery.unsure"
 """The kind of the notice."""
 REASON_PREFIX = "held in "
 """How the reason of the notice's claim begins. The key of the session follows; then, for a question or a request, " #"
-and the seq of its entry."""
+and the seq of its entry. About what was rejected, it ends with REJECTED_SUFFIX."""
+REJECTED_SUFFIX = " rejected"
 
 
 class HeldAnswers(Row):
@@ -43,6 +49,28 @@ class HeldAnswers(Row):
     key: str
     messages: int
     first: int
+
+
+class RejectedAnswer(Row):
+    """An answer of a session of which a part was rejected at its home.
+
+    `first`: when it came. `ended`: when it was rejected, both in ms. `error`: why. `in_line`: 1 if a part of it is
+    still to be sent.
+    """
+
+    session: int
+    key: str
+    first: int
+    ended: int
+    error: str | None
+    in_line: int
+
+
+class NewestNotices(Row):
+    """When the newest notice was added, and the newest that was not rejected, in ms; None if there is none."""
+
+    newest: int | None
+    standing: int | None
 
 
 class MissingRequest(Row):
@@ -75,20 +103,27 @@ class UntoldNotice:
 def list_chats_to_tell(tx: Tx) -> list[str]:
     """Return the homes of sessions at which something is missing that nobody was told of there."""
     newest = {"newest": NEWEST_REJECTED, "restored": _find_restore(tx)}
-    dests = dict.fromkeys(tx.values(str, "homes_with_held_messages", **newest))
-    dests |= dict.fromkeys(tx.values(str, "homes_with_rejected_requests", **newest))
-    return [dest for dest in dests if _list_untold(tx, dest)]
+    dests: dict[str, None] = {}
+    for state in ("held", "rejected"):
+        dests |= dict.fromkeys(tx.values(str, "homes_with_missing_messages", state=state, **newest))
+    return [dest for dest in dests if _list_untold(tx, dest) or _has_untold_rejected(tx, dest)]
 
 
-def tell_chat(tx: Tx, dest: str) -> None:
-    """Add to each session with the home `dest` the notices about what is missing there, unless it has them already."""
-    for notice in _list_untold(tx, dest):
+def tell_chat(tx: Tx, dest: str, has_arrival: bool = False) -> bool:
+    """Add to each session with the home `dest` the notices about what is missing there, unless it has them already.
+
+    `has_arrival`: something arrived at `dest` since the last notice there was rejected, if it was. Return False if
+    something is left to tell once something arrives.
+    """
+    rejected, are_all_told = _list_rejected(tx, dest, has_arrival)
+    for notice in _list_untold(tx, dest) + rejected:
         request = ClaimRequest(
             "notice", notice.text, dest, more={"kind": KIND},
             legs=tuple(cut(tx, dest, notice.key, notice.text) or single_part(dest, notice.key, notice.text)),
         )  # fmt: skip
         caller = Caller(notice.session, notice.key, None, None)
         claims.queue_notice(tx, caller, request, notice.reason, tell_there=False)
+    return are_all_told
 
 
 def _list_untold(tx: Tx, dest: str) -> list[UntoldNotice]:
@@ -101,11 +136,37 @@ def _list_untold(tx: Tx, dest: str) -> list[UntoldNotice]:
             untold.append(UntoldNotice(held.session, held.key, reason, _describe_answers(held, tx.now, is_owner)))
     for state in ("held", "rejected"):
         for request in tx.all(MissingRequest, "missing_requests_at", state=state, **newest):
-            reason = f"{REASON_PREFIX}{request.key} #{request.seq}" + (f" {state}" if state == "rejected" else "")
+            reason = f"{REASON_PREFIX}{request.key} #{request.seq}" + (REJECTED_SUFFIX if state == "rejected" else "")
             is_told = _is_told(tx, dest, reason, request.first)
             if not is_told and (text := _describe_request(tx, request, is_owner, is_rejected=state == "rejected")):
                 untold.append(UntoldNotice(request.session, request.key, reason, text))
     return untold
+
+
+def _list_rejected(tx: Tx, dest: str, has_arrival: bool) -> tuple[list[UntoldNotice], bool]:
+    """Return the notices about answers that were rejected, and whether nothing is left to tell after them."""
+    since = max(tx.now - REJECTED_COUNTED_MS, _find_restore(tx))
+    answers: dict[str, list[RejectedAnswer]] = {}
+    for answer in tx.all(RejectedAnswer, "rejected_answers_at", dest=dest, since=since, newest=NEWEST_REJECTED):
+        answers.setdefault(answer.key, []).append(answer)
+    untold, are_all_told = [], True
+    for key, rejected in answers.items():
+        reason = REASON_PREFIX + key + REJECTED_SUFFIX
+        told = tx.one(NewestNotices, "notices_newest", dest=dest, reason=reason, since=since)
+        newest, standing = (told.newest, told.standing) if told is not None else (None, None)
+        missing = [answer for answer in rejected if standing is None or answer.ended > standing]
+        if not missing:
+            continue
+        if any(answer.in_line for answer in missing) or (newest != standing and not has_arrival):
+            are_all_told = False
+        else:
+            untold.append(UntoldNotice(missing[0].session, key, reason, _describe_rejected(missing, tx.now)))
+    return untold, are_all_told
+
+
+def _has_untold_rejected(tx: Tx, dest: str) -> bool:
+    untold, are_all_told = _list_rejected(tx, dest, has_arrival=True)
+    return bool(untold) or not are_all_told
 
 
 def _is_told(tx: Tx, dest: str, reason: str, since: int) -> bool:
@@ -131,6 +192,13 @@ def _describe_answers(held: HeldAnswers, now: int, is_owner: bool) -> str:
         f"{held.messages} answers since {at} may not have arrived here. /history shows them; "
         f"{_say_who_decides(is_owner, 'them')}."
     )
+
+
+def _describe_rejected(answers: list[RejectedAnswer], now: int) -> str:
+    at, why = _format_time(answers[0].first, now), format_reason(answers[-1].error)
+    if len(answers) == 1:
+        return f"An answer of {at} could not be delivered here: {why} /history shows it whole."
+    return f"{len(answers)} answers since {at} could not be delivered here: {why} /history shows them whole."
 
 
 def _describe_request(tx: Tx, request: MissingRequest, is_owner: bool, is_rejected: bool) -> str:

@@ -177,6 +177,22 @@ WHERE p.state = 'held' AND p.dest = :dest AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 GROUP BY c.session, s.key
 
+-- name: rejected_answers_at
+-- The answers to a destination, said by sessions that have their home there, of which a part was rejected since a time,
+-- among the :newest parts that were: each with the end of its last such attempt, and whether a part of it is in line.
+-- Oldest first. Without questions and notices.
+-- sorts: those parts
+SELECT c.session, s.key, min(p.at) AS first, max(a.ended) AS ended, min(p.error) AS error,
+  max(CASE WHEN EXISTS (
+    SELECT 1 FROM part q WHERE q.claim = p.claim AND q.state IN ('queued', 'sending', 'unknown')
+  ) THEN 1 ELSE 0 END) AS in_line
+FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND c.how <> 'notice' AND c.kind <> 'ask'
+JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
+JOIN part_attempt a ON a.part = p.id AND a.state = 'rejected' AND a.ended > :since
+WHERE p.state = 'rejected' AND p.dest = :dest
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'rejected' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+GROUP BY c.id, c.session, s.key ORDER BY c.id
+
 -- name: missing_requests_at
 -- The questions, and the notices about permission requests, that are held or rejected (:state) at the home of their
 -- session: each with its entry, oldest first.
@@ -198,25 +214,15 @@ WHERE p.state = 'held'
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 GROUP BY c.session
 
--- name: homes_with_held_messages
--- At start-up: the destinations of the held parts of both.
+-- name: homes_with_missing_messages
+-- At start-up: the destinations of the held or rejected parts (:state) of both.
 -- sorts: those parts
 SELECT DISTINCT p.dest
 FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said'
   AND (c.how <> 'notice' OR c.reason IN ('permission', 'permission.elsewhere'))
 JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
-WHERE p.state = 'held' AND p.at > :restored
-  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
-
--- name: homes_with_rejected_requests
--- At start-up: the destinations at which notices about permission requests were rejected.
--- sorts: those parts
-SELECT DISTINCT p.dest
-FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said'
-  AND c.how = 'notice' AND c.reason IN ('permission', 'permission.elsewhere')
-JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
-WHERE p.state = 'rejected' AND p.at > :restored
-  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'rejected' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+WHERE p.state = :state AND p.at > :restored
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = :state ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 
 -- name: claims_rejected_at
 -- The claims to a destination of which a part was rejected since a time, among the :newest parts that were.
@@ -239,3 +245,10 @@ SELECT count(*) AS n FROM part WHERE dest = :dest AND state IN ('queued', 'sendi
 -- name: claim_noticed
 -- whether a notice with this reason went to this destination recently
 SELECT 1 FROM claim WHERE dest = :dest AND reason = :reason AND at > :since AND how = 'notice' LIMIT 1
+
+-- name: notices_newest
+-- When the newest notice with this reason was added for a destination, and the newest that was not rejected, since a time
+SELECT max(c.at) AS newest, max(CASE WHEN NOT EXISTS (
+  SELECT 1 FROM part p WHERE p.claim = c.id AND p.state = 'rejected'
+) THEN c.at END) AS standing
+FROM claim c WHERE c.dest = :dest AND c.reason = :reason AND c.at > :since AND c.how = 'notice'
