@@ -274,3 +274,18 @@ def test_of_what_is_held_the_chat_is_told_while_it_waits_for_a_person_there_and_
         "The agent waits for a permission, but its request", "A question",
     ]  # fmt: skip
     assert desk.look(held_notice.list_chats_to_tell) == []
+
+
+def test_a_chat_is_not_told_of_a_request_whose_turn_is_being_stopped(desk: Desk) -> None:
+    desk.hear("hi", "chat")
+    begun = desk.begin("chat", spawn=desk.spawn(key="chat"))
+    body = {"title": "rm", "state": "open", "first": 1, "options": []}
+    desk.show(
+        begun,
+        turn_ops.ItemOpen(1, "permission", body=body, announcement=turn_ops.Announcement("May I?", (leg("May I?"),))),
+    )
+    [part] = desk.do(send_queue.depart, {"chat": ChannelCapacity(RULES, 9)}).sends
+    desk.do(send_queue.record_outcome, part.part, AttemptOutcome("silence", reason="lost"), RULES)
+    assert desk.look(held_notice.list_chats_to_tell) == ["chat:1"]
+    desk.do(turns.request_stop, begun.session, turns.StopRequest("ada"))
+    assert desk.look(held_notice.list_chats_to_tell) == []

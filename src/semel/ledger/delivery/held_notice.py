@@ -28,7 +28,7 @@ from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import cut, single_part
 from semel.ledger.delivery.part_requests import OWNER_KIND
 from semel.ledger.delivery.parts import NEWEST_REJECTED, REJECTED_COUNTED_MS
-from semel.ledger.storage.rows import ClaimKind, ItemRow, RestoreRow, Row, SessionRow
+from semel.ledger.storage.rows import ClaimKind, ItemRow, RestoreRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.text.visible import squeeze_to_line
@@ -239,7 +239,8 @@ def _describe_question(at: str, is_owner: bool) -> str:
 def _describe_other_request(tx: Tx, told: MissingRequest, at: str, fate: str) -> str:
     """Say that a request of another session, of which an owner was to be told, is missing; "" if it is not open."""
     item = tx.one(ItemRow, "item_get", id=entries.load(told.more).get("item"))
-    session = tx.one(SessionRow, "session_by_id", id=item.session) if item is not None and item.live else None
+    is_open = item is not None and item.live and not _is_stopped(tx, item)
+    session = tx.one(SessionRow, "session_by_id", id=item.session) if item is not None and is_open else None
     if item is None or session is None:
         return ""
     whose = squeeze_to_line(str(entries.load(item.body).get("whose") or ""))
@@ -256,7 +257,16 @@ def _is_question_open(tx: Tx, held: MissingRequest) -> bool:
 
 def _announces_open_request(tx: Tx, request: MissingRequest) -> bool:
     items = tx.all(ItemRow, "items_live", session=request.session)
-    return any(entries.load(item.body).get("announced") == request.seq for item in items)
+    return any(entries.load(item.body).get("announced") == request.seq and not _is_stopped(tx, item) for item in items)
+
+
+def _is_stopped(tx: Tx, item: ItemRow) -> bool:
+    """Return whether a person stopped the turn of a request.
+
+    The stop is recorded before it is answered, and the request's end maybe only after that.
+    """
+    turn = tx.one(TurnRow, "turn_get", id=item.turn)
+    return turn is not None and turn.stopped is not None
 
 
 def _say_who_decides(is_owner: bool, pronoun: str) -> str:
