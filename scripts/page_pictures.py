@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "dark": {"dark": True},
     "phone": {"width": 390, "height": 844},
 }
+NOW = time.time_ns() // 1_000_000
 OPEN_CHANGE = """void (() => {
   const call = document.querySelector('#rows .tool:has(.diff) details');
   call.open = true;
@@ -66,6 +68,9 @@ def play_conversation(live: LiveHouse) -> None:
 def play_permission(live: LiveHouse) -> None:
     agent = live.begin("permission")
     live.do(lambda: agent.ask("rm -r build && make all", OPTIONS))
+    change = {"type": "diff", "path": "src/clock.py", "oldText": "a = now()\nb = now()\n", "newText": "a = b = now()\n"}
+    agent = live.begin("edit")
+    live.do(lambda: agent.ask("Edit src/clock.py", OPTIONS, rawInput={"path": "src/clock.py"}, content=[change]))
 
 
 def play_question(live: LiveHouse) -> None:
@@ -74,7 +79,7 @@ def play_question(live: LiveHouse) -> None:
     live.do(lambda: script.entry("user", "I am thirsty."))
     live.do(lambda: script.item("tool", title="mcp__semel__ask", status="done"))
     text = "Tea or coffee?\n1. Tea\n2. Coffee"
-    card = live.do(lambda: script.item("ask", text, live=True, state="open", options=drinks))
+    card = live.do(lambda: script.item("ask", text, live=True, state="open", options=drinks, at=NOW))
     live.do(lambda: script.entry("agent", text, kind="ask", item=card, tool=True))
 
 
@@ -96,7 +101,9 @@ def play_failure(live: LiveHouse) -> None:
 
 
 def play_needs(live: LiveHouse) -> None:
-    live.do(live.world.hold)
+    live.do(lambda: live.world.hold("Your parcel leaves today."))
+    agent = live.begin("report")
+    live.do(lambda: agent.end("error", "no credit left"))
 
 
 SCENES: dict[
@@ -109,6 +116,10 @@ SCENES: dict[
     "failure": (play_failure, "failure", "#rows .retry"),
     "needs-you": (play_needs, "main:chat:room", "#rows .decide button"),
 }
+
+
+VIEWS = {"inbox": ("#needs", "#needs-list [data-why=failed]")}
+"""The views beside the conversation: the address of each, and what shows that it is there."""
 
 
 def take_pictures(folder: Path) -> None:
@@ -127,6 +138,8 @@ def take_pictures(folder: Path) -> None:
                         browser.run(OPEN_CHANGE)
                         browser.settle()
                         browser.shot(folder / f"change-{window}.png")
+                for view, (address, sign) in VIEWS.items():
+                    take(browser, f"{live.server.url}/{address}", sign, folder / f"{view}-{window}.png")
     finally:
         live.close()
         empty.close()

@@ -11,7 +11,7 @@ const out = process.argv[2];
 await mkdir(out, { recursive: true });
 
 const { metafile } = await build({
-  entryPoints: { app: "src/app.ts", style: "styles/style.css", icon: "icon.svg" },
+  entryPoints: { app: "src/app.ts", style: "styles/style.css", views: "styles/views.css", icon: "icon.svg" },
   outdir: out,
   bundle: true,
   format: "esm",
@@ -41,15 +41,22 @@ function builtName(entry) {
   return basename(path);
 }
 
-const names = { "app.js": builtName("src/app.ts"), "style.css": builtName("styles/style.css"), "icon.svg": builtName("icon.svg") };
-const page = await readFile("index.html", "utf8");
-await writeFile(join(out, "index.html"), page.replace(/(?<="\/page\/)[a-z.]+(?=")/g, (name) => names[name]));
+const names = { "app.js": builtName("src/app.ts"), "style.css": builtName("styles/style.css"), "views.css": builtName("styles/views.css"), "icon.svg": builtName("icon.svg") };
+const page = (await readFile("index.html", "utf8")).replace(/(?<="\/page\/)[a-z.]+(?=")/g, (name) => names[name]);
+await writeFile(join(out, "index.html"), page.replace("</head>", `${preloads()}</head>`));
 await writeFile(join(out, "licenses.txt"), await licenses());
 for (const name of await readdir(out)) {
   if (!COMPRESSED.test(name)) continue;
   const body = await readFile(join(out, name));
   const packed = gzipSync(body, { level: constants.Z_BEST_COMPRESSION });
   if (packed.length < body.length) await writeFile(join(out, `${name}.gz`), packed);
+}
+
+/** Links to the parts that the page's script imports at once: the browser fetches them beside it, not after it. */
+function preloads() {
+  const script = Object.values(metafile.outputs).find((output) => output.entryPoint === "src/app.ts");
+  const parts = script.imports.filter(({ kind }) => kind === "import-statement");
+  return parts.map(({ path }) => `<link rel="modulepreload" href="/page/${basename(path)}">\n`).join("");
 }
 
 /** The licence of every package that is in the bundle, whole, as most of them ask. */

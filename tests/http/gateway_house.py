@@ -64,9 +64,9 @@ class PlayedConversation:
     def say(self, text: str) -> None:
         self.update("agent_message_chunk", content={"type": "text", "text": text})
 
-    def ask(self, title: str, options: Sequence[Json]) -> None:
-        """Ask for a permission, as the request "1"."""
-        self._signals.put_nowait(Asked("1", {"toolCallId": "t1", "title": title}, tuple(options)))
+    def ask(self, title: str, options: Sequence[Json], **call: Any) -> None:
+        """Ask for a permission, as the request "1". `call`: more fields of the tool call."""
+        self._signals.put_nowait(Asked("1", {"toolCallId": "t1", "title": title, **call}, tuple(options)))
 
     def end(self, stop: str = "end_turn", error: str | None = None) -> None:
         self._signals.put_nowait(Answered(stop, error))

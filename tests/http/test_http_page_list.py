@@ -31,10 +31,10 @@ def test_a_session_that_needs_somebody_is_seen_from_another_one_and_in_the_tabs_
     page.until(lambda: page.texts(row("deploy")) != [], "the session, without a reload")
     assert page.texts("#needs") == []
     live.do(lambda: agent.ask("Deploy it?", OPTIONS))
-    shows(page, "#needs", "1 session needs you")
+    shows(page, "#needs .badge", "1")
     shows(page, f"{row('deploy')} .badge.needs", "1")
     page.until(lambda: title(page).startswith("(1) "), "the title")
-    page.click("#needs")
+    page.click(row("deploy"))
     page.click("#rows .request .allow")
     shows(page, "#needs")
     page.until(lambda: title(page) == "deploy · Semel" or not title(page).startswith("("), "the title")

@@ -20,12 +20,13 @@ import { OutgoingList } from "./outgoing_list.tsx";
 import { People } from "./people.ts";
 import { Place } from "./scroll.ts";
 import { SessionList } from "./session_list.ts";
-import { NeedsButton, Sessions, SessionsFoot } from "./sessions.tsx";
+import { NeedsLink, Sessions, SessionsFoot } from "./sessions.tsx";
 import { type LinkState, Watch, sessionStream } from "./stream.ts";
 import type { RowContext } from "./rows/context.ts";
 import { RowList } from "./rows/list.tsx";
 import { type Row, Transcript } from "./transcript.ts";
 import { type EmptyConversation, Welcome } from "./welcome.tsx";
+import { ViewPlace } from "./views/view_place.ts";
 import type { Entry, FileRef, Frame, SessionState, Stretch } from "./wire.ts";
 
 const LINKS: Record<LinkState | "off" | "apart", string> = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting", apart: "older" };
@@ -35,6 +36,7 @@ const header = new Header({ problem, begin });
 const composer = new Composer(send);
 const busy = new Busy(byId<HTMLSelectElement>("how"), problem);
 const sessions = new SessionList();
+const views = new ViewPlace(sessions);
 const manage = new Manage({ opened: () => open, problem, changed: () => sessions.soon() });
 const find = new Find(() => drawer(false));
 const jump = new Jump({ reveal, keep: redraw, place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
@@ -79,11 +81,11 @@ function reveal(row: Row): void {
 
 const chosen = () => drawer(false);
 render(h(Sessions, { list: sessions, open: opened, chosen }), byId("sessions-place"));
-render(h(NeedsButton, { list: sessions, open: opened, chosen }), byId("needs-place"));
+render(h(NeedsLink, { list: sessions, chosen }), byId("needs-place"));
 render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
 render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (text) => composer.restore(text) }), byId("outgoing"));
 render(h(Welcome, { shown: empty, hasChannels: channels.any, send }), byId("welcome"));
-sessions.needy.subscribe(() => drawTitle());
+sessions.needed.subscribe(() => drawTitle());
 
 function send(text: string, files: FileRef[] = []): void {
   if (open.key === null) return;
@@ -178,7 +180,7 @@ function take(frame: Frame): void {
 function leave(key: string): void {
   open.watch?.close();
   keepHere(`draft.${key}`, "");
-  history.replaceState(null, "", location.pathname);
+  if (!views.shown.value) history.replaceState(null, "", location.pathname);
   open = { ...open, key: null };
   void start();
   setTimeout(() => say(byId("busy"), "That session was deleted."), 400);
@@ -227,13 +229,14 @@ function drawWelcome(key: string, view: Transcript, fresh: boolean): void {
 
 let news = false; // whether the agent said something while the tab was hidden
 
-/** The title of the tab: how many sessions need somebody, or that there is news, and which session is open. */
+/** The title of the tab: how many things need somebody, or that there is news, and what is open. */
 function drawTitle(): void {
-  if (open.key === null) return;
+  const name = views.title.value ?? (open.key === null ? null : byId("title").textContent);
+  if (name === null) return;
   if (!document.hidden) news = false;
-  const needy = sessions.needy.value.length;
-  const sign = needy ? `(${needy}) ` : news ? "• " : "";
-  document.title = `${sign}${byId("title").textContent} · Semel`;
+  const needed = sessions.needed.value;
+  const sign = needed ? `(${needed}) ` : news ? "• " : "";
+  document.title = `${sign}${name} · Semel`;
 }
 
 let seeing: ReturnType<typeof setTimeout> | undefined;
@@ -244,7 +247,7 @@ function tellSeen(): void {
   clearTimeout(seeing);
   seeing = setTimeout(() => {
     const { key, view } = open;
-    if (key === null || view.rev === null || document.hidden || !document.hasFocus() || jump.last !== null) return;
+    if (key === null || view.rev === null || document.hidden || !document.hasFocus() || jump.last !== null || views.shown.value) return;
     if (seen.get(key) === view.rev) return;
     seen.set(key, view.rev);
     ask("POST", at(key, "/seen"), { rev: view.rev }).catch(() => seen.delete(key));
@@ -337,6 +340,11 @@ function drawer(yes: boolean): void {
 }
 
 function route(): boolean {
+  const isView = views.route();
+  opened.value = isView ? null : open.key;
+  drawTitle();
+  if (isView) return true;
+  tellSeen();
   const found = /^#\/(s|new)\/([^/]+)(?:\/(\d{1,15}))?$/.exec(location.hash);
   if (!found) return false;
   let key: string;

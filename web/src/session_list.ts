@@ -24,6 +24,8 @@ export class SessionList {
   readonly sorted = computed(() => [...this.rows.value.values()].sort((a, b) => b.at - a.at));
   /** Those that need somebody. */
   readonly needy = computed(() => this.sorted.value.filter((one) => !one.archived && needsOf(one) > 0));
+  /** How many things need somebody, in all of them. */
+  readonly needed = computed(() => this.needy.value.reduce((sum, one) => sum + needsOf(one), 0));
   private rev: number | null = null;
   private limit = 200;
   private watch: Watch<ListFrame> | undefined;

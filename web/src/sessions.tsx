@@ -72,19 +72,14 @@ export function whatIsNeeded({ approvals = 0, questions = 0, held = 0, failed }:
     .join(", ");
 }
 
-/** The button that leads to a session that needs somebody; nothing if none does. */
-export function NeedsButton({ list, open, chosen }: SessionsProps) {
+/** The link to what needs somebody; nothing if nothing does. */
+export function NeedsLink({ list, chosen }: Omit<SessionsProps, "open">) {
   const needy = list.needy.value;
   if (!needy.length) return null;
-  const go = () => {
-    const place = needy.findIndex((one) => one.key === open.value);
-    location.hash = `#/s/${encodeURIComponent(needy[(place + 1) % needy.length]!.key)}`;
-    chosen();
-  };
   return (
-    <button id="needs" type="button" class="quiet" title={needy.map((one) => `${called(one)}: ${whatIsNeeded(one)}`).join("\n")} onClick={go}>
-      {needy.length === 1 ? "1 session needs you" : `${needy.length} sessions need you`}
-    </button>
+    <a id="needs" href="#needs" title={needy.map((one) => `${called(one)}: ${whatIsNeeded(one)}`).join("\n")} onClick={chosen}>
+      Needs you <span class="badge needs">{list.needed.value}</span>
+    </a>
   );
 }
 

@@ -183,6 +183,39 @@ export type ListFrame =
   | { type: "snapshot"; rev: number; sessions: ListedSession[]; more: boolean }
   | { type: "change"; rev: number; changes: (({ op: "session" } & ListedSession) | { op: "gone"; key: string })[] };
 
+// ---------------------------------------------------------------- what needs somebody, and what leaves for platforms
+
+export interface OutgoingPart {
+  id: number;
+  state: Delivery["state"];
+  session: string;
+  channel: string;
+  dest: string;
+  /** "post", or what else is done there: "file", "edit", ... */
+  kind: string;
+  text: string;
+  claim?: number;
+  attempts: number;
+  at: number;
+  due?: number;
+  behind?: number;
+  error?: string;
+  failed?: number;
+}
+
+export interface Need {
+  session: string;
+  title?: string;
+  why: "approval" | "question" | "failed" | "silent" | "held" | "limit";
+  at: number;
+  turn?: string;
+  item?: Item;
+  part?: OutgoingPart;
+  error?: string;
+  until?: number;
+  limit?: { scope: string; subject: string; measure: string };
+}
+
 // ---------------------------------------------------------------- channels, people, gateways, search
 
 export interface ChannelState {

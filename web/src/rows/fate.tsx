@@ -53,7 +53,8 @@ export function Fates({ entry, context }: { entry: Entry; context: RowContext })
   );
 }
 
-function Line({ one, total }: { one: Delivery; total: number }) {
+/** Where a message goes, and how far it is. */
+export function Line({ one, total }: { one: Delivery; total: number }) {
   const what = one.failed ? "failed" : one.state;
   return (
     <span class={`fate ${what}`} title={one.error || ""}>
@@ -69,7 +70,8 @@ function countText(here: number, all: number): string {
   return here === all ? ` (${all} parts)` : ` (${here} of ${all} parts)`;
 }
 
-function Held({ one, context, place, children }: { one: Delivery; context: RowContext; place: string; children: preact.ComponentChildren }) {
+/** A held delivery with the buttons to decide about it. `place` names it among all of the page. */
+export function Held({ one, context, place, children }: { one: Delivery; context: Pick<RowContext, "decide">; place: string; children: preact.ComponentChildren }) {
   const ids = one.held ?? [one.part];
   const several = ids.length > 1;
   const what = several ? "these arrived. Look there, then decide:" : "this arrived. Look there, then decide:";
@@ -88,7 +90,7 @@ function Held({ one, context, place, children }: { one: Delivery; context: RowCo
 
 interface ButtonsProps {
   ids: number[];
-  context: RowContext;
+  context: Pick<RowContext, "decide">;
   called?: (verdict: string, text: string) => string;
   verdicts?: readonly Verdict[];
 }
@@ -120,7 +122,7 @@ const opened = new Set<string>(); // lists that the reader opened: they stay ope
 const beginnings = new Map<number, string>(); // the beginnings of parts' texts
 
 /** A list to decide about each part alone, if only some arrived. It fetches their texts when it is opened. */
-function Singly({ ids, context, place }: { ids: number[]; context: RowContext; place: string }) {
+function Singly({ ids, context, place }: { ids: number[]; context: Pick<RowContext, "decide">; place: string }) {
   const [, redraw] = useState(0);
   const fill = async (open: boolean) => {
     if (open) opened.add(place);

@@ -153,7 +153,7 @@ function Drawn({ row, data, before, isLast, context }: RowProps & { data: Entry 
 }
 
 /** Replaces a row that cannot be drawn. Drawing is tried again when its data changes. */
-class Guard extends Component<{ data: unknown; children: ComponentChildren }, { failed: unknown }> {
+export class Guard extends Component<{ data: unknown; children: ComponentChildren }, { failed: unknown }> {
   static override getDerivedStateFromError(): { failed: true } {
     return { failed: true };
   }

@@ -15,7 +15,7 @@ export function Time({ at }: { at: number }) {
 }
 
 /** The agent's name above an item, shown where its turn begins with that. */
-export const Whose = ({ context }: { context: RowContext }) => (
+export const Whose = ({ context }: { context: Pick<RowContext, "agent"> }) => (
   <div class="head">
     <span class="who">{plainly(context.agent())}</span>
   </div>

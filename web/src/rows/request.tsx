@@ -12,7 +12,14 @@ const CLOSED: Record<string, string> = { cancelled: "cancelled", expired: "nobod
 const idOf = (option: Option | string): string => (typeof option === "string" ? option : option.optionId ?? option.id ?? option.name ?? "");
 const nameOf = (option: Option | string): string => plainly(typeof option === "string" ? option : option.name ?? idOf(option));
 
-export function RequestView({ item, context }: { item: Item; context: RowContext }) {
+interface RequestProps {
+  item: Item;
+  context: Pick<RowContext, "agent" | "answer">;
+  /** How it ended, shown in place of the buttons: the request stays whole. */
+  over?: string | null;
+}
+
+export function RequestView({ item, context, over = null }: RequestProps) {
   const input = inputText(item.input);
   const open = item.state === "open";
   const repeats = open && item.title && input.includes(item.title); // below it stands all of what is to be allowed
@@ -23,12 +30,12 @@ export function RequestView({ item, context }: { item: Item; context: RowContext
       <p class="label" tabIndex={-1}>{plainly(title)}</p>
       {input && input !== title && open ? <pre class="input" tabIndex={0}>{openly(input)}</pre> : null}
       {open ? <Diffs diffs={item.diffs} /> : null}
-      {open ? <Answers item={item} context={context} /> : <p class="outcome">{outcomeOf(item)}</p>}
+      {open && over === null ? <Answers item={item} context={context} /> : <p class="outcome">{over ?? outcomeOf(item)}</p>}
     </>
   );
 }
 
-function Answers({ item, context }: { item: Item; context: RowContext }) {
+function Answers({ item, context }: RequestProps) {
   const [chosen, setChosen] = useState<string | null>(null);
   const answer = async (id: string) => {
     setChosen(id);

@@ -1,0 +1,67 @@
+// The place of the views beside the conversation: such as what needs somebody. The address names the view. Their
+// code and their style come with the first one that is shown.
+
+import { computed, effect, signal } from "@preact/signals";
+import { messageOf } from "../api.ts";
+import { byId, say, show } from "../dom.ts";
+import type { SessionList } from "../session_list.ts";
+import { type ViewAddress, titleOf, viewOf } from "./address.ts";
+
+export class ViewPlace {
+  /** The view that is shown; null: the conversation is. */
+  readonly shown = signal<ViewAddress | null>(null);
+  readonly title = computed(() => (this.shown.value ? titleOf(this.shown.value) : null));
+  private drawn = false;
+  private list: SessionList;
+
+  constructor(list: SessionList) {
+    this.list = list;
+    effect(() => {
+      const count = list.needed.value;
+      say(byId("needs-here"), String(count));
+      byId("needs-here").setAttribute("aria-label", `${count} need you`);
+      show(byId("needs-here"), count > 0);
+    });
+  }
+
+  /** Shows the view that the page's address names. Returns whether it names one; if not, the conversation is shown. */
+  route(): boolean {
+    const address = viewOf(location.hash);
+    this.shown.value = address;
+    byId("view").hidden = !address;
+    if (address) document.body.dataset.view = address.view;
+    else delete document.body.dataset.view;
+    if (address) void this.draw();
+    return address !== null;
+  }
+
+  private async draw(): Promise<void> {
+    if (this.drawn) return;
+    this.drawn = true;
+    try {
+      const [{ drawViews }] = await Promise.all([import("./views.tsx"), loadStyle()]);
+      byId("view").replaceChildren();
+      drawViews(byId("view"), this.shown, this.list);
+    } catch (error) {
+      this.drawn = false; // the next look tries again
+      say(byId("view"), `This could not be loaded: ${messageOf(error)}`);
+    }
+  }
+}
+
+let style: Promise<void> | undefined;
+
+/** Loads the style sheet of the views, and of what else is shown on demand. */
+function loadStyle(): Promise<void> {
+  const link = byId<HTMLLinkElement>("views-style");
+  style ??= new Promise((loaded, failed) => {
+    link.addEventListener("load", () => loaded(), { once: true });
+    link.addEventListener("error", () => failed(new Error("no connection")), { once: true });
+    link.disabled = false; // the browser fetches it now
+  });
+  return style.catch((error) => {
+    style = undefined;
+    link.disabled = true;
+    throw error;
+  });
+}

@@ -1,0 +1,49 @@
+// The views that are shown in place of the conversation. This part of the page is loaded with the first of them.
+
+import type { Signal } from "@preact/signals";
+import { render } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { SessionList } from "../session_list.ts";
+import { Inbox } from "./inbox.tsx";
+import { type ViewAddress, titleOf } from "./address.ts";
+
+export interface ViewProps {
+  list: SessionList;
+}
+
+interface ShownProps extends ViewProps {
+  shown: Signal<ViewAddress | null>;
+}
+
+/** Draws the view that `shown` names into `root`, from now on. */
+export function drawViews(root: HTMLElement, shown: Signal<ViewAddress | null>, list: SessionList): void {
+  render(<Shown shown={shown} list={list} />, root);
+}
+
+function Shown({ shown, list }: ShownProps) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const address = shown.value;
+  const view = address?.view;
+  useLayoutEffect(() => {
+    if (view) heading.current?.focus({ preventScroll: true });
+  }, [view]);
+  if (!address) return null;
+  return (
+    <>
+      <header class="bar">
+        <button type="button" class="quiet icon menu" aria-label="Sessions" aria-controls="side" onClick={openList}>
+          <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M3 5.5h14M3 10h14M3 14.5h14" /></svg>
+        </button>
+        <h1 ref={heading} tabIndex={-1}>{titleOf(address)}</h1>
+      </header>
+      <div class="view-body">
+        <Inbox list={list} />
+      </div>
+    </>
+  );
+}
+
+function openList(event: Event): void {
+  event.stopPropagation(); // a click beside the list closes it
+  document.getElementById("side")!.dispatchEvent(new Event("wanted"));
+}
