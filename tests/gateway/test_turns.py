@@ -6,6 +6,8 @@ from pathlib import Path
 
 from gateway_world import World, script
 
+from semel.gateway.process_identity import IS_LINUX
+
 
 async def test_a_message_is_answered_and_both_are_recorded_once(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
@@ -18,9 +20,11 @@ async def test_a_message_is_answered_and_both_are_recorded_once(tmp_path: Path) 
 async def test_a_second_message_reuses_the_agent_process(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask(script("one"))
-        first = [a["spawn"] for a in await agents(w)]
+        first = [(a["spawn"], a["pid"]) for a in await agents(w)]
         assert await w.ask(script("two")) == ["one", "two"]
-        assert [a["spawn"] for a in await agents(w)] == first
+        assert [(a["spawn"], a["pid"]) for a in await agents(w)] == first
+        (agent,) = (await w.gateway.overview())["agents"]
+        assert agent["memory"] > 1_000_000 if IS_LINUX else agent["memory"] is None
 
 
 async def agents(w: World) -> list[dict[str, object]]:

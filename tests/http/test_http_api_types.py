@@ -15,6 +15,7 @@ from semel.faces import api_types, frame_types
 from semel.faces.fold import _read_lines
 from semel.faces.http.openapi import make_document
 from semel.faces.http.operations import operations
+from semel.faces.http.status_types import AgentProcess, AgentUsage
 from semel.gateway.turns.stream_view import _ITEM_KINDS, _make_body
 
 Json = dict[str, Any]
@@ -81,6 +82,8 @@ async def test_every_frame_of_a_lively_session_has_the_declared_type(world: Gate
         if '"the end"' in msgspec.json.encode(frame).decode():
             break
     snapshot = await anext(aiter(world.gateway.watch("s")))
+    (process,) = (await world.gateway.overview())["agents"]
+    assert msgspec.convert(process, AgentProcess).usage == AgentUsage(10, 100, 10.0, {"amount": 0.1, "currency": "EUR"})
     assert {"snapshot", "change"} == {frame["type"] for frame in (*frames, snapshot)}
     kinds = {item["kind"] for item in snapshot["items"]}
     assert kinds == {"plan", "thought", "usage", "tool", "permission", "ask"}

@@ -72,6 +72,10 @@ class Fold:
         """Yield the items of the view, in the order in which a person sees them."""
         return self.board.items()
 
+    def get_usage(self) -> dict[str, Any] | None:
+        """Return how full the agent's context is and what it cost, as it told last; None if it told nothing."""
+        return self.state.get_usage()
+
     def settle(self) -> list[Op]:
         """Show everything that waits for a further update, because none comes for now.
 

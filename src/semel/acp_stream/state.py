@@ -54,6 +54,10 @@ class SessionState:
         new_values = {**current, **fields}
         return self.set_item("usage", {**fields, "percent": percent(new_values.get("used"), new_values.get("size"))})
 
+    def get_usage(self) -> dict[str, Any] | None:
+        """Return what the last `usage_update` told: {"used", "size", "percent", "cost"}, each if it is known."""
+        return dict(self.nodes["usage"].fields) if "usage" in self.nodes else None
+
     def fold_plan(self, data: Mapping[str, Any]) -> list[Op]:
         """Apply a `plan` (`{entries}`) to the view.
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -70,6 +72,20 @@ def list_group_members(pgid: int) -> list[int]:
         if fields and int(fields[2]) == pgid and fields[0] not in (b"Z", b"X"):
             pids.append(pid)
     return pids
+
+
+def measure_groups(groups: Iterable[int]) -> dict[int, int]:
+    """Return the resident memory of each of these process groups, in bytes, by its id (pgid). It blocks.
+
+    Memory that processes share is counted for each of them. A group that is gone is left out, and without /proc, each.
+    """
+    sums: dict[int, int] = {}
+    wanted = set(groups)
+    for pid in _list_pids() if wanted and IS_LINUX else ():
+        fields = _read_proc_file(pid, "stat").rpartition(b")")[2].split()
+        if len(fields) >= 22 and (group := int(fields[2])) in wanted:
+            sums[group] = sums.get(group, 0) + int(fields[21]) * resource.getpagesize()
+    return sums
 
 
 def _list_pids() -> list[int]:

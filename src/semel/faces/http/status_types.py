@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -14,8 +14,20 @@ from semel.law.limits import Measure, Scope
 from semel.ledger.storage.cluster import ClusterGateway
 
 
+class AgentUsage(Struct, omit_defaults=True):
+    """How full an agent's context is: `used` of `size` tokens. `cost`: of the conversation so far, as ACP's `Cost`."""
+
+    used: int | None = None
+    size: int | None = None
+    percent: float | None = None
+    cost: Any = None
+
+
 class AgentProcess(Struct):
-    """An agent's process. `tools`: whether the agent has Semel's tools; null if not known yet; `problem`: why not."""
+    """An agent's process. `tools`: whether the agent has Semel's tools; null if not known yet; `problem`: why not.
+    `pid`: null if it runs in the gateway's process. `memory`: of its process group in bytes, `usage`: as it told last;
+    null if not known.
+    """
 
     session: str
     agent: str
@@ -24,6 +36,9 @@ class AgentProcess(Struct):
     name: str
     tools: bool | None
     problem: str
+    pid: int | None
+    memory: int | None
+    usage: AgentUsage | None
 
 
 class AgentCheck(Struct):

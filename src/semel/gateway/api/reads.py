@@ -233,8 +233,11 @@ class ReadApi(Components):
 
     async def overview(self) -> Json:
         """Return `status`, and what an operator looks at: sessions that need someone, channels, disk, backup, books."""
+        status = await self.status()
+        memory = await self.spawns.measure_memory()
         return {
-            **await self.status(),
+            **status,
+            "agents": [{**agent, "memory": memory.get(agent["spawn"])} for agent in status["agents"]],
             "problem": await self.find_problem(),
             "attention": await self.record.read(needs.list_attention),
             "agent_notices": await self.record.read(overview.list_agent_notices),

@@ -21,6 +21,7 @@ import structlog
 from semel.acp_stream import Fold, profile_for
 from semel.acp_stream.choices import check_option, read_choices
 from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
+from semel.gateway.process_identity import measure_groups
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.live_agent import LiveAgent, read_offers
@@ -181,7 +182,10 @@ class AgentPool:
         except ServedElsewhere as error:
             raise AgentError(str(error)) from None
 
+        started: list[int] = []
+
         async def on_start(pid: int, pgid: int, born: str) -> None:
+            started[:] = pid, pgid
             await self.record.write(rows.record_identity, spawn, pid, pgid, born)
 
         launch = Launch(
@@ -207,6 +211,7 @@ class AgentPool:
         live = LiveAgent(
             spawn, session, key, agent, conversation, self.idle_after_s(agent), self.make_files(), process, fold=fold
         )
+        live.pid, live.pgid = started or (None, None)
         live.has_tools = True if spawn in self._with_tools else None
         self.live[session] = live
         self._watch_tools(live)
@@ -447,15 +452,22 @@ class AgentPool:
         """Return the live agents as JSON, for people.
 
         `tools`: whether the agent has Semel's tools; None if not known yet. `problem`: why it has none, and what
-        follows from that.
+        follows from that. `usage`: how full its context is and what it cost, as it told last; None if it told nothing.
         """
         return [
             {
                 "session": s.key, "agent": s.agent, "spawn": s.spawn, "busy": s.busy, "name": s.conversation.agent_name,
                 "tools": s.has_tools, "problem": s.tools_problem if s.has_tools is False else "",
+                "pid": s.pid, "usage": s.fold.get_usage(),
             }
             for s in self.live.values()
         ]  # fmt: skip
+
+    async def measure_memory(self) -> dict[int, int]:
+        """Return the resident memory of the live agents' process groups in bytes, by spawn, where it can be read."""
+        groups = {s.spawn: s.pgid for s in self.live.values() if s.pgid is not None}
+        memory = await asyncio.to_thread(measure_groups, groups.values())
+        return {spawn: memory[pgid] for spawn, pgid in groups.items() if pgid in memory}
 
 
 def _cancel_once(work: asyncio.Task[Any]) -> None:

@@ -81,6 +81,8 @@ class LiveAgent:
     idle_after_s: float
     files: AgentFiles = field(repr=False)
     process: bool = True  # whether it counts towards the limit of the pool
+    pid: int | None = None  # of its process and that one's group; None if it runs in the gateway's process
+    pgid: int | None = None
     busy: bool = True
     last_used: float = 0.0
     was_prompted: bool = False
