@@ -101,6 +101,7 @@ def play_failure(live: LiveHouse) -> None:
 
 
 def play_needs(live: LiveHouse) -> None:
+    live.do(lambda: live.gateway.schedules.add("tea", "Is it time for tea?", cron="0 16 * * *"))
     live.do(lambda: live.world.hold("Your parcel leaves today."))
     agent = live.begin("report")
     live.do(lambda: agent.end("error", "no credit left"))
@@ -118,7 +119,12 @@ SCENES: dict[
 }
 
 
-VIEWS = {"inbox": ("#needs", "#needs-list [data-why=failed]")}
+VIEWS = {
+    "inbox": ("#needs", "#needs-list [data-why=failed]"),
+    "status": ("#gateway", "#view .process"),
+    "outbox": ("#gateway/outbox", "#view .facts button"),
+    "schedules": ("#gateway/schedules", "#view .facts button"),
+}
 """The views beside the conversation: the address of each, and what shows that it is there."""
 
 

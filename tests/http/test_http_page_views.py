@@ -1,4 +1,4 @@
-"""The page's views: what needs somebody is answered in place, over all sessions."""
+"""The page's views: what needs somebody is answered in place, and the gateway tells its state."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import browser
 import pytest
 from browser import Browser
 from live_house import OPTIONS, LiveHouse, shows
+
+from semel.testing.channels import Fault
 
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
 
@@ -57,3 +59,35 @@ def test_what_needs_somebody_is_answered_in_place_and_a_row_says_how_it_ended(pa
     shows(page, f"{need('held')} .outcome", "You said that it arrived.")
     page.until(lambda: page.texts("#needs-list > li") == [], "rows that are over go")
     shows(page, "#view .hint", "Nothing needs you.")
+
+
+def test_the_gateway_tells_its_state_and_what_leaves_and_decides_about_it(page: Browser, live: LiveHouse) -> None:
+    agent = live.begin("works")
+    live.do(lambda: agent.update("usage_update", used=50, size=200, cost={"amount": 0.1, "currency": "EUR"}))
+    live.world.channels["chat"].platform.fail_always(Fault.REJECT)
+    live.do(lambda: live.world.hold("hello", state="rejected"))
+    live.do(lambda: live.gateway.schedules.add("tea", "Is it time for tea?", every="1h"))
+
+    page.click("#gateway-link")
+    page.until(lambda: "25 % of 200 tokens · 0.10 EUR" in "".join(page.texts("#view .process")), "the agent")
+    shows(page, "#view .tabs [aria-current]", "Status")
+    page.click("#view section:last-of-type button")
+    page.until(lambda: "laws hold now" in str(page.text("#view section:last-of-type p")), "the books")
+    assert page.run("document.querySelectorAll('#view .laws [data-ok=true]').length") > 20
+
+    page.click("#view .tabs a[href$=outbox]")
+    rejected = "#view [data-state=rejected] .facts"
+    shows(page, f"{rejected} .text", "hello")
+    shows(page, f"{rejected} button", "Send again", "Drop")
+    page.click(f"{rejected} button:nth-of-type(2)")
+    shows(page, f"{rejected} .text")
+    assert page.run("document.title").endswith("Gateway: Outbox · Semel")
+
+    page.click("#view .tabs a[href$=schedules]")
+    shows(page, "#view .facts .text", "Is it time for tea?")
+    page.click("#view .facts button:nth-of-type(2)")
+    shows(page, "#view .facts button", "Run now", "Resume")
+    page.click("#view .tabs a[href$=jobs]")
+    shows(page, "#view .hint", "No command runs in the background.")
+    page.run("void history.back()")
+    shows(page, "#view .tabs [aria-current]", "Schedules")

@@ -216,6 +216,84 @@ export interface Need {
   limit?: { scope: string; subject: string; measure: string };
 }
 
+// ---------------------------------------------------------------- the gateway
+
+export interface AgentProcess {
+  session: string;
+  agent: string;
+  spawn: number;
+  busy: boolean;
+  name: string;
+  tools: boolean | null;
+  problem: string;
+  pid: number | null;
+  memory: number | null;
+  usage: { used?: number; size?: number; percent?: number; cost?: { amount?: number; currency?: string } } | null;
+}
+
+/** The state of the gateway: of what GET /v1/status answers, what the page shows. Times in ms, sizes in bytes. */
+export interface GatewayStatus {
+  version: string;
+  started: number;
+  problem: string | null;
+  configured: string[];
+  workspaces: Record<string, string>;
+  checks: Record<string, { level: "ok" | "warning" | "broken"; text: string; remedy: string; at: number }>;
+  agents: AgentProcess[];
+  turns: number;
+  watchers: number;
+  missing_agents: { text: string }[];
+  missing_channels: { text: string }[];
+  channels: ChannelState[];
+  parts: Record<string, number>;
+  rejected: number;
+  database: string | null;
+  object_storage: { url: string; problem: string | null } | null;
+  disk: { free: number; ledger: number; files: number; growth: number | null };
+  backup: { folder: string; at: number } | null;
+  books: { at: number; seconds: number; laws: number; entries: number; broken: string[] } | null;
+}
+
+export interface Book {
+  name: string;
+  ok: boolean;
+  what: string;
+  rows: unknown[];
+}
+
+export interface Schedule {
+  name: string;
+  session: string;
+  text: string;
+  tz: string;
+  source: "config" | "api" | "agent";
+  enabled: boolean;
+  next: number | null;
+  last: { due: number; ran: number; state: string; by?: string } | null;
+  cron?: string;
+  at?: string;
+  every?: string;
+  error?: string;
+  unconfigured?: boolean;
+}
+
+export interface Job {
+  id: string;
+  session: string;
+  agent: string;
+  state: "asked" | "running" | "finished" | "lost" | "failed";
+  command: string;
+  seconds: number;
+  at: number;
+  name?: string;
+}
+
+export interface Story {
+  ref: string;
+  kind: string;
+  lines: { at: number; text: string }[];
+}
+
 // ---------------------------------------------------------------- channels, people, gateways, search
 
 export interface ChannelState {

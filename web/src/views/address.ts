@@ -1,9 +1,15 @@
-// The addresses of the views.
+// The addresses of the views: "#needs", "#gateway/outbox".
 
-export type ViewAddress = { view: "needs" };
+export const TABS = { status: "Status", outbox: "Outbox", schedules: "Schedules", jobs: "Jobs" } as const;
+export type Tab = keyof typeof TABS;
+export type ViewAddress = { view: "needs" } | { view: "gateway"; tab: Tab };
 
 /** The view that an address's fragment names; null: it names none. */
-export const viewOf = (hash: string): ViewAddress | null => (hash === "#needs" ? { view: "needs" } : null);
+export function viewOf(hash: string): ViewAddress | null {
+  const [, view, tab = "status"] = /^#(needs|gateway)(?:\/([a-z]+))?$/.exec(hash) ?? [];
+  if (view === "needs") return hash === "#needs" ? { view } : null;
+  return view === "gateway" && Object.hasOwn(TABS, tab) ? { view, tab: tab as Tab } : null;
+}
 
-/** What the tab of the browser says. */
-export const titleOf = (_: ViewAddress): string => "Needs you";
+/** What the browser's tab says. */
+export const titleOf = (address: ViewAddress): string => (address.view === "needs" ? "Needs you" : `Gateway: ${TABS[address.tab]}`);

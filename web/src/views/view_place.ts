@@ -1,4 +1,4 @@
-// The place of the views beside the conversation: such as what needs somebody. The address names the view. Their
+// The place of the views beside the conversation: what needs somebody, and the gateway. The address names the view. Their
 // code and their style come with the first one that is shown.
 
 import { computed, effect, signal } from "@preact/signals";

@@ -4,6 +4,7 @@ import type { Signal } from "@preact/signals";
 import { render } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { SessionList } from "../session_list.ts";
+import { GatewayView } from "./gateway.tsx";
 import { Inbox } from "./inbox.tsx";
 import { type ViewAddress, titleOf } from "./address.ts";
 
@@ -34,10 +35,10 @@ function Shown({ shown, list }: ShownProps) {
         <button type="button" class="quiet icon menu" aria-label="Sessions" aria-controls="side" onClick={openList}>
           <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M3 5.5h14M3 10h14M3 14.5h14" /></svg>
         </button>
-        <h1 ref={heading} tabIndex={-1}>{titleOf(address)}</h1>
+        <h1 ref={heading} tabIndex={-1}>{view === "needs" ? titleOf(address) : "Gateway"}</h1>
       </header>
       <div class="view-body">
-        <Inbox list={list} />
+        {address.view === "needs" ? <Inbox list={list} /> : <GatewayView tab={address.tab} list={list} />}
       </div>
     </>
   );

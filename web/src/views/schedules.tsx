@@ -1,0 +1,66 @@
+// The schedules, with their next and last firing; each can be run now, paused and resumed.
+
+import { ask } from "../api.ts";
+import { Time } from "../rows/parts.tsx";
+import { openly, plainly } from "../text.ts";
+import type { Schedule } from "../wire.ts";
+import { Deed, SessionName, Told } from "./pieces.tsx";
+import { usePolled } from "./polled.ts";
+import type { ViewProps } from "./views.tsx";
+
+const EVERY_MS = 10000;
+
+export function SchedulesView({ list }: ViewProps) {
+  const polled = usePolled<{ schedules: Schedule[] }>("/v1/schedules", EVERY_MS);
+  return (
+    <Told polled={polled}>
+      {({ schedules }) => (
+        <>
+          {schedules.length ? null : <p class="hint">There is no schedule. An agent makes one when you ask it to, and so does <code>semel schedules add</code>.</p>}
+          <ul class="facts">
+            {schedules.map((one) => <ScheduleRow key={one.name} one={one} title={list.rows.value.get(one.session)?.title} again={polled.again} />)}
+          </ul>
+        </>
+      )}
+    </Told>
+  );
+}
+
+const SOURCES: Record<Schedule["source"], string> = { config: "semel.toml", api: "made by hand", agent: "made by the agent" };
+
+function ScheduleRow({ one, title, again }: { one: Schedule; title: string | null | undefined; again: () => Promise<void> }) {
+  const act = (verb: string) => async () => {
+    try {
+      await ask("POST", `/v1/schedules/${encodeURIComponent(one.name)}/${verb}`);
+    } finally {
+      await again();
+    }
+  };
+  const when = one.cron ? `${one.cron} (${one.tz})` : one.every ? `every ${one.every}` : `at ${one.at ?? ""}`;
+  return (
+    <li>
+      <p>
+        <b>{plainly(one.name)}</b>
+        <SessionName session={one.session} title={title} />
+        <span class="soft">{[plainly(when), SOURCES[one.source]].join(" · ")}</span>
+      </p>
+      <pre class="text" tabIndex={0}>{openly(one.text)}</pre>
+      <p class="soft">
+        {one.next ? <span>next <Time at={one.next} /></span> : <span>{nothingNext(one)}</span>}
+        {one.last ? <span>last <Time at={one.last.ran} />: {plainly(one.last.state)}{one.last.by ? `, run by ${plainly(one.last.by)}` : ""}</span> : <span>has not run yet</span>}
+      </p>
+      {one.error ? <p class="why">{plainly(one.error)}</p> : null}
+      {one.unconfigured ? null : (
+        <div class="options">
+          <Deed text="Run now" title="Fire it once; its next time stays" act={act("run")} />
+          {one.enabled ? <Deed text="Pause" act={act("pause")} /> : <Deed text="Resume" act={act("resume")} />}
+        </div>
+      )}
+    </li>
+  );
+}
+
+function nothingNext({ unconfigured, enabled }: Schedule): string {
+  if (unconfigured) return "semel.toml does not name it any more: it does not fire";
+  return enabled ? "over" : "paused";
+}
