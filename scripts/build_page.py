@@ -125,13 +125,13 @@ def run_node(script: Path, *args: str, failure: str, env: dict[str, str] | None 
 
 
 def main(args: list[str]) -> int:
-    """Build the page; `check`: check its types instead; `libraries`: only install what its tests import."""
+    """Build the page; `check`: check its types instead; `libraries`, `tools`: only install what its tests import."""
     try:
         if args == ["check"]:
             install_libraries(with_tools=True)
             run_node(MODULES / "typescript" / "bin" / "tsc", "--noEmit", failure="The page's types are wrong")
-        elif args == ["libraries"]:
-            install_libraries(with_tools=False)
+        elif args in (["libraries"], ["tools"]):
+            install_libraries(with_tools=args == ["tools"])
         elif build_page():
             print("Built the page.")
     except CannotBuild as error:

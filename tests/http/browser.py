@@ -151,6 +151,23 @@ class Browser:
         self.run(f"void (() => {{ const step = () => {step}; step(); }})()")
         self.until(lambda: self.run("window.painted") == 4, "painted")
 
+    @contextlib.contextmanager
+    def looks(self, width: int = 0, height: int = 0, dark: bool = False, touch: bool = False) -> Iterator[None]:
+        """As a window of this size (CSS pixels; 0: as it is), light or dark, with a mouse or a finger, and still."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self._command("Emulation.setEmulatedMedia", features=[scheme, still])
+        self._command(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=0, mobile=touch
+        )
+        self._command("Emulation.setTouchEmulationEnabled", enabled=touch)
+        try:
+            yield
+        finally:
+            self._command("Emulation.setTouchEmulationEnabled", enabled=False)
+            self._command("Emulation.clearDeviceMetricsOverride")
+            self._command("Emulation.setEmulatedMedia", features=[])
+
     def forget_cache(self) -> None:
         """Empties the browser's cache."""
         self._command("Network.clearBrowserCache")

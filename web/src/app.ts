@@ -32,7 +32,7 @@ import type { Entry, FileRef, Frame, SessionState, Stretch } from "./wire.ts";
 const LINKS: Record<LinkState | "off" | "apart", string> = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting", apart: "older" };
 
 const place = new Place(byId("scroller"), byId("down"), [byId("log"), byId("outgoing")]);
-const header = new Header({ problem, begin });
+const header = new Header({ problem, begin, narrow: () => draw() });
 const composer = new Composer(send);
 const busy = new Busy(byId<HTMLSelectElement>("how"), problem);
 const sessions = new SessionList();

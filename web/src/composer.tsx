@@ -213,12 +213,12 @@ class CommandMenu {
 function CommandList({ menu, text }: { menu: CommandMenu; text: HTMLTextAreaElement }) {
   const shown = menu.shown.value;
   const at = menu.at.value;
-  text.setAttribute("aria-expanded", String(shown.length > 0));
   if (shown.length) text.setAttribute("aria-activedescendant", `command-${at}`);
   else text.removeAttribute("aria-activedescendant");
   if (!shown.length) return null;
+  // It scrolls, so it can have the focus; the mouse leaves that in the box.
   return (
-    <ul role="listbox" aria-label="Commands">
+    <ul role="listbox" aria-label="Commands" tabIndex={0} onMouseDown={(event) => event.preventDefault()}>
       {shown.map((command, place) => (
         <li
           key={command.text}
@@ -226,10 +226,7 @@ function CommandList({ menu, text }: { menu: CommandMenu; text: HTMLTextAreaElem
           role="option"
           aria-selected={place === at}
           ref={place === at ? (node) => void node?.scrollIntoView({ block: "nearest" }) : undefined}
-          onMouseDown={(event) => {
-            event.preventDefault(); // the box keeps the focus
-            menu.choose(command);
-          }}
+          onMouseDown={() => menu.choose(command)}
         >
           <b>{plainly(command.usage || command.text)}</b> <span>{plainly(command.description ?? "")}</span>
           {command.by === "agent" ? <small>agent</small> : null}

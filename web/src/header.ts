@@ -14,11 +14,15 @@ export interface Offer {
 interface HeaderProps {
   problem: (error: unknown) => void;
   begin: (agent: string) => void;
+  /** Called when the window becomes narrow, or wide. */
+  narrow: () => void;
 }
 
 const WITHOUT_TOOLS =
   "This agent does not use Semel's tools. It cannot send messages or files in the middle of its turn, ask questions or " +
   "start jobs; what it writes is delivered.";
+
+const NARROW = matchMedia("(max-width: 760px)");
 
 const DECIDES_ALONE = "In its present mode this agent decides by itself what it may do: nobody is asked for a permission.";
 
@@ -31,6 +35,7 @@ export class Header {
   /** begin(agent) starts another new session, with that agent. */
   constructor(props: HeaderProps) {
     this.props = props;
+    NARROW.addEventListener("change", props.narrow);
   }
 
   draw(key: string, view: Transcript, fresh: boolean): void {
@@ -49,6 +54,8 @@ export class Header {
 
   /** Redraws the menus only if their options changed, so that a menu that the reader opened stays open. */
   private choices(key: string, view: Transcript, fresh: boolean): void {
+    const place = NARROW.matches && !fresh ? byId("manage") : byId("choices-place"); // a phone has one row for all
+    if (byId("choices").parentElement !== place) place.prepend(byId("choices"));
     const all: [string, string, Offer | null][] = [
       ["agent", "Agent", fresh ? this.agents : null],
       ["mode", "Mode", modes(view)],
