@@ -19,7 +19,10 @@ import httpx2
 T = TypeVar("T")
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # W3C WebDriver, section 12.2
-KEYS = {"enter": "\ue007", "shift": "\ue008", "down": "\ue015", "escape": "\ue00c", "right": "\ue014"}
+KEYS = {
+    "enter": "\ue007", "shift": "\ue008", "down": "\ue015", "escape": "\ue00c", "right": "\ue014",
+    "alt": "\ue00a", "control": "\ue009", "tab": "\ue004", "backspace": "\ue003",
+}  # fmt: skip
 FLAGS = (
     *(
         "--headless=new",
@@ -117,6 +120,13 @@ class Browser:
 
     def type(self, css: str, text: str) -> None:
         self._ask("POST", f"/element/{self._find(css)}/value", {"text": text})
+
+    def press(self, *keys: str, times: int = 1) -> None:
+        """Press keys together, wherever the focus is: names of KEYS, or signs."""
+        values = [KEYS.get(key, key) for key in keys]
+        actions = [{"type": "keyDown", "value": value} for value in values]
+        actions += [{"type": "keyUp", "value": value} for value in reversed(values)]
+        self._ask("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions * times}]})
 
     def offline(self, yes: bool) -> None:
         """Cuts the page's network, or mends it (a chromedriver extension)."""

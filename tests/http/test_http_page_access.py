@@ -12,7 +12,7 @@ from typing import Any
 
 import browser
 import pytest
-from browser import Browser
+from browser import KEYS, Browser
 from gateway_house import MODES
 from live_house import OPTIONS, LiveHouse, shows, visit
 from test_http_page_files import picture, put
@@ -79,7 +79,7 @@ def is_due(at: float) -> bool:
 def full() -> Iterator[LiveHouse]:
     """A gateway of a cluster: its session `all` has a row of each kind, and `main:chat:room` has held parts."""
     house = LiveHouse()
-    house.gateway.gateways = tell_gateways  # type: ignore[method-assign]
+    house.gateway.gateways = tell_gateways
     play_rows(house)
     house.do(house.world.hold)
     yield house
@@ -198,6 +198,7 @@ def views(page: Browser, house: LiveHouse) -> Iterator[str]:
     page.type("#text", "/")
     page.until(lambda: page.texts("#commands li"), "the commands")
     yield "conversation"
+    page.type("#text", KEYS["backspace"])
     page.run("document.querySelector('#manage').showPopover()")
     yield "menu"
     for name in ("rename", "delete"):
@@ -215,6 +216,10 @@ def views(page: Browser, house: LiveHouse) -> Iterator[str]:
         page.until(lambda sign=sign: page.texts(sign), name)  # type: ignore[misc]
         yield name
         page.run("document.querySelector('dialog[open]').close()")
+    page.run("document.querySelector('#keys-button').click()")
+    page.until(lambda: page.texts("#keys dd"), "the keys")
+    yield "keys"
+    page.run("document.querySelector('dialog[open]').close()")
     page.run("void (document.querySelector('#search-text').value = 'twice')")
     page.run("document.querySelector('#search').requestSubmit()")
     page.until(lambda: page.texts("#found a"), "a result")
@@ -240,3 +245,57 @@ def test_on_a_phone_each_target_has_44_pixels_and_the_header_is_one_row(findings
 @pytest.mark.parametrize("zoom", ["double", "fourfold"])
 def test_nothing_is_lost_when_letters_have_twice_or_four_times_their_size(findings: Findings, zoom: str) -> None:
     findings.check(zoom)
+
+
+# ---------------------------------------------------------------- the keyboard alone
+
+CONTROLS = """[...document.querySelectorAll('button, select, textarea, input, summary, a, pre, .wide')]
+  .filter((node) => node.checkVisibility({ checkVisibilityCSS: true }) && !node.disabled)"""
+
+
+def test_the_tab_key_reaches_every_control(window: Browser, full: LiveHouse) -> None:
+    visit(window, full, "all")
+    shows(window, "#rows .request .label", "Answer", "The agent asks for permission")
+    window.run("document.querySelectorAll('#rows details').forEach((one) => (one.open = true))")
+    window.until(lambda: window.run("!!document.querySelector('#rows .copycode')"), "all of the answer")
+    window.run(f"void {CONTROLS}.forEach((node) => (node.dataset.control = ''))")
+    window.run("void document.addEventListener('focusin', ({ target }) => delete target.dataset.control)")
+    window.run("document.querySelector('.skip').focus()")
+    window.press("tab", times=int(window.run(f"{CONTROLS}.length")) + 20)
+    left = window.run("[...document.querySelectorAll('[data-control]')].map((node) => node.outerHTML.slice(0, 120))")
+    assert left == []
+
+
+def test_the_sheet_of_keys_lists_each_key_that_the_page_binds(window: Browser, full: LiveHouse) -> None:
+    listeners = {path.name for path in (ROOT / "web" / "src").rglob("*.ts*") if '"keydown"' in path.read_text()}
+    assert listeners == {"keys.ts", "busy.ts"}, "keys are bound with bindKeys; busy.ts only asks whether there was one"
+    bound = sum(path.read_text().count('{ key: "') for path in (ROOT / "web" / "src").rglob("*.ts*"))
+    visit(window, full, "all")
+    window.type("#text", "?")
+    assert window.run("document.querySelector('#text').value") == "?", "in the box it is a sign"
+    window.type("#text", KEYS["backspace"])
+    window.run("document.querySelector('#scroller').focus()")
+    window.press("shift", "?")
+    window.until(lambda: window.texts("#keys dt"), "the sheet")
+    assert len(window.texts("#keys dt")) == len(window.texts("#keys dd")) == bound
+    assert "Ctrl\nK" in window.texts("#keys dt") or "CtrlK" in window.texts("#keys dt")
+    window.press("escape")
+    assert window.run("document.querySelector('#keys')") is None
+    assert window.run("document.activeElement.id") == "scroller", "the focus is back where it was"
+
+
+def test_keys_lead_to_open_requests_and_through_the_sessions(window: Browser, full: LiveHouse) -> None:
+    visit(window, full, "all")
+    shows(window, "#rows .request .label", "Answer", "The agent asks for permission")
+    for name in ("Tea", "Allow once"):
+        window.press("alt", "a")
+        assert window.run("document.activeElement.textContent") == name
+    assert window.run("document.querySelector('#text').value") == ""
+    order = [str(key) for key in window.run("[...document.querySelectorAll('#sessions a')].map((link) => link.hash)")]
+    place = order.index("#/s/all")
+    window.press("alt", "\ue015" if place + 1 < len(order) else "\ue013")
+    other = order[place + 1 if place + 1 < len(order) else place - 1]
+    window.until(lambda: window.run("location.hash") == other, "another session")
+    window.press("alt", "n")
+    window.until(lambda: str(window.run("location.hash")).startswith("#/new/"), "a new session")
+    window.errors()

@@ -12,6 +12,8 @@ import { Gateways } from "./gateways.ts";
 import { Header } from "./header.ts";
 import { Jump } from "./jump.ts";
 import { keepHere } from "./kept.ts";
+import { bindKeys, boundKeys, isCovered } from "./keys.ts";
+import { openKeySheet } from "./key_sheet.ts";
 import { login, loginByLink } from "./login.ts";
 import { Manage } from "./manage.ts";
 import type { OpenSession } from "./open_session.ts";
@@ -334,9 +336,23 @@ async function begin(agent?: string): Promise<void> {
   location.hash = `#/new/${encodeURIComponent(key)}`;
 }
 
-function drawer(yes: boolean): void {
+/** Opens or closes the list on a narrow window. Returns whether that changed anything. */
+function drawer(yes: boolean): boolean {
+  const changes = document.body.classList.contains("drawer") !== yes;
   document.body.classList.toggle("drawer", yes);
   byId("menu").setAttribute("aria-expanded", String(yes));
+  return changes;
+}
+
+const canStep = ({ target }: Event): boolean => !isCovered() && !(target instanceof HTMLSelectElement); // there it opens the menu
+
+/** Goes so many sessions down in the list. Returns whether there is one. */
+function step(count: number): boolean {
+  const keys = sessions.sorted.value.map((one) => one.key);
+  const key = keys[keys.indexOf(open.key ?? "") + count];
+  if (key === undefined) return false;
+  location.hash = `#/s/${encodeURIComponent(key)}`;
+  return true;
 }
 
 function route(): boolean {
@@ -372,14 +388,20 @@ async function start(): Promise<void> {
 }
 
 byId("new").addEventListener("click", () => begin());
+byId("keys-button").addEventListener("click", () => openKeySheet(boundKeys()));
 byId("older").addEventListener("click", older);
 byId("scroller").addEventListener("scroll", olderOnTheWayUp, { passive: true });
 byId("side").addEventListener("wanted", () => drawer(true));
 byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
 byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key!, "/stop"))));
 document.querySelector("main")!.addEventListener("click", (event) => (event.target as Element).closest("#menu") || drawer(false));
-document.addEventListener("keydown", (event) => event.key === "Escape" && drawer(false));
-byId("text").addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && byId("stop").click());
+bindKeys(document, "Everywhere", [
+  { key: "Alt+N", does: "Start a new session", press: () => !isCovered() && (void begin(), true) },
+  { key: "Alt+A", does: "To what waits for your answer", press: () => !isCovered() && list.focusOpen() },
+  { key: "Alt+ArrowUp", does: "To the session above", press: (event) => canStep(event) && step(-1) },
+  { key: "Alt+ArrowDown", does: "To the session below", press: (event) => canStep(event) && step(1) },
+  { key: "Escape", does: "Close what lies over the page", press: () => drawer(false) },
+]);
 addEventListener("focus", tellSeen);
 document.addEventListener("visibilitychange", () => {
   rest();

@@ -5,6 +5,7 @@ import { signal } from "@preact/signals";
 import { render } from "preact";
 import { type Command, commandBegun, commandsLike, commandsOf } from "./commands.ts";
 import { keepHere, kept, keptHere } from "./kept.ts";
+import { bindKeys } from "./keys.ts";
 import { plainly } from "./text.ts";
 import { type Upload, Uploads } from "./uploads.ts";
 import type { FileRef } from "./wire.ts";
@@ -33,7 +34,16 @@ export class Composer {
     });
     this.text.addEventListener("input", () => this.changed());
     this.text.addEventListener("blur", () => this.menu.close());
-    this.text.addEventListener("keydown", (event) => this.pressed(event));
+    bindKeys(this.text, "In the message box", [
+      { key: "Enter", does: "Send the message, or take the command that is chosen", press: (event) => this.menu.press(event, this.text.value) || this.enter() },
+      { key: "Ctrl+Enter", does: "Send the message", press: () => (this.form.requestSubmit(), true) },
+      { key: "Shift+Enter", does: "Begin a line", press: () => false },
+      { key: "/", does: "List the commands, at the beginning", press: () => false },
+      { key: "ArrowDown", does: "Choose the next command", press: (event) => this.menu.press(event, this.text.value) },
+      { key: "ArrowUp", does: "Choose the one above", press: (event) => this.menu.press(event, this.text.value) },
+      { key: "Tab", does: "Take the command that is chosen", press: (event) => this.menu.press(event, this.text.value) },
+      { key: "Escape", does: "Close the list of commands; without one, stop the running turn", press: (event) => this.menu.press(event, this.text.value) || this.stop() },
+    ]);
     this.takeFiles();
   }
 
@@ -49,13 +59,17 @@ export class Composer {
     this.text.focus();
   }
 
-  private pressed(event: KeyboardEvent): void {
-    if (event.isComposing || event.keyCode === 229) return;
-    if (this.menu.pressed(event, this.text.value)) return;
-    const sends = event.key === "Enter" && !event.shiftKey;
-    if (!sends || matchMedia("(pointer: coarse) and (hover: none)").matches) return; // a phone has no Shift+Enter
-    event.preventDefault();
+  private enter(): boolean {
+    if (matchMedia("(pointer: coarse) and (hover: none)").matches) return false; // a phone has no Shift+Enter
     this.form.requestSubmit();
+    return true;
+  }
+
+  private stop(): boolean {
+    const button = document.querySelector<HTMLButtonElement>("#stop")!;
+    if (button.hidden) return false;
+    button.click();
+    return true;
   }
 
   /** Files come from the picker, by drag and drop, or are pasted. */
@@ -195,7 +209,7 @@ class CommandMenu {
   }
 
   /** Whether a key was meant for the menu. */
-  pressed(event: KeyboardEvent, text: string): boolean {
+  press(event: KeyboardEvent, text: string): boolean {
     const shown = this.shown.peek();
     if (!shown.length) return false;
     const chosen = shown[this.at.peek()]!;
@@ -204,8 +218,6 @@ class CommandMenu {
     else if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && chosen.text !== text)) this.choose(chosen);
     else if (event.key === "Escape") [this.dismissed] = [text, this.close()];
     else return false;
-    event.preventDefault();
-    event.stopImmediatePropagation();
     return true;
   }
 }

@@ -24,6 +24,21 @@ export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => docu
 export const inputById = (id: string): HTMLInputElement => byId<HTMLInputElement>(id);
 export const dialogById = (id: string): HTMLDialogElement => byId<HTMLDialogElement>(id);
 
+/** A dialog of lists with a title and a button that closes it. It leaves the document as it closes. */
+export function dialogWith(id: string, title: string, body: Node[], foot: Node[] = []): HTMLDialogElement {
+  const dialog = h("dialog", { id, class: "lists", "aria-labelledby": `${id}-title` });
+  const close = h("button", { type: "button", class: "quiet icon", "aria-label": "Close", onclick: () => dialog.close() });
+  close.append(byId("lightbox-close").firstElementChild!.cloneNode(true));
+  dialog.append(
+    h("header", {}, h("h2", { id: `${id}-title`, tabindex: -1, autofocus: true }, title), close),
+    h("div", { class: "lists-body", tabindex: 0 }, ...body),
+    h("footer", {}, ...foot),
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  return dialog;
+}
+
 /** Sets text only where it differs: an unchanged node keeps the reader's selection in it (Law 8). */
 export function say(node: Node, text: string): void {
   if (node.textContent !== text) node.textContent = text;

@@ -3,9 +3,11 @@
 import { reporter } from "./rows/entry.tsx";
 import { ask, messageOf, Problem } from "./api.ts";
 import type { SearchHit, SearchPage } from "./wire.ts";
+import { bindKeys } from "./keys.ts";
 import { ago, byId, called, h, inputById, plainly, say, show } from "./dom.ts";
 
 const PAUSE = 200;
+const SEARCH = "In the search";
 const WHO: Record<string, string> = { user: "You", agent: "Agent", notice: "Notice" };
 
 export class Find {
@@ -26,22 +28,21 @@ export class Find {
       event.preventDefault();
       void this.now();
     });
-    this.box.addEventListener("keydown", (event) => {
-      if (event.key === "ArrowDown") this.move(event, 0);
-      if (event.key !== "Escape" || !this.box.value) return;
-      event.stopPropagation();
-      this.clear();
-    });
-    this.list.addEventListener("keydown", (event) => this.keys(event));
+    bindKeys(byId("side"), SEARCH, [
+      { key: "ArrowDown", does: "To the results, and through them", press: () => this.isSearching() && this.move(this.place() + 1) },
+      { key: "ArrowUp", does: "To the result above", press: () => this.isSearching() && this.place() >= 0 && this.move(this.place() - 1) },
+      { key: "Escape", does: "Back to the box; there, leave the search", press: () => this.isSearching() && this.back() },
+    ]);
     byId("found-more").addEventListener("click", () => this.more());
     byId("found-here").addEventListener("change", () => this.now());
-    document.addEventListener("keydown", (event) => {
-      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
-      event.preventDefault();
-      byId("side").dispatchEvent(new Event("wanted"));
-      this.box.focus();
-      this.box.select();
-    });
+    bindKeys(document, "Everywhere", [{ key: "Ctrl+K", does: "Search messages", press: () => this.begin() }]);
+  }
+
+  private begin(): true {
+    byId("side").dispatchEvent(new Event("wanted"));
+    this.box.focus();
+    this.box.select();
+    return true;
   }
 
   select(key: string): void {
@@ -49,9 +50,17 @@ export class Find {
     if (inputById("found-here").checked && this.asked) void this.now();
   }
 
-  private clear(): void {
-    this.box.value = "";
-    void this.now();
+  private isSearching(): boolean {
+    return this.box.value !== "" && [this.box, ...this.list.querySelectorAll("a")].includes(document.activeElement as HTMLInputElement);
+  }
+
+  private back(): true {
+    if (document.activeElement !== this.box) this.box.focus();
+    else {
+      this.box.value = "";
+      void this.now();
+    }
+    return true;
   }
 
   private soon(): void {
@@ -122,22 +131,15 @@ export class Find {
     return h("li", {}, link);
   }
 
-  private keys(event: KeyboardEvent): void {
-    const links = [...this.list.querySelectorAll("a")];
-    const at = links.indexOf(document.activeElement as HTMLAnchorElement);
-    if (event.key === "ArrowDown") this.move(event, at + 1);
-    if (event.key === "ArrowUp") this.move(event, at - 1);
-    if (event.key === "Escape") {
-      event.stopPropagation();
-      this.box.focus();
-    }
+  private place(): number {
+    return [...this.list.querySelectorAll("a")].indexOf(document.activeElement as HTMLAnchorElement);
   }
 
-  private move(event: KeyboardEvent, at: number): void {
+  private move(place: number): true {
     const links = this.list.querySelectorAll("a");
-    event.preventDefault();
-    if (at < 0) this.box.focus();
-    else links[Math.min(at, links.length - 1)]?.focus();
+    if (place < 0) this.box.focus();
+    else links[Math.min(place, links.length - 1)]?.focus();
+    return true;
   }
 }
 

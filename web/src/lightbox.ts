@@ -1,6 +1,7 @@
 // A picture of a message, as large as the window. Arrow keys go through the pictures of that message.
 
 import { byId, dialogById, say, show } from "./dom.ts";
+import { bindKeys } from "./keys.ts";
 
 interface Shown {
   href: string;
@@ -20,9 +21,10 @@ function draw(): void {
   say(byId("lightbox-name"), pictures.length > 1 ? `${name} · ${place + 1} of ${pictures.length}` : name);
 }
 
-function go(step: number): void {
+function go(step: number): true {
   place = (place + step + pictures.length) % pictures.length;
   draw();
+  return true;
 }
 
 /** Shows the picture of a link that was clicked. With a key that opens links elsewhere, the browser does what it does. */
@@ -38,10 +40,10 @@ export function showPicture(event: MouseEvent): void {
   dialog.showModal(); // the browser gives the focus back to the link when it closes
 }
 
-dialog.addEventListener("keydown", (event) => {
-  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  if (step) go(step);
-});
+bindKeys(dialog, "With a picture", [
+  { key: "ArrowLeft", does: "The previous picture of the message", press: () => go(-1) },
+  { key: "ArrowRight", does: "The next one", press: () => go(1) },
+]);
 dialog.addEventListener("close", () => picture.removeAttribute("src"));
 dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close()); // beside the picture
 byId("lightbox-before").addEventListener("click", () => go(-1));

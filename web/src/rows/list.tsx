@@ -44,6 +44,16 @@ export class RowList {
     target?.focus({ preventScroll: true });
   }
 
+  /** Focuses the first button of the next request, question or held part after the focus. Returns whether there is one. */
+  focusOpen(): boolean {
+    const open = [...this.root.querySelectorAll<HTMLElement>('.request[data-state="open"] .options, .decide')];
+    const at = open.findIndex((one) => one.contains(document.activeElement));
+    const button = open[(at + 1) % open.length]?.querySelector("button");
+    button?.focus();
+    button?.scrollIntoView({ block: "nearest" });
+    return button !== undefined && button !== null;
+  }
+
   nodeOf(key: string): HTMLElement | null {
     return this.root.querySelector(`[data-key="${CSS.escape(key)}"]`);
   }
