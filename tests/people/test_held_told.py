@@ -323,6 +323,25 @@ async def test_a_question_that_may_be_missing_is_told_once_also_by_the_next_gate
         await cannot_be_resent(w, "this question is over")
 
 
+async def test_a_question_that_the_platform_refused_is_told_once_with_the_reason(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        w.chat.platform.fail_next(Fault.REJECT)
+        await w.tell(script(QUESTION))
+        await until(lambda: _is_rejected(w))
+        [part] = await w.gateway.parts("rejected")
+        await w.tell("/status")
+        told = await w.until_shown("A question of ")
+        assert f"could not be shown here: {part['error']}" in told and "Which one?" not in told
+        assert told.endswith(
+            "/history shows it, and a message to the agent answers it; "
+            f"send it again with `semel outbox resend p{part['id']}`."
+        )
+        await w.tell("/status")
+        await w.idle("demo:chat:dm")
+        await w.sent()
+        assert sum("A question of " in text for text in w.shown()) == 1
+
+
 async def test_a_question_that_is_over_before_its_chat_can_be_told_needs_no_notice(tmp_path: Path) -> None:
     async with Chat(tmp_path) as w:
         await hold(w, QUESTION, BOB, "bobs")

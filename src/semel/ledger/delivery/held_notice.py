@@ -4,9 +4,9 @@ What is held may not have arrived. What was rejected did not, and its chat is to
 answer, or an agent for theirs.
 
 The chat is told once it can be. The notice is a message of its own: what is held is never sent twice. A session gets
-one notice about its held answers until they are settled, one about each held question that is still open, and one about
-each held or rejected permission request that is. So does an owner's session about a request of another session, of
-which the owner was to be told there. The notice's own fate does not matter: if it is held, too, no further one follows.
+one notice about its held answers until they are settled, and one about each held or rejected question or permission
+request that is still open. So does an owner's session about a request of another session, of which the owner was to be
+told there. The notice's own fate does not matter: if it is held, too, no further one follows.
 
 A notice about rejected answers names those of the last day that were rejected since the last such notice, once no part
 of them is in line. If that notice was rejected, too, the next one names its answers as well, and waits until something
@@ -204,14 +204,16 @@ def _describe_rejected(answers: list[RejectedAnswer], now: int) -> str:
 def _describe_request(tx: Tx, request: MissingRequest, is_owner: bool, is_rejected: bool) -> str:
     """Say that a question or a permission request is, or may be, missing, and how it is answered.
 
-    Return "" if it is a rejected question (the session's notice and /status tell of that) or one that is over, or a
-    notice about a permission request that is not open, or not its first notice.
+    Return "" if it is a question that is over, or a notice about a permission request that is not open, or not its
+    first notice.
     """
     at = _format_time(request.first, tx.now)
-    if request.kind == "ask":
-        is_over = is_rejected or not _is_question_open(tx, request)
-        return "" if is_over else _describe_question(at, is_owner)
     fate = f"could not be shown here: {format_reason(request.error)}" if is_rejected else "may not have arrived here."
+    decision = _say_who_decides(is_owner, "it")
+    if is_rejected and is_owner:
+        decision = f"send it again with `semel outbox resend p{request.part}`"
+    if request.kind == "ask":
+        return f"A question of {at} {fate} {_say_how_answered(decision)}" if _is_question_open(tx, request) else ""
     if entries.load(request.more).get("kind") == OWNER_KIND:
         return _describe_other_request(tx, request, at, fate)
     if not _announces_open_request(tx, request):
@@ -219,21 +221,14 @@ def _describe_request(tx: Tx, request: MissingRequest, is_owner: bool, is_reject
     missing = f"The agent waits for a permission, but its request of {at} {fate}"
     if not is_owner:
         return f"{missing} /status shows what it asks for; the owner answers it on the page or in the terminal."
-    decision = (
-        f"send it again with `semel outbox resend p{request.part}`" if is_rejected else _say_who_decides(True, "it")
-    )
     return (
         f"{missing} /status shows what it asks for. Answer it on the page, or in the terminal with "
         f"`semel chat {request.key}`; to answer it here, first {decision}."
     )
 
 
-def _describe_question(at: str, is_owner: bool) -> str:
-    decision = _say_who_decides(is_owner, "it")
-    return (
-        f"A question of {at} may not have arrived here. /history shows it, and a message to the agent answers it; "
-        f"{decision}."
-    )
+def _say_how_answered(decision: str) -> str:
+    return f"/history shows it, and a message to the agent answers it; {decision}."
 
 
 def _describe_other_request(tx: Tx, told: MissingRequest, at: str, fate: str) -> str:
