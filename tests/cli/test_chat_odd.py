@@ -93,6 +93,6 @@ def test_the_panel_shows_what_is_run_and_says_what_it_leaves_out() -> None:
         == "command: rm -rf ~\ndescription: List "
     )
     assert format_input({"command": "x" * (MAX_INPUT_CHARS + 5)}).endswith(
-        "… 5 characters are left out here; the page shows them"
+        "… 5 characters are left out here; an owner reads them on the page"
     )
     assert format_input(None) == "" and format_input("ls") == "ls"

@@ -36,7 +36,7 @@ def test_runs_of_blanks_push_nothing_out_of_sight(blanks: str) -> None:
 
 def test_how_much_is_left_out_is_said() -> None:
     told = asked("x" * (permission_questions.MAX_INPUT_CHARS + 1234))
-    assert "… 1,234 characters are left out here" in told
+    assert "… 1,234 characters are left out here; an owner reads them on the page" in told, "a member has no page"
     assert "left out" not in asked("x" * permission_questions.MAX_INPUT_CHARS)
 
 

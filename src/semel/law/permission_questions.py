@@ -296,7 +296,7 @@ def cut_input(text: str) -> str:
     return (
         text
         if missing <= 0
-        else f"{text[:MAX_INPUT_CHARS]}\n… {missing:,} characters are left out here; the page shows them"
+        else f"{text[:MAX_INPUT_CHARS]}\n… {missing:,} characters are left out here; an owner reads them on the page"
     )
 
 
