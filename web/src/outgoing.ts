@@ -1,7 +1,7 @@
 // Messages on their way to the gateway. Each gets an id here, which every retry repeats, and is kept in local storage
 // until the gateway acknowledges it. So a lost answer sends nothing twice, and a reload loses nothing (Laws 1 and 8).
 
-import { NoAnswer, ask, at, messageOf, statusOf } from "./api.ts";
+import { NoAnswer, Problem, ask, at, messageOf, statusOf } from "./api.ts";
 import { keep, kept, keptNames } from "./kept.ts";
 import { freshId } from "./text.ts";
 import type { BusyMode, Entry, FileRef } from "./wire.ts";
@@ -115,7 +115,7 @@ export class Outgoing {
     const status = statusOf(error);
     if (status === 401) {
       message.state = "waiting"; // kicked again after the login
-    } else if (error instanceof NoAnswer || status >= 500 || status === 429) {
+    } else if (error instanceof NoAnswer || status >= 500 || status === 429 || brokeOff(error)) {
       message.state = "waiting";
       const count = this.failures.get(key) ?? 0;
       this.failures.set(key, count + 1);
@@ -163,4 +163,9 @@ export class Outgoing {
     const place = queue.indexOf(message);
     if (place >= 0) queue.splice(place, 1);
   }
+}
+
+/** Whether an HTTP server says that the request broke off on its way: the gateway itself refuses with a code. */
+function brokeOff(error: unknown): boolean {
+  return error instanceof Problem && !error.code && (error.status === 400 || error.status === 408);
 }

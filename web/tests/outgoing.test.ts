@@ -68,6 +68,19 @@ test("a message that the gateway refuses stays, says why, and lets the next one 
   assert.deepEqual(requests.map(({ body }) => body.text), ["next"]);
 });
 
+test("a message whose request broke off on its way is sent again under its first id, before the next one", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const outgoing = make();
+  outgoing.add("s", "one", 4);
+  outgoing.add("s", "two", 4);
+  const { id } = requests[0]!.body;
+  requests[0]!.answer(400, {}); // of the HTTP server, which does not know whose request that was
+  await settle();
+  assert.deepEqual(texts(outgoing), ["one: waiting", "two: sending"]);
+  mock.timers.tick(500);
+  assert.deepEqual(requests.map(({ body }) => body.id), [id]);
+});
+
 test("without a login a message waits until somebody logs in", async () => {
   const outgoing = make();
   outgoing.add("s", "hello", 4);
