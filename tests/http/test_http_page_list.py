@@ -110,6 +110,25 @@ def test_a_message_waits_for_its_files_and_a_failed_upload_is_told_and_tried_aga
     shows(page, "#rows .file", "a.txt 1 B")
 
 
+def test_a_message_that_waits_for_a_file_does_not_leave_without_it(page: Browser, live: LiveHouse) -> None:
+    page.run("""void (() => {
+        const requests = XMLHttpRequest.prototype, {send} = requests;
+        requests.send = function () { window.held = this; requests.send = send; };
+    })()""")
+    page.run(DROP, "#scroller", [["a.txt", "a"]], "drop")
+    page.type("#text", f"see the file{KEYS['enter']}")
+    shows(page, "#files .waiting", "The message is sent when its files are uploaded.")
+    page.run("void window.held.onerror()")
+    shows(page, ".upload .told", "not uploaded: no connection")
+    shows(page, "#files .waiting")
+    assert page.run("document.querySelector('#text').value") == "see the file"
+    page.click(".upload button")
+    shows(page, ".upload[data-state=done] .name", "a.txt")
+    page.type("#text", KEYS["enter"])
+    shows(page, "#rows .file", "a.txt 1 B")
+    assert [entry["text"] for entry in live.entries()] == ["see the file"]
+
+
 def test_commands_are_listed_as_they_are_written_and_a_key_chooses_one(page: Browser, live: LiveHouse) -> None:
     page.type("#text", "/st")
     page.until(lambda: any(text.startswith("/stop") for text in page.texts("#commands li")), "the menu")

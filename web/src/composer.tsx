@@ -27,7 +27,7 @@ export class Composer {
     this.text = document.querySelector("#text")!;
     render(<Files uploads={this.uploads} waits={this.waits} />, document.querySelector("#files")!);
     render(<CommandList menu={this.menu} text={this.text} />, document.querySelector("#commands")!);
-    this.uploads.list.subscribe(() => this.waits.peek() && !this.uploads.isBusy() && this.submit());
+    this.uploads.list.subscribe(() => this.waits.peek() && !this.uploads.isBusy() && this.uploaded());
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit();
@@ -57,6 +57,12 @@ export class Composer {
     this.put("");
     this.send(text, files);
     this.text.focus();
+  }
+
+  /** Sends the message that waited for its files. If one of them failed, the message stays for the person to decide. */
+  private uploaded(): void {
+    if (this.uploads.hasFailed()) this.waits.value = false;
+    else this.submit();
   }
 
   private enter(): boolean {

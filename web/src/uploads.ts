@@ -7,6 +7,7 @@ import { freshId } from "./text.ts";
 import type { FileRef } from "./wire.ts";
 
 const MAX_FILES = 20;
+const PATIENCE_MS = 60000; // an upload of which nothing moves for this time has no connection any more
 
 export interface Upload {
   /** Of this page: the gateway's id comes with the answer. */
@@ -52,6 +53,10 @@ export class Uploads {
     return this.list.peek().some((one) => one.state === "uploading");
   }
 
+  hasFailed(): boolean {
+    return this.list.peek().some((one) => one.state === "failed");
+  }
+
   /** Takes the uploaded files out of the box, for a message. Those that failed stay. */
   take(): FileRef[] {
     const done = this.list.peek().filter((one) => one.state === "done");
@@ -66,12 +71,25 @@ export class Uploads {
     const fail = (why: string): void => change({ state: "failed", why });
     request.open("POST", `/v1/files?name=${encodeURIComponent(upload.name)}`);
     request.setRequestHeader("Content-Type", "application/octet-stream");
-    request.upload.onprogress = (event) => change({ progress: event.total ? event.loaded / event.total : 0 });
+    let patience: ReturnType<typeof setTimeout>;
+    const wait = (): void => {
+      clearTimeout(patience);
+      patience = setTimeout(() => {
+        request.abort();
+        fail("no connection");
+      }, PATIENCE_MS);
+    };
+    request.upload.onprogress = (event) => {
+      wait();
+      change({ progress: event.total ? event.loaded / event.total : 0 });
+    };
+    request.onloadend = () => clearTimeout(patience);
     request.onerror = () => fail("no connection");
     request.onload = () => {
-      const answer = parsed(request.responseText);
-      if (request.status === 201) change({ state: "done", progress: 1, file: answer as FileRef, why: undefined });
-      else fail(String((answer as { detail?: string }).detail ?? `the gateway answered ${request.status}`));
+      const answer = parsed(request.responseText) as { id?: unknown; detail?: unknown };
+      if (request.status === 201 && typeof answer.id === "string") change({ state: "done", progress: 1, file: answer as FileRef, why: undefined });
+      else if (request.status === 201) fail("no connection"); // the answer was cut off
+      else fail(String(answer.detail ?? `the gateway answered ${request.status}`));
     };
     const ways = {
       stop: () => request.abort(),
@@ -82,6 +100,7 @@ export class Uploads {
     const known = others.some((one) => one.place === upload.place);
     this.put(known ? others.map((one) => (one.place === upload.place ? fresh : one)) : [...others, fresh]);
     request.send(file);
+    wait();
   }
 
   private change(key: string, place: string, fields: Partial<Upload>): void {
