@@ -54,11 +54,12 @@ def add_editors(chance: random.Random, shape: Json, actions: list[Json], span: f
             for k in range(4) if chance.random() < 0.7
         ]  # fmt: skip
     crashes = [one["when"]["at"] for one in actions if one["do"] == "crash" and "at" in one["when"]]
-    for n in range(len(shape["editors"])):
-        for begun in [at(), *(round(crash + 0.3 * chance.random(), 3) for crash in crashes)]:
-            if chance.random() < 0.4:
-                out.append({"do": "prompt", "at": begun, "editor": n, "mark": f"q{next(marks)}"})
-                out.append({"do": "cancel", "at": round(begun + chance.choice((0.0, 0.01, 0.3)), 3), "editor": n})
+    cancelled = {one["editor"] for one in out if one["do"] == "cancel"}
+    for n in sorted(set(range(len(shape["editors"]))) - cancelled):  # once at most: the judge knows one cancel
+        begun = chance.choice([at(), *(round(crash + 0.3 * chance.random(), 3) for crash in crashes)])
+        if chance.random() < 0.7:
+            out.append({"do": "prompt", "at": begun, "editor": n, "mark": f"q{next(marks)}"})
+            out.append({"do": "cancel", "at": round(begun + chance.choice((0.0, 0.01, 0.3)), 3), "editor": n})
     return out
 
 
