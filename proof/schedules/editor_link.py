@@ -133,7 +133,7 @@ async def serve(gateway: Gateway, method: str, path: str, body: Json) -> Any:
         case "PUT", []:
             return (await gateway.make_session(key, body["agent"], body["folder"]))[0]
         case "POST", ["agent"]:
-            return await gateway.start_agent(key)
+            return await gateway.start_agent(key, awaits_commands=body["await_commands"])
         case "POST", ["messages"]:
             heard = await gateway.say(key, blocks=body["blocks"], sender=body["sender"], key=body["id"])
             return {"event": heard.event, "status": check_accepted(heard), "waiting": heard.waiting}

@@ -22,6 +22,7 @@ from semel.faces.http import Settings
 from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError
 from semel.gateway.settings import AgentSettings
+from semel.gateway.turns import session_controls
 from semel.ledger.storage.rows import Row
 from semel.testing import scripted_agent
 
@@ -168,6 +169,14 @@ async def test_it_is_started_over_http_with_an_agent_and_a_folder(tmp_path: Path
 async def test_the_commands_that_it_lists_at_once_are_in_the_answer(world: GatewayHouse) -> None:
     world.agents["main"].first_updates = [{"kind": "available_commands_update", "availableCommands": COMMANDS}]
     assert (await world.gateway.start_agent("s"))["commands"] == COMMANDS
+
+
+async def test_a_face_that_shows_commands_when_they_come_does_not_wait_for_them(
+    world: GatewayHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_controls, "COMMANDS_TIMEOUT_S", 60.0)
+    async with asyncio.timeout(30):
+        assert "commands" not in await world.gateway.start_agent("s", awaits_commands=False)
 
 
 async def test_what_it_tells_later_reaches_watchers_before_the_first_turn(world: GatewayHouse) -> None:

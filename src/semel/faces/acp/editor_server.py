@@ -264,7 +264,8 @@ class EditorServer:
             await client.put(path, about)
         if servers:
             await client.put(f"{path}/mcp-servers", {"servers": servers})
-        return await client.post(f"{path}/agent", timeout_s=AGENT_START_TIMEOUT_S)
+        body = {"await_commands": False}  # they are written when they come
+        return await client.post(f"{path}/agent", body, timeout_s=AGENT_START_TIMEOUT_S)
 
     async def _attach_session(self, key: str, row: Json, *, replays: bool, skips: bool = True) -> Attachment:
         from semel.faces.acp.attachment import Attachment

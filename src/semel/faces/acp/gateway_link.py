@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import importlib
 import subprocess
 import sys
 import time
@@ -66,6 +67,8 @@ class GatewayLink:
 
         Raises NoGateway, RequestRefused, and OutcomeUnknown if a message may have been accepted.
         """
+        if self._client is None and self.may_start and not await self.answers():
+            await self._start()
         from semel.faces.client import NoAnswer
 
         try:
@@ -133,7 +136,8 @@ class GatewayLink:
         with (self.data_dir / "starting.lock").open("wb") as lock:
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
             if not await self.answers():
-                await self._wait_for(*self._spawn())
+                started = self._spawn()
+                await asyncio.gather(self._wait_for(*started), asyncio.to_thread(_import_client))
 
     def _spawn(self) -> tuple[subprocess.Popen[bytes], Path]:
         """Start a gateway. Return its process, and the file with what it prints before it has its log file."""
@@ -157,6 +161,11 @@ class GatewayLink:
             if time.monotonic() > deadline:
                 raise GatewayNotStarted(f"it did not answer within {START_TIMEOUT_S:g} s; `semel logs` shows why")
             await asyncio.sleep(POLL_INTERVAL_S)
+
+
+def _import_client() -> None:
+    """Import what the first request needs, while the gateway starts: an HTTP client, and the view of a session."""
+    importlib.import_module("semel.faces.acp.attachment")
 
 
 class GatewayNotStarted(NoGateway):

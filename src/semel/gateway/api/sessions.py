@@ -72,14 +72,17 @@ class SessionApi(Components):
             raise Conflict(str(error)) from None
         return self.add_workspace(await self.record.read(session_list.read_session, number)), is_new
 
-    async def start_agent(self, session: str, agent: str | None = None, folder: str | None = None) -> Json:
+    async def start_agent(
+        self, session: str, agent: str | None = None, folder: str | None = None, *, awaits_commands: bool = True
+    ) -> Json:
         """Start the session's agent without a turn, and return the session with what the agent offers.
 
-        A missing session is made first; `agent` and `folder` are those of `make_session`. Raises AgentError if the
-        agent does not start, and the errors of `make_session`.
+        A missing session is made first; `agent` and `folder` are those of `make_session`. `awaits_commands`: wait a
+        moment for a new agent to list its commands, which come in the stream otherwise. Raises AgentError if the agent
+        does not start, and the errors of `make_session`.
         """
         await self.make_session(session, agent, folder)
-        await self.controls.start_agent(session)
+        await self.controls.start_agent(session, awaits_commands=awaits_commands)
         return await self.session(session)
 
     async def find_or_add_agent(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from semel.acp_stream.choices import check_option, explain_no_choice, find_choice, read_choices, set_current
@@ -147,9 +148,10 @@ class SessionControls:
         else:
             await self.spawns.give_back(live)
 
-    async def start_agent(self, session: str) -> None:
+    async def start_agent(self, session: str, *, awaits_commands: bool = True) -> None:
         """Start the session's agent without a turn, and record what it offers: modes, models, options and commands.
 
+        `awaits_commands`: wait up to COMMANDS_TIMEOUT_S for a new agent to list its commands.
         Its first turn finds it running. If it runs, or a turn is just starting it, nothing is done. Raises Conflict if
         it is not configured any more, and AgentError if it cannot be started.
         """
@@ -160,9 +162,9 @@ class SessionControls:
         if (problem := self.explain_missing_agent(row)) is not None:
             raise Conflict(problem)
         with contextlib.suppress(SessionBusy):
-            await self.turns.run_alone(number, self._start_agent)
+            await self.turns.run_alone(number, partial(self._start_agent, awaits_commands=awaits_commands))
 
-    async def _start_agent(self, session: int) -> None:
+    async def _start_agent(self, session: int, awaits_commands: bool) -> None:
         row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
         live = await self.spawns.take(session, row.key, row.agent, row.memory)
         try:
@@ -170,7 +172,7 @@ class SessionControls:
             memory = live.conversation.memory if is_new else None  # else the session has it already
             offers = read_offers(live.conversation)
             await self.record.write(session_agent.record_offers, session, row.chapter, memory, offers)
-            if is_new:
+            if is_new and awaits_commands:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(COMMANDS_TIMEOUT_S):
                         await live.has_told_commands.wait()

@@ -78,6 +78,14 @@ class NewSession(RequestBody):
     folder: str | None = None
 
 
+class StartedAgent(NewSession):
+    """`agent` and `folder`: as for a new session. `await_commands`: whether the answer waits up to half a second for a
+    new agent to list its commands.
+    """
+
+    await_commands: bool = True
+
+
 class McpServers(RequestBody):
     """`servers`: as ACP's `McpServer`: with `command`, `args` and `env`, or with `type` (`http`, `sse`), `url` and
     `headers`.
@@ -150,9 +158,10 @@ async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Resp
     body_optional=True,
     makes_session=True,
 )
-async def start_agent(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
+async def start_agent(call: ApiCall, key: SessionKey, body: StartedAgent) -> Response:
     """Start the session's agent without a turn, and return what it offers. A missing session is made first."""
-    return json_response(await call.gateway.start_agent(key, body.agent, body.folder))
+    session = await call.gateway.start_agent(key, body.agent, body.folder, awaits_commands=body.await_commands)
+    return json_response(session)
 
 
 @router.route("GET", "/v1/commands", Returns("The commands.", SlashCommands), errors=("no-such-session",))
