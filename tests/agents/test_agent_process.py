@@ -94,6 +94,42 @@ async def test_400_kb_of_stderr_block_nobody_and_the_last_of_it_is_kept(
     assert len(lines()[-1]) == 4096
 
 
+@pytest.mark.parametrize("line", ["y", "", "{"])
+async def test_a_program_that_prints_without_end_is_refused_at_once(house: House, line: str) -> None:
+    with pytest.raises(AgentError, match="'test' printed line after line that is not ACP") as refused:
+        await house.open(house.agent(["yes", line]))
+    assert ("it printed" in str(refused.value)) is bool(line)
+
+
+async def test_an_agent_that_prints_other_text_without_end_is_ended_and_its_last_words_are_told(house: House) -> None:
+    talk = await house.opened('hello(); expect("session/prompt"); os.execvp("yes", ["yes", "Building ..."])')
+    heard = await turn(talk, "x")
+    assert heard.end == Died("printed line after line that is not ACP; its last words: Building ...")
+
+
+async def test_others_go_on_beside_an_agent_that_prints_as_fast_as_it_can(house: House) -> None:
+    """Every 1,000 lines of other text, it sends a message, so that it is never ended."""
+    talk = await house.opened(
+        """
+        hello(); expect("session/prompt")
+        while True:
+            os.write(1, b"{\\n" * 1000)
+            say("z")
+        """
+    )
+    await talk.prompt([])
+    await talk.next()
+    reader = asyncio.create_task(hear(talk))
+    busy_seconds = []
+    for _ in range(30):  # each waits for the event loop, as a request of somebody else does
+        began = time.thread_time()
+        await asyncio.sleep(0.01)
+        busy_seconds.append(time.thread_time() - began)
+    assert sum(busy_seconds[10:]) / 20 < 0.05  # a pipe full of such lines takes more
+    await talk.close(0.5)
+    assert isinstance((await reader).end, Died)
+
+
 async def test_a_line_of_8_mb_is_read_whole(house: House) -> None:
     talk = await house.scripted()
     heard = await turn(talk, script({"sleep": 0}, {"prompt": True, "chunks": 1}, {"text": "."}) + "z" * 8_000_000)

@@ -360,6 +360,7 @@ def test_a_command_names_the_configured_agent_that_it_starts(desk: Desk) -> None
     (["/opt/bin/claude-agent-acp"], "command not found: '/opt/bin/claude-agent-acp'"),
     (["sh", "-c", "echo no key >&2; exit 3"], "exited with code 3; it said: no key. Nothing is kept"),
     (["echo", "hello"], "it printed 'hello' where ACP was expected"),
+    (["yes"], "printed line after line that is not ACP; it printed 'y / y / y / y / y' where ACP was expected"),
     (["cat"], "refused `initialize`"),
 ])  # fmt: skip
 def test_nothing_is_left_of_a_command_that_does_not_start_as_an_agent(

@@ -22,7 +22,7 @@ from semel.acp_stream.profiles import profile_for
 from semel.agents.acp.login import LoginAdvice, LoginStatus
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import LOGIN_ERRORS, Choices, RpcError, normalize_id, parse_prompt_answer
-from semel.agents.acp.wire import AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
+from semel.agents.acp.wire import KEPT_STRAY_BYTES, AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
 from semel.text.json_types import object_at, objects_in, value_at
 from semel.text.sentences import join_sentences
@@ -32,6 +32,7 @@ log = logging.getLogger("semel.agents")
 PAUSE_ABOVE_SIGNALS, RESUME_AT_SIGNALS = 4096, 512  # numbers of queued signals at which reading pauses and resumes
 PIPE_DRAIN_TIMEOUT_S = 1.0  # how long output is read after the agent's exit, if another process holds the pipe open
 CHOICE_TIMEOUT_S = 30.0  # for an answer to a change of mode or model
+MAX_LOGGED_STRAY_LINES = 100  # of each agent process; the others are counted
 METHOD_NOT_FOUND, REQUEST_CANCELLED = -32601, -32800
 JAVASCRIPT_TOO_NEW = ("SyntaxError: ", "ReferenceError: ")  # an older Node.js says so of newer programs
 
@@ -65,6 +66,7 @@ class AcpConversation:
         self._open_questions: dict[str, Id] = {}  # open permission requests: Semel's id -> the agent's
         self._cancelling = False  # a cancelled prompt has not ended yet
         self._stray_lines: deque[str] = deque(maxlen=5)
+        self._stray_line_count = 0
         self._wire = AcpWire(process.writer, stdout, self._handle_message, self._on_stream_end, trace=trace)
         process.call_on_exit(self._on_exit)
 
@@ -260,8 +262,10 @@ class AcpConversation:
             case AgentReply():
                 self._handle_reply(message)
             case Noise():
-                self._stray_lines.append(message.text[:200])
-                log.debug("agent %s printed: %.200s", self.name, message.text)
+                self._stray_lines.append(message.text[:KEPT_STRAY_BYTES])
+                self._stray_line_count += 1
+                if self._stray_line_count <= MAX_LOGGED_STRAY_LINES:
+                    log.debug("agent %s printed: %.200s", self.name, message.text)
 
     def _handle_update(self, call: IncomingCall) -> None:
         update = call.params.get("update")
@@ -388,6 +392,8 @@ class AcpConversation:
         if self._died:
             return
         self._died = Died(reason)
+        if (unlogged := self._stray_line_count - MAX_LOGGED_STRAY_LINES) > 0:
+            log.debug("agent %s printed %d more lines that are not ACP", self.name, unlogged)
         self._signals.append(self._died)
         self._signal_added.set()
         for future in self._pending_requests.values():

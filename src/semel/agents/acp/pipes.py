@@ -2,6 +2,10 @@
 
 They work on raw file descriptors in the event loop, not on asyncio's streams. So reading can be paused, and all output
 that a process has left in its pipe can be read synchronously after its exit.
+
+A process may print as fast as it can (`yes`), and every process shares the event loop with all sessions. So a reader
+whose chunk took long to handle reads smaller chunks, and leaves the loop to the others for as long as the chunk took.
+The process blocks meanwhile, because its pipe is full.
 """
 
 from __future__ import annotations
@@ -10,11 +14,14 @@ import asyncio
 import contextlib
 import os
 import re
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import IO
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES, MIN_CHUNK_BYTES = 256 * 1024, 1024
+LONG_CHUNK_S = 0.01  # handling a chunk for longer is followed by a rest
+MAX_REST_S = 0.05
 MAX_UNSENT_BYTES = 64 * 1024 * 1024  # if an agent leaves more than this unread, it counts as dead
 MAX_STDERR_LINE_BYTES = 4096  # the rest of a longer line is dropped
 MAX_DRAINED_CHUNKS = 64
@@ -81,7 +88,8 @@ class StdinWriter:
 class PipeReader:
     """An agent's stdout or stderr.
 
-    It calls `on_data` with chunks of up to 256 KiB, then `on_end` once at end-of-file.
+    It calls `on_data` with chunks of up to 256 KiB, then `on_end` once at end-of-file. It takes at most about half of
+    the event loop's time.
     """
 
     def __init__(self, pipe: IO[bytes], on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
@@ -90,6 +98,8 @@ class PipeReader:
         self._on_end = on_end
         self._open = True
         self._paused = True
+        self._chunk_bytes = CHUNK_BYTES
+        self._rest: asyncio.TimerHandle | None = None
         os.set_blocking(pipe.fileno(), False)
         self.resume()
 
@@ -97,18 +107,43 @@ class PipeReader:
         """Stop reading for now. Once the pipe is full, the agent blocks; nothing is lost."""
         if self._open and not self._paused:
             self._paused = True
-            with contextlib.suppress(RuntimeError):  # the event loop has ended
-                asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+            self._unwatch()
 
     def resume(self) -> None:
         if self._open and self._paused:
             self._paused = False
-            asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._read_chunk)
+            self._watch()
+
+    def _watch(self) -> None:
+        if self._rest is None:
+            asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._read_fairly)
+
+    def _unwatch(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
+            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+
+    def _read_fairly(self) -> None:
+        """Read once. If handling the chunk took long, rest for as long, and read less the next time."""
+        began = time.monotonic()
+        self._read_chunk()
+        took = time.monotonic() - began
+        if took < LONG_CHUNK_S:
+            self._chunk_bytes = min(self._chunk_bytes * 2, CHUNK_BYTES)
+            return
+        self._chunk_bytes = max(self._chunk_bytes // 2, MIN_CHUNK_BYTES)
+        if self._open:
+            self._unwatch()
+            self._rest = asyncio.get_running_loop().call_later(min(took, MAX_REST_S), self._end_rest)
+
+    def _end_rest(self) -> None:
+        self._rest = None
+        if self._open and not self._paused:
+            self._watch()
 
     def _read_chunk(self) -> bool:
         """Read once. Return True if there may be more to read."""
         try:
-            chunk = os.read(self._pipe.fileno(), CHUNK_BYTES)
+            chunk = os.read(self._pipe.fileno(), self._chunk_bytes)
         except BlockingIOError:
             return False
         except OSError:
@@ -131,6 +166,8 @@ class PipeReader:
         if self._open:
             self.pause()
             self._open = False
+            if self._rest is not None:
+                self._rest.cancel()
             self._pipe.close()
 
 

@@ -6,6 +6,9 @@ lines of many megabytes. All of that is accepted; the largest file that Semel ta
 Of an overlong line, only the beginning and the end are kept; the part between them is the *gap*. If the gap lies in the
 content of a file or of a tool call, a note replaces the gap and the turn goes on. Otherwise the conversation ends,
 because nobody can know what the agent said there, and to whom. It also ends if a line is several times too long.
+
+Lines that are no messages are *stray lines*. A banner, or the output of a tool that shares the agent's stdout, does no
+harm. A program that prints nothing else is no agent: after too many stray lines in a row the conversation ends.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ log = logging.getLogger("semel.agents")
 MAX_LINE_BYTES = (50 * 4 // 3 + 2) * 1024 * 1024  # bytes; the largest file (50 MiB) fits in base64
 ENDLESS_LINE_FACTOR = 4  # a line longer than this many times the limit ends the conversation
 KEPT_END_BYTES = 64 * 1024  # kept at each end of an overlong line
+KEPT_STRAY_BYTES = 200  # of a stray line
+MAX_STRAY_LINES_AT_START = 1_000  # before the first message, and in a row
+MAX_STRAY_LINES = 100_000  # later, in a row; the output of a long build has fewer lines
 GAP_MARKER = f"left-out-{secrets.token_hex(16)}"  # put between the two ends; unguessable
 Id = int | str | float | None
 
@@ -184,6 +190,8 @@ def _scrub_message(value: Any) -> Any:
 
 def parse_messages(line: bytes) -> list[Message]:
     """Parse a line into its messages: one or, for a batch, several. Anything that is not JSON-RPC becomes Noise."""
+    if line.lstrip()[:1] not in (b"{", b"["):  # told at once, because there may be very many of these
+        return [Noise(line.decode(errors="replace"))]
     try:
         value = decode_line(line)
     except ValueError:
@@ -267,6 +275,7 @@ class AcpWire:
         self._on_end = on_end
         self._trace = trace
         self._lines = LineSplitter(MAX_LINE_BYTES)
+        self._stray_lines_left = MAX_STRAY_LINES_AT_START
         self._ended = False
         self.reader = PipeReader(stdout, self._on_chunk, self._on_eof)
 
@@ -298,9 +307,15 @@ class AcpWire:
         self.finish(None)
 
     def _handle_line(self, line: bytes, missing_bytes: int) -> None:
-        if not line.strip() or self._ended:
+        if self._ended:
             return
-        parsed = parse_messages(line)
+        parsed = parse_messages(line) if line.strip() else []
+        if all(isinstance(part, Noise) for part in parsed):
+            self._count_stray_line(line)
+        else:
+            self._stray_lines_left = MAX_STRAY_LINES
+        if not parsed or self._ended:
+            return
         if missing_bytes:
             if not all(isinstance(part, IncomingCall) and fill_gap(part, missing_bytes) for part in parsed):
                 self._end_too_long()
@@ -313,6 +328,13 @@ class AcpWire:
                 self._trace.record_line("a2c", line)
         for message in parsed:
             self._on_message(message)
+
+    def _count_stray_line(self, line: bytes) -> None:
+        self._stray_lines_left -= 1
+        if self._stray_lines_left < 0:
+            text = line[:KEPT_STRAY_BYTES].decode(errors="replace").strip()
+            reason = "printed line after line that is not ACP"
+            self.finish(f"{reason}; its last words: {text}" if text else reason)
 
     def finish(self, reason: str | None) -> None:
         """Stop reading and call `on_end(reason)`, unless this was done before.
