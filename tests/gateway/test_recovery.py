@@ -196,6 +196,43 @@ async def test_a_gateway_that_stops_in_a_turn_leaves_it_to_the_next(tmp_path: Pa
         assert all(e.get("partial") for e in entries[:-1])
 
 
+@pytest.mark.parametrize("step", [{"tool": "ls"}, {"permission": "rm -r build", "allowed": [{"sleep": 60}]}])
+async def test_a_turn_fails_whose_agent_forgot_it_if_a_tool_may_have_run(tmp_path: Path, step: Json) -> None:
+    world = World(tmp_path)
+    await world.start()
+    await world.gateway.say("s", script(step, {"permission": "rm -r dist", "allowed": ["gone"]}))
+    if "permission" in step:
+        item = await _open_request(world)
+        await world.gateway.controls.answer("s", item["id"], item["options"][0]["optionId"], "page")
+    else:
+        await _open_request(world)
+    await world.stop()
+    shutil.rmtree(tmp_path / "agent")
+    async with World(tmp_path) as w:
+        await w.idle()
+        assert any("a tool call had started" in text for text in await w.texts("s", "notice"))
+        assert await w.texts("s", "agent") == []
+
+
+async def test_a_turn_that_only_waited_for_permission_is_run_again_and_asks_again(tmp_path: Path) -> None:
+    """Its agent has no memory, and nobody had allowed anything."""
+    world = World(tmp_path)
+    await world.start()
+    await world.gateway.say("s", script({"permission": "rm -r build", "allowed": ["tidy"]}))
+    old = await _open_request(world)
+    await world.stop()
+    shutil.rmtree(tmp_path / "agent")
+    async with World(tmp_path) as w:
+        new = await _open_request(w, after=old["id"])
+        assert new["first"] > old["first"]
+        option = new["options"][0]["optionId"]
+        assert await w.gateway.controls.answer("s", old["id"], option, "page") == "closed"
+        assert await w.gateway.controls.answer("s", new["id"], option, "page") == "answered"
+        await w.idle()
+        assert await how(w) == ["start", "restart"]
+        assert await w.texts("s", "agent") == ["tidy"]
+
+
 async def test_a_message_during_a_turn_yields_exactly_one_further_turn(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         mark, go = tmp_path / "began", tmp_path / "go"
@@ -324,12 +361,14 @@ async def test_idle_agents_make_room_and_resume_with_their_memory(tmp_path: Path
         assert [e["role"] for e in entries] == ["user", "agent", "user", "agent"]
 
 
-async def _open_request(w: World) -> Json:
+async def _open_request(w: World, after: int = 0) -> Json:
     found: list[Json] = []
 
     async def there() -> bool:
         snapshot = await anext(w.gateway.watch("s"))
-        found[:] = [i for i in snapshot["items"] if i["kind"] == "permission" and i["state"] == "open"]
+        found[:] = [
+            i for i in snapshot["items"] if i["kind"] == "permission" and i["state"] == "open" and i["id"] > after
+        ]
         return bool(found)
 
     await w.gateway.sessions()

@@ -178,10 +178,12 @@ class AcpConversation:
         return value
 
     async def close(self, grace: float) -> None:
-        """End the agent's process group and the conversation. `grace`: in seconds, as in `GuardedProcess.end`."""
+        """End the agent's process group and the conversation. `grace`: in seconds, as in `GuardedProcess.end`.
+
+        Open permission requests stay unanswered. After an answer, the agent would go on with a turn that nobody records
+        any more, and might run a tool that the turn's next attempt runs again (Law 9).
+        """
         try:
-            if self._died is None and grace > 0:
-                await self.cancel_open_requests()
             await self.process.end(grace)
         finally:
             self._wire.finish("was ended by the gateway")

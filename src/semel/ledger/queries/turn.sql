@@ -41,7 +41,7 @@ UPDATE turn SET stopped = :by, stop_seq = :seq WHERE id = :id AND state = 'runni
 UPDATE turn SET how = :how, spawn = :spawn WHERE id = :id AND state = 'running'
 
 -- name: turn_tools
--- count tool calls that started (Law 9)
+-- count tool calls that started (Law 9); a negative :n takes back those that turned out to have waited
 UPDATE turn SET tools = tools + :n WHERE id = :id
 
 -- name: turn_joined

@@ -53,6 +53,22 @@ def list_open(tx: Tx, turn: int) -> list[ItemRow]:
     return [item for item in tx.all(ItemRow, "items_of_turn", turn=turn) if item.kind == KIND and item.live]
 
 
+def uncount_waiting_calls(tx: Tx, turn: int) -> None:
+    """Take the calls that wait for an answer off the number of tool calls that the turn has started (Law 9).
+
+    Such a call was reported as no more than pending, has no output, and a permission request for it is open. No request
+    for it was answered. Call this before the turn's items are closed.
+    """
+    items = tx.all(ItemRow, "items_of_turn", turn=turn)
+    requests = [body for item in items if item.kind == KIND and (body := entries.load(item.body)).get("call")]
+    open_calls = {body["call"] for body in requests if body.get("state") == "open"}
+    waiting = open_calls - {body["call"] for body in requests if body.get("state") != "open"}
+    calls = [item for item in items if item.kind == "tool" and item.name in waiting]
+    idle = [call for call in calls if entries.load(call.body).get("status") == "pending"]
+    if count := sum(not entries.item_text(tx, call.id) for call in idle):
+        tx.run("turn_tools", id=turn, n=-count)
+
+
 def name_request(
     tx: Tx,
     session: SessionRow,

@@ -24,7 +24,7 @@ from semel.ledger.people import PersonAccount, list_people_at
 from semel.ledger.storage.rows import AddedTurn, EntryRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import close_output, ending, limits, seats
+from semel.ledger.turns import close_output, ending, limits, permission_requests, seats
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents, replace_missing_agent
 from semel.ledger.turns.turn_events import TurnEvent, is_home_group, list_bound
@@ -389,6 +389,8 @@ def _settle_lost(
         row = replace_missing_agent(tx, row, agents)
     if old.how is None and old.retry_at is None:
         return _take_over_unprompted(tx, row, old, lease, attempts)
+    permission_requests.uncount_waiting_calls(tx, old.id)
+    attempts = tx.all(TurnRow, "turns_of_root", root=old.root)
     close_output.close_live_output(tx, row.id, old)
     max_attempts = agents.max_attempts(row.agent)
     if old.attempt >= max_attempts:
