@@ -49,6 +49,18 @@ async def test_the_history_is_that_of_the_chapter(tmp_path: Path) -> None:
         assert "after" in history and "before" not in history
 
 
+async def test_the_history_shows_an_answer_once_that_a_lost_attempt_had_begun(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        attempts = [["Half an ans", {"sleep": 0.2}, {"die": 9}], ["Half an answer, whole."]]
+        await w.ask(script(name="a", attempts=attempts))
+        assert [text for text in await w.texts("s", "agent") if text.startswith("Half")] == [
+            "Half an ans",
+            "Half an answer, whole.",
+        ]
+        lines = (await command(w, "/history")).splitlines()
+        assert [line for line in lines if line.startswith("agent: ")] == ["agent: Half an answer, whole."]
+
+
 async def test_what_starts_no_turn_does_not_count_as_waiting_for_one(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask("hello")

@@ -304,19 +304,24 @@ class LastMessage:
 def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[LastMessage]:
     """Return the last `max_messages` messages of a session's chapter, oldest first.
 
-    Commands and notices do not count.
+    Commands and notices do not count, nor what a later message has in full.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     messages: list[EntryRow] = []
     before_seq, entries_read = row.seq + 1, 0
     while len(messages) < max_messages and entries_read < 10 * max_messages + 100:
         page = tx.all(EntryRow, "entries_last_of_chapter", session=session, before=before_seq, limit=100)
-        messages += [e for e in page if e.role != "notice" and entries.load(e.more).get("kind") != KIND and not e.live]
+        messages += [entry for entry in page if _counts_in_history(entry)]
         entries_read += len(page)
         if len(page) < 100:
             break
         before_seq = page[-1].seq
     return [LastMessage(message, _find_fate(tx, message, row.home)) for message in messages[:max_messages][::-1]]
+
+
+def _counts_in_history(entry: EntryRow) -> bool:
+    is_of_gateway = entry.role == "notice" or entries.load(entry.more).get("kind") == KIND
+    return not (is_of_gateway or entry.live or entry.superseded)
 
 
 def _find_fate(tx: Tx, message: EntryRow, home: str | None) -> str | None:
