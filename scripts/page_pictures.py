@@ -144,6 +144,11 @@ def take_pictures(folder: Path) -> None:
                         browser.run(OPEN_CHANGE)
                         browser.settle()
                         browser.shot(folder / f"change-{window}.png")
+                    if scene == "needs-you":
+                        browser.run("void document.querySelector('#rows .agent .why').click()")
+                        browser.until(lambda browser=browser: browser.texts("#story .steps"), "the story")
+                        browser.settle()
+                        browser.shot(folder / f"why-{window}.png")
                 for view, (address, sign) in VIEWS.items():
                     take(browser, f"{live.server.url}/{address}", sign, folder / f"{view}-{window}.png")
     finally:

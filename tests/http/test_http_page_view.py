@@ -344,7 +344,7 @@ def test_time_and_copy_button_of_an_answer_cover_no_other_text(page: Browser, li
         "  }).map((body) => body.innerText); })"
     )
     assert covered == []
-    opacity = "[...document.querySelectorAll('#rows .aside')].map((aside) => getComputedStyle(aside).opacity)"
+    opacity = "[...document.querySelectorAll('#rows .agent > .aside')].map((aside) => getComputedStyle(aside).opacity)"
     assert page.run(opacity) == ["0", "1"], "that of the last answer is always there"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import browser
 import pytest
-from browser import Browser
-from live_house import OPTIONS, LiveHouse, shows
+from browser import KEYS, Browser
+from live_house import OPTIONS, LiveHouse, shows, visit
 
 from semel.testing.channels import Fault
 
@@ -78,8 +78,8 @@ def test_the_gateway_tells_its_state_and_what_leaves_and_decides_about_it(page: 
     page.click("#view .tabs a[href$=outbox]")
     rejected = "#view [data-state=rejected] .facts"
     shows(page, f"{rejected} .text", "hello")
-    shows(page, f"{rejected} button", "Send again", "Drop")
-    page.click(f"{rejected} button:nth-of-type(2)")
+    shows(page, f"{rejected} .options button", "Send again", "Drop")
+    page.click(f"{rejected} .options button:nth-of-type(2)")
     shows(page, f"{rejected} .text")
     assert page.run("document.title").endswith("Gateway: Outbox · Semel")
 
@@ -91,3 +91,21 @@ def test_the_gateway_tells_its_state_and_what_leaves_and_decides_about_it(page: 
     shows(page, "#view .hint", "No command runs in the background.")
     page.run("void history.back()")
     shows(page, "#view .tabs [aria-current]", "Schedules")
+
+
+def test_why_tells_the_story_of_a_message_step_by_step(page: Browser, live: LiveHouse) -> None:
+    live.do(lambda: live.world.hold("hello"))
+    visit(page, live, "main:chat:room")
+    page.click("#rows .agent .why")
+    page.until(lambda: page.texts("#story .steps .text") != [], "the steps")
+    stages = [stage for stage in page.texts("#story .stage") if stage]
+    assert stages == ["Heard e1", "Turn t1", "Decided c1", "Delivery p1", "Turn t1", "Delivery p1"]
+    assert page.texts("#story [data-outcome=bad] .text")[-1] == "Held"
+    page.type("#story", KEYS["escape"])
+    page.until(lambda: page.run("!document.querySelector('#story').open"), "closed")
+    assert page.run("document.activeElement.className") == "tiny why", "the focus is back"
+    page.click("#rows .user .why")
+    page.until(
+        lambda: page.texts("#story .steps .text")[:1] == ["Accepted message at api:main:chat:room without a key: 'go'"],
+        "its story",
+    )

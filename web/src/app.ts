@@ -62,6 +62,7 @@ const context: RowContext = {
   output: (item) => at(open.key!, `/outputs/${item}`),
   answer: (item, option) => attempt(() => ask("POST", at(open.key!, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
   go: (seq) => jump.aim(seq),
+  why: (seq) => void attempt(() => views.openStory(`${open.key}#${seq}`)),
   retry: () => send("/retry"),
   decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" })),
 };

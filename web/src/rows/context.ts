@@ -9,6 +9,8 @@ export interface RowContext {
   answer: (item: number, option: string) => Promise<boolean>;
   /** Shows another message of the session. */
   go: (seq: number) => void;
+  /** Shows the story of a message: how it came about, and what became of it. */
+  why: (seq: number) => void;
   /** Runs the last turn again. */
   retry: () => void;
   /** Decides about a held or rejected part. */

@@ -34,7 +34,7 @@ export function EntryView({ row, entry, context }: { row: Row; entry: Entry; con
         <Marks row={row} entry={entry} context={context} />
         <Fates entry={entry} context={context} />
       </div>
-      {entry.role === "agent" ? <Aside entry={entry} /> : null}
+      {entry.role === "notice" ? null : <Aside entry={entry} context={context} />}
     </>
   );
 }
@@ -125,16 +125,27 @@ function Marks({ row, entry, context }: { row: Row; entry: Entry; context: RowCo
       {deleted ? <Mark text="deleted later" title="It was deleted where it was written. The record keeps it." /> : null}
       {waiting ? <span class="waits">{row.line.value}</span> : null}
       {entry.role === "notice" && ENDED_BADLY.has(entry.kind ?? "") ? (
-        <button type="button" class="tiny retry" title="Run the turn again (/retry)" onClick={() => context.retry()}>
-          Try again
-        </button>
+        <>
+          <button type="button" class="tiny retry" title="Run the turn again (/retry)" onClick={() => context.retry()}>
+            Try again
+          </button>
+          <Why entry={entry} context={context} />
+        </>
       ) : null}
     </>
   );
 }
 
-/** Below an agent's text: its time and a copy button. */
-function Aside({ entry }: { entry: Entry }) {
+function Why({ entry, context }: { entry: Entry; context: RowContext }) {
+  return (
+    <button type="button" class="tiny why" title="How it came about, and what became of it" onClick={() => context.why(entry.seq)}>
+      Why
+    </button>
+  );
+}
+
+/** Below a message: its story, and for an agent's text its time and a copy button. */
+function Aside({ entry, context }: { entry: Entry; context: RowContext }) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
     await navigator.clipboard.writeText(entry.text);
@@ -143,12 +154,13 @@ function Aside({ entry }: { entry: Entry }) {
   };
   return (
     <div class="aside">
-      <Time at={entry.at} />
-      {navigator.clipboard ? (
+      {entry.role === "agent" ? <Time at={entry.at} /> : null}
+      {entry.role === "agent" && navigator.clipboard ? (
         <button type="button" class="tiny" title="Copy the text as it was said" onClick={copy}>
           {copied ? "Copied" : "Copy"}
         </button>
       ) : null}
+      <Why entry={entry} context={context} />
     </div>
   );
 }

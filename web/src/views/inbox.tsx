@@ -11,6 +11,7 @@ import { called, fullTime, openly, plainly } from "../text.ts";
 import type { Delivery, Need, Option } from "../wire.ts";
 import { InboxRows } from "./inbox_rows.ts";
 import type { NeedRow } from "./needs.ts";
+import { StoryButton } from "./pieces.tsx";
 import { useRefresh } from "./refreshed.ts";
 import type { ViewProps } from "./views.tsx";
 
@@ -151,6 +152,7 @@ function Retry({ row }: { row: NeedRow }) {
   return (
     <div class="options">
       <button type="button" title="Run the turn again (/retry)" aria-disabled={busy ? "true" : undefined} onClick={retry}>Try again</button>
+      {row.need.turn ? <StoryButton of={row.need.turn} /> : null}
     </div>
   );
 }

@@ -4,7 +4,7 @@ import { ask } from "../api.ts";
 import { Time } from "../rows/parts.tsx";
 import { openly, plainly } from "../text.ts";
 import type { Job } from "../wire.ts";
-import { Deed, SessionName, Told } from "./pieces.tsx";
+import { Deed, SessionName, StoryButton, Told } from "./pieces.tsx";
 import { usePolled } from "./polled.ts";
 import type { ViewProps } from "./views.tsx";
 
@@ -44,7 +44,10 @@ function JobRow({ job, title, again }: { job: Job; title: string | null | undefi
         <Time at={job.at} />
       </p>
       <pre class="text" tabIndex={0}>{openly(job.command)}</pre>
-      <div class="options"><Deed text="End it" kind="danger" title="End it with all that it started" act={end} /></div>
+      <div class="options">
+        <Deed text="End it" kind="danger" title="End it with all that it started" act={end} />
+        <StoryButton of={job.id} />
+      </div>
     </li>
   );
 }

@@ -4,7 +4,7 @@ import { ask } from "../api.ts";
 import { Time } from "../rows/parts.tsx";
 import { clock, openly, plainly } from "../text.ts";
 import type { OutgoingPart } from "../wire.ts";
-import { Deed, SessionName, Told } from "./pieces.tsx";
+import { Deed, SessionName, StoryButton, Told } from "./pieces.tsx";
 import { usePolled } from "./polled.ts";
 import type { ViewProps } from "./views.tsx";
 
@@ -83,7 +83,8 @@ function Part({ part, title, decisions, again }: PartProps) {
       <p>
         <b>{plainly(part.dest)}</b>
         <SessionName session={part.session} title={title} />
-        <span class="soft">{[`p${part.id}`, tried, due].filter(Boolean).join(" · ")}</span>
+        <span class="soft">{[tried, due].filter(Boolean).join(" · ")}</span>
+        <StoryButton of={`p${part.id}`} text={`Why p${part.id}`} />
         <Time at={part.at} />
       </p>
       <pre class="text" tabIndex={0}>{openly(part.text) || `(${plainly(part.kind)})`}</pre>

@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import { messageOf } from "../api.ts";
 import { called } from "../text.ts";
 import type { Polled } from "./polled.ts";
+import { openStory } from "./story_dialog.tsx";
 
 export function SessionName({ session, title }: { session: string; title?: string | null | undefined }) {
   return <a class="session" href={`#/s/${encodeURIComponent(session)}`}>{called({ title, key: session })}</a>;
@@ -18,6 +19,11 @@ export function Told<T>({ polled, children }: { polled: Polled<T>; children: (da
       {polled.data ? children(polled.data) : polled.problem ? null : <p class="hint">Asking the gateway ...</p>}
     </>
   );
+}
+
+/** A button that shows the story of what `of` names. */
+export function StoryButton({ of, text = "Why" }: { of: string; text?: string }) {
+  return <button type="button" class="tiny" title="How it came about, and what became of it" onClick={() => void openStory(of)}>{text}</button>;
 }
 
 interface DeedProps {

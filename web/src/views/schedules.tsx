@@ -4,7 +4,7 @@ import { ask } from "../api.ts";
 import { Time } from "../rows/parts.tsx";
 import { openly, plainly } from "../text.ts";
 import type { Schedule } from "../wire.ts";
-import { Deed, SessionName, Told } from "./pieces.tsx";
+import { Deed, SessionName, StoryButton, Told } from "./pieces.tsx";
 import { usePolled } from "./polled.ts";
 import type { ViewProps } from "./views.tsx";
 
@@ -50,12 +50,11 @@ function ScheduleRow({ one, title, again }: { one: Schedule; title: string | nul
         {one.last ? <span>last <Time at={one.last.ran} />: {plainly(one.last.state)}{one.last.by ? `, run by ${plainly(one.last.by)}` : ""}</span> : <span>has not run yet</span>}
       </p>
       {one.error ? <p class="why">{plainly(one.error)}</p> : null}
-      {one.unconfigured ? null : (
-        <div class="options">
-          <Deed text="Run now" title="Fire it once; its next time stays" act={act("run")} />
-          {one.enabled ? <Deed text="Pause" act={act("pause")} /> : <Deed text="Resume" act={act("resume")} />}
-        </div>
-      )}
+      <div class="options">
+        {one.unconfigured ? null : <Deed text="Run now" title="Fire it once; its next time stays" act={act("run")} />}
+        {one.unconfigured ? null : one.enabled ? <Deed key="pause" text="Pause" act={act("pause")} /> : <Deed key="resume" text="Resume" act={act("resume")} />}
+        {one.last ? <StoryButton of={one.name} /> : null}
+      </div>
     </li>
   );
 }

@@ -35,11 +35,17 @@ export class ViewPlace {
     return address !== null;
   }
 
+  /** Shows why a message is what it is: the story of what `ref` names. */
+  async openStory(ref: string): Promise<void> {
+    const [{ openStory }] = await load();
+    await openStory(ref);
+  }
+
   private async draw(): Promise<void> {
     if (this.drawn) return;
     this.drawn = true;
     try {
-      const [{ drawViews }] = await Promise.all([import("./views.tsx"), loadStyle()]);
+      const [{ drawViews }] = await load();
       byId("view").replaceChildren();
       drawViews(byId("view"), this.shown, this.list);
     } catch (error) {
@@ -48,6 +54,8 @@ export class ViewPlace {
     }
   }
 }
+
+const load = () => Promise.all([import("./views.tsx"), loadStyle()]);
 
 let style: Promise<void> | undefined;
 

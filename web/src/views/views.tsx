@@ -8,6 +8,8 @@ import { GatewayView } from "./gateway.tsx";
 import { Inbox } from "./inbox.tsx";
 import { type ViewAddress, titleOf } from "./address.ts";
 
+export { openStory } from "./story_dialog.tsx";
+
 export interface ViewProps {
   list: SessionList;
 }

@@ -1,0 +1,88 @@
+// Why: the story of a message, a part, a turn or a job, as a timeline.
+
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import { ask, messageOf } from "../api.ts";
+import { fullTime, openly, plainly } from "../text.ts";
+import type { Story } from "../wire.ts";
+import { stepsOf } from "./story.ts";
+
+interface Asked {
+  ref: string;
+  story: Story | null;
+  wrong: string;
+}
+
+const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const SECONDS = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+
+const asked = signal<Asked | null>(null);
+let dialog: HTMLDialogElement | undefined;
+
+/** Shows the story of what `ref` names: "KEY#7" (an entry), "p1" (a part), "t1" (a turn), the name of a schedule. */
+export async function openStory(ref: string): Promise<void> {
+  const mine: Asked = { ref, story: null, wrong: "" };
+  asked.value = mine;
+  dialog ??= makeDialog();
+  dialog.showModal(); // the browser gives the focus back to the button when it closes
+  let told: Partial<Asked>;
+  try {
+    told = { story: await ask<Story>("GET", `/v1/why/${encodeURIComponent(ref)}`) };
+  } catch (error) {
+    told = { wrong: messageOf(error) };
+  }
+  if (asked.peek() === mine) asked.value = { ...mine, ...told };
+}
+
+function makeDialog(): HTMLDialogElement {
+  const made = document.createElement("dialog");
+  made.id = "story";
+  made.className = "lists";
+  made.setAttribute("aria-labelledby", "story-title");
+  document.body.append(made);
+  render(<StoryView close={() => made.close()} />, made);
+  return made;
+}
+
+function StoryView({ close }: { close: () => void }) {
+  const { ref = "", story = null, wrong = "" } = asked.value ?? {};
+  return (
+    <>
+      <header>
+        <h2 id="story-title" tabIndex={-1}>Why: {plainly(ref)}</h2>
+        <button type="button" class="quiet icon" aria-label="Close" onClick={close}>
+          <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M5 5l10 10M15 5L5 15" /></svg>
+        </button>
+      </header>
+      <div class="lists-body">
+        {story ? <Steps story={story} /> : null}
+        {!story && !wrong ? <p class="hint">Asking the gateway ...</p> : null}
+      </div>
+      <footer>{wrong ? <p class="wrong" role="alert">{plainly(wrong)}</p> : null}</footer>
+    </>
+  );
+}
+
+function Steps({ story }: { story: Story }) {
+  const steps = stepsOf(story);
+  const isSent = steps.some(({ stage }) => stage.startsWith("Delivery"));
+  return (
+    <>
+      <ol class="steps">
+        {steps.map(({ at, stage, text, outcome }, place) => (
+          <li key={place} data-outcome={outcome} class={stage ? "begins" : ""}>
+            <span class="stage">{stage}</span>
+            <time dateTime={new Date(at).toISOString()} title={fullTime(at)}>
+              {place && DAY.format(steps[place - 1]!.at) === DAY.format(at) ? "" : `${DAY.format(at)}, `}
+              {SECONDS.format(at)}
+            </time>
+            <span class="text">{openly(text)}</span>
+          </li>
+        ))}
+      </ol>
+      <p class="soft">
+        {isSent ? "Besides what left for the chat, it is shown" : "It is shown"} on the page, in the terminal and in editors as soon as it is recorded.
+      </p>
+    </>
+  );
+}
