@@ -91,6 +91,9 @@ def test_the_gateway_tells_its_state_and_what_leaves_and_decides_about_it(page: 
     shows(page, "#view .hint", "No command runs in the background.")
     page.run("void history.back()")
     shows(page, "#view .tabs [aria-current]", "Schedules")
+    page.click("#view .close")
+    page.until(lambda: page.run("document.activeElement.id") == "text", "the conversation, ready to write")
+    assert page.run("location.hash") == "#/s/s"
 
 
 def test_why_tells_the_story_of_a_message_step_by_step(page: Browser, live: LiveHouse) -> None:

@@ -38,7 +38,7 @@ const header = new Header({ problem, begin, narrow: () => draw() });
 const composer = new Composer(send);
 const busy = new Busy(byId<HTMLSelectElement>("how"), problem);
 const sessions = new SessionList();
-const views = new ViewPlace(sessions);
+const views = new ViewPlace(sessions, leaveView);
 const manage = new Manage({ opened: () => open, problem, changed: () => sessions.soon() });
 const find = new Find(() => drawer(false));
 const jump = new Jump({ reveal, keep: redraw, place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
@@ -129,6 +129,11 @@ function choose(key: string, fresh = false): void {
   link(fresh ? "new" : "off");
   draw();
   if (!fresh) watch();
+  focusBox();
+}
+
+/** Puts the focus into the message box, unless that would open a phone's keyboard. */
+function focusBox(): void {
   if (!matchMedia("(pointer: coarse)").matches) composer.text.focus({ preventScroll: true });
 }
 
@@ -337,6 +342,12 @@ async function begin(agent?: string): Promise<void> {
   location.hash = `#/new/${encodeURIComponent(key)}`;
 }
 
+/** Goes from a view to the conversation that is open behind it, or to the newest. */
+function leaveView(): void {
+  location.hash = open.key === null ? "" : `#/${open.fresh ? "new" : "s"}/${encodeURIComponent(open.key)}`;
+  if (open.key === null) void start();
+}
+
 /** Opens or closes the list on a narrow window. Returns whether that changed anything. */
 function drawer(yes: boolean): boolean {
   const changes = document.body.classList.contains("drawer") !== yes;
@@ -357,10 +368,12 @@ function step(count: number): boolean {
 }
 
 function route(): boolean {
+  const wasView = views.shown.peek() !== null;
   const isView = views.route();
   opened.value = isView ? null : open.key;
   drawTitle();
   if (isView) return true;
+  if (wasView) focusBox();
   tellSeen();
   const found = /^#\/(s|new)\/([^/]+)(?:\/(\d{1,15}))?$/.exec(location.hash);
   if (!found) return false;

@@ -6,6 +6,7 @@ import { ask, at, messageOf } from "../api.ts";
 import { outcomeOf } from "../rows/request.tsx";
 import { freshId } from "../text.ts";
 import type { Item, Need, Stretch } from "../wire.ts";
+import { problemText } from "./polled.ts";
 import { type NeedRow, UNKNOWN_END, keyOf, mergeNeeds, rowsOf } from "./needs.ts";
 
 const GONE = "That request is gone: this answer allowed nothing.";
@@ -29,7 +30,7 @@ export class InboxRows {
       this.problem.value = "";
       for (const row of gone) void this.tellEnd(row);
     } catch (error) {
-      this.problem.value = messageOf(error);
+      this.problem.value = problemText(error);
     }
   }
 

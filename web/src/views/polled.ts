@@ -1,7 +1,7 @@
 // What a view asks the gateway for, now and then, while somebody looks. Answers that did not change redraw nothing.
 
 import { useRef, useState } from "preact/hooks";
-import { ask, messageOf } from "../api.ts";
+import { NoAnswer, ask, messageOf } from "../api.ts";
 import { useRefresh } from "./refreshed.ts";
 
 export interface Polled<T> {
@@ -11,6 +11,9 @@ export interface Polled<T> {
   problem: string;
   again: () => Promise<void>;
 }
+
+/** Why the gateway did not answer, in words. */
+export const problemText = (error: unknown): string => (error instanceof NoAnswer ? "The gateway does not answer. It is asked again." : messageOf(error));
 
 export function usePolled<T>(path: string, everyMs: number): Polled<T> {
   const [state, setState] = useState<{ told: string; data: T | null; problem: string }>({ told: "", data: null, problem: "" });
@@ -22,7 +25,7 @@ export function usePolled<T>(path: string, everyMs: number): Polled<T> {
       const told = JSON.stringify(data);
       if (turn === asked.current) setState((old) => (old.told === told && !old.problem ? old : { told, data, problem: "" }));
     } catch (error) {
-      if (turn === asked.current) setState((old) => ({ ...old, problem: messageOf(error) }));
+      if (turn === asked.current) setState((old) => ({ ...old, problem: problemText(error) }));
     }
   };
   useRefresh(again, everyMs, path);

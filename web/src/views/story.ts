@@ -29,4 +29,5 @@ function outcomeOf(ref: string, text: string): Step["outcome"] {
   return ref.startsWith("p") && /^sent\b|^attempt \d+: (it was )?sent\b/.test(text) ? "good" : "";
 }
 
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+/** A text with a capital at its begin, unless that is a name such as "job-1:". */
+const capital = (text: string): string => text.replace(/^[a-z](?=[a-z']*[ ,]|[a-z]*$)/, (letter) => letter.toUpperCase());

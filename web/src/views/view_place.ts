@@ -14,8 +14,12 @@ export class ViewPlace {
   private drawn = false;
   private list: SessionList;
 
-  constructor(list: SessionList) {
+  private back: () => void;
+
+  /** back() leaves the view for the conversation. */
+  constructor(list: SessionList, back: () => void) {
     this.list = list;
+    this.back = back;
     effect(() => {
       const count = list.needed.value;
       say(byId("needs-here"), String(count));
@@ -47,10 +51,10 @@ export class ViewPlace {
     try {
       const [{ drawViews }] = await load();
       byId("view").replaceChildren();
-      drawViews(byId("view"), this.shown, this.list);
+      drawViews(byId("view"), { shown: this.shown, list: this.list, back: this.back });
     } catch (error) {
       this.drawn = false; // the next look tries again
-      say(byId("view"), `This could not be loaded: ${messageOf(error)}`);
+      say(byId("view"), `This could not be loaded: ${messageOf(error)}. Load the page again.`);
     }
   }
 }

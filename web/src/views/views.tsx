@@ -16,14 +16,16 @@ export interface ViewProps {
 
 interface ShownProps extends ViewProps {
   shown: Signal<ViewAddress | null>;
+  /** Leaves the view for the conversation. */
+  back: () => void;
 }
 
 /** Draws the view that `shown` names into `root`, from now on. */
-export function drawViews(root: HTMLElement, shown: Signal<ViewAddress | null>, list: SessionList): void {
-  render(<Shown shown={shown} list={list} />, root);
+export function drawViews(root: HTMLElement, props: ShownProps): void {
+  render(<Shown {...props} />, root);
 }
 
-function Shown({ shown, list }: ShownProps) {
+function Shown({ shown, list, back }: ShownProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   const address = shown.value;
   const view = address?.view;
@@ -37,7 +39,10 @@ function Shown({ shown, list }: ShownProps) {
         <button type="button" class="quiet icon menu" aria-label="Sessions" aria-controls="side" onClick={openList}>
           <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M3 5.5h14M3 10h14M3 14.5h14" /></svg>
         </button>
-        <h1 ref={heading} tabIndex={-1}>{view === "needs" ? titleOf(address) : "Gateway"}</h1>
+        <h1 id="view-title" ref={heading} tabIndex={-1}>{view === "needs" ? titleOf(address) : "Gateway"}</h1>
+        <button type="button" class="quiet icon close" aria-label="Close" title="Back to the conversation" onClick={back}>
+          <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M5 5l10 10M15 5L5 15" /></svg>
+        </button>
       </header>
       <div class="view-body">
         {address.view === "needs" ? <Inbox list={list} /> : <GatewayView tab={address.tab} list={list} />}
