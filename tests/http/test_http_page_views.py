@@ -78,7 +78,7 @@ def test_the_gateway_tells_its_state_and_what_leaves_and_decides_about_it(page: 
     page.click("#view .tabs a[href$=outbox]")
     rejected = "#view [data-state=rejected] .facts"
     shows(page, f"{rejected} .text", "hello")
-    shows(page, f"{rejected} .options button", "Send again", "Drop")
+    shows(page, f"{rejected} .options button", "Send again", "Drop", "Why")
     page.click(f"{rejected} .options button:nth-of-type(2)")
     shows(page, f"{rejected} .text")
     assert page.run("document.title").endswith("Gateway: Outbox · Semel")

@@ -83,17 +83,15 @@ function Part({ part, title, decisions, again }: PartProps) {
       <p>
         <b>{plainly(part.dest)}</b>
         <SessionName session={part.session} title={title} />
-        <span class="soft">{[tried, due].filter(Boolean).join(" · ")}</span>
-        <StoryButton of={`p${part.id}`} text={`Why p${part.id}`} />
+        <span class="soft">{[`p${part.id}`, tried, due].filter(Boolean).join(" · ")}</span>
         <Time at={part.at} />
       </p>
       <pre class="text" tabIndex={0}>{openly(part.text) || `(${plainly(part.kind)})`}</pre>
       {part.error ? <p class="why">{plainly(part.error)}</p> : null}
-      {decisions.length ? (
-        <div class="options">
-          {decisions.map(([verdict, text, about]) => <Deed key={verdict} text={text} title={about} act={() => decide(verdict)} />)}
-        </div>
-      ) : null}
+      <div class="options">
+        {decisions.map(([verdict, text, about]) => <Deed key={verdict} text={text} title={about} act={() => decide(verdict)} />)}
+        <StoryButton of={`p${part.id}`} />
+      </div>
     </li>
   );
 }

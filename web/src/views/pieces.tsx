@@ -22,8 +22,8 @@ export function Told<T>({ polled, children }: { polled: Polled<T>; children: (da
 }
 
 /** A button that shows the story of what `of` names. */
-export function StoryButton({ of, text = "Why" }: { of: string; text?: string }) {
-  return <button type="button" class="tiny" title="How it came about, and what became of it" onClick={() => void openStory(of)}>{text}</button>;
+export function StoryButton({ of }: { of: string }) {
+  return <button type="button" class="tiny" title="How it came about, and what became of it" onClick={() => void openStory(of)}>Why</button>;
 }
 
 interface DeedProps {
