@@ -149,11 +149,24 @@ def take_pictures(folder: Path) -> None:
                         browser.until(lambda browser=browser: browser.texts("#story .steps"), "the story")
                         browser.settle()
                         browser.shot(folder / f"why-{window}.png")
+                        take_dialogs(browser, folder, window)
+                        browser.run("localStorage.setItem('semel.language', '\"de\"')")
+                        take(browser, f"{live.server.url}/#/s/{key}", sign, folder / f"german-{window}.png")
+                        browser.run("localStorage.removeItem('semel.language')")
                 for view, (address, sign) in VIEWS.items():
                     take(browser, f"{live.server.url}/{address}", sign, folder / f"{view}-{window}.png")
     finally:
         live.close()
         empty.close()
+
+
+def take_dialogs(browser: Browser, folder: Path, window: str) -> None:
+    """Write the settings and the sheet of keys."""
+    for name in ("settings", "keys"):
+        browser.run("document.querySelector(arguments[0]).click()", f"#{name}-button")
+        browser.settle()
+        browser.shot(folder / f"{name}-{window}.png")
+        browser.run("document.querySelector('dialog[open]').close()")
 
 
 def take(browser: Browser, address: str, sign: str, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 SCRIPT = Path("scripts/build_page.py")
 DIST = Path("src/semel/faces/page/dist")
 NOWHERE = "http://127.0.0.1:1/"  # where nothing listens
+MAX_START_FILES = 6
 MAX_START_BYTES = 100_000  # gzip, of all that the page needs before a message has math or code
 
 
@@ -72,6 +74,9 @@ def test_a_changed_source_is_built_with_new_names_for_what_changed(clone: Path) 
 def test_what_the_page_needs_at_its_start_is_small() -> None:
     index = (ROOT / DIST / "index.html").read_text()
     needed = [path for path in (ROOT / DIST).iterdir() if path.name in index or path.name == "index.html"]
+    (app,) = (path for path in needed if path.suffix == ".js")
+    needed += [ROOT / DIST / name for name in re.findall(r'(?:from|import)"\./([^"]+)"', app.read_text())]
+    assert len(needed) <= MAX_START_FILES
     assert {path.suffix for path in needed} == {".html", ".css", ".js", ".svg"}
     sizes = {path.name: (path.with_name(f"{path.name}.gz")).stat().st_size for path in needed}
     assert sum(sizes.values()) < MAX_START_BYTES, sizes

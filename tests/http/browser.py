@@ -32,6 +32,7 @@ FLAGS = (
         "--disable-background-networking",
     ),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server"),
+    "--accept-lang=en-US",  # else the page would speak as the machine does
     "--disable-features=BackForwardCache",  # pages that were left would stay alive, and cost more than the one shown
 )
 
@@ -177,6 +178,16 @@ class Browser:
             self._command("Emulation.setTouchEmulationEnabled", enabled=False)
             self._command("Emulation.clearDeviceMetricsOverride")
             self._command("Emulation.setEmulatedMedia", features=[])
+
+    @contextlib.contextmanager
+    def speaks(self, language: str) -> Iterator[None]:
+        """As a browser whose owner prefers this language, for pages that are loaded from now on."""
+        agent = self.run("navigator.userAgent")
+        self._command("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage=language)
+        try:
+            yield
+        finally:
+            self._command("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage="en-US")
 
     def forget_cache(self) -> None:
         """Empties the browser's cache."""

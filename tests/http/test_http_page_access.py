@@ -220,6 +220,9 @@ def views(page: Browser, house: LiveHouse) -> Iterator[str]:
     page.until(lambda: page.texts("#keys dd"), "the keys")
     yield "keys"
     page.run("document.querySelector('dialog[open]').close()")
+    page.run("document.querySelector('#settings-button').click()")
+    yield "settings"
+    page.run("document.querySelector('dialog[open]').close()")
     page.run("void (document.querySelector('#search-text').value = 'twice')")
     page.run("document.querySelector('#search').requestSubmit()")
     page.until(lambda: page.texts("#found a"), "a result")

@@ -1,12 +1,14 @@
 // Requests to the gateway. A failed one throws a Problem (RFC 9457), or NoAnswer if no complete answer came.
 
+import { t } from "./texts.ts";
+
 export class Problem extends Error {
   status: number;
   code: string;
   field: string | undefined;
 
   constructor(status: number, body: { type?: string; title?: string; detail?: string; field?: string }) {
-    super(body.detail || body.title || `the gateway answered ${status}`);
+    super(body.detail || body.title || t("the gateway answered {status}", { status }));
     this.status = status;
     this.code = String(body.type || "").split(":").pop() ?? "";
     this.field = body.field;

@@ -12,15 +12,16 @@ import { Gateways } from "./gateways.ts";
 import { Header } from "./header.ts";
 import { Jump } from "./jump.ts";
 import { keepHere } from "./kept.ts";
-import { bindKeys, boundKeys, isCovered } from "./keys.ts";
-import { openKeySheet } from "./key_sheet.ts";
+import { bindKeys, isCovered, showKeys } from "./keys.ts";
 import { login, loginByLink } from "./login.ts";
 import { Manage } from "./manage.ts";
 import type { OpenSession } from "./open_session.ts";
 import { Outgoing, type OutgoingMessage } from "./outgoing.ts";
 import { OutgoingList } from "./outgoing_list.tsx";
 import { People } from "./people.ts";
+import { applyLooks } from "./looks.ts";
 import { Place } from "./scroll.ts";
+import { openSettings } from "./settings.ts";
 import { SessionList } from "./session_list.ts";
 import { NeedsLink, Sessions, SessionsFoot } from "./sessions.tsx";
 import { type LinkState, Watch, sessionStream } from "./stream.ts";
@@ -30,9 +31,11 @@ import { type Row, Transcript } from "./transcript.ts";
 import { type EmptyConversation, Welcome } from "./welcome.tsx";
 import { ViewPlace } from "./views/view_place.ts";
 import type { Entry, FileRef, Frame, SessionState, Stretch } from "./wire.ts";
+import { t } from "./texts.ts";
 
-const LINKS: Record<LinkState | "off" | "apart", string> = { live: "live", lost: "reconnecting", gone: "this session is gone", new: "new", off: "connecting", apart: "older" };
+const LINKS: Record<LinkState | "off" | "apart", string> = { live: t("live"), lost: t("reconnecting"), gone: t("this session is gone"), new: t("new"), off: t("connecting"), apart: t("older") };
 
+applyLooks();
 const place = new Place(byId("scroller"), byId("down"), [byId("log"), byId("outgoing")]);
 const header = new Header({ problem, begin, narrow: () => draw() });
 const composer = new Composer(send);
@@ -58,7 +61,7 @@ let changed = Date.now(); // when the open view changed last
 let open: OpenSession = { key: null, view: new Transcript(), watch: null };
 
 const context: RowContext = {
-  agent: () => open.view.session.value.agent || "Agent",
+  agent: () => open.view.session.value.agent || t("Agent"),
   output: (item) => at(open.key!, `/outputs/${item}`),
   answer: (item, option) => attempt(() => ask("POST", at(open.key!, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
   go: (seq) => jump.aim(seq),
@@ -191,14 +194,14 @@ function leave(key: string): void {
   if (!views.shown.value) history.replaceState(null, "", location.pathname);
   open = { ...open, key: null };
   void start();
-  setTimeout(() => say(byId("busy"), "That session was deleted."), 400);
+  setTimeout(() => say(byId("busy"), t("That session was deleted.")), 400);
 }
 
 /** Announces final messages of the agent: to screen readers, and by a dot in the title of a hidden tab. */
 function announce(final: Entry[]): void {
   const said = final.filter((entry) => entry.role === "agent" && entry.text);
   if (!said.length) return;
-  say(byId("told"), `${context.agent()} said: ${said.at(-1)!.text.slice(0, 300)}`);
+  say(byId("told"), t("{agent} said: {text}", { agent: context.agent(), text: said.at(-1)!.text.slice(0, 300) }));
   news = document.hidden;
   drawTitle();
 }
@@ -267,16 +270,16 @@ function drawState(): void {
   const running = session.state === "running";
   const retryAt = running ? session.retry_at : undefined;
   const failed = retryAt !== undefined;
-  const waiting = session.waiting ? `waiting: ${session.waiting}` : "";
-  const asked = open.view.items("permission").some((item) => item.state === "open") ? "the agent asks for permission" : "";
+  const waiting = session.waiting ? t("waiting: {count}", { count: session.waiting }) : "";
+  const asked = open.view.items("permission").some((item) => item.state === "open") ? t("the agent asks for permission") : "";
   byId("busy").classList.remove("wrong");
   byId("composer").dataset.state = session.state || "idle";
-  const doing = failed ? ["the turn failed"] : [running ? asked || silence() || "working" : "", waiting];
+  const doing = failed ? [t("the turn failed")] : [running ? asked || silence() || t("working") : "", waiting];
   say(byId("busy"), doing.filter(Boolean).join(" · "));
   show(byId("stop"), running);
   busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);
   clearTimeout(counting);
-  say(byId("again"), failed ? `· tried again ${soon(retryAt)}` : "");
+  say(byId("again"), failed ? t("· tried again {when}", { when: soon(retryAt) }) : "");
   if (failed) counting = setTimeout(drawState, 1000 - (Date.now() % 1000));
   else if (running) counting = setTimeout(drawState, SILENCE - ((Date.now() - changed) % SILENCE));
 }
@@ -285,14 +288,14 @@ function drawState(): void {
 function silence(): string {
   const seconds = Math.floor((Date.now() - changed) / SILENCE) * (SILENCE / 1000);
   if (!seconds) return "";
-  return `working: nothing new for ${seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`}`;
+  return seconds < 120 ? t("working: nothing new for {count} s", { count: seconds }) : t("working: nothing new for {count} min", { count: Math.floor(seconds / 60) });
 }
 
 /** The time left until `ms` (since 1970) in words: "now", "in 40 s", "in 3 min". */
 function soon(ms: number): string {
   const seconds = Math.ceil((ms - Date.now()) / 1000);
-  if (seconds <= 0) return "now";
-  return seconds < 120 ? `in ${seconds} s` : `in ${Math.ceil(seconds / 60)} min`;
+  if (seconds <= 0) return t("now");
+  return seconds < 120 ? t("in {count} s", { count: seconds }) : t("in {count} min", { count: Math.ceil(seconds / 60) });
 }
 
 function link(state: LinkState | "off" | "apart"): void {
@@ -402,19 +405,20 @@ async function start(): Promise<void> {
 }
 
 byId("new").addEventListener("click", () => begin());
-byId("keys-button").addEventListener("click", () => openKeySheet(boundKeys()));
+byId("keys-button").addEventListener("click", showKeys);
+byId("settings-button").addEventListener("click", openSettings);
 byId("older").addEventListener("click", older);
 byId("scroller").addEventListener("scroll", olderOnTheWayUp, { passive: true });
 byId("side").addEventListener("wanted", () => drawer(true));
 byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
 byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key!, "/stop"))));
 document.querySelector("main")!.addEventListener("click", (event) => (event.target as Element).closest("#menu") || drawer(false));
-bindKeys(document, "Everywhere", [
-  { key: "Alt+N", does: "Start a new session", press: () => !isCovered() && (void begin(), true) },
-  { key: "Alt+A", does: "To what waits for your answer", press: () => !isCovered() && list.focusOpen() },
-  { key: "Alt+ArrowUp", does: "To the session above", press: (event) => canStep(event) && step(-1) },
-  { key: "Alt+ArrowDown", does: "To the session below", press: (event) => canStep(event) && step(1) },
-  { key: "Escape", does: "Close what lies over the page", press: () => drawer(false) },
+bindKeys(document, t("Everywhere"), [
+  { key: "Alt+N", does: t("Start a new session"), press: () => !isCovered() && (void begin(), true) },
+  { key: "Alt+A", does: t("To what waits for your answer"), press: () => !isCovered() && list.focusOpen() },
+  { key: "Alt+ArrowUp", does: t("To the session above"), press: (event) => canStep(event) && step(-1) },
+  { key: "Alt+ArrowDown", does: t("To the session below"), press: (event) => canStep(event) && step(1) },
+  { key: "Escape", does: t("Close what lies over the page"), press: () => drawer(false) },
 ]);
 addEventListener("focus", tellSeen);
 document.addEventListener("visibilitychange", () => {

@@ -4,6 +4,7 @@ import { ask, at } from "./api.ts";
 import type { BusyMode, SessionState } from "./wire.ts";
 import { DOES } from "./busy_texts.ts";
 import { h, say, show } from "./dom.ts";
+import { t } from "./texts.ts";
 
 const ALWAYS = "always ";
 
@@ -11,7 +12,7 @@ const ALWAYS = "always ";
 export class Busy {
   private select: HTMLSelectElement;
   private problem: (error: unknown) => void;
-  private usual = h("option", { value: "" }, "as usual");
+  private usual = h("option", { value: "" }, t("as usual"));
   private byKey = false;
   private key: string | null = null;
   private session: SessionState | null = null;
@@ -19,11 +20,11 @@ export class Busy {
   constructor(select: HTMLSelectElement, problem: (error: unknown) => void) {
     this.select = select;
     this.problem = problem;
-    const options = (start: string) => Object.entries(DOES).map(([mode, what]) => h("option", { value: start + mode, title: what }, start + mode));
+    const options = (start: string) => Object.entries(DOES).map(([mode, what]) => h("option", { value: start + mode, title: what }, start ? t("always {mode}", { mode }) : mode));
     select.append(
       this.usual,
-      h("optgroup", { label: "This message" }, ...options("")),
-      h("optgroup", { label: "All messages here" }, ...options(ALWAYS), h("option", { value: ALWAYS }, "as configured")),
+      h("optgroup", { label: t("This message") }, ...options("")),
+      h("optgroup", { label: t("All messages here") }, ...options(ALWAYS), h("option", { value: ALWAYS }, t("as configured"))),
     );
     select.addEventListener("keydown", () => (this.byKey = true));
     select.addEventListener("pointerdown", () => (this.byKey = false));
@@ -57,8 +58,9 @@ export class Busy {
     const { value } = this.select;
     const own = value.startsWith(ALWAYS) ? "" : value;
     const mode = (own || value.slice(ALWAYS.length) || this.session?.busy) as BusyMode | undefined;
-    const what = mode ? `${own ? "this message" : "all messages here"}: ${DOES[mode]}` : "as configured";
-    this.select.title = `While the agent is busy: ${what}`;
+    const does = mode && { what: DOES[mode] };
+    const what = !does ? t("as configured") : own ? t("this message: {what}", does) : t("all messages here: {what}", does);
+    this.select.title = t("While the agent is busy: {what}", { what });
   }
 
   draw(key: string | null, session: SessionState | null): void {
@@ -66,7 +68,7 @@ export class Busy {
     this.key = key;
     this.session = session;
     if (!session) return show(this.select.parentElement!, false);
-    say(this.usual, session.busy ? `usual: ${session.busy}` : "as usual");
+    say(this.usual, session.busy ? t("usual: {mode}", { mode: session.busy }) : t("as usual"));
     this.explain();
     const busy = session.state === "running" || session.state === "waiting" || session.busy || this.select.value;
     show(this.select.parentElement!, Boolean(busy) || document.activeElement === this.select);

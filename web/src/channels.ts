@@ -4,9 +4,14 @@ import { signal } from "@preact/signals";
 import { ask } from "./api.ts";
 import { byId, clock, say, show } from "./dom.ts";
 import type { ChannelState } from "./wire.ts";
+import { t } from "./texts.ts";
 
 const EVERY = 30000;
-const WORDS: Record<string, string> = { offline: "is offline", denied: "was refused by its platform" };
+type Told = Readonly<Record<"name" | "when", string>>;
+const SILENT: Record<string, (told: Told) => string> = {
+  offline: (told) => t("{name} is offline since {when}", told),
+  denied: (told) => t("{name} was refused by its platform since {when}", told),
+};
 
 export class Channels {
   /** Whether a channel is configured. */
@@ -30,8 +35,8 @@ export class Channels {
     this.none = found.length === 0;
     this.any.value = !this.none;
     show(byId("people-button"), !this.none);
-    const silent = found.filter((one) => WORDS[one.state]);
-    say(this.node, silent.map((one) => `${one.name} ${WORDS[one.state]} since ${clock(one.since)}`).join("\n"));
+    const silent = found.filter((one) => SILENT[one.state]);
+    say(this.node, silent.map((one) => SILENT[one.state]!({ name: one.name, when: clock(one.since) })).join("\n"));
     this.node.title = silent.map((one) => `${one.name}: ${one.error || ""}`).join("\n");
     show(this.node, silent.length > 0);
   }

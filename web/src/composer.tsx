@@ -9,6 +9,7 @@ import { bindKeys } from "./keys.ts";
 import { plainly } from "./text.ts";
 import { type Upload, Uploads } from "./uploads.ts";
 import type { FileRef } from "./wire.ts";
+import { t } from "./texts.ts";
 
 export type SendMessage = (text: string, files: FileRef[]) => void;
 
@@ -34,15 +35,15 @@ export class Composer {
     });
     this.text.addEventListener("input", () => this.changed());
     this.text.addEventListener("blur", () => this.menu.close());
-    bindKeys(this.text, "In the message box", [
-      { key: "Enter", does: "Send the message, or take the command that is chosen", press: (event) => this.menu.press(event, this.text.value) || this.enter() },
-      { key: "Ctrl+Enter", does: "Send the message", press: () => (this.form.requestSubmit(), true) },
-      { key: "Shift+Enter", does: "Begin a line", press: () => false },
-      { key: "/", does: "List the commands, at the beginning", press: () => false },
-      { key: "ArrowDown", does: "Choose the next command", press: (event) => this.menu.press(event, this.text.value) },
-      { key: "ArrowUp", does: "Choose the one above", press: (event) => this.menu.press(event, this.text.value) },
-      { key: "Tab", does: "Take the command that is chosen", press: (event) => this.menu.press(event, this.text.value) },
-      { key: "Escape", does: "Close the list of commands; without one, stop the running turn", press: (event) => this.menu.press(event, this.text.value) || this.stop() },
+    bindKeys(this.text, t("In the message box"), [
+      { key: "Enter", does: t("Send the message, or take the command that is chosen"), press: (event) => this.menu.press(event, this.text.value) || this.enter() },
+      { key: "Ctrl+Enter", does: t("Send the message"), press: () => (this.form.requestSubmit(), true) },
+      { key: "Shift+Enter", does: t("Begin a line"), press: () => false },
+      { key: "/", does: t("List the commands, at the beginning"), press: () => false },
+      { key: "ArrowDown", does: t("Choose the next command"), press: (event) => this.menu.press(event, this.text.value) },
+      { key: "ArrowUp", does: t("Choose the one above"), press: (event) => this.menu.press(event, this.text.value) },
+      { key: "Tab", does: t("Take the command that is chosen"), press: (event) => this.menu.press(event, this.text.value) },
+      { key: "Escape", does: t("Close the list of commands; without one, stop the running turn"), press: (event) => this.menu.press(event, this.text.value) || this.stop() },
     ]);
     this.takeFiles();
   }
@@ -155,26 +156,26 @@ function Files({ uploads, waits }: { uploads: Uploads; waits: { value: boolean }
   if (!list.length) return null;
   return (
     <>
-      <ul aria-label="Files of the message">
+      <ul aria-label={t("Files of the message")}>
         {list.map((one) => (
           <li key={one.place} class="upload" data-state={one.state}>
             <span class="name">{plainly(one.name)}</span>
             <span class="told" role="status">{toldOf(one)}</span>
-            {one.state === "uploading" ? <progress value={one.progress} max={1} aria-label={`Upload of ${plainly(one.name)}`} /> : null}
-            {one.state === "failed" ? <button type="button" class="tiny" onClick={one.again}>Again</button> : null}
-            <button type="button" class="tiny" aria-label={`Remove ${plainly(one.name)}`} onClick={() => uploads.remove(one)}>
+            {one.state === "uploading" ? <progress value={one.progress} max={1} aria-label={t("Upload of {name}", { name: plainly(one.name) })} /> : null}
+            {one.state === "failed" ? <button type="button" class="tiny" onClick={one.again}>{t("Again")}</button> : null}
+            <button type="button" class="tiny" aria-label={t("Remove {name}", { name: plainly(one.name) })} onClick={() => uploads.remove(one)}>
               <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M5 5l10 10M15 5L5 15" /></svg>
             </button>
           </li>
         ))}
       </ul>
-      {waits.value ? <p class="waiting" role="status">The message is sent when its files are uploaded.</p> : null}
+      {waits.value ? <p class="waiting" role="status">{t("The message is sent when its files are uploaded.")}</p> : null}
     </>
   );
 }
 
 function toldOf(upload: Upload): string {
-  if (upload.state === "failed") return `not uploaded: ${upload.why}`;
+  if (upload.state === "failed") return t("not uploaded: {why}", { why: upload.why ?? "" });
   return upload.state === "uploading" ? `${Math.round(100 * upload.progress)} %` : "";
 }
 
@@ -236,7 +237,7 @@ function CommandList({ menu, text }: { menu: CommandMenu; text: HTMLTextAreaElem
   if (!shown.length) return null;
   // It scrolls, so it can have the focus; the mouse leaves that in the box.
   return (
-    <ul role="listbox" aria-label="Commands" tabIndex={0} onMouseDown={(event) => event.preventDefault()}>
+    <ul role="listbox" aria-label={t("Commands")} tabIndex={0} onMouseDown={(event) => event.preventDefault()}>
       {shown.map((command, place) => (
         <li
           key={command.text}
@@ -247,7 +248,7 @@ function CommandList({ menu, text }: { menu: CommandMenu; text: HTMLTextAreaElem
           onMouseDown={() => menu.choose(command)}
         >
           <b>{plainly(command.usage || command.text)}</b> <span>{plainly(command.description ?? "")}</span>
-          {command.by === "agent" ? <small>agent</small> : null}
+          {command.by === "agent" ? <small>{t("agent")}</small> : null}
         </li>
       ))}
     </ul>

@@ -1,6 +1,7 @@
 // Small helpers for the parts of the page that are no components. Text always goes in as text.
 
 import { clock, fullTime } from "./text.ts";
+import { t } from "./texts.ts";
 
 export { ago, called, clock, freshId, inputText, openly, plainly } from "./text.ts";
 
@@ -27,7 +28,7 @@ export const dialogById = (id: string): HTMLDialogElement => byId<HTMLDialogElem
 /** A dialog of lists with a title and a button that closes it. It leaves the document as it closes. */
 export function dialogWith(id: string, title: string, body: Node[], foot: Node[] = []): HTMLDialogElement {
   const dialog = h("dialog", { id, class: "lists", "aria-labelledby": `${id}-title` });
-  const close = h("button", { type: "button", class: "quiet icon", "aria-label": "Close", onclick: () => dialog.close() });
+  const close = h("button", { type: "button", class: "quiet icon", "aria-label": t("Close"), onclick: () => dialog.close() });
   close.append(byId("lightbox-close").firstElementChild!.cloneNode(true));
   dialog.append(
     h("header", {}, h("h2", { id: `${id}-title`, tabindex: -1, autofocus: true }, title), close),

@@ -5,10 +5,11 @@ import { ask, messageOf, Problem } from "./api.ts";
 import type { SearchHit, SearchPage } from "./wire.ts";
 import { bindKeys } from "./keys.ts";
 import { ago, byId, called, h, inputById, plainly, say, show } from "./dom.ts";
+import { t } from "./texts.ts";
 
 const PAUSE = 200;
-const SEARCH = "In the search";
-const WHO: Record<string, string> = { user: "You", agent: "Agent", notice: "Notice" };
+const SEARCH = t("In the search");
+const WHO: Record<string, string> = { user: t("You"), agent: t("Agent"), notice: t("Notice") };
 
 export class Find {
   private leave: () => void;
@@ -29,13 +30,13 @@ export class Find {
       void this.now();
     });
     bindKeys(byId("side"), SEARCH, [
-      { key: "ArrowDown", does: "To the results, and through them", press: () => this.isSearching() && this.move(this.place() + 1) },
-      { key: "ArrowUp", does: "To the result above", press: () => this.isSearching() && this.place() >= 0 && this.move(this.place() - 1) },
-      { key: "Escape", does: "Back to the box; there, leave the search", press: () => this.isSearching() && this.back() },
+      { key: "ArrowDown", does: t("To the results, and through them"), press: () => this.isSearching() && this.move(this.place() + 1) },
+      { key: "ArrowUp", does: t("To the result above"), press: () => this.isSearching() && this.place() >= 0 && this.move(this.place() - 1) },
+      { key: "Escape", does: t("Back to the box; there, leave the search"), press: () => this.isSearching() && this.back() },
     ]);
     byId("found-more").addEventListener("click", () => this.more());
     byId("found-here").addEventListener("change", () => this.now());
-    bindKeys(document, "Everywhere", [{ key: "Ctrl+K", does: "Search messages", press: () => this.begin() }]);
+    bindKeys(document, t("Everywhere"), [{ key: "Ctrl+K", does: t("Search messages"), press: () => this.begin() }]);
   }
 
   private begin(): true {
@@ -100,7 +101,7 @@ export class Find {
       if (turn !== this.turn) return null;
       this.list.replaceChildren();
       show(byId("found-more"), false);
-      say(byId("found-told"), error instanceof Problem && error.field === "q" ? "Type a word to search for." : messageOf(error));
+      say(byId("found-told"), error instanceof Problem && error.field === "q" ? t("Type a word to search for.") : messageOf(error));
       return null;
     }
   }
@@ -108,9 +109,10 @@ export class Find {
   private tell(page: SearchPage): void {
     this.next = page.next;
     show(byId("found-more"), page.next !== null);
-    const filling = page.index.current ? "" : "The index is still being filled: there may be more.";
+    const filling = page.index.current ? "" : t("The index is still being filled: there may be more.");
     const count = this.list.children.length;
-    const told = count ? `${count}${page.next ? " or more" : ""} found, newest first` : "No message matches.";
+    const found = page.next ? t("{count} or more found, newest first", { count }) : t("{count} found, newest first", { count });
+    const told = count ? found : t("No message matches.");
     say(byId("found-told"), [told, filling].filter(Boolean).join(". "));
   }
 

@@ -3,6 +3,7 @@
 import { ask, messageOf } from "./api.ts";
 import { byId, clock, dialogById, h, plainly, say, selectionTouches, show } from "./dom.ts";
 import type { GatewayRow, MissingGateway } from "./wire.ts";
+import { t } from "./texts.ts";
 
 interface Found {
   gateways: GatewayRow[];
@@ -51,8 +52,8 @@ export class Gateways {
     this.none = found.gateways.length === 0;
     show(byId("gateways-button"), !this.none);
     const silent = found.gateways.filter((one) => one.silent_s > SILENT_AFTER);
-    const gone = found.missing_gateways.map((one) => `${waits(one.sessions)} for ${plainly(one.gateway)}, which is gone`);
-    say(byId("gateways-told"), [...silent.map((one) => `${plainly(one.name)} is silent since ${clock(one.seen)}`), ...gone].join("\n"));
+    const gone = found.missing_gateways.map((one) => t("{sessions} for {gateway}, which is gone", { sessions: waits(one.sessions), gateway: plainly(one.gateway) }));
+    say(byId("gateways-told"), [...silent.map((one) => t("{name} is silent since {when}", { name: plainly(one.name), when: clock(one.seen) })), ...gone].join("\n"));
     show(byId("gateways-told"), silent.length + gone.length > 0);
     if (this.dialog.open) this.draw(found);
   }
@@ -76,8 +77,8 @@ export class Gateways {
 function row(gateway: GatewayRow, gateways: GatewayRow[]): Node {
   const { name, address, host, version, joined, is_active: active, serves, agents, room } = gateway;
   const silent = gateway.silent_s > SILENT_AFTER;
-  const does = active ? "active" : serves ? "serves, too" : "waits to take over";
-  const runs = serves ? `${agents} of ${room} agents run` : "";
+  const does = active ? t("active") : serves ? t("serves, too") : t("waits to take over");
+  const runs = serves ? t("{count} of {all} agents run", { count: agents, all: room }) : "";
   return h("li", { "data-state": silent ? "offline" : "online" },
     h("p", {},
       h("span", { class: "dot", "data-state": silent ? "offline" : serves ? "online" : "waiting" }),
@@ -85,7 +86,7 @@ function row(gateway: GatewayRow, gateways: GatewayRow[]): Node {
       h("small", {}, [does, runs].filter(Boolean).join(" · "))),
     h("p", {},
       h("bdi", { class: "account", title: plainly(address ?? host) }, plainly(address ?? host)),
-      h("small", {}, `Semel ${plainly(version)} · since ${clock(joined)}`)),
+      h("small", {}, t("Semel {version} · since {when}", { version: plainly(version), when: clock(joined) }))),
     silent ? h("p", { class: "why" }, silence(gateway, gateways)) : null);
 }
 
@@ -93,19 +94,22 @@ function row(gateway: GatewayRow, gateways: GatewayRow[]): Node {
 function silence(gateway: GatewayRow, gateways: GatewayRow[]): string {
   const left = Math.max(1, Math.round(GIVEN_UP_AFTER - gateway.silent_s));
   const others = gateways.filter((one) => one !== gateway && one.silent_s <= SILENT_AFTER).map((one) => plainly(one.name));
-  const who = others.length === 1 ? others[0] : `one of ${others.join(", ")}`;
-  const takes = gateway.is_active ? `${who} takes over in ${left} s` : `it is given up in ${left} s`;
-  const step = others.length ? `Unless it goes on, ${takes}.` : "No other gateway lives that could take over.";
-  return `Silent since ${clock(gateway.seen)} (${Math.round(gateway.silent_s)} s): it hangs, or is cut off. ${step}`;
+  const who = others.length === 1 ? others[0]! : t("one of {names}", { names: others.join(", ") });
+  const taken = gateway.is_active
+    ? t("Unless it goes on, {who} takes over in {count} s.", { who, count: left })
+    : t("Unless it goes on, it is given up in {count} s.", { count: left });
+  const step = others.length ? taken : t("No other gateway lives that could take over.");
+  const since = { when: clock(gateway.seen), count: Math.round(gateway.silent_s), step };
+  return t("Silent since {when} ({count} s): it hangs, or is cut off. {step}", since);
 }
 
 function missingRow({ gateway, sessions, newest }: MissingGateway): Node {
   const link = (key: string) => h("a", { href: `#/s/${encodeURIComponent(key)}`, onclick: () => dialogById("gateways").close() }, h("bdi", {}, plainly(key)));
-  const more = sessions > newest.length ? h("small", {}, `and ${sessions - newest.length} more`) : null;
+  const more = sessions > newest.length ? h("small", {}, t("and {count} more", { count: sessions - newest.length })) : null;
   return h("li", {},
-    h("p", {}, h("span", { class: "dot", "data-state": "denied" }), h("bdi", { class: "name" }, plainly(gateway)), h("small", {}, `${waits(sessions)} for it`)),
+    h("p", {}, h("span", { class: "dot", "data-state": "denied" }), h("bdi", { class: "name" }, plainly(gateway)), h("small", {}, t("{sessions} for it", { sessions: waits(sessions) }))),
     h("p", { class: "links" }, ...newest.map(link), more),
-    h("p", { class: "soft" }, "On its machine, their agents have memory and workspace. They go on once it is back; /new in one of them begins anew at another gateway."));
+    h("p", { class: "soft" }, t("On its machine, their agents have memory and workspace. They go on once it is back; /new in one of them begins anew at another gateway.")));
 }
 
-const waits = (sessions: number): string => (sessions === 1 ? "1 session waits" : `${sessions} sessions wait`);
+const waits = (sessions: number): string => (sessions === 1 ? t("1 session waits") : t("{count} sessions wait", { count: sessions }));

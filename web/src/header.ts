@@ -5,6 +5,7 @@ import { ask, at } from "./api.ts";
 import { byId, called, h, say } from "./dom.ts";
 import type { Transcript } from "./transcript.ts";
 import type { Item, ModelOffer, SessionState } from "./wire.ts";
+import { t } from "./texts.ts";
 
 export interface Offer {
   current?: string;
@@ -19,12 +20,11 @@ interface HeaderProps {
 }
 
 const WITHOUT_TOOLS =
-  "This agent does not use Semel's tools. It cannot send messages or files in the middle of its turn, ask questions or " +
-  "start jobs; what it writes is delivered.";
+  t("This agent does not use Semel's tools. It cannot send messages or files in the middle of its turn, ask questions or start jobs; what it writes is delivered.");
 
 const NARROW = matchMedia("(max-width: 760px)");
 
-const DECIDES_ALONE = "In its present mode this agent decides by itself what it may do: nobody is asked for a permission.";
+const DECIDES_ALONE = t("In its present mode this agent decides by itself what it may do: nobody is asked for a permission.");
 
 export class Header {
   /** The agents that a new session may have. */
@@ -40,13 +40,13 @@ export class Header {
 
   draw(key: string, view: Transcript, fresh: boolean): void {
     const session = view.session.value;
-    const name = fresh ? "New session" : called({ title: session.title, key });
+    const name = fresh ? t("New session") : called({ title: session.title, key });
     say(byId("title"), name);
     byId("title").title = key;
     const used = usage(view.items("usage").at(-1));
-    const home = session.home && !session.home.startsWith("web:") ? `also at ${session.home}` : "";
-    const tools = session.tools === false ? "without Semel's tools" : "";
-    const alone = asksNobody(view) ? "asks nobody for permission" : "";
+    const home = session.home && !session.home.startsWith("web:") ? t("also at {home}", { home: session.home }) : "";
+    const tools = session.tools === false ? t("without Semel's tools") : "";
+    const alone = asksNobody(view) ? t("asks nobody for permission") : "";
     say(byId("under"), [session.agent, name === key ? "" : key, home, used, tools, alone].filter(Boolean).join(" · "));
     byId("under").title = [tools && WITHOUT_TOOLS, alone && DECIDES_ALONE].filter(Boolean).join("\n");
     this.choices(key, view, fresh);
@@ -57,9 +57,9 @@ export class Header {
     const place = NARROW.matches && !fresh ? byId("manage") : byId("choices-place"); // a phone has one row for all
     if (byId("choices").parentElement !== place) place.prepend(byId("choices"));
     const all: [string, string, Offer | null][] = [
-      ["agent", "Agent", fresh ? this.agents : null],
-      ["mode", "Mode", modes(view)],
-      ["model", "Model", models(view)],
+      ["agent", t("Agent"), fresh ? this.agents : null],
+      ["mode", t("Mode"), modes(view)],
+      ["model", t("Model"), models(view)],
     ];
     const offers = all.filter((one): one is [string, string, Offer] => (one[2]?.options.length ?? 0) > 1);
     const told = JSON.stringify([key, offers]);
@@ -94,7 +94,7 @@ function modes(view: Transcript): Offer | null {
   const told = view.session.value.modes ?? toldBy(view, "mode")?.modes ?? (toldBy(view, "mode") as SessionState["modes"]);
   if (!told?.availableModes) return null;
   const alone = view.session.value.unattended_modes ?? [];
-  const options = told.availableModes.map(({ id, name }) => ({ id, text: (name || id) + (alone.includes(id) ? " (asks nobody)" : "") }));
+  const options = told.availableModes.map(({ id, name }) => ({ id, text: (name || id) + (alone.includes(id) ? ` ${t("(asks nobody)")}` : "") }));
   return { current: view.session.value.mode ?? told.currentModeId, options };
 }
 
@@ -113,5 +113,5 @@ function models(view: Transcript): Offer | null {
 
 function usage(item: Item | undefined): string {
   if (!item || !item.size || item.used === undefined) return "";
-  return `${Math.round((100 * item.used) / item.size)} % of context used`;
+  return t("{percent} % of context used", { percent: Math.round((100 * item.used) / item.size) });
 }

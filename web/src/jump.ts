@@ -7,6 +7,7 @@ import type { OpenSession } from "./open_session.ts";
 import type { Place } from "./scroll.ts";
 import type { Row, Transcript } from "./transcript.ts";
 import type { SessionState, Stretch } from "./wire.ts";
+import { t } from "./texts.ts";
 
 const NEAR = 1000; // a message at most this many entries before the view is near
 const AROUND = 60; // entries loaded before a message, and after it if it is far
@@ -68,7 +69,7 @@ export class Jump {
     if (this.props.opened().key !== key) return;
     this.props.drawn();
     const row = this.props.opened().view.rows.get(`e${seq}`);
-    if (!row) return this.props.problem(new Error("That message no longer exists."));
+    if (!row) return this.props.problem(new Error(t("That message no longer exists.")));
     this.props.reveal(row);
   }
 

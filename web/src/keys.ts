@@ -1,6 +1,7 @@
 // The keys of the page. Whoever binds one says what it does, so the sheet of keys lists all of them.
 
 import { openKeySheet } from "./key_sheet.ts";
+import { t } from "./texts.ts";
 
 export interface Key {
   /** As it is written: "Ctrl+K" (on a Mac also Cmd), "Alt+N", "Shift+Enter", "?", "ArrowDown". */
@@ -17,8 +18,11 @@ export interface KeyGroup {
 
 const groups: KeyGroup[] = [];
 
-/** All keys that are bound, by where they work. */
-export const boundKeys = (): readonly KeyGroup[] => groups;
+/** Shows the sheet of keys. */
+export function showKeys(): true {
+  openKeySheet(groups);
+  return true;
+}
 
 /** Binds keys for as long as the page is open. `where` says where they work, for people. */
 export function bindKeys(target: EventTarget, where: string, keys: Key[]): void {
@@ -53,7 +57,7 @@ export const isWriting = (event: Event): boolean => event.target instanceof Elem
 /** Whether a dialog lies over the page: then only its own keys work. */
 export const isCovered = (): boolean => document.querySelector("dialog[open]") !== null;
 
-bindKeys(document, "Everywhere", [
-  { key: "?", does: "Show the keys (not in a text box)", press: (event) => !isWriting(event) && !isCovered() && openKeySheet(groups) },
-  { key: "Ctrl+/", does: "Show the keys", press: () => !isCovered() && openKeySheet(groups) },
+bindKeys(document, t("Everywhere"), [
+  { key: "?", does: t("Show the keys (not in a text box)"), press: (event) => !isWriting(event) && !isCovered() && showKeys() },
+  { key: "Ctrl+/", does: t("Show the keys"), press: () => !isCovered() && showKeys() },
 ]);

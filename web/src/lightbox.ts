@@ -2,6 +2,7 @@
 
 import { byId, dialogById, say, show } from "./dom.ts";
 import { bindKeys } from "./keys.ts";
+import { t } from "./texts.ts";
 
 interface Shown {
   href: string;
@@ -18,7 +19,7 @@ function draw(): void {
   const { href, name } = pictures[place]!;
   picture.src = link.href = href;
   picture.alt = name;
-  say(byId("lightbox-name"), pictures.length > 1 ? `${name} · ${place + 1} of ${pictures.length}` : name);
+  say(byId("lightbox-name"), pictures.length > 1 ? `${name} · ${t("{place} of {count}", { place: place + 1, count: pictures.length })}` : name);
 }
 
 function go(step: number): true {
@@ -40,9 +41,9 @@ export function showPicture(event: MouseEvent): void {
   dialog.showModal(); // the browser gives the focus back to the link when it closes
 }
 
-bindKeys(dialog, "With a picture", [
-  { key: "ArrowLeft", does: "The previous picture of the message", press: () => go(-1) },
-  { key: "ArrowRight", does: "The next one", press: () => go(1) },
+bindKeys(dialog, t("With a picture"), [
+  { key: "ArrowLeft", does: t("The previous picture of the message"), press: () => go(-1) },
+  { key: "ArrowRight", does: t("The next one"), press: () => go(1) },
 ]);
 dialog.addEventListener("close", () => picture.removeAttribute("src"));
 dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close()); // beside the picture

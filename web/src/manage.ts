@@ -4,6 +4,7 @@ import { ask, at } from "./api.ts";
 import { byId, called, dialogById, freshId, inputById, say, show } from "./dom.ts";
 import type { OpenSession } from "./open_session.ts";
 import type { SessionState } from "./wire.ts";
+import { t } from "./texts.ts";
 
 interface ManageProps {
   opened: () => OpenSession;
@@ -35,7 +36,7 @@ export class Manage {
     show(byId("manage-button"), Boolean(key) && !fresh);
     for (const format of ["html", "md"]) byId<HTMLAnchorElement>(`do-${format}`).href = key ? at(key, `/export?format=${format}`) : "";
     this.archived = Boolean(session.archived);
-    say(byId("do-archive"), this.archived ? "Bring back to the list" : "Archive");
+    say(byId("do-archive"), this.archived ? t("Bring back to the list") : t("Archive"));
   }
 
   private async act(method: string, rest: string, body?: unknown): Promise<void> {

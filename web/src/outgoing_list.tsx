@@ -3,12 +3,13 @@
 import { type Signal } from "@preact/signals";
 import type { Outgoing, OutgoingMessage } from "./outgoing.ts";
 import { openly, plainly } from "./text.ts";
+import { t } from "./texts.ts";
 
 const TELLS: Record<OutgoingMessage["state"], string> = {
-  sending: "sending",
-  waiting: "no connection: it is sent as soon as there is one",
+  sending: t("sending"),
+  waiting: t("no connection: it is sent as soon as there is one"),
   accepted: "",
-  refused: "not sent",
+  refused: t("not sent"),
 };
 
 interface OutgoingListProps {
@@ -31,12 +32,12 @@ export function OutgoingList({ outgoing, session, changes, edit }: OutgoingListP
         <li key={message.id} class="entry user pending" data-id={message.id} data-state={message.state}>
           <div class="body">{openly(message.text)}</div>
           <div class="foot">
-            {(message.files ?? []).map((file) => <span key={file.id} class="file">{plainly(file.name ?? "file")}</span>)}
+            {(message.files ?? []).map((file) => <span key={file.id} class="file">{plainly(file.name ?? t("file"))}</span>)}
             <span class="state">{[TELLS[message.state], message.why].filter(Boolean).join(": ")}</span>
             {message.state === "refused" ? (
               <span class="options">
-                <button type="button" class="tiny" onClick={() => { outgoing.discard(key, message); edit(message.text); }}>Edit</button>
-                <button type="button" class="tiny" onClick={() => outgoing.discard(key, message)}>Discard</button>
+                <button type="button" class="tiny" onClick={() => { outgoing.discard(key, message); edit(message.text); }}>{t("Edit")}</button>
+                <button type="button" class="tiny" onClick={() => outgoing.discard(key, message)}>{t("Discard")}</button>
               </span>
             ) : null}
           </div>

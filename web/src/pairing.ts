@@ -3,6 +3,7 @@
 import { ask } from "./api.ts";
 import type { ChannelState, PairingCode, Person } from "./wire.ts";
 import { byId, clock, h, plainly, say, show } from "./dom.ts";
+import { t } from "./texts.ts";
 
 export class Pairing {
   private wrong: (error: unknown) => void;
@@ -22,7 +23,7 @@ export class Pairing {
     });
     byId("code-copy").addEventListener("click", async () => {
       await navigator.clipboard.writeText(this.code?.code ?? "");
-      say(byId("code-copy"), "Copied");
+      say(byId("code-copy"), t("Copied"));
     });
   }
 
@@ -47,10 +48,10 @@ export class Pairing {
 
   private show({ code, channel, name, role }: PairingCode): void {
     say(byId("code-text"), code);
-    say(byId("code-copy"), "Copy");
+    say(byId("code-copy"), t("Copy"));
     show(byId("code-copy"), Boolean(navigator.clipboard));
-    const who = name ?? "The person to let in";
-    say(byId("code-how"), `${who} sends this code to the gateway's account on ${channel}, in a private chat and with nothing else in the message. It gives the role ${role}.`);
+    const who = name ?? t("The person to let in");
+    say(byId("code-how"), t("{who} sends this code to the gateway's account on {channel}, in a private chat and with nothing else in the message. It gives the role {role}.", { who, channel, role }));
     byId("code").dataset.state = "open";
     show(byId("code"), true);
     this.tick();
@@ -62,8 +63,8 @@ export class Pairing {
   private tick(): void {
     if (!this.code) return;
     const seconds = Math.ceil((this.code.expires - Date.now()) / 1000);
-    if (seconds <= 0) return this.over("expired", "It has expired. Make another one.");
-    say(byId("code-left"), `It is shown only here and now, works once, and expires in ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}.`);
+    if (seconds <= 0) return this.over("expired", t("It has expired. Make another one."));
+    say(byId("code-left"), t("It is shown only here and now, works once, and expires in {time}.", { time: `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}` }));
   }
 
   private over(state: string, told: string): void {
@@ -91,7 +92,7 @@ export class Pairing {
     byId("pair-names").replaceChildren(...people.map((one) => h("option", { value: one.name })));
     this.watch(codes);
     const waiting = codes.filter((one) => one.state === "open" && !this.mine(one));
-    say(byId("pair-open"), waiting.map((one) => `A code for ${one.name ?? "somebody"} (${one.role}) on ${one.channel} waits to be sent, until ${clock(one.expires)}.`).join("\n"));
+    say(byId("pair-open"), waiting.map((one) => t("A code for {name} ({role}) on {channel} waits to be sent, until {when}.", { name: one.name ?? t("somebody"), role: one.role, channel: one.channel, when: clock(one.expires) })).join("\n"));
   }
 
   private mine(one: PairingCode): boolean {
@@ -100,7 +101,7 @@ export class Pairing {
 
   private watch(codes: PairingCode[]): void {
     const mine = codes.find((one) => this.mine(one));
-    if (mine?.state === "used") this.over("used", `It was used: ${plainly(mine.account)} may talk now.`);
-    if (mine?.state === "void") this.over("void", "It was sent where others could read it, and is void. Make another one.");
+    if (mine?.state === "used") this.over("used", t("It was used: {account} may talk now.", { account: plainly(mine.account) }));
+    if (mine?.state === "void") this.over("void", t("It was sent where others could read it, and is void. Make another one."));
   }
 }

@@ -4,13 +4,14 @@ import { ask, messageOf } from "./api.ts";
 import type { ChannelState, PairingCode, Person, Stranger } from "./wire.ts";
 import { ago, byId, clock, dialogById, h, plainly, say, selectionTouches, show } from "./dom.ts";
 import { Pairing } from "./pairing.ts";
+import { t } from "./texts.ts";
 
 const EVERY = 4000;
-const STATES: Record<string, string> = { starting: "starting", online: "online", offline: "offline", denied: "refused by its platform" };
-const ORIGINS: Record<string, string> = { config: "in semel.toml", added: "added", paired: "by a code" };
+const STATES: Record<string, string> = { starting: t("starting"), online: t("online"), offline: t("offline"), denied: t("refused by its platform") };
+const ORIGINS: Record<string, string> = { config: t("in semel.toml"), added: t("added"), paired: t("by a code") };
 
-const NOBODY = "Nobody yet. Make a code below, and send it to the gateway's account from yours.";
-const NOBODY_CAN = "Nobody: people have no accounts on these channels. Whoever has a webhook's secret may write.";
+const NOBODY = t("Nobody yet. Make a code below, and send it to the gateway's account from yours.");
+const NOBODY_CAN = t("Nobody: people have no accounts on these channels. Whoever has a webhook's secret may write.");
 
 interface Met {
   strangers: Stranger[];
@@ -88,7 +89,7 @@ export class People {
     say(byId("people-none"), paired.length ? NOBODY : NOBODY_CAN);
     const latest = met.strangers.map((one) => ({ ...one, ago: ago(one.last) }));
     this.list("people-strangers", latest, () => latest.map((one) => this.stranger(one)));
-    say(byId("people-quiet"), latest.length ? "They got no answer, and their messages were not kept." : "Nobody, since the gateway started.");
+    say(byId("people-quiet"), latest.length ? t("They got no answer, and their messages were not kept.") : t("Nobody, since the gateway started."));
     this.pairing.draw(paired, people, met.codes);
   }
 
@@ -108,18 +109,18 @@ export class People {
   private person({ name, role, accounts }: Person): Node {
     const title = h("p", {}, h("bdi", { class: "name" }, plainly(name)), h("small", {}, role));
     const rows = accounts.map((one) => this.account(name, one));
-    return h("li", {}, title, rows.length ? h("ul", {}, ...rows) : h("p", { class: "soft" }, "no account yet: make a code"));
+    return h("li", {}, title, rows.length ? h("ul", {}, ...rows) : h("p", { class: "soft" }, t("no account yet: make a code")));
   }
 
   private account(name: string, { account, origin }: Person["accounts"][number]): Node {
     const shown = h("bdi", { class: "account", title: plainly(account) }, plainly(account));
     const from = h("small", {}, ORIGINS[origin] ?? origin);
     if (origin === "config") return h("li", {}, shown, from);
-    if (this.asked !== account) return h("li", {}, shown, from, button("Remove", account, () => this.ask(account), `Remove ${account} of ${name}`));
+    if (this.asked !== account) return h("li", {}, shown, from, button(t("Remove"), account, () => this.ask(account), t("Remove {account} of {name}", { account, name })));
     return h("li", { class: "asked" }, shown,
-      h("span", { class: "sure" }, "Remove it? Its messages are then refused.",
-        button("Keep", account, () => this.ask(null)),
-        button("Remove", `${account} sure`, () => this.remove(account), `Yes, remove ${account}`, "danger")));
+      h("span", { class: "sure" }, t("Remove it? Its messages are then refused."),
+        button(t("Keep"), account, () => this.ask(null)),
+        button(t("Remove"), `${account} sure`, () => this.remove(account), t("Yes, remove {account}", { account }), "danger")));
   }
 
   private ask(account: string | null): void {
@@ -128,19 +129,26 @@ export class People {
   }
 
   private remove(account: string): Promise<void> {
-    return this.act("DELETE", `/v1/people/${encodeURIComponent(account)}`, undefined, () => `${plainly(account)} is a stranger's account now.`);
+    return this.act("DELETE", `/v1/people/${encodeURIComponent(account)}`, undefined, () => t("{account} is a stranger's account now.", { account: plainly(account) }));
   }
 
   private stranger({ account, name, times, ago: last }: Stranger & { ago: string }): Node {
-    const often = `${times === 1 ? "once" : `${times} times`}, ${last === "now" ? "just now" : `last ${last}${/min$/.test(last) ? " ago" : ""}`}`;
-    const letIn = (role: string) => () => this.act<Person>("POST", "/v1/people", { account, role }, (who) => `${plainly(account)} is ${plainly(who.name)} (${who.role}) now.`);
-    const what = (role: string) => `Let ${account} in as ${role}`;
+    const often = howOften(times, last);
+    const letIn = (role: string) => () => this.act<Person>("POST", "/v1/people", { account, role }, (who) => t("{account} is {name} ({role}) now.", { account: plainly(account), name: plainly(who.name), role: who.role }));
+    const what = (role: string) => t("Let {account} in as {role}", { account, role });
     return h("li", {},
-      h("p", {}, h("bdi", { class: "name" }, plainly(name) || "no name"), h("bdi", { class: "account", title: plainly(account) }, plainly(account)), h("small", {}, often)),
+      h("p", {}, h("bdi", { class: "name" }, plainly(name) || t("no name")), h("bdi", { class: "account", title: plainly(account) }, plainly(account)), h("small", {}, often)),
       h("p", { class: "options" },
-        button("Let in as member", `${account} member`, letIn("member"), what("member")),
-        button("as guest", `${account} guest`, letIn("guest"), what("guest"))));
+        button(t("Let in as member"), `${account} member`, letIn("member"), what("member")),
+        button(t("as guest"), `${account} guest`, letIn("guest"), what("guest"))));
   }
+}
+
+/** How often somebody wrote, and when last: `ago` of that time. */
+function howOften(count: number, when: string): string {
+  if (when === t("now")) return count === 1 ? t("once, just now") : t("{count} times, just now", { count });
+  if (!/min$/.test(when)) return count === 1 ? t("once, last {when}", { when }) : t("{count} times, last {when}", { count, when });
+  return count === 1 ? t("once, last {when} ago", { when }) : t("{count} times, last {when} ago", { count, when });
 }
 
 function button(text: string, at: string, act: () => unknown, label?: string, kind = ""): Node {
@@ -150,11 +158,15 @@ function button(text: string, at: string, act: () => unknown, label?: string, ki
 function channelRow({ name, kind, state, since, error, retry_at: again, counts, refused }: ChannelState): Node {
   const silent = state === "offline" || state === "denied";
   const often = Object.values(refused).reduce((sum, one) => sum + one, 0);
-  const told = [`${counts.accepted} heard`, often ? `${often} refused` : "", counts.quarantined ? `${counts.quarantined} quarantined` : ""];
+  const told = [
+    t("{count} heard", { count: counts.accepted }),
+    often ? t("{count} refused", { count: often }) : "",
+    counts.quarantined ? t("{count} quarantined", { count: counts.quarantined }) : "",
+  ];
   return h("li", { "data-state": state },
     h("p", {},
       h("span", { class: "dot", "data-state": state }),
       h("span", { class: "name" }, name),
-      h("small", {}, [kind === name ? "" : kind, `${STATES[state] ?? state} since ${clock(since)}`, ...told].filter(Boolean).join(" · "))),
-    silent && error ? h("p", { class: "why" }, plainly(error) + (again ? ` It is tried again at ${clock(again)}.` : "")) : null);
+      h("small", {}, [kind === name ? "" : kind, t("{state} since {when}", { state: STATES[state] ?? state, when: clock(since) }), ...told].filter(Boolean).join(" · "))),
+    silent && error ? h("p", { class: "why" }, plainly(error) + (again ? ` ${t("It is tried again at {when}.", { when: clock(again) })}` : "")) : null);
 }

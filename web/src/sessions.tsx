@@ -5,6 +5,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { type SessionList, needsOf } from "./session_list.ts";
 import { ago, called, dayGroup, plainly } from "./text.ts";
 import type { ListedSession } from "./wire.ts";
+import { t, tWord } from "./texts.ts";
 
 interface SessionsProps {
   list: SessionList;
@@ -30,7 +31,7 @@ export function Sessions({ list, open, chosen }: SessionsProps) {
         const group = dayGroup(session.at);
         const begins = place === 0 || dayGroup(sessions[place - 1]!.at) !== group;
         const link = <SessionLink key={session.key} session={session} isOpen={session.key === open.value} showsAgent={agents.size > 1} chosen={chosen} />;
-        return begins ? [<li key={`day ${group}`} class="day">{group}</li>, link] : [link]; // no session's key has a blank
+        return begins ? [<li key={`day ${group}`} class="day">{t(group)}</li>, link] : [link]; // no session's key has a blank
       })}
     </ul>
   );
@@ -45,19 +46,19 @@ interface SessionLinkProps {
 
 function SessionLink({ session, isOpen, showsAgent, chosen }: SessionLinkProps) {
   const needs = needsOf(session);
-  const state = session.state === "running" || session.state === "waiting" ? session.state : "";
+  const state = session.state === "running" || session.state === "waiting" ? tWord(session.state) : "";
   const unread = isOpen && document.hasFocus() ? 0 : session.unread ?? 0;
   return (
     <li>
       <a href={`#/s/${encodeURIComponent(session.key)}`} aria-current={isOpen ? "page" : undefined} class={unread ? "unread" : ""} onClick={chosen}>
-        <span class="dot" data-state={needs ? "needs" : session.state} title={needs ? "needs you" : state} />
+        <span class="dot" data-state={needs ? "needs" : session.state} title={needs ? t("needs you") : state} />
         <b title={session.key}>{called(session)}</b>
         <small>{session.at ? ago(session.at) : ""}</small>
         <span class="last">{session.last || ""}</span>
         <span class="badges">
           {showsAgent ? <small class="agent">{plainly(session.agent ?? "")}</small> : null}
           {needs ? <span class="badge needs" title={whatIsNeeded(session)}>{needs}</span> : null}
-          {unread && !needs ? <span class="badge" title={`${unread} new`}>{unread > 99 ? "99+" : unread}</span> : null}
+          {unread && !needs ? <span class="badge" title={t("{count} new", { count: unread })}>{unread > 99 ? "99+" : unread}</span> : null}
         </span>
       </a>
     </li>
@@ -66,10 +67,13 @@ function SessionLink({ session, isOpen, showsAgent, chosen }: SessionLinkProps) 
 
 /** What somebody has to do in a session: "1 approval, 2 held messages". */
 export function whatIsNeeded({ approvals = 0, questions = 0, held = 0, failed }: ListedSession): string {
-  const counted = (count: number, what: string) => (count ? `${count} ${what}${count > 1 ? "s" : ""}` : "");
-  return [counted(approvals, "approval"), counted(questions, "question"), counted(held, "held message"), failed ? "its last turn failed" : ""]
-    .filter(Boolean)
-    .join(", ");
+  const counted = (count: number, single: string, several: string) => (count > 1 ? several : count ? single : "");
+  return [
+    counted(approvals, t("1 approval"), t("{count} approvals", { count: approvals })),
+    counted(questions, t("1 question"), t("{count} questions", { count: questions })),
+    counted(held, t("1 held message"), t("{count} held messages", { count: held })),
+    failed ? t("its last turn failed") : "",
+  ].filter(Boolean).join(", ");
 }
 
 /** The link to what needs somebody; nothing if nothing does. */
@@ -78,7 +82,7 @@ export function NeedsLink({ list, chosen }: Omit<SessionsProps, "open">) {
   if (!needy.length) return null;
   return (
     <a id="needs" href="#needs" title={needy.map((one) => `${called(one)}: ${whatIsNeeded(one)}`).join("\n")} onClick={chosen}>
-      Needs you <span class="badge needs">{list.needed.value}</span>
+      {t("Needs you")} <span class="badge needs">{list.needed.value}</span>
     </a>
   );
 }
@@ -89,11 +93,11 @@ export function SessionsFoot({ list }: { list: SessionList }) {
   return (
     <>
       {list.sorted.value.length === 0 ? (
-        <p id="no-sessions" class="hint">{archived ? "No session is archived." : "No sessions yet."}</p>
+        <p id="no-sessions" class="hint">{archived ? t("No session is archived.") : t("No sessions yet.")}</p>
       ) : null}
-      {list.more.value ? <button id="more-sessions" type="button" class="quiet" onClick={() => list.showMore()}>More sessions</button> : null}
+      {list.more.value ? <button id="more-sessions" type="button" class="quiet" onClick={() => list.showMore()}>{t("More sessions")}</button> : null}
       <button id="archived" type="button" class="quiet" aria-pressed={archived ? "true" : "false"} onClick={() => list.toggleArchived()}>
-        {archived ? "Back to the other sessions" : "Archived"}
+        {archived ? t("Back to the other sessions") : t("Archived")}
       </button>
     </>
   );

@@ -1,5 +1,7 @@
 // Texts as people see them: hidden characters become visible, names stay on one line, times are short.
 
+import { locale, t } from "./texts.ts";
+
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
 /** A visible stand-in for a control character or a bidirectional override, as in semel/text/visible.py. */
@@ -19,9 +21,9 @@ export function openly(text: unknown): string {
   return String(text).replace(/\r\n/g, "\n").replace(HIDDEN, (sign) => (sign === "\n" || sign === "\t" ? sign : picture(sign)));
 }
 
-const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
-const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+const TIME = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat(locale, { month: "short", day: "numeric" });
+const FULL = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "medium" });
 
 /** A time (ms since 1970): the clock's of today, with the day of an earlier one. */
 export function clock(ms: number): string {
@@ -33,8 +35,8 @@ export const fullTime = (ms: number): string => FULL.format(new Date(ms));
 
 export function ago(ms: number): string {
   const seconds = (Date.now() - ms) / 1000;
-  if (seconds < 60) return "now";
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 60) return t("now");
+  if (seconds < 3600) return t("{count} min", { count: Math.floor(seconds / 60) });
   return clock(ms);
 }
 

@@ -5,6 +5,7 @@ import { signal } from "@preact/signals";
 import { keepHere, keptHere } from "./kept.ts";
 import { freshId } from "./text.ts";
 import type { FileRef } from "./wire.ts";
+import { t } from "./texts.ts";
 
 const MAX_FILES = 20;
 const PATIENCE_MS = 60000; // an upload of which nothing moves for this time has no connection any more
@@ -76,7 +77,7 @@ export class Uploads {
       clearTimeout(patience);
       patience = setTimeout(() => {
         request.abort();
-        fail("no connection");
+        fail(t("no connection"));
       }, PATIENCE_MS);
     };
     request.upload.onprogress = (event) => {
@@ -84,12 +85,12 @@ export class Uploads {
       change({ progress: event.total ? event.loaded / event.total : 0 });
     };
     request.onloadend = () => clearTimeout(patience);
-    request.onerror = () => fail("no connection");
+    request.onerror = () => fail(t("no connection"));
     request.onload = () => {
       const answer = parsed(request.responseText) as { id?: unknown; detail?: unknown };
       if (request.status === 201 && typeof answer.id === "string") change({ state: "done", progress: 1, file: answer as FileRef, why: undefined });
-      else if (request.status === 201) fail("no connection"); // the answer was cut off
-      else fail(String(answer.detail ?? `the gateway answered ${request.status}`));
+      else if (request.status === 201) fail(t("no connection")); // the answer was cut off
+      else fail(String(answer.detail ?? t("the gateway answered {status}", { status: request.status })));
     };
     const ways = {
       stop: () => request.abort(),

@@ -4,9 +4,10 @@ import { type Signal, signal } from "@preact/signals";
 import { ask } from "./api.ts";
 import { byId } from "./dom.ts";
 import { plainly } from "./text.ts";
+import { t } from "./texts.ts";
 
 const DEMO = "demo"; // the name of the agent that comes with Semel
-const FIRST_WORDS = ["What can you do?", "What is in this folder?", "Which tools do you have?"];
+const FIRST_WORDS = [t("What can you do?"), t("What is in this folder?"), t("Which tools do you have?")];
 const DEMO_WORDS = ["help", "file", "ask"];
 
 /** The folder of each configured agent, once it is known. */
@@ -42,15 +43,15 @@ export function Welcome({ shown, hasChannels, send }: WelcomeProps) {
   return (
     <>
       {agent ? <h2>{plainly(agent)}</h2> : null}
-      {folder ? <p class="folder">works in <code>{plainly(folder)}</code></p> : null}
-      <p>{isFresh ? "A new session begins with your first message." : "Nothing has been said here yet."}</p>
-      <div class="tries" role="group" aria-label="Things to say">
+      {folder ? <p class="folder">{t("works in")} <code>{plainly(folder)}</code></p> : null}
+      <p>{isFresh ? t("A new session begins with your first message.") : t("Nothing has been said here yet.")}</p>
+      <div class="tries" role="group" aria-label={t("Things to say")}>
         {(agent === DEMO ? DEMO_WORDS : FIRST_WORDS).map((words) => (
-          <button key={words} type="button" title="Send this" onClick={() => send(words)}>{words}</button>
+          <button key={words} type="button" title={t("Send this")} onClick={() => send(words)}>{words}</button>
         ))}
       </div>
       {hasChannels.value ? (
-        <button type="button" class="quiet link" onClick={() => byId("people-button").click()}>People and channels</button>
+        <button type="button" class="quiet link" onClick={() => byId("people-button").click()}>{t("People and channels")}</button>
       ) : null}
     </>
   );

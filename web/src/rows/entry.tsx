@@ -10,9 +10,10 @@ import { Files, Mark, Quoted, Time, deed } from "./parts.tsx";
 import { Rich } from "./rich.tsx";
 import { isCalm, questionText, wordsOf } from "./wording.ts";
 import { isOpened, setOpened } from "./opened.ts";
+import { t } from "../texts.ts";
 
 const ENDED_BADLY = new Set(["failed", "turn.failed", "turn.empty"]); // kinds of notices
-const WHO: Record<string, string> = { user: "You", agent: "Agent", notice: "Notice" };
+const WHO: Record<string, string> = { user: t("You"), agent: t("Agent"), notice: t("Notice") };
 
 export function EntryView({ row, entry, context }: { row: Row; entry: Entry; context: RowContext }) {
   const card = row.card.value?.data.value as Item | undefined;
@@ -63,8 +64,8 @@ function Head({ entry, context }: { entry: Entry; context: RowContext }) {
     <div class="head">
       <span class="who">{plainly(speaker(entry, context))}</span>
       {done ? <span class="via">{done}</span> : null}
-      {entry.from ? <span class="via">from {plainly(entry.from)}</span> : null}
-      {entry.to ? <span class="via">to {plainly(entry.to)}</span> : null}
+      {entry.from ? <span class="via">{t("from {name}", { name: plainly(entry.from) })}</span> : null}
+      {entry.to ? <span class="via">{t("to {name}", { name: plainly(entry.to) })}</span> : null}
       <Time at={entry.at} />
     </div>
   );
@@ -72,7 +73,7 @@ function Head({ entry, context }: { entry: Entry; context: RowContext }) {
 
 function speaker(entry: Entry, context: RowContext): string {
   const { role, sender, kind } = entry;
-  if (isSummary(entry)) return "Summary";
+  if (isSummary(entry)) return t("Summary");
   if (role === "event") return reporter(entry);
   if (sender) return sender;
   if (role === "agent") return context.agent();
@@ -81,7 +82,8 @@ function speaker(entry: Entry, context: RowContext): string {
 
 /** Who reported an event: its kind, and its sender if it names one. */
 export function reporter({ kind, sender }: { kind?: string; sender?: string }): string {
-  return [kind || "Event", sender].filter(Boolean).join(" from ");
+  const what = kind || t("Event");
+  return sender ? t("{kind} from {sender}", { kind: what, sender }) : what;
 }
 
 /**
@@ -91,9 +93,9 @@ export function reporter({ kind, sender }: { kind?: string; sender?: string }): 
 function Folded({ row, entry, children }: { row: Row; entry: Entry; children: preact.ComponentChildren }) {
   const { first, last } = entry.covers ?? {};
   const label = isRequest(entry)
-    ? "The question, as it was sent"
+    ? t("The question, as it was sent")
     : isSummary(entry)
-      ? `The model goes on from a summary of entries ${first} to ${last}. They stay where they are.`
+      ? t("The model goes on from a summary of entries {first} to {last}. They stay where they are.", { first: first ?? "", last: last ?? "" })
       : null;
   if (label === null) return <>{children}</>;
   return (
@@ -111,23 +113,23 @@ function Marks({ row, entry, context }: { row: Row; entry: Entry; context: RowCo
   const times = echoes && echoes > 1 ? ` ×${echoes}` : "";
   return (
     <>
-      {partial ? <Mark text="cut off" title="The agent ended before this was finished. What had been shown is kept." /> : null}
-      {superseded ? <Mark text="said again below" title="A later attempt at this turn replaced it." /> : null}
-      {echoes ? <Mark text={`also sent by tool${times}`} title="The agent sent this with a tool and said it again; it was delivered once." /> : null}
-      {tool && !echoes && !deed(entry) && !entry.files?.length ? <Mark text="sent by tool" title="The agent sent this while it worked." /> : null}
-      {late ? <Mark text="late" title="It came after its turn was over." /> : null}
-      {behind ? <Mark text="reached the chat later" title="It was still being written: the chat got it after the entries below it." /> : null}
-      {automatic ? <Mark text="automatic" title="A program sent this." /> : null}
-      {joined ? <Mark text="joined the running turn" title="The agent got this while it worked." /> : null}
-      {ended ? <span class="mark" title="The report of its end came late.">ended at <Time at={ended} /></span> : null}
-      {due ? <span class="mark" title="No gateway ran then, or the machine slept.">was due at <Time at={due} /></span> : null}
-      {edited ? <Mark text="edited later" title={`Message ${edited} has the new text. This is the original.`} /> : null}
-      {deleted ? <Mark text="deleted later" title="It was deleted where it was written. The record keeps it." /> : null}
+      {partial ? <Mark text={t("cut off")} title={t("The agent ended before this was finished. What had been shown is kept.")} /> : null}
+      {superseded ? <Mark text={t("said again below")} title={t("A later attempt at this turn replaced it.")} /> : null}
+      {echoes ? <Mark text={`${t("also sent by tool")}${times}`} title={t("The agent sent this with a tool and said it again; it was delivered once.")} /> : null}
+      {tool && !echoes && !deed(entry) && !entry.files?.length ? <Mark text={t("sent by tool")} title={t("The agent sent this while it worked.")} /> : null}
+      {late ? <Mark text={t("late")} title={t("It came after its turn was over.")} /> : null}
+      {behind ? <Mark text={t("reached the chat later")} title={t("It was still being written: the chat got it after the entries below it.")} /> : null}
+      {automatic ? <Mark text={t("automatic")} title={t("A program sent this.")} /> : null}
+      {joined ? <Mark text={t("joined the running turn")} title={t("The agent got this while it worked.")} /> : null}
+      {ended ? <span class="mark" title={t("The report of its end came late.")}>{t("ended at")} <Time at={ended} /></span> : null}
+      {due ? <span class="mark" title={t("No gateway ran then, or the machine slept.")}>{t("was due at")} <Time at={due} /></span> : null}
+      {edited ? <Mark text={t("edited later")} title={t("Message {seq} has the new text. This is the original.", { seq: edited })} /> : null}
+      {deleted ? <Mark text={t("deleted later")} title={t("It was deleted where it was written. The record keeps it.")} /> : null}
       {waiting ? <span class="waits">{row.line.value}</span> : null}
       {entry.role === "notice" && ENDED_BADLY.has(entry.kind ?? "") ? (
         <>
-          <button type="button" class="tiny retry" title="Run the turn again (/retry)" onClick={() => context.retry()}>
-            Try again
+          <button type="button" class="tiny retry" title={t("Run the turn again (/retry)")} onClick={() => context.retry()}>
+            {t("Try again")}
           </button>
           <Why entry={entry} context={context} />
         </>
@@ -156,8 +158,8 @@ function Aside({ entry, context }: { entry: Entry; context: RowContext }) {
     <div class="aside">
       {entry.role === "agent" ? <Time at={entry.at} /> : null}
       {entry.role === "agent" && navigator.clipboard ? (
-        <button type="button" class="tiny" title="Copy the text as it was said" onClick={copy}>
-          {copied ? "Copied" : "Copy"}
+        <button type="button" class="tiny" title={t("Copy the text as it was said")} onClick={copy}>
+          {copied ? t("Copied") : t("Copy")}
         </button>
       ) : null}
       <Why entry={entry} context={context} />

@@ -5,31 +5,32 @@ import { ask, messageOf } from "../api.ts";
 import { plainly } from "../text.ts";
 import type { Delivery, Entry } from "../wire.ts";
 import type { RowContext } from "./context.ts";
+import { t } from "../texts.ts";
 
 const WORDS: Record<string, string> = {
-  queued: "waiting to leave",
-  sending: "leaving",
-  sent: "delivered",
-  unknown: "looking whether it arrived",
-  held: "may have arrived",
-  rejected: "refused",
-  dropped: "given up",
-  failed: "came back: it was sent, and failed later",
+  queued: t("waiting to leave"),
+  sending: t("leaving"),
+  sent: t("delivered"),
+  unknown: t("looking whether it arrived"),
+  held: t("may have arrived"),
+  rejected: t("refused"),
+  dropped: t("given up"),
+  failed: t("came back: it was sent, and failed later"),
 };
 type Verdict = readonly [verdict: string, text: string, title: string];
 const VERDICTS: readonly Verdict[] = [
-  ["resend", "Resend", "It is not there: send it again, marked as a repeat"],
-  ["arrived", "It arrived", "It is there: mark it as delivered"],
-  ["drop", "Drop", "Give it up"],
+  ["resend", t("Resend"), t("It is not there: send it again, marked as a repeat")],
+  ["arrived", t("It arrived"), t("It is there: mark it as delivered")],
+  ["drop", t("Drop"), t("Give it up")],
 ];
 const AFTER_NO: readonly Verdict[] = [
-  ["resend", "Send again", "Send it again, behind what waits, once the cause is removed"],
-  ["drop", "Drop", "Give it up"],
+  ["resend", t("Send again"), t("Send it again, behind what waits, once the cause is removed")],
+  ["drop", t("Drop"), t("Give it up")],
 ];
 const OF_ALL: Record<string, (n: number) => string> = {
-  resend: (n) => `Resend all ${n}`,
-  arrived: (n) => `All ${n} arrived`,
-  drop: (n) => `Drop all ${n}`,
+  resend: (n) => t("Resend all {count}", { count: n }),
+  arrived: (n) => t("All {count} arrived", { count: n }),
+  drop: (n) => t("Drop all {count}", { count: n }),
 };
 
 export function Fates({ entry, context }: { entry: Entry; context: RowContext }) {
@@ -67,19 +68,18 @@ export function Line({ one, total }: { one: Delivery; total: number }) {
 /** How many parts of how many: " (1 of 3 parts)"; "" for a message of one part. */
 function countText(here: number, all: number): string {
   if (all < 2) return "";
-  return here === all ? ` (${all} parts)` : ` (${here} of ${all} parts)`;
+  return ` ${here === all ? t("({count} parts)", { count: all }) : t("({count} of {all} parts)", { count: here, all })}`;
 }
 
 /** A held delivery with the buttons to decide about it. `place` names it among all of the page. */
 export function Held({ one, context, place, children }: { one: Delivery; context: Pick<RowContext, "decide">; place: string; children: preact.ComponentChildren }) {
   const ids = one.held ?? [one.part];
   const several = ids.length > 1;
-  const what = several ? "these arrived. Look there, then decide:" : "this arrived. Look there, then decide:";
   return (
-    <div class="decide" role="group" aria-label={`Held: ${plainly(one.to)}`}>
+    <div class="decide" role="group" aria-label={t("Held: {to}", { to: plainly(one.to) })}>
       {children}
       <p>
-        Nobody knows whether {what}
+        {several ? t("Nobody knows whether these arrived. Look there, then decide:") : t("Nobody knows whether this arrived. Look there, then decide:")}
         {one.error ? <small> ({plainly(one.error)})</small> : null}
       </p>
       <Buttons ids={ids} context={context} called={(verdict, text) => (several ? OF_ALL[verdict]!(ids.length) : text)} />
@@ -136,7 +136,7 @@ function Singly({ ids, context, place }: { ids: number[]; context: Pick<RowConte
   };
   return (
     <details class="singly" open={opened.has(place)} onToggle={(event) => fill(event.currentTarget.open)}>
-      <summary>One by one</summary>
+      <summary>{t("One by one")}</summary>
       <ol>
         {(opened.has(place) ? ids : []).map((id) => (
           <li key={id}>

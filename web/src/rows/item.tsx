@@ -1,8 +1,8 @@
 // The rows that are not transcript entries: tool calls, thoughts, plans and notices.
 
-import { AnsiUp } from "ansi_up";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { morphUnderReader } from "../morph.ts";
+import { onDemand } from "../on_demand.ts";
 import { colouredNodes } from "../sanitised.ts";
 import { inputText, openly, plainly } from "../text.ts";
 import type { Row } from "../transcript.ts";
@@ -12,6 +12,7 @@ import { isOpened, setOpened } from "./opened.ts";
 import { Diffs, Files, Whose } from "./parts.tsx";
 import { RequestView, outcomeOf } from "./request.tsx";
 import { ownToolWords } from "./wording.ts";
+import { locale, t, tWord } from "../texts.ts";
 
 interface ItemProps {
   row: Row;
@@ -25,7 +26,7 @@ export function ItemView({ row, item, context }: ItemProps) {
       return <ToolView row={row} item={item} context={context} />;
     case "thought":
       return (
-        <Folding row={row} context={context} label={item.live ? "Thinking" : "Thought"} state="">
+        <Folding row={row} context={context} label={item.live ? t("Thinking") : t("Thought")} state="">
           <Output text={item.text || ""} />
         </Folding>
       );
@@ -56,12 +57,12 @@ function Folding({ row, context, label, name, isPlain = false, state, children }
 }
 
 const STATUS: Record<string, string> = {
-  pending: "waiting",
-  running: "running",
+  pending: t("waiting"),
+  running: t("running"),
   done: "",
-  failed: "failed",
-  cancelled: "cancelled",
-  "no result": "no result",
+  failed: t("failed"),
+  cancelled: t("cancelled"),
+  "no result": t("no result"),
 };
 
 function ToolView({ row, item, context }: ItemProps) {
@@ -71,7 +72,7 @@ function ToolView({ row, item, context }: ItemProps) {
   const words = ownToolWords(item);
   const hasMore = Boolean(item.files?.length || item.diffs?.length);
   return (
-    <Folding row={row} context={context} label={words ?? plainly(item.title || item.name || "tool")} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)}>
+    <Folding row={row} context={context} label={words ?? plainly(item.title || item.name || t("tool"))} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)}>
       {input !== "" && input !== item.title ? <pre class="input" tabIndex={0}>{openly(input)}</pre> : null}
       <div class="diffs">
         <Diffs diffs={item.diffs} />
@@ -80,11 +81,11 @@ function ToolView({ row, item, context }: ItemProps) {
       {gap ? (
         <p class="gap">
           {gap}
-          {item.gap ? <a target="_blank" rel="noopener" href={context.output(item.id)}>Show all</a> : null}
+          {item.gap ? <a target="_blank" rel="noopener" href={context.output(item.id)}>{t("Show all")}</a> : null}
         </p>
       ) : null}
       <Output text={tail} />
-      {!item.text && !item.tail && !input && !hasMore && !item.live ? <p class="none">no output</p> : null}
+      {!item.text && !item.tail && !input && !hasMore && !item.live ? <p class="none">{t("no output")}</p> : null}
       {item.files?.length ? <div class="files"><Files files={item.files} /></div> : null}
     </Folding>
   );
@@ -92,10 +93,10 @@ function ToolView({ row, item, context }: ItemProps) {
 
 function stateOf(item: Item, request: Item | undefined): string {
   const status = item.status || "pending";
-  const exit = item.exit !== undefined && item.exit !== null && item.exit !== 0 ? `exit ${item.exit}` : "";
+  const exit = item.exit !== undefined && item.exit !== null && item.exit !== 0 ? t("exit {code}", { code: item.exit }) : "";
   const printed = item.text || item.tail || item.files?.length;
   const silent = status === "done" && item.tool_kind === "execute" && !exit && !printed;
-  const outcome = [silent ? "done, no output" : STATUS[status] ?? status, exit].filter(Boolean).join(", ");
+  const outcome = [silent ? t("done, no output") : STATUS[status] ?? status, exit].filter(Boolean).join(", ");
   return [outcome, request && outcomeOf(request)].filter(Boolean).join(" · ");
 }
 
@@ -110,27 +111,30 @@ function atLineEnds(item: Item): { head: string; gap: string; tail: string } {
     if (end > 0) [left, head] = [left + head.length - end, head.slice(0, end)];
     if (start > 0 && start < tail.length) [left, tail] = [left + start, tail.slice(start)];
   }
-  const cut = item.truncated && !tail ? "… cut off by the agent …" : "";
-  return { head, tail, gap: left ? `… ${left.toLocaleString()} characters are not shown here … ` : cut };
+  const cut = item.truncated && !tail ? t("… cut off by the agent …") : "";
+  return { head, tail, gap: left ? `${t("… {count} characters are not shown here …", { count: left.toLocaleString(locale) })} ` : cut };
 }
+
+const terminal = onDemand(() => import("../terminal.ts"));
 
 /** Output of a program, with the colours that it has for a terminal. */
 function Output({ text }: { text: string }) {
   const node = useRef<HTMLPreElement>(null);
   const coloured = text.includes("\u001b[");
+  const colour = coloured ? terminal.part.value : null;
   useLayoutEffect(() => {
     if (!coloured || !node.current) return;
-    const fresh = terminalNodes(text);
+    if (!colour) terminal.want();
+    const fresh = colour ? openlyColoured(colour.terminalHtml(text)) : new DocumentFragment();
+    if (!colour) fresh.append(openly(text));
     if (!morphUnderReader(node.current, fresh)) node.current.replaceChildren(fresh);
-  }, [text, coloured]);
+  }, [text, coloured, colour]);
   if (!text) return null;
   return coloured ? <pre key="coloured" class="output" tabIndex={0} ref={node} /> : <pre key="plain" class="output" tabIndex={0}>{openly(text)}</pre>;
 }
 
-function terminalNodes(text: string): DocumentFragment {
-  const terminal = new AnsiUp();
-  terminal.use_classes = true;
-  const nodes = colouredNodes(terminal.ansi_to_html(text));
+function openlyColoured(html: string): DocumentFragment {
+  const nodes = colouredNodes(html);
   const walker = document.createTreeWalker(nodes, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const piece = walker.currentNode as Text;
@@ -143,10 +147,10 @@ function PlanView({ item, context }: { item: Item; context: RowContext }) {
   return (
     <>
       <Whose context={context} />
-      <p class="label">Plan</p>
+      <p class="label">{t("Plan")}</p>
       <ol>
         {(item.entries || []).map((step, place) => (
-          <li key={place} class={step.status || "pending"} aria-label={`${plainly(step.content)}: ${step.status || "pending"}`}>
+          <li key={place} class={step.status || "pending"} aria-label={`${plainly(step.content)}: ${tWord(step.status || "pending")}`}>
             {plainly(step.content)}
           </li>
         ))}

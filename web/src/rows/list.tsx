@@ -10,6 +10,7 @@ import type { Entry, Item } from "../wire.ts";
 import type { RowContext } from "./context.ts";
 import { EntryView, entryClass } from "./entry.tsx";
 import { ItemView, itemClass } from "./item.tsx";
+import { t } from "../texts.ts";
 
 const MAX_WHOLE = 400; // rows up to which all are in the document, for the browser's own search
 const BUFFER_PX = 600;
@@ -175,7 +176,7 @@ export class Guard extends Component<{ data: unknown; children: ComponentChildre
 
   override render(): ComponentChildren {
     const { failed } = this.state;
-    if (failed === this.props.data || failed === true) return <div class="item notice broken">This could not be drawn.</div>;
+    if (failed === this.props.data || failed === true) return <div class="item notice broken">{t("This could not be drawn.")}</div>;
     return this.props.children;
   }
 }

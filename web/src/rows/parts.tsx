@@ -5,6 +5,7 @@ import { showPicture } from "../lightbox.ts";
 import { clock, fullTime, openly, plainly } from "../text.ts";
 import type { Diff, Entry, FileRef } from "../wire.ts";
 import type { RowContext } from "./context.ts";
+import { locale, t } from "../texts.ts";
 
 export function Time({ at }: { at: number }) {
   return (
@@ -38,7 +39,7 @@ export function Files({ files }: { files: FileRef[] | undefined }) {
 }
 
 function File({ file }: { file: FileRef }) {
-  const name = plainly(file.name || "file");
+  const name = plainly(file.name || t("file"));
   const size = file.size ? <small> {sizeText(file.size)}</small> : null;
   if (file.missing) {
     return (
@@ -98,10 +99,10 @@ function FileDiff({ diff: { path, oldText, newText, left_out: leftOut } }: { dif
     <div class="diff">
       <p class="path">
         {plainly(path)}
-        {oldText === undefined && !leftOut ? " (a new file)" : ""}
+        {oldText === undefined && !leftOut ? ` ${t("(a new file)")}` : ""}
       </p>
       {leftOut ? (
-        <p class="none">{leftOut.toLocaleString()} characters are not shown here</p>
+        <p class="none">{t("{count} characters are not shown here", { count: leftOut.toLocaleString(locale) })}</p>
       ) : (
         <pre tabIndex={0}>
           {rows.map(([sign, line], place) => (
@@ -127,10 +128,10 @@ export function changedLines(old: string, fresh: string): [string, string][] {
 // ---------------------------------------------------------------- references
 
 const DID: Record<string, (entry: Entry) => string | null> = {
-  reaction: ({ removed }) => (removed ? "took back a reaction" : "reacted"),
-  edit: ({ role }) => (role === "agent" ? "edited an earlier message" : "edited a message"),
-  delete: () => "deleted a message",
-  ask: ({ role }) => (role === "agent" ? "asks" : null),
+  reaction: ({ removed }) => (removed ? t("took back a reaction") : t("reacted")),
+  edit: ({ role }) => (role === "agent" ? t("edited an earlier message") : t("edited a message")),
+  delete: () => t("deleted a message"),
+  ask: ({ role }) => (role === "agent" ? t("asks") : null),
 };
 
 /** What the sender did, such as "reacted"; null if the entry is an ordinary message. */
@@ -141,10 +142,10 @@ export function deed(entry: Entry): string | null {
 /** A button that quotes the message that the entry refers to, and scrolls to it; nothing if the entry has no quote. */
 export function Quoted({ entry, context }: { entry: Entry; context: RowContext }) {
   if (entry.quote === undefined) return null;
-  const names: Record<string, string> = { agent: context.agent(), notice: "Semel", event: "Event" };
+  const names: Record<string, string> = { agent: context.agent(), notice: "Semel", event: t("Event") };
   const whose = names[entry.whose ?? ""] ?? entry.whose ?? "";
   return (
-    <button type="button" class="quoted" title={`Show message ${entry.of}`} onClick={() => context.go(entry.of!)}>
+    <button type="button" class="quoted" title={t("Show message {seq}", { seq: entry.of ?? "" })} onClick={() => context.go(entry.of!)}>
       <b>{plainly(whose)}</b> <bdi>{plainly(entry.quote)}</bdi>
     </button>
   );

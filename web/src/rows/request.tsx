@@ -5,9 +5,10 @@ import { inputText, openly, plainly } from "../text.ts";
 import type { Item, Option } from "../wire.ts";
 import type { RowContext } from "./context.ts";
 import { Diffs, Whose } from "./parts.tsx";
+import { t } from "../texts.ts";
 
-const ASKED = "The agent asks for permission";
-const CLOSED: Record<string, string> = { cancelled: "cancelled", expired: "nobody answered in time" };
+const ASKED = t("The agent asks for permission");
+const CLOSED: Record<string, string> = { cancelled: t("cancelled"), expired: t("nobody answered in time") };
 
 const idOf = (option: Option | string): string => (typeof option === "string" ? option : option.optionId ?? option.id ?? option.name ?? "");
 const nameOf = (option: Option | string): string => plainly(typeof option === "string" ? option : option.name ?? idOf(option));
@@ -23,7 +24,7 @@ export function RequestView({ item, context, over = null }: RequestProps) {
   const input = inputText(item.input);
   const open = item.state === "open";
   const repeats = open && item.title && input.includes(item.title); // below it stands all of what is to be allowed
-  const title = item.kind === "ask" ? "Answer" : (!repeats && (item.title || item.text)) || ASKED; // a question's text is the entry above
+  const title = item.kind === "ask" ? t("Answer") : (!repeats && (item.title || item.text)) || ASKED; // a question's text is the entry above
   return (
     <>
       <Whose context={context} />
@@ -42,7 +43,7 @@ function Answers({ item, context }: RequestProps) {
     if (!(await context.answer(item.id, id))) setChosen(null); // else the stream brings the outcome, to all watchers
   };
   return (
-    <div class="options" role="group" aria-label="Answers">
+    <div class="options" role="group" aria-label={t("Answers")}>
       {(item.options || []).map((option: Option | string, place) => {
         const id = idOf(option);
         const [kind = ""] = String((typeof option === "string" ? "" : option.kind) || "").split("_");
@@ -61,5 +62,5 @@ export function outcomeOf({ state, answer, by, options, kind }: Item): string {
   if (state !== "answered") return CLOSED[state ?? ""] || String(state);
   const chosen = (options || []).find((option) => idOf(option) === answer);
   const words = kind === "ask" ? null : answer; // what a message answered stands below, as an entry
-  return plainly(`${chosen ? nameOf(chosen) : words ?? "answered"}${by ? ` · ${by}` : ""}`);
+  return plainly(`${chosen ? nameOf(chosen) : words ?? t("answered")}${by ? ` · ${by}` : ""}`);
 }

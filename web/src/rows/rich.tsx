@@ -1,29 +1,19 @@
 // An agent's text as Markdown, block by block: while it streams, only its last block is rendered again.
 
-import { signal } from "@preact/signals";
 import { memo } from "preact/compat";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { type Blocks, renderBlocks } from "../markdown.ts";
 import { morphUnderReader } from "../morph.ts";
+import { onDemand } from "../on_demand.ts";
 import { colouredNodes, markdownNodes } from "../sanitised.ts";
+import { t } from "../texts.ts";
 
 const MAX_COLOURED_CHARS = 50_000;
 const MAX_COLOURED_LIVE_CHARS = 4_000; // of code that still grows: it is coloured anew with each piece
 const MAX_KEPT_BLOCKS = 500; // of texts whose rows were shown lately
 
 type Highlight = (code: string, language: string) => string | null;
-const highlighter = signal<Highlight | null>(null);
-let asked = false;
-
-async function loadHighlighter(): Promise<void> {
-  if (asked) return;
-  asked = true;
-  try {
-    highlighter.value = (await import("../highlight.ts")).highlight;
-  } catch {
-    asked = false; // without a connection; the next block of code asks again
-  }
-}
+const highlighter = onDemand(() => import("../highlight.ts"));
 
 const lately = new Map<string, Blocks>();
 
@@ -52,7 +42,7 @@ export function Rich({ text, live }: { text: string; live: boolean }) {
 
 const Block = memo(function Block({ html, grows }: { html: string; grows: boolean }) {
   const node = useRef<HTMLDivElement>(null);
-  const colour = highlighter.value;
+  const colour = highlighter.part.value?.highlight ?? null;
   useLayoutEffect(() => {
     const fill = (): void => {
       const fresh = markdownNodes(html);
@@ -76,7 +66,7 @@ function dress(nodes: DocumentFragment, colour: Highlight | null, maxChars: numb
     if (code && language && text.length < maxChars) {
       const html = colour?.(text, language.toLowerCase());
       if (html) code.replaceChildren(colouredNodes(html));
-      else if (!colour) void loadHighlighter();
+      else if (!colour) highlighter.want();
     }
     const bar = document.createElement("div");
     bar.className = "codebar";
@@ -87,7 +77,7 @@ function dress(nodes: DocumentFragment, colour: Highlight | null, maxChars: numb
       const button = document.createElement("button");
       button.type = "button";
       button.className = "tiny copycode";
-      button.textContent = "Copy";
+      button.textContent = t("Copy");
       bar.append(button);
     }
     const box = document.createElement("div");
@@ -109,6 +99,6 @@ async function copyCode(event: Event): Promise<void> {
   const code = button?.closest(".code")?.querySelector("code");
   if (!button || !code) return;
   await navigator.clipboard.writeText(code.textContent ?? "");
-  button.textContent = "Copied";
-  setTimeout(() => (button.textContent = "Copy"), 1500);
+  button.textContent = t("Copied");
+  setTimeout(() => (button.textContent = t("Copy")), 1500);
 }

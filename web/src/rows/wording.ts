@@ -1,20 +1,21 @@
 // Plain words for what the gateway and its own tools are called in the record. Only what is shown changes.
 
 import type { Entry, Item } from "../wire.ts";
+import { t } from "../texts.ts";
 
 /** Semel's own tools: what a call has done, and what it is to do. */
 const OWN_TOOLS: Record<string, [done: string, doing: string]> = {
-  send_message: ["Sent a message", "Send a message"],
-  send_file: ["Sent a file", "Send a file"],
-  add_reaction: ["Reacted to a message", "React to a message"],
-  edit_message: ["Edited a message", "Edit a message"],
-  ask: ["Asked you", "Ask you"],
-  schedule: ["Made a schedule", "Make a schedule"],
-  list_schedules: ["Listed the schedules", "List the schedules"],
-  cancel_schedule: ["Cancelled a schedule", "Cancel a schedule"],
-  run_in_background: ["Started a command in the background", "Start a command in the background"],
-  list_background: ["Listed the background commands", "List the background commands"],
-  cancel_background: ["Ended a background command", "End a background command"],
+  send_message: [t("Sent a message"), t("Send a message")],
+  send_file: [t("Sent a file"), t("Send a file")],
+  add_reaction: [t("Reacted to a message"), t("React to a message")],
+  edit_message: [t("Edited a message"), t("Edit a message")],
+  ask: [t("Asked you"), t("Ask you")],
+  schedule: [t("Made a schedule"), t("Make a schedule")],
+  list_schedules: [t("Listed the schedules"), t("List the schedules")],
+  cancel_schedule: [t("Cancelled a schedule"), t("Cancel a schedule")],
+  run_in_background: [t("Started a command in the background"), t("Start a command in the background")],
+  list_background: [t("Listed the background commands"), t("List the background commands")],
+  cancel_background: [t("Ended a background command"), t("End a background command")],
 };
 
 /** How agents write the whole name of a tool of Semel's; as in semel/gateway/turns/permissions.py. */
@@ -48,7 +49,7 @@ const STOPPED_HERE = new Set(["Stopped by owner.", "Stopped by page."]);
 
 /** The text of an entry that is no agent's, as the owner reads it. */
 export const wordsOf = ({ kind, role, text }: Entry): string =>
-  role === "notice" && kind === "turn.cancelled" && STOPPED_HERE.has(text) ? "You stopped it." : text;
+  role === "notice" && kind === "turn.cancelled" && STOPPED_HERE.has(text) ? t("You stopped it.") : text;
 
 /**
  * The text of a question. While its card shows the options as buttons, the numbered list is left out that the gateway
