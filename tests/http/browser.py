@@ -151,8 +151,8 @@ class Browser:
 
     def metrics(self) -> dict[str, float]:
         """What the page has cost so far, such as ScriptDuration: seconds of CPU."""
-        self._command("Performance.enable", timeDomain="threadTicks")
-        found = self._command("Performance.getMetrics")["metrics"]
+        self.command("Performance.enable", timeDomain="threadTicks")
+        found = self.command("Performance.getMetrics")["metrics"]
         return {str(one["name"]): float(one["value"]) for one in found}
 
     def settle(self) -> None:
@@ -191,7 +191,7 @@ class Browser:
 
     def forget_cache(self) -> None:
         """Empties the browser's cache."""
-        self._command("Network.clearBrowserCache")
+        self.command("Network.clearBrowserCache")
 
     def shot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
@@ -199,13 +199,13 @@ class Browser:
     @contextlib.contextmanager
     def without_scripts(self) -> Iterator[None]:
         """As a browser in which scripts are switched off."""
-        self._command("Emulation.setScriptExecutionDisabled", value=True)
+        self.command("Emulation.setScriptExecutionDisabled", value=True)
         try:
             yield
         finally:
-            self._command("Emulation.setScriptExecutionDisabled", value=False)
+            self.command("Emulation.setScriptExecutionDisabled", value=False)
 
-    def _command(self, name: str, **params: Any) -> Any:
+    def command(self, name: str, **params: Any) -> Any:
         """Sends a command of the Chrome DevTools Protocol (a chromedriver extension)."""
         return self._ask("POST", "/goog/cdp/execute", {"cmd": name, "params": params})
 
@@ -217,8 +217,8 @@ class Browser:
 
     def element_at(self, x: int, y: int) -> str:
         """The tag of the element that lies at a place of the window, also if the page runs no scripts."""
-        node = self._command("DOM.getNodeForLocation", x=x, y=y)["backendNodeId"]
-        return str(self._command("DOM.describeNode", backendNodeId=node)["node"]["localName"])
+        node = self.command("DOM.getNodeForLocation", x=x, y=y)["backendNodeId"]
+        return str(self.command("DOM.describeNode", backendNodeId=node)["node"]["localName"])
 
     def text(self, css: str) -> str | None:
         """What the first match shows; None where there is none."""
