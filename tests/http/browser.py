@@ -167,27 +167,27 @@ class Browser:
         """As a window of this size (CSS pixels; 0: as it is), light or dark, with a mouse or a finger, and still."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
-        self._command("Emulation.setEmulatedMedia", features=[scheme, still])
-        self._command(
+        self.command("Emulation.setEmulatedMedia", features=[scheme, still])
+        self.command(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=0, mobile=touch
         )
-        self._command("Emulation.setTouchEmulationEnabled", enabled=touch)
+        self.command("Emulation.setTouchEmulationEnabled", enabled=touch)
         try:
             yield
         finally:
-            self._command("Emulation.setTouchEmulationEnabled", enabled=False)
-            self._command("Emulation.clearDeviceMetricsOverride")
-            self._command("Emulation.setEmulatedMedia", features=[])
+            self.command("Emulation.setTouchEmulationEnabled", enabled=False)
+            self.command("Emulation.clearDeviceMetricsOverride")
+            self.command("Emulation.setEmulatedMedia", features=[])
 
     @contextlib.contextmanager
     def speaks(self, language: str) -> Iterator[None]:
         """As a browser whose owner prefers this language, for pages that are loaded from now on."""
         agent = self.run("navigator.userAgent")
-        self._command("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage=language)
+        self.command("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage=language)
         try:
             yield
         finally:
-            self._command("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage="en-US")
+            self.command("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage="en-US")
 
     def forget_cache(self) -> None:
         """Empties the browser's cache."""

@@ -255,7 +255,9 @@ async def test_the_next_gateway_tells_of_no_refused_request_that_is_over(
         await until(lambda: _is_rejected(w))
     monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
-        await get_an_answer(w, "hello again")
+        await w.until_shown("The agent asks for permission: rm -r build")  # its turn is run again, and asks anew
+        await w.tell("/approve 1")
+        await w.until_shown("tidy")
         assert not any("The agent waits for a permission" in text for text in w.shown())
 
 
