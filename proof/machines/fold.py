@@ -116,14 +116,15 @@ class FoldMachine(Counted):
     @precondition(lambda self: self.running)
     @rule(
         kind=st.sampled_from(["message", "message", "message", "thought"]), more=st.booleans(), long=st.booleans(),
-        tail=st.sampled_from(HONEST), cuts=st.lists(st.integers(0, 99), max_size=4),
+        tail=st.sampled_from(HONEST), cuts=st.one_of(st.none(), st.lists(st.integers(0, 99), max_size=4)),
     )  # fmt: skip
-    def talks(self, kind: str, more: bool, long: bool, tail: str, cuts: list[int]) -> None:
+    def talks(self, kind: str, more: bool, long: bool, tail: str, cuts: list[int] | None) -> None:
+        """Some words, in one chunk or (`cuts`) in several."""
         n = self.fresh()
         text = f"Sentence {n} tells of matter {n * 7} at length{tail}. "
         if long:
             text += "".join(f"Word {n}.{word} of it. " for word in range(LEAST_RETRY_CHARS // 16))
-        self._says(kind, more, list(pieces(text, cuts)))
+        self._says(kind, more, [text] if cuts is None else list(pieces(text, cuts)))
 
     @precondition(lambda self: self.running)
     @rule(
@@ -213,11 +214,11 @@ class FoldMachine(Counted):
         self.again(chunk("message", self.open.text, self.open.noisy))
 
     def _last(self) -> Said | None:
-        """The last message of this turn, where no block is open and nothing was said or asked since."""
+        """The last message of this turn, if it was streamed, no block is open and nothing was said or asked since."""
         for said in reversed(self.truth):
             if said.kind in ("message", "user"):
                 free = self.open is None and not self.loaded and not self.profile.exact
-                free = free and len(said.text) >= LEAST_RETRY_CHARS
+                free = free and len(said.text) >= LEAST_RETRY_CHARS and said.chunks > 1
                 return said if free and said.kind == "message" else None
         return None
 

@@ -105,6 +105,23 @@ def test_an_agent_that_is_not_known_to_start_again_without_a_mark_has_said_it_tw
     assert (messages(view), superseded(view)) == (["".join([*first, *whole])], [])
 
 
+@pytest.mark.parametrize("step", [4_999, 9_001])
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - {"semel-model"}))
+def test_chunks_that_each_hold_all_text_so_far_are_shown_once_if_the_first_is_long(name: str, step: int) -> None:
+    text = "".join(f"Word {n} of it. " for n in range(4_000))[: 6 * step]
+    view = folded([say(text[:end], "m1") for end in range(step, 6 * step + 1, step)], PROFILES[name])
+    assert (messages(view), superseded(view)) == ([text], [])
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_short_lines_that_each_begin_like_the_one_before_are_all_shown(name: str) -> None:
+    """An honest triangle looks like chunks that hold all text so far."""
+    lines = ["".join(f"{n} " for n in range(1, last)) + "\n" for last in range(2, 40)]
+    assert messages(folded([say(line, "m1") for line in lines], PROFILES[name])) == ["".join(lines)]
+    growing = ["".join(f"Word {n} of it. " for n in range(last)) for last in range(20, 200, 20)]
+    assert messages(folded([say(chunk, "m1") for chunk in growing], PROFILES[name])) == ["".join(growing)]
+
+
 def test_a_continuation_is_part_of_the_answer() -> None:
     view = folded([say(c) for c in [*FIRST, "And ", "the rest."]], PROFILES["hermes"])
     assert messages(view) == [A + "And the rest."]

@@ -327,13 +327,14 @@ class BlockAssembler:
             return None
         if block.kind == THOUGHT:
             return self._fold_thought_copy(block, text)
-        if not block.streamed or len(text) < block.size:
+        if len(text) < block.size:
             return None
         block_text = block.text()
         if not text.startswith(block_text):
             return None
-        glued_copy = text == block_text and is_glued(block_text, text) and is_distinctive(block_text)
-        return self._append_rest(block, text[block.size :]) if glued_copy or is_redelivery(block_text, text) else None
+        is_glued_copy = text == block_text and is_glued(block_text, text) and is_distinctive(block_text)
+        is_copy = (block.streamed and is_glued_copy) or is_redelivery(block_text, text)
+        return self._append_rest(block, text[block.size :]) if is_copy else None
 
     def _fold_thought_copy(self, block: TextBlock, text: str) -> list[Op] | None:
         """Handle the chunk `text` if it begins with a copy of the open thought, its current section, or its latest
