@@ -76,6 +76,25 @@ def test_what_was_shown_when_a_turn_was_lost_stays_partial_and_is_told(desk: Des
     assert desk.items()[0]["status"] == "no result"
 
 
+@pytest.mark.parametrize(("call", "status", "states", "started"), [
+    ("c1", "pending", ["open"], False),
+    ("c1", "running", ["open"], True),
+    ("c1", "pending", ["answered"], True),
+    ("c1", "pending", ["answered", "open"], True),
+    ("c2", "pending", ["open"], True),
+    (["c1"], "pending", ["open"], True),
+])  # fmt: skip
+def test_a_call_that_only_waits_for_permission_has_not_started(
+    desk: Desk, call: object, status: str, states: list[str], started: bool
+) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    tool = turn_ops.ItemOpen(1, "tool", "c1", body={"status": status}, started=True)
+    requests = [turn_ops.ItemOpen(n, "permission", body={"call": call, "state": s}) for n, s in enumerate(states, 2)]
+    desk.show(begun, tool, *requests)
+    assert desk.begin(lease="g1").has_started_tools is started
+
+
 def test_a_third_loss_fails_the_turn_tells_it_and_lets_the_next_begin(desk: Desk) -> None:
     desk.hear("one")
     for lease in ("g0", "g1", "g2"):

@@ -60,9 +60,10 @@ def uncount_waiting_calls(tx: Tx, turn: int) -> None:
     for it was answered. Call this before the turn's items are closed.
     """
     items = tx.all(ItemRow, "items_of_turn", turn=turn)
-    requests = [body for item in items if item.kind == KIND and (body := entries.load(item.body)).get("call")]
-    open_calls = {body["call"] for body in requests if body.get("state") == "open"}
-    waiting = open_calls - {body["call"] for body in requests if body.get("state") != "open"}
+    requests = [entries.load(item.body) for item in items if item.kind == KIND]
+    named = [request for request in requests if isinstance(request.get("call"), str)]  # as the agent sent it
+    open_calls = {request["call"] for request in named if request.get("state") == "open"}
+    waiting = open_calls - {request["call"] for request in named if request.get("state") != "open"}
     calls = [item for item in items if item.kind == "tool" and item.name in waiting]
     idle = [call for call in calls if entries.load(call.body).get("status") == "pending"]
     if count := sum(not entries.item_text(tx, call.id) for call in idle):
