@@ -9,6 +9,7 @@ import pytest
 from gateway_world import destination, script, until
 from people_world import Chat
 
+from semel.gateway.outbound import held_chats
 from semel.gateway.ports import Caps
 from semel.ledger.storage.rows import TurnRow
 from semel.testing.channels import Fault
@@ -131,7 +132,12 @@ async def test_what_its_person_can_see_of_a_turn_is_recorded(tmp_path: Path, ste
         assert line.startswith("t1: answered by")
 
 
-async def test_a_message_that_its_platform_refused_during_the_turn_is_no_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_told", [False, True], ids=["", "told before the end"])
+async def test_a_message_that_its_platform_refused_during_the_turn_is_no_answer_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_told: bool
+) -> None:
+    if is_told:
+        monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         w.chat.platform.fail_next(Fault.REJECT)
         gate = tmp_path / "go on"
@@ -141,10 +147,14 @@ async def test_a_message_that_its_platform_refused_during_the_turn_is_no_answer(
             return any(e.get("kind") == "delivery.rejected" for e in await w.entries(KEY))
 
         await until(refused)
+        if is_told:
+            await w.until_shown("could not be delivered here")
         gate.touch()
         await over(w)
-        assert w.shown()[0] == EMPTY
-        assert "could not be delivered here" in await w.until_shown("An answer of ")
+        told, *more = w.shown()
+        assert told.startswith("An answer of ") and "could not be delivered here: 403" in told
+        assert more == (["The agent ended its turn without another word."] if is_told else [])
+        assert await endings(w) == [("done", "notice")]
 
 
 async def test_a_message_that_joins_and_is_not_answered_is_told(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class HeldAnswers(Row):
 
 
 class RejectedAnswer(Row):
-    """An answer of a session of which a part was rejected at its home.
+    """An answer of a session, said by `claim`, of which a part was rejected at its home.
 
     `first`: when it came. `ended`: when it was rejected, both in ms. `error`: why. `in_line`: 1 if a part of it is
     still to be sent.
@@ -60,6 +60,7 @@ class RejectedAnswer(Row):
 
     session: int
     key: str
+    claim: int
     first: int
     ended: int
     error: str | None
@@ -92,12 +93,13 @@ class MissingRequest(Row):
 
 @dataclass(frozen=True)
 class UntoldNotice:
-    """A notice that a chat does not have yet. `reason`: of its claim."""
+    """A notice that a chat does not have yet. `reason`: of its claim. `claims`: the rejected answers that it names."""
 
     session: int
     key: str
     reason: str
     text: str
+    claims: frozenset[int] = frozenset()
 
 
 def list_chats_to_tell(tx: Tx) -> list[str]:
@@ -117,13 +119,26 @@ def tell_chat(tx: Tx, dest: str, has_arrival: bool = False) -> bool:
     """
     rejected, are_all_told = _list_rejected(tx, dest, has_arrival)
     for notice in _list_untold(tx, dest) + rejected:
-        request = ClaimRequest(
-            "notice", notice.text, dest, more={"kind": KIND},
-            legs=tuple(cut(tx, dest, notice.key, notice.text) or single_part(dest, notice.key, notice.text)),
-        )  # fmt: skip
-        caller = Caller(notice.session, notice.key, None, None)
-        claims.queue_notice(tx, caller, request, notice.reason, tell_there=False)
+        _add_notice(tx, Caller(notice.session, notice.key, None, None), dest, notice)
     return are_all_told
+
+
+def tell_rejected(tx: Tx, caller: Caller, dest: str, claim: int) -> int | None:
+    """Add to the caller's session, with the home `dest`, the notice about its rejected answers, for a turn that ends.
+
+    Return the seq of its entry; None if the answer of `claim` is not among those that nobody was told of.
+    """
+    rejected, _ = _list_rejected(tx, dest, has_arrival=True)
+    notice = next((notice for notice in rejected if claim in notice.claims), None)
+    return None if notice is None else _add_notice(tx, caller, dest, notice)
+
+
+def _add_notice(tx: Tx, caller: Caller, dest: str, notice: UntoldNotice) -> int:
+    request = ClaimRequest(
+        "notice", notice.text, dest, more={"kind": KIND},
+        legs=tuple(cut(tx, dest, notice.key, notice.text) or single_part(dest, notice.key, notice.text)),
+    )  # fmt: skip
+    return claims.queue_notice(tx, caller, request, notice.reason, tell_there=False)
 
 
 def _list_untold(tx: Tx, dest: str) -> list[UntoldNotice]:
@@ -160,7 +175,8 @@ def _list_rejected(tx: Tx, dest: str, has_arrival: bool) -> tuple[list[UntoldNot
         if any(answer.in_line for answer in missing) or (newest != standing and not has_arrival):
             are_all_told = False
         else:
-            untold.append(UntoldNotice(missing[0].session, key, reason, _describe_rejected(missing, tx.now)))
+            named = frozenset(answer.claim for answer in missing)
+            untold.append(UntoldNotice(missing[0].session, key, reason, _describe_rejected(missing, tx.now), named))
     return untold, are_all_told
 
 

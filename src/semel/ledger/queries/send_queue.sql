@@ -182,7 +182,7 @@ GROUP BY c.session, s.key
 -- among the :newest parts that were: each with the end of its last such attempt, and whether a part of it is in line.
 -- Oldest first. Without questions and notices.
 -- sorts: those parts
-SELECT c.session, s.key, min(p.at) AS first, max(a.ended) AS ended, min(p.error) AS error,
+SELECT c.session, s.key, c.id AS claim, min(p.at) AS first, max(a.ended) AS ended, min(p.error) AS error,
   max(CASE WHEN EXISTS (
     SELECT 1 FROM part q WHERE q.claim = p.claim AND q.state IN ('queued', 'sending', 'unknown')
   ) THEN 1 ELSE 0 END) AS in_line

@@ -70,6 +70,23 @@ def find_evidence(tx: Tx, session: SessionRow, ending: Ending) -> Evidence | Non
     return None
 
 
+def find_fallen(tx: Tx, session: SessionRow, ending: Ending) -> int | None:
+    """Return the newest text or file of the turn's root that was to be sent home, if no part of it is left.
+
+    It is no evidence: all its parts were rejected or dropped. Return None if there is none. Call this for a turn
+    without evidence.
+    """
+    for claim in reversed(tx.all(ClaimRow, "claims_of_root", root=ending.turn.root)):
+        if claim.how == "notice" or claim.kind not in _ANSWERS - {"ask"} or claim.outcome != "said":
+            continue
+        if not _is_at_home(claim.how, claim.dest, session) or (claim.seq or 0) < ending.last_asked:
+            continue
+        parts = tx.one(PartOutcomes, "parts_fallen", claim=claim.id)
+        if parts is not None and parts.n and parts.fallen:
+            return claim.id
+    return None
+
+
 def find_quiet(tx: Tx, turn: TurnRow) -> Evidence | None:
     """Return the evidence of a quiet end if only heartbeats asked for the turn, else None."""
     if not tx.number("turn_asked_by_heartbeats", turn=turn.id):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from semel.law import turn as law
-from semel.ledger.delivery import claims, cutting
+from semel.ledger.delivery import claims, cutting, held_notice
 from semel.ledger.delivery.cutting import Leg, cut_claim, is_local
 from semel.ledger.storage.rows import ClaimRow, EntryRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
@@ -26,6 +26,8 @@ from semel.text.wellformed import shorten_to_line
 
 EMPTY_TURN_NOTICE = "The agent ended its turn without a word."
 EMPTY_TURN_KIND = "turn.empty"
+NOTHING_MORE_NOTICE = "The agent ended its turn without another word."
+NOTHING_MORE_KIND = "turn.nothing_more"
 MAX_REPORT_CHARS = 300  # of the agent's report about itself that this notice repeats
 
 
@@ -122,9 +124,22 @@ def _add_end_notices(tx: Tx, session: SessionRow, ending: Ending, end: End, atta
         return Evidence("notice", notice_seq)
     if evidence := evidence or end_evidence.find_quiet(tx, turn):
         return evidence
+    return Evidence("notice", _add_silence_notice(tx, session, ending))
+
+
+def _add_silence_notice(tx: Tx, session: SessionRow, ending: Ending) -> int:
+    """Add the notice for a turn of which its person saw nothing. Return the seq of its entry.
+
+    If the agent said something that its platform rejected, the notice says that, unless a notice said so already.
+    """
+    turn, fallen = ending.turn, end_evidence.find_fallen(tx, session, ending)
+    if fallen is not None and session.home is not None:
+        caller = claims.Caller(session.id, session.key, turn.id, turn.root)
+        if (seq := held_notice.tell_rejected(tx, caller, session.home, fallen)) is not None:
+            return seq
+        return turns.add_notice(tx, session.id, NOTHING_MORE_NOTICE, turn=turn.id, kind=NOTHING_MORE_KIND, tell=False)
     text = _empty_turn_text(tx, turn.id)
-    seq = turns.add_notice(tx, session.id, text, turn=turn.id, kind=EMPTY_TURN_KIND, tell=False)
-    return Evidence("notice", seq)
+    return turns.add_notice(tx, session.id, text, turn=turn.id, kind=EMPTY_TURN_KIND, tell=False)
 
 
 def _empty_turn_text(tx: Tx, turn: int) -> str:
