@@ -248,6 +248,17 @@ def test_an_echo_and_a_held_delivery_are_seen_and_decided(page: Browser, live: L
     assert live.do(lambda: live.gateway.part(part))["state"] == "sent"
 
 
+def test_a_held_request_that_is_over_is_not_sent_again(page: Browser, live: LiveHouse) -> None:
+    agent = live.begin("main:chat:room")
+    live.do(lambda: agent.ask("Run it?", OPTIONS))
+    visit(page, live, "main:chat:room")
+    buttons = "#rows .decide > button"
+    page.until(lambda: str(page.text(buttons)).startswith("Resend all"), "its parts are held")
+    live.do(lambda: agent.end())
+    page.until(lambda: str(page.text(buttons)).startswith("All"), "what arrived can still be told")
+    assert "and what it asks is over." in str(page.text("#rows .decide p"))
+
+
 def test_a_rejected_delivery_is_sent_again_by_a_button(page: Browser, live: LiveHouse) -> None:
     platform = live.world.channels["chat"].platform
     platform.fail_always(Fault.REJECT)

@@ -274,11 +274,12 @@ async def test_a_member_learns_that_the_owner_answers_what_may_be_missing(
 async def test_a_request_that_is_over_before_its_chat_can_be_told_needs_no_notice(tmp_path: Path) -> None:
     async with Chat(tmp_path) as w:
         await hold(w, PERMISSION, ADA, "dm")
+        before = await read_rev(w, "demo:chat:dm")
         await w.tell("/stop")
         await w.until_shown("Withdrawn: rm -r build")
         await get_an_answer(w, "hello again")
         assert count_told(w) == 0
-        await cannot_be_resent(w, "this permission request is over")
+        await cannot_be_resent(w, "this permission request is over", before)
         assert not any("The agent asks for permission" in text for text in w.shown())
 
 
@@ -299,10 +300,19 @@ async def test_status_names_each_kind_of_what_is_missing(tmp_path: Path) -> None
         )
 
 
-async def cannot_be_resent(w: Chat, words: str) -> None:
-    """Check that what is held is not sent again, and give it up."""
+async def read_rev(w: Chat, session: str) -> int:
+    rev: int = (await anext(w.gateway.watch(session)))["rev"]
+    return rev
+
+
+async def cannot_be_resent(w: Chat, words: str, since: int = 0) -> None:
+    """Check that what is held is not sent again, which watchers learned after the rev `since`, and give it up."""
     [part] = await w.gateway.parts("held")
     assert part["over"]
+    assert [need["part"]["over"] for need in await w.gateway.needs() if need["why"] == "held"] == [True]
+    shown = [entry for entry in await w.entries(part["session"]) if entry.get("claim") == part["claim"]]
+    assert [entry["delivery"][0]["over"] for entry in shown] == [True]
+    assert shown[0]["rev"] > since
     with pytest.raises(Conflict, match=words):
         await w.gateway.decide_part(part["id"], "resend")
     assert (await w.gateway.decide_part(part["id"], "drop"))["state"] == "dropped"
@@ -348,11 +358,13 @@ async def test_a_question_that_is_over_before_its_chat_can_be_told_needs_no_noti
     async with Chat(tmp_path) as w:
         await hold(w, QUESTION, BOB, "bobs")
         assert "over" not in (await w.gateway.parts("held"))[0]
+        assert not any("over" in entry.get("delivery", [{}])[0] for entry in await w.entries("demo:chat:bobs"))
+        before = await read_rev(w, "demo:chat:bobs")
         await w.tell("red", BOB, "bobs")
         await w.until_shown("red", "bobs")
         await w.gateway.outbox.wait_until_idle()
         assert not any(TOLD in text for text in w.shown("bobs"))
-        await cannot_be_resent(w, "this question is over")
+        await cannot_be_resent(w, "this question is over", before)
 
 
 def test_the_chats_of_a_channel_that_is_away_wait() -> None:

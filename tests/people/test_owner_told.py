@@ -142,9 +142,12 @@ async def test_an_owner_who_may_not_have_been_told_learns_so_in_the_own_chat(
         await w.until_shown(f"{permissions.NOTHING_ASKED} {WHERE}", OWN)
         await w.tell("/status", ADA, OWN)
         assert "Delivery here: 1 permission request " in await w.until_shown("Session demo:chat:owner-dm", OWN)
+        before = (await anext(w.gateway.watch("demo:chat:owner-dm")))["rev"]
         await answer(w, "demo:chat:bob-dm", "reject_once")
         await w.until_shown(ENDED, OWN)
         [part] = await w.gateway.parts("held") + await w.gateway.parts("rejected")
+        shown = [entry for entry in await w.entries("demo:chat:owner-dm") if entry.get("claim") == part["claim"]]
+        assert [entry["delivery"][0]["over"] for entry in shown] == [True] and shown[0]["rev"] > before
         with pytest.raises(Conflict, match="this permission request is over"):
             await w.gateway.decide_part(part["id"], "resend")
 

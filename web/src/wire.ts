@@ -10,6 +10,8 @@ export interface Delivery {
   parts?: number;
   failed?: boolean;
   error?: string;
+  /** It asks about something that is over: it cannot be sent again. */
+  over?: boolean;
   held?: number[];
   rejected?: number[];
 }
@@ -201,6 +203,8 @@ export interface OutgoingPart {
   behind?: number;
   error?: string;
   failed?: number;
+  /** It asks about something that is over: it cannot be sent again. */
+  over?: boolean;
 }
 
 export interface Need {

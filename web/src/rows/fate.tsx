@@ -33,6 +33,11 @@ const OF_ALL: Record<string, (n: number) => string> = {
   drop: (n) => t("Drop all {count}", { count: n }),
 };
 
+/** What can be decided: what asks about something that is over is not sent again, because it would look open. */
+function possible(verdicts: readonly Verdict[], one: Delivery): readonly Verdict[] {
+  return one.over ? verdicts.filter(([verdict]) => verdict !== "resend") : verdicts;
+}
+
 export function Fates({ entry, context }: { entry: Entry; context: RowContext }) {
   const all = entry.delivery || [];
   return (
@@ -44,7 +49,7 @@ export function Fates({ entry, context }: { entry: Entry; context: RowContext })
           return (
             <span key={place} class="again">
               {line}
-              <Buttons ids={one.rejected ?? [one.part]} context={context} verdicts={AFTER_NO} />
+              <Buttons ids={one.rejected ?? [one.part]} context={context} verdicts={possible(AFTER_NO, one)} />
             </span>
           );
         }
@@ -75,15 +80,18 @@ function countText(here: number, all: number): string {
 export function Held({ one, context, place, children }: { one: Delivery; context: Pick<RowContext, "decide">; place: string; children: preact.ComponentChildren }) {
   const ids = one.held ?? [one.part];
   const several = ids.length > 1;
+  const verdicts = possible(VERDICTS, one);
+  const look = several ? t("Nobody knows whether these arrived. Look there, then decide:") : t("Nobody knows whether this arrived. Look there, then decide:");
+  const over = several ? t("Nobody knows whether these arrived, and what they ask is over.") : t("Nobody knows whether this arrived, and what it asks is over.");
   return (
     <div class="decide" role="group" aria-label={t("Held: {to}", { to: plainly(one.to) })}>
       {children}
       <p>
-        {several ? t("Nobody knows whether these arrived. Look there, then decide:") : t("Nobody knows whether this arrived. Look there, then decide:")}
+        {one.over ? over : look}
         {one.error ? <small> ({plainly(one.error)})</small> : null}
       </p>
-      <Buttons ids={ids} context={context} called={(verdict, text) => (several ? OF_ALL[verdict]!(ids.length) : text)} />
-      {several ? <Singly ids={ids} context={context} place={place} /> : null}
+      <Buttons ids={ids} context={context} verdicts={verdicts} called={(verdict, text) => (several ? OF_ALL[verdict]!(ids.length) : text)} />
+      {several ? <Singly ids={ids} context={context} place={place} verdicts={verdicts} /> : null}
     </div>
   );
 }
@@ -92,11 +100,11 @@ interface ButtonsProps {
   ids: number[];
   context: Pick<RowContext, "decide">;
   called?: (verdict: string, text: string) => string;
-  verdicts?: readonly Verdict[];
+  verdicts: readonly Verdict[];
 }
 
 /** The decision buttons. Each decides about all of `ids` one by one, so that parts are resent in order. */
-function Buttons({ ids, context, called = (_, text) => text, verdicts = VERDICTS }: ButtonsProps) {
+function Buttons({ ids, context, called = (_, text) => text, verdicts }: ButtonsProps) {
   const [busy, setBusy] = useState(false); // the buttons are not disabled meanwhile: they would lose the keyboard focus
   const deciding = useRef(false);
   const decide = async (verdict: string) => {
@@ -122,7 +130,7 @@ const opened = new Set<string>(); // lists that the reader opened: they stay ope
 const beginnings = new Map<number, string>(); // the beginnings of parts' texts
 
 /** A list to decide about each part alone, if only some arrived. It fetches their texts when it is opened. */
-function Singly({ ids, context, place }: { ids: number[]; context: Pick<RowContext, "decide">; place: string }) {
+function Singly({ ids, context, place, verdicts }: { ids: number[]; context: Pick<RowContext, "decide">; place: string; verdicts: readonly Verdict[] }) {
   const [, redraw] = useState(0);
   const fill = async (open: boolean) => {
     if (open) opened.add(place);
@@ -141,7 +149,7 @@ function Singly({ ids, context, place }: { ids: number[]; context: Pick<RowConte
         {(opened.has(place) ? ids : []).map((id) => (
           <li key={id}>
             <span class="text">{beginnings.get(id) ?? `p${id}`}</span>
-            <Buttons ids={[id]} context={context} />
+            <Buttons ids={[id]} context={context} verdicts={verdicts} />
           </li>
         ))}
       </ol>

@@ -362,6 +362,8 @@ export const GERMAN = {
   "({count} parts)": "({count} Teile)",
   "({count} of {all} parts)": "({count} von {all} Teilen)",
   "Nobody knows whether this arrived. Look there, then decide:": "Niemand weiß, ob dies ankam. Sehen Sie dort nach und entscheiden Sie dann:",
+  "Nobody knows whether this arrived, and what it asks is over.": "Niemand weiß, ob dies ankam, und die Frage ist erledigt.",
+  "Nobody knows whether these arrived, and what they ask is over.": "Niemand weiß, ob diese ankamen, und die Fragen sind erledigt.",
   "Nobody knows whether these arrived. Look there, then decide:": "Niemand weiß, ob diese ankamen. Sehen Sie dort nach und entscheiden Sie dann:",
   "Held: {to}": "Zurückgehalten: {to}",
   "One by one": "Einzeln",

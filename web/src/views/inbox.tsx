@@ -132,7 +132,7 @@ function FreeAnswer({ row, alone }: { row: NeedRow; alone: boolean }) {
 function HeldMessage({ row }: { row: NeedRow }) {
   const { parts, need, over } = row;
   const first = parts[0] ?? need.part!;
-  const one: Delivery = { to: first.dest, state: "held", part: first.id, parts: parts.length, held: parts.map(({ id }) => id), error: need.error };
+  const one: Delivery = { to: first.dest, state: "held", part: first.id, parts: parts.length, held: parts.map(({ id }) => id), error: need.error, over: first.over };
   const decide = (part: number, verdict: string) => needs.decide(row, part, verdict);
   return (
     <>

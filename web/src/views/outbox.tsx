@@ -76,6 +76,7 @@ function Part({ part, title, decisions, again }: PartProps) {
       await again();
     }
   };
+  const possible = part.over ? decisions.filter(([verdict]) => verdict !== "resend") : decisions;
   const tried = part.attempts ? `${part.attempts} ${part.attempts === 1 ? "attempt" : "attempts"}` : "";
   const due = part.due && part.attempts ? `next at ${clock(part.due)}` : "";
   return (
@@ -88,8 +89,9 @@ function Part({ part, title, decisions, again }: PartProps) {
       </p>
       <pre class="text" tabIndex={0}>{openly(part.text) || `(${plainly(part.kind)})`}</pre>
       {part.error ? <p class="why">{plainly(part.error)}</p> : null}
+      {part.over ? <p class="soft">It asks about something that is over.</p> : null}
       <div class="options">
-        {decisions.map(([verdict, text, about]) => <Deed key={verdict} text={text} title={about} act={() => decide(verdict)} />)}
+        {possible.map(([verdict, text, about]) => <Deed key={verdict} text={text} title={about} act={() => decide(verdict)} />)}
         <StoryButton of={`p${part.id}`} />
       </div>
     </li>

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from semel.law.limits import Measure, Scope
 from semel.law.permission_questions import find_allowing_number
+from semel.ledger.delivery import part_requests
 from semel.ledger.delivery.parts import part_json
 from semel.ledger.storage.rows import ItemRow, OutgoingPart, Row, TurnRow
 from semel.ledger.storage.sql import Tx
@@ -68,7 +69,7 @@ def list_needs(tx: Tx) -> list[Json]:
     decision) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
     """
     held = tx.all(HeldPart, "held_parts", limit=MAX_LISTED)
-    return [*_list_requests(tx), *_list_left(tx), *map(_describe_held, held), *_list_limited(tx)]
+    return [*_list_requests(tx), *_list_left(tx), *(_describe_held(tx, row) for row in held), *_list_limited(tx)]
 
 
 def list_attention(tx: Tx) -> list[Json]:
@@ -125,8 +126,9 @@ def _describe_left(tx: Tx, turn: LeftTurn) -> Json | None:
     return _describe(turn.key, turn.title, **about, why="silent", error=report or None)
 
 
-def _describe_held(row: HeldPart) -> Json:
-    return _describe(row.session_key, row.title, why="held", at=row.at, error=row.error, part=part_json(row))
+def _describe_held(tx: Tx, row: HeldPart) -> Json:
+    part = part_json(row) | ({"over": True} if part_requests.is_over(tx, row.claim) else {})
+    return _describe(row.session_key, row.title, why="held", at=row.at, error=row.error, part=part)
 
 
 def _list_limited(tx: Tx) -> Iterable[Json]:

@@ -32,6 +32,12 @@ def find_request(tx: Tx, claim: int) -> ItemRow | None:
     return tx.one(ItemRow, "item_get", id=entries.load(entry.more).get("item"))
 
 
+def is_over(tx: Tx, claim: int) -> bool:
+    """Return whether a claim asks about a request or question that is over."""
+    item = find_request(tx, claim)
+    return item is not None and explain_end(item) != ""
+
+
 def explain_end(item: ItemRow) -> str:
     """Say that a request or question is over, and why nothing that shows it is sent again; "" if it is open."""
     if entries.load(item.body).get("state") == "open":

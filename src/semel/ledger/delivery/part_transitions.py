@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from semel.law import delivery as law
-from semel.ledger.delivery import notices, parts
-from semel.ledger.delivery.parts import MARKED_AS_REPEAT, PARKED, RESENT_WITHOUT_MARK
+from semel.ledger.delivery import notices, part_requests, parts
+from semel.ledger.delivery.parts import MARKED_AS_REPEAT, NEWEST_REJECTED, PARKED, RESENT_WITHOUT_MARK
 from semel.ledger.storage.rows import ClaimEntry, OutgoingPart
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -99,3 +99,15 @@ def touch_entries(tx: Tx, claim: int) -> None:
     """Give each entry of this claim a new rev, so that watchers get its changed delivery state."""
     for entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
         entries.touch_entry(tx, entry.session, entry.seq)
+
+
+def touch_asking_entries(tx: Tx, item: int) -> None:
+    """Give the entries that ask about `item`, and of which a part is held or was rejected, a new rev.
+
+    Call this when the request or question is over: such a part cannot be sent again any more.
+    """
+    for state in ("held", "rejected"):
+        for claim in tx.values(int, "claims_asking_missing", state=state, newest=NEWEST_REJECTED):
+            request = part_requests.find_request(tx, claim)
+            if request is not None and request.id == item:
+                touch_entries(tx, claim)

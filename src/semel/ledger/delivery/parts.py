@@ -152,14 +152,9 @@ def _add_heads(tx: Tx, rows: Sequence[OutgoingPart]) -> list[dict[str, Any]]:
     return [
         part_json(row)
         | ({"behind": head.id} if (head := _head_before(row, heads.get(row.dest))) is not None else {})
-        | ({"over": True} if row.state in ("held", "rejected") and _asks_for_what_is_over(tx, row) else {})
+        | ({"over": True} if row.state in ("held", "rejected") and part_requests.is_over(tx, row.claim) else {})
         for row in rows
     ]
-
-
-def _asks_for_what_is_over(tx: Tx, row: PartRow) -> bool:
-    item = part_requests.find_request(tx, row.claim)
-    return item is not None and part_requests.explain_end(item) != ""
 
 
 def find_part_before(tx: Tx, row: PartRow) -> LineHead | None:

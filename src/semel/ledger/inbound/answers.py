@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semel.law import permission_questions as law
+from semel.ledger.delivery import part_transitions
 from semel.ledger.inbound.hear import Addressee, Event, HeardOutcome, hear
 from semel.ledger.storage.rows import ItemRow, SessionRow
 from semel.ledger.storage.sql import Tx
@@ -74,6 +75,7 @@ def record_answer(
     where = {"face": context.face, "event": context.event, "seen": context.seen}
     where |= {"key": context.key} if context.key is not None else {}
     entries.set_item(tx, item, live=False, body={"state": "answered", "answer": option, "by": by, **where})
+    part_transitions.touch_asking_entries(tx, item)
     is_outside = context.face == permission_requests.API and "announced" in body
     text = law.format_outcome(option, body.get("options") or (), by, str(body.get("title") or ""), is_outside)
     permission_requests.add_outcome_notice(tx, row, text, is_announced)

@@ -206,6 +206,15 @@ WHERE p.state = :state AND p.dest = :dest AND p.at > :restored
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = :state ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 GROUP BY c.id, n.session, s.key, n.seq, n.more, c.kind ORDER BY c.id
 
+-- name: claims_asking_missing
+-- The questions, and the notices about permission requests, of which a part is held or rejected (:state), among the
+-- :newest parts that are.
+-- sorts: those parts
+SELECT DISTINCT c.id FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said'
+  AND (c.kind = 'ask' OR (c.how = 'notice' AND c.reason IN ('permission', 'permission.elsewhere')))
+WHERE p.state = :state
+  AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = :state ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
+
 -- name: parts_held_by_session
 -- How many of the :newest parts that are held each session has.
 -- sorts: those parts

@@ -13,6 +13,7 @@ import msgspec
 from semel.law.delivery import State as PartState
 from semel.law.limits import MILLION
 from semel.law.turn import State as TurnState
+from semel.ledger.delivery import part_requests
 from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
@@ -86,7 +87,9 @@ def _shown_json(tx: Tx, row: ShownEntry) -> Json:
         out["echoes"] = row.echoes
     if row.has_parts:
         parts = tx.all(ClaimDelivery, "delivery_of_claim", claim=row.claim)
-        out["delivery"] = [_delivery_json(p) for p in parts]
+        missing = any(p.state in ("held", "rejected") for p in parts)
+        is_over = missing and row.claim is not None and part_requests.is_over(tx, row.claim)
+        out["delivery"] = [_delivery_json(p, is_over) for p in parts]
     return out
 
 
@@ -127,16 +130,20 @@ def _add_event(row: ShownEntry, out: Json) -> None:
         out["ended"] = {name: value for name, value in end.items() if value is not None}
 
 
-def _delivery_json(row: ClaimDelivery) -> Json:
+def _delivery_json(row: ClaimDelivery, is_over: bool) -> Json:
     """Return the delivery state of an utterance's parts at one destination as a JSON object.
 
     If several parts wait for a person's decision, "held" lists their ids; "rejected", those of several rejected parts.
+    `is_over`: they ask about something that is over. Then "over" says that what is held or was rejected cannot be sent
+    again.
     """
     out: Json = {"to": row.dest, "state": row.state, "parts": row.n, "part": row.part}
     if row.failed:
         out["failed"] = True
     if row.error:
         out["error"] = row.error
+    if is_over and row.state in ("held", "rejected"):
+        out["over"] = True
     if row.state in ("held", "rejected") and row.n > 1:
         out[row.state] = sorted(msgspec.json.decode(row.ids, type=list[int]))
     return out

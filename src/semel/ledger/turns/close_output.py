@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from semel.ledger.delivery import claims, placeholders
+from semel.ledger.delivery import claims, part_transitions, placeholders
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.storage.rows import AddedClaim, EntryRow, ItemRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
@@ -17,6 +17,8 @@ def close_live_output(tx: Tx, session: int, turn: TurnRow) -> None:
     close_entries(tx, session, turn)
     for item in entries.list_items_of_turns(tx, session):
         entries.set_item(tx, item.id, live=False, body=interruption_body(item))
+        if item.kind == permission_requests.KIND:
+            part_transitions.touch_asking_entries(tx, item.id)
         permission_requests.add_withdrawal_notice(tx, item)
 
 

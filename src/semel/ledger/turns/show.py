@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from semel.law.permission_questions import numbers_from
-from semel.ledger.delivery import claims, cutting, placeholders
+from semel.ledger.delivery import claims, cutting, part_transitions, placeholders
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.rows import ItemRow, SessionRow
 from semel.ledger.storage.sql import Tx
@@ -196,6 +196,7 @@ class OpBatch:
         if state in permission_requests.OVER_STATES or (state == "answered" and expired):
             return
         entries.set_item(self.tx, item, body=op.body, live=op.live)
+        part_transitions.touch_asking_entries(self.tx, item)
         permission_requests.add_withdrawal_notice(self.tx, row, expired=expired)
         if expired:
             self.expired.add(op.slot)
