@@ -130,6 +130,8 @@ async def test_an_owner_learns_where_a_permission_request_that_may_be_missing_is
         await w.until_shown(
             "Nothing was allowed or denied. The open request (rm -r build) may not have reached this chat. "
         )
+        await w.tell("/approve 99")
+        await until(lambda: _is_shown_twice(w, "Nothing was allowed or denied. The open request (rm -r build) may not"))
         [part] = await w.gateway.parts("held")
         await w.gateway.decide_part(part["id"], "resend")
         await w.until_shown("The agent asks for permission: rm -r build")
@@ -173,6 +175,10 @@ async def test_a_request_that_the_platform_refused_is_told_once_with_the_reason(
         await w.until_shown("tidy")
         await w.idle("demo:chat:dm")
         assert sum("The agent waits for a permission" in text for text in w.shown()) == 1
+
+
+async def _is_shown_twice(w: Chat, words: str) -> bool:
+    return sum(words in text for text in w.shown()) == 2
 
 
 async def _is_rejected(w: Chat) -> bool:

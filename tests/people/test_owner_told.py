@@ -140,6 +140,8 @@ async def test_an_owner_who_may_not_have_been_told_learns_so_in_the_own_chat(
         assert sum("A permission request of" in text for text in w.shown(OWN)) == 1
         await w.tell("/approve", ADA, OWN)
         await w.until_shown(f"{permissions.NOTHING_ASKED} {WHERE}", OWN)
+        await w.tell("/deny 2", ADA, OWN)
+        await w.until_shown(f"There is no option 2 here. {permissions.NOTHING_ASKED} {WHERE}", OWN)
         await w.tell("/status", ADA, OWN)
         assert "Delivery here: 1 permission request " in await w.until_shown("Session demo:chat:owner-dm", OWN)
         before = (await anext(w.gateway.watch("demo:chat:owner-dm")))["rev"]

@@ -215,10 +215,7 @@ def _by_number(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool,
             else statement
         )
     if not own_requests:
-        return _no_such_option(
-            number,
-            [posed_request for posed_request in _open(posed) if has_reached(posed_request, origin, gives_number=True)],
-        )
+        return _no_option_here(posed, origin, number)
     return _answer(own_requests[-1], posed, origin, allow, number, gives_number=True)
 
 
@@ -336,9 +333,18 @@ def _list_answers(request: PermissionRequest, allow: bool) -> list[str]:
     return lines + list_options(request) if allow and len(request.options) > 1 else lines
 
 
+def _no_option_here(posed: Sequence[PosedRequest], origin: AnswerOrigin, number: int) -> str:
+    """Say which options there are instead of `number`, or else what is open and where it is answered."""
+    own_requests = [posed_request for posed_request in _open(posed) if not posed_request.is_elsewhere]
+    reached = [posed_request for posed_request in own_requests if has_reached(posed_request, origin, gives_number=True)]
+    if reached:
+        return _no_such_option(number, reached)
+    if own_requests:
+        return _unread(own_requests[-1], origin)
+    told = [_say_where_told(posed_request) for posed_request in _open(posed) if posed_request.is_told]
+    return " ".join([f"There is no option {number} here. {NOTHING_ASKED}", *told])
+
+
 def _no_such_option(number: int, posed: Sequence[PosedRequest]) -> str:
-    statement = f"There is no option {number} here"
-    numbers = ", ".join(
-        format_numbers(posed_request.request) for posed_request in posed if not posed_request.is_elsewhere
-    )
-    return f"{statement}; there are {numbers}." if numbers else f"{statement}. {NOTHING_ASKED}"
+    numbers = ", ".join(format_numbers(posed_request.request) for posed_request in posed)
+    return f"There is no option {number} here; there are {numbers}."
