@@ -10,8 +10,8 @@ import { t } from "../texts.ts";
 const ASKED = t("The agent asks for permission");
 const CLOSED: Record<string, string> = { cancelled: t("cancelled"), expired: t("nobody answered in time") };
 
-const idOf = (option: Option | string): string => (typeof option === "string" ? option : option.optionId ?? option.id ?? option.name ?? "");
-const nameOf = (option: Option | string): string => plainly(typeof option === "string" ? option : option.name ?? idOf(option));
+export const idOf = (option: Option | string): string => (typeof option === "string" ? option : option.optionId ?? option.id ?? option.name ?? "");
+export const nameOf = (option: Option | string): string => plainly(typeof option === "string" ? option : option.name ?? idOf(option));
 
 interface RequestProps {
   item: Item;

@@ -4,11 +4,11 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Held, Line } from "../rows/fate.tsx";
 import { Guard } from "../rows/list.tsx";
 import { Time } from "../rows/parts.tsx";
-import { RequestView } from "../rows/request.tsx";
+import { RequestView, idOf, nameOf } from "../rows/request.tsx";
 import { Rich } from "../rows/rich.tsx";
 import { questionText } from "../rows/wording.ts";
 import { called, fullTime, openly, plainly } from "../text.ts";
-import type { Delivery, Need, Option } from "../wire.ts";
+import type { Delivery, Need } from "../wire.ts";
 import { InboxRows } from "./inbox_rows.ts";
 import type { NeedRow } from "./needs.ts";
 import { StoryButton } from "./pieces.tsx";
@@ -91,11 +91,10 @@ function Asked({ row, agent }: { row: NeedRow; agent: string | undefined }) {
 function Request({ row, agent }: { row: NeedRow; agent: string | undefined }) {
   const item = row.need.item!;
   const options = item.options ?? [];
-  const wordsOf = (id: string): string => {
-    const option = options.find((one: Option | string) => (typeof one === "string" ? one : one.optionId ?? one.id ?? one.name) === id);
-    return plainly(typeof option === "string" ? option : option?.name ?? id);
+  const answer = (_: number, id: string) => {
+    const option = options.find((one) => idOf(one) === id);
+    return needs.answer(row, id, option ? nameOf(option) : id);
   };
-  const answer = (_: number, option: string) => needs.answer(row, option, wordsOf(option));
   const context = { agent: () => agent ?? "Agent", answer };
   const card = (
     <div class={`item request ${item.kind}`} data-state="open">

@@ -12,6 +12,7 @@ import { type NeedRow, UNKNOWN_END, keyOf, mergeNeeds, rowsOf } from "./needs.ts
 const GONE = "That request is gone: this answer allowed nothing.";
 const ALREADY = "It was answered elsewhere before: this answer was not taken.";
 const DECIDED: Record<string, string> = { resend: "It is sent again.", arrived: "You said that it arrived.", drop: "You gave it up." };
+const TRIED = "It is tried again.";
 const LEAVES_MS = 4000;
 
 export class InboxRows {
@@ -47,11 +48,13 @@ export class InboxRows {
   async retry(row: NeedRow): Promise<boolean> {
     return this.act(row, async () => {
       const { needs } = await ask<{ needs: Need[] }>("GET", "/v1/needs");
-      if (!needs.some((need) => keyOf(need) === row.key)) return this.end(row.key, "It went on elsewhere: nothing was tried again.");
+      if (!needs.some((need) => keyOf(need) === row.key)) {
+        return this.end(row.key, this.retries.has(row.key) ? TRIED : "It went on elsewhere: nothing was tried again.");
+      }
       const id = this.retries.get(row.key) ?? freshId();
       this.retries.set(row.key, id);
       await ask("POST", at(row.need.session, "/messages"), { text: "/retry", id });
-      this.end(row.key, "It is tried again.");
+      this.end(row.key, TRIED);
     });
   }
 
@@ -77,15 +80,17 @@ export class InboxRows {
 
   /** Says how a row ended that was answered elsewhere. */
   private async tellEnd({ key, need }: NeedRow): Promise<void> {
-    if (!need.item) return this.end(key, need.part ? "This was decided elsewhere." : "The session went on.");
-    this.end(key, UNKNOWN_END);
+    setTimeout(() => this.leave(key), LEAVES_MS);
+    const words = need.part ? "This was decided elsewhere." : "The session went on.";
+    if (!need.item) return this.change(key, (old) => ({ ...old, over: old.over === UNKNOWN_END ? words : old.over }));
     const stretch = await ask<Stretch>("GET", at(need.session, `/history?limit=50&before=${Number.MAX_SAFE_INTEGER}`)).catch(() => null);
     const item = stretch?.items.find((each: Item) => each.id === need.item!.id);
     if (item && item.state !== "open") this.change(key, (old) => ({ ...old, over: outcomeOf(item) }));
   }
 
+  /** Says how a row ended that was answered here, also if the gateway has told meanwhile that it is over. */
   private end(key: string, over: string): void {
-    this.change(key, (old) => ({ ...old, over: old.over === null || old.over === UNKNOWN_END ? over : old.over, wrong: "" }));
+    this.change(key, (old) => ({ ...old, over, wrong: "" }));
     setTimeout(() => this.leave(key), LEAVES_MS);
   }
 

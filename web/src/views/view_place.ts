@@ -13,7 +13,6 @@ export class ViewPlace {
   readonly title = computed(() => (this.shown.value ? titleOf(this.shown.value) : null));
   private drawn = false;
   private list: SessionList;
-
   private back: () => void;
 
   /** back() leaves the view for the conversation. */
@@ -23,7 +22,7 @@ export class ViewPlace {
     effect(() => {
       const count = list.needed.value;
       say(byId("needs-here"), String(count));
-      byId("needs-here").setAttribute("aria-label", `${count} need you`);
+      byId("needs-here").setAttribute("aria-label", `Needs you: ${count}`);
       show(byId("needs-here"), count > 0);
     });
   }
