@@ -5,7 +5,7 @@ from __future__ import annotations
 import browser
 import pytest
 from browser import KEYS, Browser
-from live_house import OPTIONS, LiveHouse, shows, visit
+from live_house import OPTIONS, LiveHouse, shows, visit, wait_live
 
 from semel.testing.channels import Fault
 
@@ -94,6 +94,12 @@ def test_the_gateway_tells_its_state_and_what_leaves_and_decides_about_it(page: 
     page.click("#view .close")
     page.until(lambda: page.run("document.activeElement.id") == "text", "the conversation, ready to write")
     assert page.run("location.hash") == "#/s/s"
+    page.go("about:blank")
+    page.go(f"{live.server.url}/#gateway/jobs")  # no conversation is open behind it
+    shows(page, "#view .hint", "No command runs in the background.")
+    page.click("#view .close")
+    wait_live(page)
+    assert page.run("location.hash").startswith("#/s/")
 
 
 def test_why_tells_the_story_of_a_message_step_by_step(page: Browser, live: LiveHouse) -> None:
