@@ -25,7 +25,10 @@ DIST = ROOT / "src" / "semel" / "faces" / "page" / "dist"
 STAMP = "sources.sha256"
 """In `DIST`: the hash of the sources that it was built from."""
 
-SOURCES = ("src", "styles", "build.mjs", "icon.svg", "index.html", "package-lock.json", "package.json")
+SOURCES = (
+    *("src", "styles", "build.mjs", "index.html", "package-lock.json", "package.json"),
+    *("icon.svg", "icon-192.png", "icon-512.png", "manifest.webmanifest", "worker.js"),
+)
 NPM_SETTINGS = {
     "audit": "false",
     "fund": "false",

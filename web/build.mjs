@@ -2,11 +2,11 @@
 // scripts/build_page.py calls it. Each file has its gzip beside it, so that the gateway compresses nothing.
 
 import { build } from "esbuild";
-import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { constants, gzipSync } from "node:zlib";
 
-const COMPRESSED = /\.(html|css|js|svg|txt)$/;
+const COMPRESSED = /\.(html|css|js|svg|txt|webmanifest)$/;
 const out = process.argv[2];
 await mkdir(out, { recursive: true });
 
@@ -42,8 +42,9 @@ function builtName(entry) {
 }
 
 const names = { "app.js": builtName("src/app.ts"), "style.css": builtName("styles/style.css"), "views.css": builtName("styles/views.css"), "icon.svg": builtName("icon.svg") };
-const page = (await readFile("index.html", "utf8")).replace(/(?<="\/page\/)[a-z.]+(?=")/g, (name) => names[name]);
+const page = (await readFile("index.html", "utf8")).replace(/(?<="\/page\/)[a-z.]+(?=")/g, (name) => names[name] ?? name);
 await writeFile(join(out, "index.html"), page.replace("</head>", `${preloads()}</head>`));
+for (const name of ["worker.js", "manifest.webmanifest", "icon-192.png", "icon-512.png"]) await copyFile(name, join(out, name));
 await writeFile(join(out, "licenses.txt"), await licenses());
 for (const name of await readdir(out)) {
   if (!COMPRESSED.test(name)) continue;

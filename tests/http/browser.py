@@ -179,6 +179,20 @@ class Browser:
             self.command("Emulation.clearDeviceMetricsOverride")
             self.command("Emulation.setEmulatedMedia", features=[])
 
+    def allow(self, permission: str, state: str) -> None:
+        """Answers a question of the browser before it is asked: "granted", "denied" or "prompt" (W3C Permissions)."""
+        self._ask("POST", "/permissions", {"descriptor": {"name": permission}, "state": state})
+
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """As a window that nobody sees: it is minimised."""
+        size = self._ask("GET", "/window/rect")
+        self._ask("POST", "/window/minimize")
+        try:
+            yield
+        finally:
+            self._ask("POST", "/window/rect", size)
+
     @contextlib.contextmanager
     def speaks(self, language: str) -> Iterator[None]:
         """As a browser whose owner prefers this language, for pages that are loaded from now on."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import browser
 import pytest
 from browser import Browser
 from live_house import OPTIONS, LiveHouse, shows, wait_live
+
+from semel.faces.http import static
 
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
 
@@ -78,3 +82,80 @@ def test_without_a_choice_the_page_has_the_language_of_the_browser(page: Browser
         page.go(f"{live.server.url}/#/s/s")
         wait_live(page)
         assert page.texts("#send") == ["Senden"]
+
+
+# ---------------------------------------------------------------- notifications
+
+SHOWN = """void navigator.serviceWorker.getRegistration('/page/worker.js').then((found) => found.getNotifications())
+    .then((found) => (window.shown = found.map(({ title, body, data }) => [title, body, data])))"""
+
+
+def notifications(page: Browser) -> list[list[str]]:
+    page.run(SHOWN)
+    return list(page.run("window.shown ?? []"))
+
+
+def switch(page: Browser) -> bool:
+    """Switch notifications on or off, and return whether they are on."""
+    page.click("#settings-button")
+    page.click("#settings [name=notify]")
+    page.until(
+        lambda: page.run("!!localStorage.getItem('semel.notify')") or page.texts("#settings [role=status]"), "it"
+    )
+    page.run("document.querySelector('#settings').close()")
+    return bool(page.run("!!localStorage.getItem('semel.notify')"))
+
+
+def test_a_session_that_needs_you_is_notified_once_while_nobody_looks(page: Browser, live: LiveHouse) -> None:
+    page.allow("notifications", "denied")
+    assert page.run("document.querySelector('#settings') === null && Notification.permission") == "denied"
+    assert not switch(page), "the browser said no"
+    page.allow("notifications", "granted")
+    assert switch(page)
+    page.until(
+        lambda: page.run("navigator.serviceWorker.getRegistration('/page/worker.js').then((one) => !!one?.active)"),
+        "the worker",
+    )
+    script = live.script("deploy")
+    first = live.do(lambda: script.item("permission", live=True, state="open", options=OPTIONS, title="one"))
+    page.until(lambda: page.texts("#needs"), "the need")
+    assert notifications(page) == [], "somebody looks at the page"
+    with page.hidden():
+        page.until(lambda: page.run("document.hidden"), "nobody looks")
+        second = live.do(lambda: script.item("permission", live=True, state="open", options=OPTIONS, title="two"))
+        page.until(lambda: notifications(page), "the notification")
+        assert notifications(page) == [["deploy needs you", "2 approvals", "#/s/deploy"]]
+    for item in (first, second):
+        live.do(lambda item=item: script.set_item(item, live=False, state="answered", answer="y"))  # type: ignore[misc]
+    page.until(lambda: notifications(page) == [], "what is no longer needed goes")
+    page.run("navigator.serviceWorker.dispatchEvent(new MessageEvent('message', { data: { open: '#/s/deploy' } }))")
+    page.until(lambda: page.run("location.hash") == "#/s/deploy", "a click leads to the session")
+
+
+def test_the_page_can_be_installed(page: Browser) -> None:
+    page.until(lambda: page.run("!!document.querySelector('link[rel=manifest]')"), "the manifest's link")
+    page.run(
+        "void fetch(document.querySelector('link[rel=manifest]').href).then((answer) => answer.json())"
+        ".then(async (manifest) => (window.icons = await Promise.all(manifest.icons.map(async ({ src, sizes }) => {"
+        "  const image = new Image(); image.src = src; await image.decode();"
+        "  return sizes === `${image.width}x${image.height}`; }))))"
+    )
+    page.until(lambda: page.run("window.icons"), "the icons")
+    assert page.run("window.icons") == [True] * 4
+    assert page.run("document.querySelector('meta[name=theme-color]').content") == page.run(GROUND)
+
+
+def test_after_an_upgrade_a_reload_shows_the_new_page_and_nothing_is_cached(
+    page: Browser, live: LiveHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.allow("notifications", "granted")
+    assert switch(page)
+    files = dict(static.load_files())
+    index = files["index.html"]
+    new = index.body.replace(b">Skip to", b">New: skip to")
+    files["index.html"] = replace(index, body=new, packed=None, etag='"new"')
+    monkeypatch.setattr(static, "load_files", lambda: files)
+    page.run("location.reload()")
+    page.until(lambda: page.run("document.querySelector('.skip')?.textContent.startsWith('New')"), "the new page")
+    wait_live(page)
+    assert page.run("caches.keys()") == []

@@ -6,7 +6,7 @@ import { Channels } from "./channels.ts";
 import { signal } from "@preact/signals";
 import { h, render } from "preact";
 import { Composer } from "./composer.tsx";
-import { byId, dialogById, freshId, say, show } from "./dom.ts";
+import { byId, dialogById, freshId, h as element, say, show } from "./dom.ts";
 import { Find } from "./find.ts";
 import { Gateways } from "./gateways.ts";
 import { Header } from "./header.ts";
@@ -16,6 +16,7 @@ import { bindKeys, isCovered, showKeys } from "./keys.ts";
 import { login, loginByLink } from "./login.ts";
 import { Manage } from "./manage.ts";
 import type { OpenSession } from "./open_session.ts";
+import { notifyOfNeeds } from "./notifications.ts";
 import { Outgoing, type OutgoingMessage } from "./outgoing.ts";
 import { OutgoingList } from "./outgoing_list.tsx";
 import { People } from "./people.ts";
@@ -54,6 +55,7 @@ const gateways = new Gateways();
 new People();
 const REST = 60000;
 const SEEN_MS = 1000;
+const INSTALL_MS = 3000;
 const SILENCE = 30000; // in ms: after this time without any change, people are told that the agent is silent
 let resting: ReturnType<typeof setTimeout> | undefined;
 let counting: ReturnType<typeof setTimeout> | undefined;
@@ -92,6 +94,7 @@ render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
 render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (text) => composer.restore(text) }), byId("outgoing"));
 render(h(Welcome, { shown: empty, hasChannels: channels.any, send }), byId("welcome"));
 sessions.needed.subscribe(() => drawTitle());
+notifyOfNeeds(sessions);
 
 function send(text: string, files: FileRef[] = []): void {
   if (open.key === null) return;
@@ -404,6 +407,12 @@ async function start(): Promise<void> {
   else if (!dialogById("login").open) await begin();
 }
 
+/** Names what a browser needs to install the page. It loads that at once, so the conversation comes first. */
+function offerInstalling(): void {
+  const needed = { manifest: "manifest.webmanifest", "apple-touch-icon": "icon-192.png" };
+  for (const [rel, name] of Object.entries(needed)) document.head.append(element("link", { rel, href: `/page/${name}` }));
+}
+
 byId("new").addEventListener("click", () => begin());
 byId("keys-button").addEventListener("click", showKeys);
 byId("settings-button").addEventListener("click", openSettings);
@@ -429,6 +438,7 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 addEventListener("hashchange", async () => route() || ((await loginByLink()) && start()));
+setTimeout(offerInstalling, INSTALL_MS);
 login(start);
 await loginByLink();
 await start();

@@ -20,6 +20,8 @@ export function applyLooks(): void {
     if (value) root.dataset[look] = value;
     else delete root.dataset[look];
   }
+  document.querySelector<HTMLMetaElement>("meta[name=theme-color]")!.content = getComputedStyle(document.body).backgroundColor;
 }
 
 addEventListener("storage", applyLooks); // another tab has changed them
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyLooks);

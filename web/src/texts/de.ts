@@ -422,6 +422,12 @@ export const GERMAN = {
   "As the browser has it": "Wie der Browser",
   "The page is loaded again. What the gateway, its agents and people say stays as it was said.":
     "Die Seite wird neu geladen. Was das Gateway, seine Agenten und Personen sagen, bleibt, wie es gesagt wurde.",
+  "{name} needs you": "{name} braucht Sie",
+  "Notify me when a session needs me and I do not see the page": "Benachrichtigen, wenn eine Sitzung mich braucht und ich die Seite nicht sehe",
+  "The browser does not allow it. Allow notifications for this page in the browser's settings.":
+    "Der Browser erlaubt es nicht. Erlauben Sie in seinen Einstellungen Benachrichtigungen dieser Seite.",
+  "Browsers show notifications over https or on the gateway's own machine only.":
+    "Browser zeigen Benachrichtigungen nur über https oder auf der Maschine des Gateways.",
   "These are kept in this browser.": "Dies wird in diesem Browser behalten.",
 } as const;
 

@@ -1,7 +1,8 @@
 """Serve the web page's files, which are read from the package once.
 
-`scripts/build_page.py` builds them from `web/`. Every name but `index.html` changes with the file's content, so a
-browser keeps those files for good and asks for `index.html` alone. Each has its gzip beside it.
+`scripts/build_page.py` builds them from `web/`. Names change with the files' content, so a browser keeps those files for
+good; it asks again for `index.html` and the few others whose name is known elsewhere (`UNCHANGED_NAMES`). Each has its
+gzip beside it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
     ".webmanifest": "application/manifest+json",
 }
-UNCHANGED_NAMES = frozenset({"index.html", "licenses.txt"})
+UNCHANGED_NAMES = frozenset(
+    {"index.html", "licenses.txt", "worker.js", "manifest.webmanifest", "icon-192.png", "icon-512.png"}
+)
 """Files whose name stays when their content changes: a browser asks each time whether it did."""
 
 KEEP_S = 31_536_000  # a year, as long as HTTP caches keep anything (RFC 9111)
