@@ -1,8 +1,8 @@
 """Serve the web page's files, which are read from the package once.
 
-`scripts/build_page.py` builds them from `web/`. Names change with the files' content, so a browser keeps those files for
-good; it asks again for `index.html` and the few others whose name is known elsewhere (`UNCHANGED_NAMES`). Each has its
-gzip beside it.
+`scripts/build_page.py` builds them from `web/`. Names change with the files' content, so a browser keeps those files
+for good; it asks again for `index.html` and the few others whose name is known elsewhere (`UNCHANGED_NAMES`). Each has
+its gzip beside it.
 """
 
 from __future__ import annotations
