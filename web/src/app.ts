@@ -6,7 +6,7 @@ import { Channels } from "./channels.ts";
 import { signal } from "@preact/signals";
 import { h, render } from "preact";
 import { Composer } from "./composer.tsx";
-import { byId, dialogById, freshId, h as element, say, show } from "./dom.ts";
+import { byId, dialogById, freshId, h as element, say, selectionTouches, show } from "./dom.ts";
 import { Find } from "./find.ts";
 import { Gateways } from "./gateways.ts";
 import { Header } from "./header.ts";
@@ -183,11 +183,17 @@ function take(frame: Frame): void {
     outgoing.seen(key, entries);
     announce(view.apply(frame));
   }, grew);
+  if (place.pinned && !isHeld(byId("log"))) redraw(() => view.trim());
   if (view.session.value.state === "deleted") return leave(key);
   draw();
   tellSeen();
   void jump.go();
   if (frame.type === "snapshot" || frame.changes.some((change) => change.op === "session")) sessions.soon();
+}
+
+/** Whether the reader's selection or focus is in a node. */
+function isHeld(node: HTMLElement): boolean {
+  return selectionTouches(node) || node.contains(document.activeElement);
 }
 
 /** The open session was deleted: discards its draft and opens another session. */

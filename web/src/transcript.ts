@@ -5,6 +5,9 @@ import { type Signal, batch, signal } from "@preact/signals";
 import { waits } from "./busy_texts.ts";
 import type { Change, Entry, Frame, Item, SessionState, Snapshot, Stretch } from "./wire.ts";
 
+const MAX_ROWS = 1500; // of a view that is followed: beyond, the oldest are let go
+const KEPT_ROWS = 1000;
+
 const SHOWN_KINDS = new Set(["tool", "thought", "plan", "permission", "ask", "notice"]);
 
 export const isEntry = (data: Entry | Item): data is Entry => "seq" in data;
@@ -43,6 +46,18 @@ export class Row {
     const data = this.data.peek();
     return isEntry(data) ? data.role === "agent" : data.kind !== "notice";
   }
+}
+
+/** Whether a row is still written, waits for a turn, or waits for a person. */
+function isUnsettled(row: Row): boolean {
+  const data = row.data.peek();
+  return Boolean(data.live || (isEntry(data) ? data.waiting : data.state === "open"));
+}
+
+/** Whether a row is an entry of somebody else than the agent: what an agent did belongs together. */
+function beginsTurn(row: Row): boolean {
+  const data = row.data.peek();
+  return isEntry(data) && data.role !== "agent";
 }
 
 export class Transcript {
@@ -86,12 +101,13 @@ export class Transcript {
   private change(change: Change, final: Entry[]): void {
     switch (change.op) {
       case "entry": {
+        if (this.isOlder(`e${change.seq}`, change)) return;
         const before = this.rows.get(`e${change.seq}`)?.data.peek();
         if (!change.live && (!before || before.live)) final.push(change);
         return this.put(`e${change.seq}`, change);
       }
       case "item":
-        return this.put(`i${change.id}`, change);
+        return this.isOlder(`i${change.id}`, change) ? undefined : this.put(`i${change.id}`, change);
       case "append":
         return this.grow(`e${change.seq}`, change.text);
       case "output":
@@ -104,6 +120,12 @@ export class Transcript {
   private grow(key: string, text: string): void {
     const row = this.rows.get(key);
     if (row) row.data.value = { ...row.data.peek(), text: row.data.peek().text + text };
+  }
+
+  /** Whether a changed row is part of older history that the view does not have: it would stand there without it. */
+  private isOlder(key: string, data: Entry | Item): boolean {
+    const first = this.before.peek() === null ? undefined : this.rows.get(`e${this.before.peek()}`);
+    return first !== undefined && data.born < first.born && !this.rows.has(key) && !this.places.has(key);
   }
 
   private put(key: string, data: Entry | Item): void {
@@ -215,6 +237,11 @@ export class Transcript {
     this.waiting.delete(row);
     this.requests.delete(row);
     if (row.call) row.call.request.value = null;
+    const request = row.request.peek();
+    if (request) {
+      request.call = null; // it is a row of its own again
+      this.requests.add(request);
+    }
     const question = this.questions.get(row.key);
     if (question) question.card.value = null;
     this.takeOut(row);
@@ -255,6 +282,26 @@ export class Transcript {
       this.insert(newer);
       this.show(false);
     });
+  }
+
+  /**
+   * Lets the oldest rows of a long view go, so that a page that follows a session for days does not grow. They are older
+   * history from then on. Rows stay while something in front of them is not settled. Returns whether any went.
+   */
+  trim(): boolean {
+    if (this.order.length <= MAX_ROWS) return false;
+    const last = this.order.length - KEPT_ROWS;
+    const open = this.order.findIndex(isUnsettled);
+    const most = open < 0 ? last : Math.min(open, last);
+    const cut = this.order.findLastIndex((row, place) => place <= most && beginsTurn(row));
+    if (cut <= 0) return false;
+    batch(() => {
+      const gone = this.order.slice(0, cut);
+      this.before.value = (this.order[cut]!.data.peek() as Entry).seq;
+      for (const row of gone) this.remove(row);
+      this.show(true);
+    });
+    return true;
   }
 
   private insert(stretch: Stretch): void {

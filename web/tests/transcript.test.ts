@@ -98,3 +98,29 @@ test("messages that wait know their place in line", () => {
   view.apply(change(10, { op: "entry", ...entry(2, { rev: 10, role: "user" }) }));
   assert.deepEqual(lines(), ["", "queued, 1st in line: the agent reads no second message"]);
 });
+
+const turnsOf = (first: number, last: number): Entry[] =>
+  Array.from({ length: last - first + 1 }, (_, place) => entry(first + place, { role: place % 2 ? "agent" : "user" }));
+
+test("a view that is followed lets its oldest rows go, which then are older history", () => {
+  view.apply(snapshot(1, turnsOf(1, 2)));
+  for (let seq = 3; seq <= 1500; seq += 2) view.apply(change(seq, ...turnsOf(seq, seq + 1).map((one) => ({ op: "entry" as const, ...one }))));
+  assert.equal(view.trim(), false);
+  view.apply(change(1501, { op: "entry", ...entry(1501, { role: "user" }) }));
+  assert.equal(view.trim(), true);
+  assert.deepEqual([keys(view)[0], keys(view).length, view.before.value], ["e501", 1001, 501]);
+  view.prepend({ entries: turnsOf(301, 500), items: [], more: true, before: 301 });
+  assert.deepEqual([keys(view)[0], keys(view).length, view.before.value], ["e301", 1201, 301]);
+});
+
+test("no row goes while one in front of it waits for a person", () => {
+  view.apply(snapshot(1, turnsOf(1, 1600), [item(7, "permission", { born: 20.5, state: "open" })]));
+  assert.equal(view.trim(), true);
+  assert.deepEqual(keys(view).slice(0, 3), ["e19", "e20", "i7"]);
+});
+
+test("a change of a row that is older history is not shown without what stands around it", () => {
+  view.apply(snapshot(30, [entry(20), entry(21)], [], true));
+  view.apply(change(31, { op: "entry", ...entry(5, { rev: 31 }) }, { op: "item", ...item(6, "tool", { rev: 31 }) }));
+  assert.deepEqual(keys(view), ["e20", "e21"]);
+});
