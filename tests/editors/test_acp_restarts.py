@@ -154,9 +154,34 @@ def test_a_gateway_is_started_if_none_runs_and_two_editors_start_one(tmp_path: P
             leaving.begin("say: heard")
             assert leaving.leave() == (0, b""), "it starts a gateway for a message that none has recorded"
             until(lambda: "heard" in house.cli("show", session).stdout.splitlines()[-1], "the answer")
-        assert len(gateways_of(house)) == 1, "it goes on without the editors"
+            assert len(gateways_of(house)) == 1, "it goes on without the editors"
+            check_person_has_the_gateway(desk)
     finally:
         end_gateways(house)
+
+
+def check_person_has_the_gateway(desk: Desk) -> None:
+    """A person's `semel up` takes over from an editor's gateway, and no editor starts one between stop and start."""
+    house = desk.house
+    (of_editor,) = gateways_of(house)
+    editor = desk.editor()
+    session = editor.new()
+    prompt = editor.begin(script("Begun, ", {"text": "and ended.", "chunks": 10, "delay": 0.1}))
+    editor.until(lambda: editor.texts(), "its begin")
+    house.up()
+    (of_person,) = gateways_of(house)
+    assert of_person.startswith(f"{house.process.pid} ") and of_person != of_editor
+    assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
+    house.end()
+    prompt = editor.begin("say: after the stop")
+    time.sleep(1.0)
+    assert not gateways_of(house), "whoever has stopped it is about to start it"
+    house.up()
+    assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
+    assert len(gateways_of(house)) == 1
+    first, *_, last = editor.texts()  # perhaps with a remark that the gateway is away
+    assert house.texts(session) == [first, last] == ["Begun, and ended.", "after the stop"]
+    assert house.end() == 0
 
 
 def test_a_gateway_that_cannot_start_says_why_to_the_editor(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ async def test_a_gateway_is_started_with_the_file_that_the_last_one_read(
     for named, read in ((None, config), (tmp_path / "named.toml", tmp_path / "named.toml")):
         with pytest.raises(NoGateway, match="did not start"):
             await GatewayLink(data, named, may_start=True).ask(ask_nobody)
-        assert started.pop() == ["up", "--data-dir", str(data), "--config", str(read)]
+        assert started.pop() == ["up", "--give-way", "--data-dir", str(data), "--config", str(read)]
 
 
 async def test_a_gateway_that_was_killed_is_started_again_and_one_that_was_stopped_is_not(
@@ -111,7 +111,7 @@ async def test_a_gateway_that_was_killed_is_started_again_and_one_that_was_stopp
     await GatewayLink(data, None, may_start=False).restart_killed()
     assert started == []
     await link.restart_killed()
-    assert started == [["up", "--data-dir", str(data)]]
+    assert started == [["up", "--give-way", "--data-dir", str(data)]]
 
 
 async def ask_nobody(client: Any) -> None:

@@ -14,11 +14,18 @@ from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE
 
 @contextlib.contextmanager
 def publish_address(
-    data_dir: Path, config: Path | None, url: str, socket: Path, waiting: str | None = None
+    data_dir: Path,
+    config: Path | None,
+    url: str,
+    socket: Path,
+    waiting: str | None = None,
+    *,
+    gives_way: bool = False,
 ) -> Iterator[None]:
     """Publish the address in `gateway.json` until the block ends; this replaces the file of a killed gateway.
 
     `config`: the file that the gateway read. `waiting`: its name, if it waits and another one answers for it.
+    `gives_way`: whether it ends for the next `semel up`.
     """
     path, last = (data_dir / name for name in (GATEWAY_FILE, LAST_CONFIG_FILE))
     path.unlink(missing_ok=True)
@@ -26,7 +33,8 @@ def publish_address(
     address = {"url": url, "socket": str(socket), "pid": os.getpid(), "inode": path.parent.stat().st_ino}
     read = {"config": str(config or "")}
     write_private(last, json.dumps(read) + "\n")
-    write_private(path, json.dumps({**address, **read, **({} if waiting is None else {"waiting": waiting})}) + "\n")
+    more = {**({} if waiting is None else {"waiting": waiting}), **({"gives_way": True} if gives_way else {})}
+    write_private(path, json.dumps({**address, **read, **more}) + "\n")
     try:
         yield
     finally:

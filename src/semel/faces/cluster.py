@@ -141,7 +141,8 @@ async def _answer_others(
         lives.note_living([] if member.active is None else [member.active])
         if _has_address(member.active) and not had_address:
             data_dir, name = config.gateway.data_dir, config.cluster.name
-            published.enter_context(publish_address(data_dir, config.path, server.url, listener.path, name))
+            place = (data_dir, config.path, server.url, listener.path, name)
+            published.enter_context(publish_address(*place, gives_way=config.gives_way))
         elif had_address and not _has_address(member.active):
             published.close()
         return _describe_wait(member)

@@ -215,7 +215,9 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             stack.callback(duties.cancel)
         for server in servers:
             await server.start()
-        published = publish_address(settings.data_dir, config.path, running.url, listener.path)
+        published = publish_address(
+            settings.data_dir, config.path, running.url, listener.path, gives_way=config.gives_way
+        )
         with list_as_running(settings.data_dir), published:
             yield running
 

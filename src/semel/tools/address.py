@@ -21,12 +21,16 @@ from semel.tools import trusted_files
 PF_EXITING = 0x4  # Linux, include/linux/sched.h: the process has begun to end
 
 GATEWAY_FILE = "gateway.json"
-"""Written into the data directory while the gateway runs: {"url", "socket", "pid", "inode", "config", "waiting"?}.
+"""Written into the data directory while the gateway runs: {"url", "socket", "pid", "inode", "config", "waiting"?,
+"gives_way"?}.
 
 "inode" is the directory's own: a copy of the directory that was made meanwhile does not lead to the gateway.
 "config" is the path of the configuration file that the gateway read; "" if it read none. "waiting" is the name of a
-gateway of a cluster that is not the active one: then the active one answers at this address.
+gateway of a cluster that is not the active one: then the active one answers at this address. "gives_way" is there if
+the gateway ends for the next `semel up`, as one that an editor started does.
 """
+START_LOCK_FILE = "starting.lock"
+"""In the data directory, locked by who starts a gateway until it answers: an editor, or a person's `semel up`."""
 LAST_CONFIG_FILE = "last-config.json"
 """Written into the data directory when the gateway starts, and kept: {"config"}, as in GATEWAY_FILE."""
 LOCAL_URL = "http://gateway"
@@ -97,6 +101,14 @@ def find_waiting(data_dir: Path) -> str | None:
         return _read_address(data_dir, "waiting")
     except NoGateway:
         return None
+
+
+def find_giving_way(data_dir: Path) -> int | None:
+    """Return the process id of a data directory's gateway if it answers, and ends for the next `semel up`."""
+    with contextlib.suppress(NoGateway):
+        if _read_address(data_dir, "gives_way") and _answers(data_dir):
+            return find_pid(data_dir)
+    return None
 
 
 def find_running_config(data_dir: Path) -> Path | None:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from semel.faces.acp.catch_up import choose_rows, is_request
 from semel.faces.acp.clients import Client
-from semel.faces.acp.gateway_link import GatewayLink
+from semel.faces.acp.gateway_link import RESTART_AFTER_S, GatewayLink
 from semel.faces.acp.history import read_history
 from semel.faces.acp.open_prompt import OpenPrompt, read_stop
 from semel.faces.acp.permission_dialogs import PermissionDialogs
@@ -34,7 +34,6 @@ from semel.faces.view import SessionView
 from semel.text.json_types import Json, object_at
 
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
-RESTART_AFTER_S = 15.0  # without a gateway, while a prompt is open; a service manager starts it again before
 AWAY_REMARK = "The gateway is away. Semel has recorded your message; this goes on when the gateway is back."
 UNRECORDED_REMARK = (
     "The gateway is away. Semel has not recorded your message yet: it is sent as soon as the gateway is back, if this "
@@ -176,12 +175,15 @@ class Attachment:
                             await self._take_first(client, frame, replays, skips)
                         if self.view.session.get("state") == "deleted":
                             return
-                    last_contact = loop.time()
+                    self._is_away = False
             except NoGateway:
                 pass
             except RequestRefused as error:
                 if error.code != "unavailable":
                     raise
+            if not self._is_away:  # it was there until now
+                last_contact = loop.time()
+                self._link.note_contact()
             self._is_away = True
             away_s = loop.time() - last_contact
             if away_s > AWAY_REMARK_S and self._prompts:
@@ -368,10 +370,11 @@ class Attachment:
 
     async def _send_prompt(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
         async def say(client: AsyncClient) -> None:
-            if not await self._link.answers():  # so that it counts as sent only while somebody can get it
-                raise NoGateway(self._link.data_dir)
+            has_gateway = await self._link.answers()
             if prompt.is_answered:
                 return
+            if not has_gateway:  # it counts as sent only while somebody can get it
+                raise NoGateway(self._link.data_dir)
             was_sent, prompt.is_sent = prompt.is_sent, True
             try:
                 await client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)

@@ -108,6 +108,7 @@ class EditorServer:
 
     async def _await_recording(self) -> None:
         """Give the prompts that no gateway has recorded a limited time to be sent."""
+        self._link.patience_s = 0.0
         if self._unrecorded:
             self._spawn(self._link.restart_killed())
         timeout_s = RECORD_TIMEOUT_S if self._link.may_start else RECORD_TIMEOUT_WITHOUT_START_S

@@ -1,7 +1,8 @@
 """The way from an editor's process to the gateway: find it, start it if none runs, and ask it.
 
 The gateway is a process of its own, in a session of its own. It goes on when the editor ends. Of several starters one
-starts it: they take turns at a lock in the data directory, and each looks first whether a gateway answers by now.
+starts it: they take turns at a lock in the data directory, and each looks first whether a gateway answers by now. It
+gives way to a person's `semel up`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from semel.tools.address import NoGateway, find_last_config, find_socket, was_killed
+from semel.tools.address import START_LOCK_FILE, NoGateway, find_last_config, find_socket, was_killed
 
 if TYPE_CHECKING:
     from semel.faces.client import AsyncClient
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 START_TIMEOUT_S = 60.0  # how long a gateway may take until it answers: a second, or half a minute on a busy machine
 POLL_INTERVAL_S = 0.05
+RESTART_AFTER_S = 15.0  # after its last answer; who has stopped or killed a gateway starts it again before, if at all
 RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8)  # between attempts to reach a gateway that is away; the last one repeats
 ERROR_CHARS = 2000  # kept of what a gateway printed that did not start
 
@@ -41,6 +43,8 @@ class GatewayLink:
         self.data_dir = data_dir
         self._config = config
         self.may_start = may_start
+        self.patience_s = RESTART_AFTER_S  # how long a gateway that was there is left to others to start
+        self._last_contact: float | None = None  # with the gateway, on the loop's clock
         self._client: AsyncClient | None = None
         self._socket: Path | None = None
 
@@ -65,26 +69,54 @@ class GatewayLink:
     async def ask(self, request: Callable[[AsyncClient], Awaitable[T]]) -> T:
         """Make a request that may be repeated, and return its answer. If no gateway runs, start one first.
 
+        One that has answered just now is waited for: whoever stopped it is about to start it again.
         Raises NoGateway, RequestRefused, and OutcomeUnknown if a message may have been accepted.
         """
-        if self._client is None and self.may_start and not await self.answers():
-            await self._start()
-        from semel.faces.client import NoAnswer
 
-        try:
-            return await self.ask_running(request)
-        except NoAnswer:
-            raise
-        except NoGateway:
-            if not await self.answers():  # otherwise only the answer was lost
-                if not self.may_start:
+        failures, was_lost, has_started = 0, False, False
+        if self._client is None and self.may_start and not self._was_there_lately() and not await self.answers():
+            has_started = True
+            await self._start()
+            self.note_contact()
+        from semel.faces.client import NoAnswer, RequestRefused
+
+        while True:
+            try:
+                return await self.ask_running(request)
+            except NoAnswer:
+                raise
+            except RequestRefused as error:
+                if error.code != "unavailable" or not self._was_there_lately():  # otherwise it is stopping
                     raise
-                await self._start()
-        return await self.ask_running(request)
+            except NoGateway:
+                if await self.answers():  # only the answer was lost
+                    if was_lost:
+                        raise
+                    was_lost = True
+                    continue
+                if not self.may_start or (has_started and not self._was_there_lately()):
+                    raise
+                if not self._was_there_lately():
+                    has_started = True
+                    await self._start()
+                    self.note_contact()
+                    continue
+            failures += 1
+            await self.wait_before_retry(failures)
 
     async def ask_running(self, request: Callable[[AsyncClient], Awaitable[T]]) -> T:
         """Make a request, and return its answer. Raises as `ask`; no gateway is started."""
-        return await request(await self.connect())
+        answer = await request(await self.connect())
+        self.note_contact()
+        return answer
+
+    def note_contact(self) -> None:
+        """Note that the gateway has just answered."""
+        self._last_contact = asyncio.get_running_loop().time()
+
+    def _was_there_lately(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        return self._last_contact is not None and now - self._last_contact < self.patience_s
 
     async def wait_before_retry(self, failures: int) -> None:
         """Wait until a gateway that is away is tried again, after so many attempts that failed one after the other."""
@@ -133,7 +165,7 @@ class GatewayLink:
             raise GatewayNotStarted(
                 f"the data directory {self.data_dir} cannot be made ({error.strerror}); name another with --data-dir"
             ) from None
-        with (self.data_dir / "starting.lock").open("wb") as lock:
+        with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
             if not await self.answers():
                 started = self._spawn()
@@ -147,7 +179,7 @@ class GatewayLink:
         where = ["--data-dir", str(self.data_dir), *(["--config", str(config)] if config else [])]
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, "-m", "semel", "up", *where], cwd=self.data_dir, start_new_session=True,
+                [sys.executable, "-m", "semel", "up", "--give-way", *where], cwd=self.data_dir, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out,
             )  # fmt: skip
         return process, log

@@ -32,10 +32,15 @@ def drain(config: Config = None, data_dir: DataDir = None) -> None:
         print_error(f"no gateway is running on {data}")
         raise typer.Exit(1) from None
     print_remark("the gateway stops; its running turns have time to end")
+    await_end(pid)
+    print_remark("it has ended")
+
+
+def await_end(pid: int) -> None:
+    """Wait until a gateway that was told to stop has ended. If it does not, say so, and exit with 1."""
     end = time.monotonic() + PATIENCE_S
     while is_process_running(pid):
         if time.monotonic() > end:
             print_error(f"the gateway (process {pid}) has not ended after {PATIENCE_S:g} s; see: semel logs")
             raise typer.Exit(1)
         time.sleep(POLL_INTERVAL_S)
-    print_remark("it has ended")

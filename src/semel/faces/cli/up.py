@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,7 +19,7 @@ from semel.faces.cli.printing import format_time, print_error, print_json, print
 from semel.faces.standard_streams import flush_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from semel.faces.config.load import GatewayConfig as Settings
     from semel.faces.run import RunningGateway
@@ -40,6 +41,10 @@ def up(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Log more, including what agents write to stderr.")
     ] = False,
+    give_way: Annotated[
+        bool,
+        typer.Option("--give-way", help="End for the next semel up on the same data. Editors start a gateway so."),
+    ] = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -47,16 +52,20 @@ def up(
 
     Without a configuration, it serves the demo agent and the page on http://127.0.0.1:8420, with the ledger in
     ~/.local/share/semel. Ctrl-C or SIGTERM stops it: running turns get a grace period to finish. A second Ctrl-C stops
-    it at once; the next start resumes what was running.
+    it at once; the next start resumes what was running. A gateway that an editor has started (semel acp) is taken over:
+    it ends in the same way, and this one starts in its place.
     """
     gc.disable()  # until it has started (`keep_started_objects`)
     try:
-        _run(config, data_dir, listen, log, verbose)
+        _run(config, data_dir, listen, log, verbose, give_way)
     finally:
         gc.enable()
 
 
-def _run(config: Path | None, data_dir: Path | None, listen: str | None, log: str | None, verbose: bool) -> None:
+def _run(
+    config: Path | None, data_dir: Path | None, listen: str | None, log: str | None, verbose: bool, gives_way: bool
+) -> None:
+    from semel.faces.cli.take_over import take_over
     from semel.faces.cluster import StoppedWaiting
     from semel.faces.config.load import load_config
     from semel.faces.http import CannotListen
@@ -66,18 +75,24 @@ def _run(config: Path | None, data_dir: Path | None, listen: str | None, log: st
 
     keep_private()
     limit_fragmentation()
-    settings = load_config(config, data_dir, listen, log)
+    settings = replace(load_config(config, data_dir, listen, log), gives_way=gives_way)
     configure_logging(settings.log, verbose)
-    try:
-        asyncio.run(_serve(settings))
-    except StoppedWaiting:
-        return
-    except (CannotListen, CannotStart) as error:
-        print_error(str(error))
-        raise typer.Exit(1) from None
+    with contextlib.ExitStack() as start:
+        if not gives_way:
+            start.enter_context(take_over(settings.gateway.data_dir))
+        if settings.cluster.name:  # it may wait for days; editors are answered meanwhile
+            start.close()
+        try:
+            asyncio.run(_serve(settings, start.close))
+        except StoppedWaiting:
+            return
+        except (CannotListen, CannotStart) as error:
+            print_error(str(error))
+            raise typer.Exit(1) from None
 
 
-async def _serve(config: Settings) -> None:
+async def _serve(config: Settings, note_start: Callable[[], None]) -> None:
+    """Serve until a signal comes. `note_start`: called when the gateway answers."""
     import structlog
 
     from semel.faces.cli.start_screen import print_greeting
@@ -101,6 +116,7 @@ async def _serve(config: Settings) -> None:
     is_watched = sys.stdout.isatty() and config.log != "json"
     log = structlog.get_logger(ACTIVITY_LOGGER if is_watched else "semel.up")
     async with open_gateway(config, caller) as running:
+        note_start()
         if is_watched:
             print_greeting(running)
         log.info("ready", url=running.url, pages=running.page_urls, agents=list(config.gateway.agents))

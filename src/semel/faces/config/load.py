@@ -68,6 +68,7 @@ class GatewayConfig:
     cluster: ClusterSection = field(
         default_factory=ClusterSection
     )  # without a name: the gateway is the only one of its ledger
+    gives_way: bool = False  # the gateway ends for the next `semel up` on the same data
 
 
 def load_config(
