@@ -21,7 +21,8 @@ from proof.schedules.screens import Screen
 from proof.schedules.wires import Pipe
 from semel.faces.acp.clients import CLIENTS, UNMEASURED, Client
 from semel.faces.acp.editor_pipe import EditorPipe
-from semel.faces.acp.editor_server import EditorServer, Opening
+from semel.faces.acp.editor_server import EditorServer
+from semel.faces.acp.opening import Opening
 
 if TYPE_CHECKING:
     from proof.schedules.world import World

@@ -78,3 +78,21 @@ def test_an_answer_to_a_permission_that_chooses_nothing_allows_nothing_and_is_to
         desk.house.post(f"/v1/sessions/{session}/answers", {"item": item["id"], "option": "no"})
     editor.answer_to(prompt)
     assert [text for text in editor.texts() if "allows nothing" not in text] == [f"kept {n}" for n in range(8)]
+
+
+def test_a_session_is_not_opened_with_another_agent_or_by_a_mistyped_key(desk: Desk) -> None:
+    desk.house.say("demo:chat", "say: hello")
+    before = len(desk.house.get("/v1/sessions")["sessions"])
+    for options, words in (
+        (("--session", "demo:chat", "--agent", "nope"), "session demo:chat has the agent demo, not the agent nope"),
+        (("--session", "demo:chat", "--", "/bin/cat"), "demo, not the agent of the command /bin/cat"),
+        (("--session", "nope:abc"), "there is no session nope:abc, and no agent 'nope' for a new one"),
+        (("--session", "../etc"), "--session: a session key holds '/'"),
+        (("--session", "nope:abc", "--agent", "nope"), "no agent is named 'nope'"),
+    ):
+        editor = desk.editor(*options)
+        error = editor.answer_to(editor.request("session/new", cwd=str(desk.house.home), mcpServers=[]))["error"]
+        assert error["code"] == -32602 and words in error["message"], error
+    assert len(desk.house.get("/v1/sessions")["sessions"]) == before
+    for options in (("demo:chat", "--agent", "demo"), ("main:made",), ("made", "--agent", "demo")):
+        assert desk.editor("--session", *options).new() == options[0]

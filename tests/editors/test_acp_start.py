@@ -15,10 +15,12 @@ import typer.main
 
 from semel.faces.acp.attachment import Attachment
 from semel.faces.acp.editor_pipe import EditorPipe
-from semel.faces.acp.editor_server import EditorServer, Opening
+from semel.faces.acp.editor_server import EditorServer
 from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.acp.open_prompt import OpenPrompt
+from semel.faces.acp.opening import Opening
 from semel.faces.cli import load_commands
+from semel.faces.cli.acp import acp
 from semel.faces.start import EditorOptions, read_editor_options
 from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, NoGateway
 
@@ -65,6 +67,13 @@ def test_plain_words_are_read_at_once(words: str, options: EditorOptions) -> Non
 )
 def test_other_words_are_left_to_the_command_line(words: str) -> None:
     assert read_editor_options(words.split()) is None
+
+
+@pytest.mark.parametrize("option", ["--session", "--agent"])
+def test_an_empty_name_is_refused(option: str) -> None:
+    assert read_editor_options([option, ""]) is None
+    with pytest.raises(typer.BadParameter, match=f"{option}: "):
+        acp(["true"], **{option[2:]: ""})
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def read_editor_options(words: Sequence[str]) -> EditorOptions | None:
             return None
         if name == "no_start":
             named[name] = ""
-        elif rest and not rest[0].startswith("-"):
+        elif rest and rest[0] and not rest[0].startswith("-"):
             named[name] = rest.pop(0)
         else:
             return None
@@ -71,8 +71,9 @@ def serve(options: EditorOptions) -> int:
     """Serve the editor at stdin and stdout, and return the exit code. Raises ConfigError."""
     import os
 
-    from semel.faces.acp.editor_server import Opening, serve_editor
+    from semel.faces.acp.editor_server import serve_editor
     from semel.faces.acp.gateway_link import GatewayLink
+    from semel.faces.acp.opening import Opening
     from semel.faces.config.paths import find_config_file, locate
 
     data_dir = locate(options.config, options.data_dir)[0].absolute()

@@ -11,7 +11,6 @@ import collections
 import contextlib
 import json
 import os
-import re
 import secrets
 import signal
 import sys
@@ -19,12 +18,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import semel
 from semel.faces.acp.clients import UNMEASURED, read_client
 from semel.faces.acp.editor_pipe import EditorPipe
 from semel.faces.acp.gateway_link import GatewayLink
+from semel.faces.acp.opening import Opening, check_session, find_agent, find_row, make_key, read_row
 from semel.faces.acp.request_errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -48,16 +48,6 @@ RECORD_TIMEOUT_S = 20.0  # after the editor has closed its end, for prompts that
 RECORD_TIMEOUT_WITHOUT_START_S = 3.0  # the same, if no gateway is started for them
 
 
-class Opening(NamedTuple):
-    """What `session/new` opens. `agent`: the agent of new sessions; None: the default one, or that of `command`.
-    `session`: the session that it opens instead of a new one. `command`: the command of an agent, [] for none.
-    """
-
-    agent: str | None = None
-    session: str | None = None
-    command: Sequence[str] = ()
-
-
 class EditorServer:
     """Serves one editor."""
 
@@ -67,6 +57,7 @@ class EditorServer:
         self.name = "editor"
         self._pipe = pipe
         self._link = link
+        self._chosen = opening
         self._agent, self._session, self._command = opening
         self._attached: dict[str, Attachment] = {}
         self._opening: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)  # by session, one at a time
@@ -229,28 +220,18 @@ class EditorServer:
         raise RequestFailed(INVALID_PARAMS, "Semel has no login of its own: log in with `semel agents login`")
 
     async def _open_session(self, params: Json) -> Json:
-        folder = _read_folder(params)
-        agent = self._agent
+        folder, agent = _read_folder(params), self._agent
+        if self._session is not None:
+            await self._link.ask(partial(check_session, opening=self._chosen))
         if agent is None and self._command:
-            agent = await self._link.ask(partial(self._find_agent, folder=folder))
-        key = self._session or _make_key(agent, folder)
-        servers = objects_in(params.get("mcpServers"))
+            agent = await self._link.ask(partial(find_agent, command=self._command, folder=folder))
+        key = self._session or make_key(agent, folder)
+        servers = _read_servers(params)
         about = {"agent": agent, "folder": folder}
         row = await self._link.ask(partial(self._start_agent, key=key, about=about, servers=servers))
         async with self._opening[key]:
             attachment = await self._attach_session(key, row, replays=False, skips=self._session is None)
         return {"sessionId": key, **attachment.offers.describe(row)}
-
-    async def _find_agent(self, client: AsyncClient, folder: str) -> str:
-        """Return the name of the agent with the editor's command.
-
-        The gateway keeps a command that it did not know, once it has started as an agent in this folder.
-        """
-        from semel.faces.client.connection import AGENT_START_TIMEOUT_S
-
-        body = {"command": list(self._command), "path": os.environ.get("PATH", os.defpath), "folder": folder}
-        found = await client.post("/v1/agents", body, timeout_s=AGENT_START_TIMEOUT_S)
-        return str(found["agent"])
 
     async def _start_agent(self, client: AsyncClient, key: str, about: Json, servers: list[Json]) -> Json:
         """Start the agent of a session, which is made first if it is new, and return the session.
@@ -261,7 +242,7 @@ class EditorServer:
         from semel.faces.client.connection import AGENT_START_TIMEOUT_S
 
         path = session_path(key)
-        if self._session is None or not await _session_exists(client, key):
+        if self._session is None or await find_row(client, key) is None:
             await client.put(path, about)
         if servers:
             await client.put(f"{path}/mcp-servers", {"servers": servers})
@@ -280,10 +261,10 @@ class EditorServer:
     async def _reopen_session(self, params: Json, *, replays: bool) -> Json:
         """Open a session again, for `session/load` or `session/resume`."""
         key, folder = _read_session(params), _read_folder(params)
-        row = await self._link.ask(partial(_read_row, key=key))
+        row = await self._link.ask(partial(read_row, key=key))
         if row.get("folder") is not None and os.path.normpath(folder) != row["folder"]:
             raise RequestFailed(INVALID_PARAMS, f"cwd: the folder of session {key} is {row['folder']}")
-        if servers := objects_in(params.get("mcpServers")):
+        if servers := _read_servers(params):
             await self._put_setting(key, "mcp-servers", {"servers": servers})  # from the agent's next start on
         async with self._opening[key]:
             attachment = await self._attach_session(key, row, replays=replays)
@@ -319,14 +300,14 @@ class EditorServer:
         key, option, value = _read_session(params), _read_text(params, "configId"), params.get("value")
         if not isinstance(value, str | bool):
             raise RequestFailed(INVALID_PARAMS, "value: a string, or true or false for a switch")
-        row = await self._link.ask(partial(_read_row, key=key))
+        row = await self._link.ask(partial(read_row, key=key))
         current = {known.get("id"): known.get("currentValue") for known in read_options(row)}
         if current.get(option) != value or option not in current:
             if stands_for_modes(row, option):
                 await self._put_setting(key, "mode", {"mode": value})
             else:
                 await self._put_setting(key, "option", {"option": option, "value": value})
-            row = await self._link.ask(partial(_read_row, key=key))
+            row = await self._link.ask(partial(read_row, key=key))
         return {"configOptions": read_options(row)}
 
     async def _put_setting(self, key: str, what: str, body: Json) -> None:
@@ -375,7 +356,7 @@ class EditorServer:
             key, blocks = _read_session(params), _read_blocks(params)
             async with self._opening[key]:
                 if key not in self._attached or self._attached[key].is_over:
-                    row = await self._link.ask(partial(_read_row, key=key))
+                    row = await self._link.ask(partial(read_row, key=key))
                     (await self._attach_session(key, row, replays=False)).open()
             attachment = self._attached[key]
             await attachment.has_view.wait()
@@ -440,29 +421,6 @@ def _read_message(line: bytes) -> Json:
     return {**scrubbed, **({"id": message["id"]} if "id" in message else {})}
 
 
-def _make_key(agent: str | None, folder: str) -> str:
-    name = re.sub(r"[^A-Za-z0-9._+=~-]+", "-", Path(folder).name)[:40] or "root"
-    return f"{agent or 'main'}:editor:{name}-{secrets.token_hex(3)}"
-
-
-async def _session_exists(client: AsyncClient, key: str) -> bool:
-    from semel.faces.client import RequestRefused
-
-    try:
-        await _read_row(client, key)
-    except RequestRefused as error:
-        if error.code == "no-such-session":
-            return False
-        raise
-    return True
-
-
-async def _read_row(client: AsyncClient, key: str) -> Json:
-    from semel.faces.client import session_path
-
-    return await client.get(session_path(key))
-
-
 def _describe_session(row: Json) -> Json:
     """Return a session as ACP's SessionInfo."""
     updated = datetime.fromtimestamp(row["at"] / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -488,6 +446,14 @@ def _read_blocks(params: Json) -> list[Json]:
     if not isinstance(prompt, list) or len(blocks) < len(prompt):
         raise RequestFailed(INVALID_PARAMS, "prompt: a list of content blocks, which are objects")
     return blocks
+
+
+def _read_servers(params: Json) -> list[Json]:
+    servers = params.get("mcpServers") or []
+    objects = objects_in(servers)
+    if not isinstance(servers, list) or len(objects) < len(servers):
+        raise RequestFailed(INVALID_PARAMS, "mcpServers: a list of MCP servers, which are objects")
+    return objects
 
 
 def _read_folder(params: Json) -> str:

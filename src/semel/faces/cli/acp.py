@@ -30,7 +30,9 @@ def acp(
         str | None,
         typer.Option(metavar="NAME", help="The agent of new sessions. Default: the gateway's default agent."),
     ] = None,
-    session: Annotated[str | None, typer.Option(metavar="KEY", help="Open this session instead of a new one.")] = None,
+    session: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Open the session with this key; make it if there is none.")
+    ] = None,
     no_start: Annotated[
         bool, typer.Option("--no-start", help="If no gateway runs, say so instead of starting one.")
     ] = False,
@@ -58,6 +60,9 @@ def acp(
 
     On a terminal, the agent's command is run directly, because editors log agents in that way.
     """
+    for option, value in (("--agent", agent), ("--session", session)):
+        if value == "":
+            raise typer.BadParameter(f"{option}: this name is empty; give one, or leave the option away")
     if show_setup == "emacs" and (agent or command):
         raise typer.BadParameter("in Emacs, agent-shell adds the command of the agent that you choose: name none here")
     if agent and command and not alone:
