@@ -1,7 +1,8 @@
 // Small pieces of rows: times, files, changes of files, and the references of an entry to others.
 
-import { structuredPatch } from "diff";
+import { useEffect } from "preact/hooks";
 import { showPicture } from "../lightbox.ts";
+import { onDemand } from "../on_demand.ts";
 import { clock, fullTime, openly, plainly } from "../text.ts";
 import type { Diff, Entry, FileRef } from "../wire.ts";
 import type { RowContext } from "./context.ts";
@@ -84,8 +85,7 @@ function sizeText(bytes: number): string {
 
 // ---------------------------------------------------------------- changes of files
 
-const AROUND = 3; // unchanged lines that are shown before and after a change
-const MAX_DIFF_MS = 200;
+const differ = onDemand(() => import("../line_diff.ts"));
 const KINDS: Record<string, string> = { "-": "gone", "+": "come", " ": "same" };
 
 /** The changes of files that a tool call makes, or that a permission request is about. */
@@ -94,7 +94,10 @@ export function Diffs({ diffs }: { diffs: Diff[] | undefined }) {
 }
 
 function FileDiff({ diff: { path, oldText, newText, left_out: leftOut } }: { diff: Diff }) {
-  const rows = leftOut ? [] : changedLines(openly(oldText ?? ""), openly(newText ?? ""));
+  const part = differ.part.value;
+  useEffect(() => differ.want(), []);
+  const texts = [openly(oldText ?? ""), openly(newText ?? "")] as const;
+  const rows = leftOut ? [] : part?.changedLines(...texts) ?? wholeChange(...texts);
   return (
     <div class="diff">
       <p class="path">
@@ -114,16 +117,11 @@ function FileDiff({ diff: { path, oldText, newText, left_out: leftOut } }: { dif
   );
 }
 
-/** The rows of a change, as [sign, line]: the lines that go, those that come, and some around them; "@" for a gap. */
-export function changedLines(old: string, fresh: string): [string, string][] {
-  const ended = (text: string) => (text && !text.endsWith("\n") ? `${text}\n` : text);
-  const patch = structuredPatch("", "", ended(old), ended(fresh), undefined, undefined, { context: AROUND, timeout: MAX_DIFF_MS });
-  if (!patch) return [...old.split("\n").map((line): [string, string] => ["-", line]), ...fresh.split("\n").map((line): [string, string] => ["+", line])];
-  return patch.hunks.flatMap((hunk, place): [string, string][] => [
-    ...(place ? [["@", ""] as [string, string]] : []),
-    ...hunk.lines.filter((line) => !line.startsWith("\\")).map((line): [string, string] => [line[0]!, line.slice(1)]),
-  ]);
-}
+/** A change as all lines that go and all that come, for as long as nothing can tell what stays. */
+const wholeChange = (old: string, fresh: string): [string, string][] => [
+  ...old.split("\n").map((line): [string, string] => ["-", line]),
+  ...fresh.split("\n").map((line): [string, string] => ["+", line]),
+];
 
 // ---------------------------------------------------------------- references
 
