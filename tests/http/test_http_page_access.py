@@ -57,7 +57,7 @@ FIND_LOST = """(() => {
 })()"""
 HEADER_HEIGHT = "document.querySelector('main > .bar').offsetHeight"
 READING_HEIGHT = "document.querySelector('#scroller').clientHeight"
-ANSWER = """The **cause** is `now()`, see [the docs](https://example.org):
+ANSWER = r"""The **cause** is `now()`, see [the docs](https://example.org):
 
 > It was read twice.
 
@@ -72,6 +72,10 @@ def is_due(at: float) -> bool:
 
 1. one
 2. two
+
+$$
+\frac{a}{b}
+$$
 """
 
 
@@ -283,7 +287,7 @@ def test_the_sheet_of_keys_lists_each_key_that_the_page_binds(window: Browser, f
     assert len(window.texts("#keys dt")) == len(window.texts("#keys dd")) == bound
     assert "Ctrl\nK" in window.texts("#keys dt") or "CtrlK" in window.texts("#keys dt")
     window.press("escape")
-    assert window.run("document.querySelector('#keys')") is None
+    window.until(lambda: not window.run("!!document.querySelector('#keys')"), "the sheet is gone")
     assert window.run("document.activeElement.id") == "scroller", "the focus is back where it was"
 
 

@@ -136,6 +136,23 @@ def test_a_change_of_a_file_is_shown_before_it_is_allowed_and_after(page: Browse
         assert page.texts(f"{row} .diff .none") == ["1,234,567 characters are not shown here"]
 
 
+def test_formulas_are_drawn_and_what_cannot_be_drawn_without_loss_stays_text(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    text = (
+        "It costs $5 or $6, so \\(x_1 = \\frac{a}{b}\\):\n\n$$\n\\sum_{i} i^2\n- c\n$$\n\nand \\(a % hidden\\) stays."
+    )
+    live.do(lambda: script.entry("agent", text))
+    page.until(lambda: page.run("document.querySelectorAll('#rows math').length") == 2, "the formulas")
+    drawn = page.run("[...document.querySelectorAll('#rows .math.drawn')].map((one) => [one.title, one.textContent])")
+    assert drawn[0] == ["\\(x_1 = \\frac{a}{b}\\)", "x1=ab"]
+    assert drawn[1] == ["$$\n\\sum_{i} i^2\n- c\n$$", "∑ii2−c"]
+    assert page.texts("#rows .math:not(.drawn)") == ["\\(a % hidden\\)"]
+    assert (page.text("#rows .body") or "").startswith("It costs $5 or $6, so ")
+    fraction = "document.querySelector('#rows mfrac').getBoundingClientRect().height"
+    assert page.run(fraction) > 15, "its parts stand one above the other"
+    assert page.run("[...document.querySelectorAll('#rows .body [style]')].length") == 0
+
+
 def test_two_tabs_have_drafts_of_their_own(page: Browser, live: LiveHouse) -> None:
     page.type("#text", "mine")
     page.run("void localStorage.setItem('semel.draft.s', JSON.stringify('what the other tab wrote later'))")

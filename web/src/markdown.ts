@@ -1,8 +1,10 @@
 // An agent's Markdown as HTML, block by block. The rules are those of semel/channels/markdown.py: no character is lost
 // (Law 8). What a CommonMark renderer would drop silently (tags, entities, link titles, surplus cells, ...) stays text.
-// tests/http/test_page_markdown.py compares the two. The HTML is not sanitised yet (sanitised.ts does that).
+// tests/http/test_page_markdown.py compares the two. Only the page draws formulas (math_rules.ts).
+// The HTML is not sanitised yet (sanitised.ts does that).
 
 import MarkdownIt, { type Token } from "markdown-it";
+import { addMath } from "./math_rules.ts";
 import { openly } from "./text.ts";
 
 const MAX_FORMATTED_CHARS = 100_000;
@@ -32,6 +34,7 @@ md.enable(["table", "strikethrough", "linkify"]).disable("reference");
 md.normalizeLinkText = (link) => link;
 const table = md.block.ruler.getRules("")[0] as RuleBlock; // the first of the rules is that of tables
 md.block.ruler.at("table", losslessTable, { alt: ["paragraph", "reference"] });
+addMath(md);
 md.core.ruler.after("block", "whole_lists", (state) => splitLists(state as unknown as State));
 md.core.ruler.after("inline", "whole_rows", (state) => showSurplusCells(state as unknown as State));
 md.core.ruler.after("whole_rows", "whole_fences", (state) => showFenceInfo(state as unknown as State));

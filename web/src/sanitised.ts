@@ -5,7 +5,7 @@ import DOMPurify from "dompurify";
 
 const MARKDOWN_TAGS = [
   "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
-  "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+  "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 ];
 const ADDRESS = /^(?:https?|mailto|tel|xmpp|matrix):/i;
 
@@ -25,6 +25,17 @@ export function markdownNodes(html: string): DocumentFragment {
     link.rel = "noopener noreferrer nofollow";
   }
   return nodes;
+}
+
+/** A formula as nodes of MathML, with these tags and attributes alone. */
+export function mathNodes(html: string, tags: string[], attributes: string[]): DocumentFragment {
+  return DOMPurify.sanitize(html, {
+    ALLOWED_TAGS: tags,
+    ALLOWED_ATTR: attributes,
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
+    RETURN_DOM_FRAGMENT: true,
+  });
 }
 
 /** Coloured text as nodes: spans with classes, and nothing else. */

@@ -5,7 +5,7 @@ import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { type Blocks, renderBlocks } from "../markdown.ts";
 import { morphUnderReader } from "../morph.ts";
 import { onDemand } from "../on_demand.ts";
-import { colouredNodes, markdownNodes } from "../sanitised.ts";
+import { colouredNodes, markdownNodes, mathNodes } from "../sanitised.ts";
 import { t } from "../texts.ts";
 
 const MAX_COLOURED_CHARS = 50_000;
@@ -14,6 +14,7 @@ const MAX_KEPT_BLOCKS = 500; // of texts whose rows were shown lately
 
 type Highlight = (code: string, language: string) => string | null;
 const highlighter = onDemand(() => import("../highlight.ts"));
+const formulas = onDemand(() => import("../math.ts"));
 
 const lately = new Map<string, Blocks>();
 
@@ -43,18 +44,35 @@ export function Rich({ text, live }: { text: string; live: boolean }) {
 const Block = memo(function Block({ html, grows }: { html: string; grows: boolean }) {
   const node = useRef<HTMLDivElement>(null);
   const colour = highlighter.part.value?.highlight ?? null;
+  const math = formulas.part.value;
   useLayoutEffect(() => {
     const fill = (): void => {
       const fresh = markdownNodes(html);
+      drawMath(fresh);
       dress(fresh, colour, grows ? MAX_COLOURED_LIVE_CHARS : MAX_COLOURED_CHARS);
       if (!node.current!.firstChild) node.current!.append(fresh);
       else if (!morphUnderReader(node.current!, fresh)) document.addEventListener("selectionchange", fill, { once: true });
     };
     fill();
     return () => document.removeEventListener("selectionchange", fill);
-  }, [html, colour, grows]);
+  }, [html, colour, math, grows]);
   return <div class="block" ref={node} />;
 });
+
+/** Puts formulas in the place of their sources. One that cannot be drawn stays as it was written. */
+function drawMath(nodes: DocumentFragment): void {
+  for (const span of nodes.querySelectorAll<HTMLElement>(".math")) {
+    const source = span.textContent ?? "";
+    const part = formulas.part.peek();
+    if (!part) formulas.want();
+    const html = part?.mathHtml(source);
+    if (!part || !html) continue;
+    span.replaceChildren(mathNodes(html, part.MATH_TAGS, part.MATH_ATTRIBUTES));
+    span.title = source;
+    span.classList.add("drawn");
+    if (span.matches(".display")) span.tabIndex = 0; // it scrolls if it is wide
+  }
+}
 
 /** Gives code its language, colours and a Copy button, and lets wide tables scroll. */
 function dress(nodes: DocumentFragment, colour: Highlight | null, maxChars: number): void {
