@@ -36,13 +36,16 @@ def test_limits_are_listed_and_a_message_above_one_waits(tmp_path: Path) -> None
         assert house.get("/v1/limits", limit=1, after=first["next"])["limits"] == [person]
         told = house.cli("limits")
         assert "person\towner\t1 of 1\t0\t0.00 of 2.50" in told.stdout.splitlines()
-        assert re.search(r"main:web:b waits until .*00:00:00 Europe/Berlin: the limit", told.stderr)
+        assert re.search(r"main:web:b waits until \d{4}-\d\d-\d\d 00:00 Europe/Berlin: the limit", told.stderr)
         assert json.loads(house.cli("limits", "--json").stdout)["limits"] == today["limits"]
         (needs,) = house.get("/v1/status")["attention"]
         assert (needs["session"], needs["why"], needs["until"]) == ("main:web:b", "limit", today["ends"])
+        assert needs["tz"] == "Europe/Berlin"
         assert needs["limit"] == {"scope": "person", "subject": "owner", "measure": "turns"}
         shown = house.cli("status").stdout
-        assert "sessions  1 needs someone" in shown and "main:web:b  waits until " in shown
+        assert "sessions  1 needs someone" in shown and re.search(
+            r"main:web:b  waits until \S+ 00:00 Europe/Berlin \(since ", shown
+        )
         why = house.cli("why", "main:web:b#1").stdout
         assert "the turn may not begin: the limit of turns (person owner) is used up" in why
         assert "the limit of turns (person owner) is used up; raise it in [limits] and restart" in shown
@@ -59,7 +62,7 @@ def test_whoever_waits_for_a_limit_is_told_at_once_also_if_an_earlier_message_ha
         house.say("main:web:a", "say: two")
         until(lambda: house.get("/v1/limits")["waiting"], "a session that waits")
         told = house.cli("say", "main:web:a", "say: three", "--wait", rc=1).stderr
-        limit = r"The message waits until .*:00:00: the limit of turns is used up \(person owner\)"
+        limit = r"The message waits until \S+ 00:00 Europe/Berlin: the limit of turns is used up \(person owner\)"
         assert re.search(rf"{limit}; it is kept, and answered after that\n", told)
         events = [entry["event"] for entry in house.entries("main:web:a") if entry["role"] == "user"]
         limits = [house.get(f"/v1/why/e{event}").get("limits") for event in events]

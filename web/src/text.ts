@@ -31,6 +31,16 @@ export function clock(ms: number): string {
   return then.toDateString() === new Date().toDateString() ? TIME.format(then) : `${DAY.format(then)}, ${TIME.format(then)}`;
 }
 
+/** A time in a zone, with its name, as the gateway's notices write it: "2026-11-26 00:00 Europe/Berlin". */
+export function zonedTime(ms: number, zone = "UTC"): string {
+  try {
+    const form = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "short" });
+    return `${form.format(new Date(ms))} ${zone}`;
+  } catch {
+    return zonedTime(ms); // a zone that the browser does not know
+  }
+}
+
 export const fullTime = (ms: number): string => FULL.format(new Date(ms));
 
 export function ago(ms: number): string {

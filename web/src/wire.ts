@@ -217,6 +217,8 @@ export interface Need {
   part?: OutgoingPart;
   error?: string;
   until?: number;
+  /** The name of the time zone in which the day of the limit ends. */
+  tz?: string;
   limit?: { scope: string; subject: string; measure: string };
 }
 

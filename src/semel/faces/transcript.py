@@ -113,6 +113,20 @@ def format_timestamp(ms: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000))
 
 
+def format_zoned(ms: int, zone: str | None) -> str:
+    """Format a time in a zone and name it, as Semel's notices do: "2026-11-26 00:00 Europe/Berlin".
+
+    `zone`: its name. It is UTC for None, and for a zone that this machine does not know.
+    """
+    from semel.gateway.clock import format_local
+    from semel.timing.walltime import BadSchedule
+
+    try:
+        return format_local(ms // 1000, zone or "UTC")
+    except BadSchedule:
+        return format_local(ms // 1000, "UTC")
+
+
 def format_entry(entry: Json, place: int | None = None) -> str:
     """Format an entry as plain text: seq, local time, speaker, remarks and text. Further lines are indented."""
     remarks = list_remarks(entry, place)

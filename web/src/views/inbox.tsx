@@ -7,7 +7,7 @@ import { Time } from "../rows/parts.tsx";
 import { RequestView, idOf, nameOf } from "../rows/request.tsx";
 import { Rich } from "../rows/rich.tsx";
 import { questionText } from "../rows/wording.ts";
-import { called, fullTime, openly, plainly } from "../text.ts";
+import { called, openly, plainly, zonedTime } from "../text.ts";
 import type { Delivery, Need } from "../wire.ts";
 import { InboxRows } from "./inbox_rows.ts";
 import type { NeedRow } from "./needs.ts";
@@ -74,11 +74,11 @@ function passFocus(row: HTMLLIElement | null): void {
 }
 
 function Asked({ row, agent }: { row: NeedRow; agent: string | undefined }) {
-  const { why, error, until, limit } = row.need;
+  const { why, error, until, tz, limit } = row.need;
   if (why === "approval" || why === "question") return <Request row={row} agent={agent} />;
   if (why === "held") return <HeldMessage row={row} />;
   if (why === "limit") {
-    return <p>{`A message waits until ${fullTime(until ?? 0)}: the limit of ${limit?.measure} for ${plainly(limit?.subject || "all")} is used up.`}</p>;
+    return <p>{`A message waits until ${zonedTime(until ?? 0, tz)}: the limit of ${limit?.measure} for ${plainly(limit?.subject || "all")} is used up.`}</p>;
   }
   return (
     <>

@@ -8,7 +8,8 @@ from typing import Any
 
 from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
-from semel.faces.cli.printing import format_time, print_json, print_remark, print_table
+from semel.faces.cli.printing import print_json, print_remark, print_table
+from semel.faces.transcript import format_zoned
 
 PAGE = 1000
 
@@ -33,7 +34,7 @@ def limits(json: Json = False, config: Config = None, data_dir: DataDir = None) 
         ("OF",),
     )
     for waiting in today["waiting"]:
-        until = f"{format_time(waiting['until'], today['tz'])} {today['tz']}"  # as notices say it
+        until = format_zoned(waiting["until"], today["tz"])
         print_remark(
             f"{waiting['session']} waits until {until}: the limit of {waiting['measure']} is used up "
             f"({' '.join(filter(None, (waiting['scope'], waiting['subject'])))})"

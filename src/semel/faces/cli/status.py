@@ -13,6 +13,7 @@ from rich.text import Text
 from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.printing import format_time, name_command, print_json, stdout_console, style_state
 from semel.faces.config import locate_running
+from semel.faces.transcript import format_zoned
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
 from semel.timing.durations import format_duration
@@ -183,8 +184,9 @@ def _describe_need(session: dict[str, Any], shown_advice: Sequence[str]) -> str:
     if session["why"] == "limit":
         limit = session["limit"]
         whose = " ".join(filter(None, (limit["scope"], limit["subject"])))
+        until = format_zoned(session["until"], session.get("tz"))
         return (
-            f"waits until {format_time(session['until'])} (since {since}): the limit of {limit['measure']} "
+            f"waits until {until} (since {since}): the limit of {limit['measure']} "
             f"({whose}) is used up; raise it in [limits] and restart, or wait; see: semel limits"
         )
     turn = session.get("turn")

@@ -13,7 +13,7 @@ import msgspec
 from semel.faces.api_types import Entry
 from semel.faces.busy_texts import SILENCE_S, describe_silence
 from semel.faces.client.connection import Connection, session_path
-from semel.faces.transcript import format_timestamp
+from semel.faces.transcript import format_zoned
 from semel.faces.view import SessionView
 from semel.law.commands import RUNS_AGAIN, CommandCall, read_command
 from semel.law.permission_questions import find_allowing_number
@@ -294,7 +294,7 @@ def _report_limits(limits: Collection[Json], on_news: Callable[[str], None]) -> 
 
 def _describe_limit(limit: Json) -> str:
     whose = " ".join(filter(None, (limit["scope"], limit["subject"])))
-    until = format_timestamp(limit["until"])
+    until = format_zoned(limit["until"], limit.get("tz"))
     return f"The message waits until {until}: the limit of {limit['measure']} is used up ({whose})"
 
 

@@ -170,6 +170,8 @@ class ReadApi(Components):
         story = await self.record.read(explain.tell_story, ref)
         if story is None:
             raise NotFound(await self.record.read(explain.describe_unknown, ref))
+        for limit in story.get("limits", ()):
+            limit["tz"] = self.turns.limits.zone_name
         return story
 
     async def doctor(self) -> Json:
@@ -239,7 +241,7 @@ class ReadApi(Components):
             **status,
             "agents": [{**agent, "memory": memory.get(agent["spawn"])} for agent in status["agents"]],
             "problem": await self.find_problem(),
-            "attention": await self.record.read(needs.list_attention),
+            "attention": await self.record.read(needs.list_attention, self.turns.limits.zone_name),
             "agent_notices": await self.record.read(overview.list_agent_notices),
             "put_off": await self.record.read(overview.list_put_off),
             "delayed": await self.record.read(parts.list_delayed, self.settings.channels),
@@ -256,7 +258,7 @@ class ReadApi(Components):
 
     async def needs(self) -> list[Json]:
         """Return what needs somebody, over all sessions, as `needs.list_needs` does."""
-        return await self.record.read(needs.list_needs)
+        return await self.record.read(needs.list_needs, self.turns.limits.zone_name)
 
     async def gateways(self) -> Json:
         """Return {"gateways": those of the cluster that live, "missing_gateways": those that sessions wait for}."""

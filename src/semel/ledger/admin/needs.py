@@ -61,23 +61,24 @@ class LimitedSession(Row):
     at: int
 
 
-def list_needs(tx: Tx) -> list[Json]:
+def list_needs(tx: Tx, tz: str | None = None) -> list[Json]:
     """Return what needs somebody, as `GET /v1/needs` answers it: requests and questions first, oldest first.
 
     `why`: "approval" or "question" (`item` is what can be answered), "failed" (the last turn failed, `error` says why),
     "silent" (it ended without a word, `error` is the agent's last report, if there is one), "held" (`part` waits for a
-    decision) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
+    decision) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms. `tz`: the name
+    of the time zone of the limits' days.
     """
     held = tx.all(HeldPart, "held_parts", limit=MAX_LISTED)
-    return [*_list_requests(tx), *_list_left(tx), *(_describe_held(tx, row) for row in held), *_list_limited(tx)]
+    return [*_list_requests(tx), *_list_left(tx), *(_describe_held(tx, row) for row in held), *_list_limited(tx, tz)]
 
 
-def list_attention(tx: Tx) -> list[Json]:
+def list_attention(tx: Tx, tz: str | None = None) -> list[Json]:
     """Return the sessions that need somebody, as `GET /v1/status` shows them: as `list_needs` does, without `item`.
 
     Of several requests of a session, the oldest is listed. Held parts are counted elsewhere in the status.
     """
-    needs = [*_list_requests(tx), *_list_left(tx), *_list_limited(tx)]
+    needs = [*_list_requests(tx), *_list_left(tx), *_list_limited(tx, tz)]
     first: dict[tuple[str, str], Json] = {}
     for need in needs:
         first.setdefault((need["session"], need["why"]), _without_item(need))
@@ -131,10 +132,10 @@ def _describe_held(tx: Tx, row: HeldPart) -> Json:
     return _describe(row.session_key, row.title, why="held", at=row.at, error=row.error, part=part)
 
 
-def _list_limited(tx: Tx) -> Iterable[Json]:
+def _list_limited(tx: Tx, tz: str | None) -> Iterable[Json]:
     for row in tx.all(LimitedSession, "sessions_limited"):
         limit = {"scope": row.scope, "subject": row.subject, "measure": row.measure}
-        yield _describe(row.key, row.title, why="limit", at=row.at, until=row.until, limit=limit)
+        yield _describe(row.key, row.title, why="limit", at=row.at, until=row.until, tz=tz, limit=limit)
 
 
 def _describe(session: str, title: str | None, **fields: object) -> Json:

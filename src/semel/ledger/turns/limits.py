@@ -127,7 +127,7 @@ class LimitPolicy:
         return name, end_s * 1000
 
     def describe_end(self, until: int) -> str:
-        return f"{wall_at(self.zone, until // 1000):%Y-%m-%d %H:%M} ({self.zone_name})"
+        return f"{wall_at(self.zone, until // 1000):%Y-%m-%d %H:%M} {self.zone_name}"
 
 
 @dataclass(frozen=True)
