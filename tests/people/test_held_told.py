@@ -11,7 +11,8 @@ from people_world import ADA, BOB, Chat
 from semel.gateway.errors import Conflict
 from semel.gateway.outbound import held_chats
 from semel.gateway.outbound.held_chats import HeldChats
-from semel.gateway.ports import Person
+from semel.gateway.ports import Person, Rejected
+from semel.testing import channels
 from semel.testing.channels import Fault
 
 TOLD = "may not have arrived here"
@@ -221,6 +222,26 @@ async def test_answers_that_the_platform_refused_are_told_once_together_also_by_
         assert (await w.until_shown(REFUSED)).startswith("2 answers since ")
         await get_an_answer(w, "the last")
         assert sum(REFUSED in text for text in w.shown()) == 1
+
+
+async def test_a_part_of_an_answer_that_was_refused_is_told_as_such_and_of_several_reasons_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = " ".join(f"word{n}" for n in range(60))
+    async with Chat(tmp_path, facts={"max_len": 300}) as w:
+        w.chat.platform.fail_next(None, Fault.REJECT)
+        await w.tell(long)
+        await until(lambda: _has_rejected(w, 1))
+        await get_an_answer(w, "hello again")
+        assert (await w.until_shown(REFUSED)).startswith("A part of an answer of ")
+        w.chat.platform.fail_next(None, Fault.REJECT)
+        await w.tell(long)
+        await until(lambda: _has_rejected(w, 2))
+        monkeypatch.setattr(channels, "Rejected", lambda reason: Rejected("400 Bad Request"))
+        await have_answers_refused(w, 1)
+        await w.tell("/status")
+        told = await w.until_shown("2 answers since ")
+        assert f", or parts of them, {REFUSED}: the last time: 400 Bad Request. " in told
 
 
 async def test_a_chat_that_refuses_everything_gets_one_notice_until_something_arrives(

@@ -55,7 +55,7 @@ class RejectedAnswer(Row):
     """An answer of a session, said by `claim`, of which a part was rejected at its home.
 
     `first`: when it came. `ended`: when it was rejected, both in ms. `error`: why. `in_line`: 1 if a part of it is
-    still to be sent.
+    still to be sent. `has_sent`: 1 if a part of it arrived.
     """
 
     session: int
@@ -65,6 +65,7 @@ class RejectedAnswer(Row):
     ended: int
     error: str | None
     in_line: int
+    has_sent: int
 
 
 class NewestNotices(Row):
@@ -211,10 +212,17 @@ def _describe_answers(held: HeldAnswers, now: int, is_owner: bool) -> str:
 
 
 def _describe_rejected(answers: list[RejectedAnswer], now: int) -> str:
-    at, why = _format_time(answers[0].first, now), format_reason(answers[-1].error)
+    """Say which answers did not arrive, or not whole, and why; of several reasons, the newest."""
+    at, newest = _format_time(answers[0].first, now), max(answers, key=lambda answer: answer.ended)
+    why = format_reason(newest.error)
     if len(answers) == 1:
-        return f"An answer of {at} could not be delivered here: {why} /history shows it whole."
-    return f"{len(answers)} answers since {at} could not be delivered here: {why} /history shows them whole."
+        which = "A part of an answer" if newest.has_sent else "An answer"
+        return f"{which} of {at} could not be delivered here: {why} /history shows it whole."
+    which = f"{len(answers)} answers since {at}"
+    if any(answer.has_sent for answer in answers):
+        which += ", or parts of them,"
+    last = "" if len({answer.error for answer in answers}) == 1 else "the last time: "
+    return f"{which} could not be delivered here: {last}{why} /history shows them whole."
 
 
 def _describe_request(tx: Tx, request: MissingRequest, is_owner: bool, is_rejected: bool) -> str:

@@ -179,13 +179,16 @@ GROUP BY c.session, s.key
 
 -- name: rejected_answers_at
 -- The answers to a destination, said by sessions that have their home there, of which a part was rejected since a time,
--- among the :newest parts that were: each with the end of its last such attempt, and whether a part of it is in line.
--- Oldest first. Without questions and notices.
+-- among the :newest parts that were: each with the end of its last such attempt, whether a part of it is in line, and
+-- whether one was sent. Oldest first. Without questions and notices.
 -- sorts: those parts
 SELECT c.session, s.key, c.id AS claim, min(p.at) AS first, max(a.ended) AS ended, min(p.error) AS error,
   max(CASE WHEN EXISTS (
     SELECT 1 FROM part q WHERE q.claim = p.claim AND q.state IN ('queued', 'sending', 'unknown')
-  ) THEN 1 ELSE 0 END) AS in_line
+  ) THEN 1 ELSE 0 END) AS in_line,
+  max(CASE WHEN EXISTS (
+    SELECT 1 FROM part q WHERE q.claim = p.claim AND q.dest = p.dest AND q.state = 'sent' AND q.failed IS NULL
+  ) THEN 1 ELSE 0 END) AS has_sent
 FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 'said' AND c.how <> 'notice' AND c.kind <> 'ask'
 JOIN session s ON s.id = c.session AND s.home = p.dest AND s.deleted IS NULL
 JOIN part_attempt a ON a.part = p.id AND a.state = 'rejected' AND a.ended > :since
