@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from semel.law.limits import Measure, Scope
 from semel.law.permission_questions import find_allowing_number
-from semel.ledger.delivery import part_requests
 from semel.ledger.delivery.parts import part_json
 from semel.ledger.storage.rows import ItemRow, OutgoingPart, Row, TurnRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import part_requests
 from semel.ledger.transcript.views import item_json
 from semel.ledger.turns.finish_turn import EMPTY_TURN_NOTICE, find_empty_turn_notice
 from semel.text.json_types import Json

@@ -26,11 +26,11 @@ from semel.ledger import people
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import cut, single_part
-from semel.ledger.delivery.part_requests import OWNER_KIND
 from semel.ledger.delivery.parts import NEWEST_REJECTED, REJECTED_COUNTED_MS
 from semel.ledger.storage.rows import ClaimKind, ItemRow, RestoreRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.ledger.transcript.part_requests import OWNER_KIND
 from semel.text.visible import squeeze_to_line
 from semel.timing.walltime import format_utc
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from semel.law import delivery as law
-from semel.ledger.delivery import notices, part_requests, parts
+from semel.ledger.delivery import notices, parts
 from semel.ledger.delivery.parts import MARKED_AS_REPEAT, NEWEST_REJECTED, PARKED, RESENT_WITHOUT_MARK
 from semel.ledger.storage.rows import ClaimEntry, OutgoingPart
 from semel.ledger.storage.sql import Tx
-from semel.ledger.transcript import entries
+from semel.ledger.transcript import entries, part_requests
 
 
 @dataclass

@@ -9,10 +9,9 @@ from typing import Any
 
 from semel.law.delivery import State
 from semel.law.echo import ClaimWay as ClaimHow
-from semel.ledger.delivery import part_requests
 from semel.ledger.storage.rows import ClaimKind, OutgoingPart, PartRow, Row
 from semel.ledger.storage.sql import Tx
-from semel.ledger.transcript import entries
+from semel.ledger.transcript import entries, part_requests
 
 PARKED = 2**53 - 1
 """The `due` of a part that waits for no time: it is not the head of its queue, or it is being looked up."""

@@ -14,12 +14,12 @@ from typing import Any, Literal
 from semel.law import delivery as law
 from semel.law import retries
 from semel.law.identity import BadKey, check_event_key
-from semel.ledger.delivery import notices, other_channel, part_requests, part_transitions, parts, placeholders
+from semel.ledger.delivery import notices, other_channel, part_transitions, parts, placeholders
 from semel.ledger.delivery.part_transitions import PartMove
 from semel.ledger.delivery.parts import MARKED_AS_REPEAT, PARKED
 from semel.ledger.storage.rows import EventRow, OutgoingPart
 from semel.ledger.storage.sql import Tx
-from semel.ledger.transcript import entries
+from semel.ledger.transcript import entries, part_requests
 from semel.text.wellformed import MAX_REASON_CHARS, one_line
 
 MAX_PARTS_SCANNED = 64

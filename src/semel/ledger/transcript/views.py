@@ -13,9 +13,9 @@ import msgspec
 from semel.law.delivery import State as PartState
 from semel.law.limits import MILLION
 from semel.law.turn import State as TurnState
-from semel.ledger.delivery import part_requests
 from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import part_requests
 from semel.ledger.transcript.entries import load
 from semel.text.json_types import Json
 

@@ -12,10 +12,10 @@ from semel.law.permissions import AnswerOrigin, NoticePart, PosedRequest, Reply,
 from semel.law.permissions import name_request as name
 from semel.ledger.delivery import claims, owner_notice
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.part_requests import OWNER_KIND
 from semel.ledger.storage.rows import ClaimRow, EntryRow, HomeSession, ItemRow, OpenCommand, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.ledger.transcript.part_requests import OWNER_KIND
 
 KIND = "permission"
 """The kind of a permission request's item, and of the notices about a request."""
