@@ -17,6 +17,7 @@ PARTS = {
     "scale": "turns with 1,000,000 entries in the ledger, 100,000 in the session, 10,000 sessions beside",
     "growth": "bytes of the ledger for each message, turn and tool call, and after they were aged out",
     "memory": "an idle gateway, each live session, and what idling costs",
+    "page": "the web page's memory while it follows a day of streaming",
     "startup": "from the command to accepting",
     "outage": "what a channel that hangs for ever adds to the delay of another",
     "fold": "folding streams, beside json.loads and a list",
