@@ -49,6 +49,9 @@ class ScriptedGateway:
     async def connect(self) -> ScriptedGateway:
         return self
 
+    def note_contact(self) -> None:
+        pass
+
     async def ask(self, request: Any) -> None:
         await asyncio.Event().wait()
 
