@@ -40,7 +40,8 @@ for line in sys.stdin:
                 out(id=got["id"], error=error)
                 continue
             say("The answer.")
-            out(id=got["id"], result={"stopReason": "end_turn"})
+            stop = "banana" if text == "odd" else "end_turn"
+            out(id=got["id"], result=None if text == "null" else {"stopReason": stop})
 """
 
 
@@ -97,3 +98,16 @@ async def test_no_tool_call_is_pending_after_its_turn(world: World) -> None:
     await world.ask("pending")
     (call,) = await items(world, "tool")
     assert (call["status"], call.get("live", False)) == ("no result", False)
+
+
+async def test_a_stop_reason_that_acp_does_not_have_ends_the_turn_and_is_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for text, told in (("null", "None"), ("odd", "'banana'")):
+        caplog.clear()
+        await world.ask(text)
+        (line,) = [line for line in caplog.messages if "stop reason" in line]
+        assert line.endswith(f"taken as end_turn: {told}")
+    caplog.clear()
+    await world.ask("again")
+    assert not [line for line in caplog.messages if "stop reason" in line]

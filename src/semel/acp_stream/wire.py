@@ -15,6 +15,7 @@ from semel.acp_stream.ops import WHOLE, Limits, Op
 from semel.acp_stream.profiles import CAREFUL, Profile, profile_for
 from semel.text.json_types import object_at, objects_in, text_at
 
+STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")  # ACP StopReason
 END_REMARKS = ("eof", "exit", "spawn")  # keys of notes after which the process sends nothing more; after "kill" it may
 
 

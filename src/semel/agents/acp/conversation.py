@@ -19,6 +19,7 @@ from typing import IO, Any, Literal
 
 from semel.acp_stream.choices import set_current
 from semel.acp_stream.profiles import profile_for
+from semel.acp_stream.wire import STOP_REASONS
 from semel.agents.acp.login import LoginAdvice, LoginStatus
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import LOGIN_ERRORS, Choices, RpcError, normalize_id, parse_prompt_answer
@@ -26,6 +27,7 @@ from semel.agents.acp.wire import KEPT_STRAY_BYTES, AcpWire, AgentReply, Id, Inc
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
 from semel.text.json_types import object_at, objects_in, value_at
 from semel.text.sentences import join_sentences
+from semel.text.wellformed import one_line
 
 log = logging.getLogger("semel.agents")
 
@@ -302,11 +304,19 @@ class AcpConversation:
     def _send_error(self, id: Id, code: int, message: str) -> None:
         self._send(id=id, error={"code": code, "message": message})
 
+    def _warn_of_stop(self, reply: AgentReply) -> None:
+        """Log a stop reason that is none of ACP's: the turn counts as ended, and nothing else would tell."""
+        stop = value_at(reply.result, "stopReason")
+        if reply.error is None and stop not in STOP_REASONS:
+            words = one_line(repr(stop), 80)
+            log.warning("agent %s ended a prompt without a stop reason of ACP; taken as end_turn: %s", self.name, words)
+
     def _handle_reply(self, reply: AgentReply) -> None:
         id = normalize_id(reply.id)
         if id in self._prompts:
             self._prompts.discard(id)
             self._cancelling = self._cancelling and bool(self._prompts)
+            self._warn_of_stop(reply)
             self._add_signal(parse_prompt_answer(reply, self._explain_error))
         elif (future := self._pending_requests.get(id)) is not None and not future.done():
             if id == self._replay_ends:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from semel.acp_stream.wire import STOP_REASONS
 from semel.text.json_types import Json
 
-STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")  # ACP StopReason
 Answer = Callable[[Json | None, Json | None], None]
 
 
