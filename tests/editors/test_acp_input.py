@@ -19,16 +19,18 @@ def test_unknown_requests_are_answered_and_noise_is_survived(desk: Desk) -> None
     editor.methods["null"] = "initialize"
     nested = b"[" * 2000 + b"]" * 2000
     noise = (b"not json", nested, b"[]", b"3", b"null", b"{}", b'{"id": [], "method": "x"}', b'{"id": 1, "method": 5}')
+    noise += tuple(b'{"id": %s, "method": "session/list"}' % id for id in (b"1e400", b"NaN", b"true"))
     editor.process.stdin.write(b"\n".join(noise) + b'\n{"jsonrpc":"2.0","method":"session/unknown"}\n\n')
     editor.process.stdin.flush()
     assert editor.new()
     complaints = [message["error"]["code"] for message in editor.messages if message.get("id", 0) is None]
-    assert complaints == [-32700] * 2 + [-32600] * 6
+    assert complaints == [-32700] * 2 + [-32600] * 6 + [-32700] * 2 + [-32600]
 
 
 def test_wrong_parameters_are_named_as_the_editor_named_them(desk: Desk) -> None:
     editor = desk.editor()
     session = editor.new()
+    folder, server = str(desk.house.home), {"name": "x", "command": "/bin/x", "args": [], "env": []}
     for method, params, field in (
         ("session/prompt", {"sessionId": session, "prompt": "x"}, "prompt"),
         ("session/prompt", {"sessionId": session, "prompt": ["x"]}, "prompt"),
@@ -37,7 +39,11 @@ def test_wrong_parameters_are_named_as_the_editor_named_them(desk: Desk) -> None
         ("session/list", {"cursor": 5}, "cursor"),
         ("session/list", {"cwd": "here"}, "cwd"),
         ("session/new", {"cwd": "/srv/a\0b", "mcpServers": []}, "cwd"),
-        ("session/new", {"cwd": str(desk.house.home), "mcpServers": [{"name": 5}]}, "mcpServers"),
+        ("session/new", {"cwd": folder, "mcpServers": [{"name": 5}]}, "mcpServers"),
+        ("session/new", {"cwd": folder, "mcpServers": [5]}, "mcpServers: a list"),
+        ("session/new", {"cwd": folder, "mcpServers": "x"}, "mcpServers: a list"),
+        ("session/new", {"cwd": folder, "mcpServers": [server, server]}, "mcpServers: two are named 'x'"),
+        ("session/load", {"sessionId": "../../etc", "cwd": folder}, "sessionId: no session has this id"),
     ):
         error = editor.answer_to(editor.request(method, **params))["error"]
         assert error["code"] == -32602 and error["message"].startswith(field), error

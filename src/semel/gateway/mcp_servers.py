@@ -63,6 +63,9 @@ def check_servers(servers: Sequence[Json]) -> list[Json]:
                 raise BadRequest(f"servers: {name!r} needs an http url")
         elif not isinstance(server.get("command"), str) or not _is_text_list(server.get("args", [])):
             raise BadRequest(f"servers: {name!r} needs a command, and a list of args")
+    names = [server["name"] for server in servers]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise BadRequest(f"servers: two are named {twice[0]!r}; each needs a name of its own")
     return [server for server in servers if server["name"] != OWN_NAME]
 
 

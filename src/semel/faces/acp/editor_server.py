@@ -10,6 +10,7 @@ import asyncio
 import collections
 import contextlib
 import json
+import math
 import os
 import secrets
 import signal
@@ -408,17 +409,29 @@ def _read_message(line: bytes) -> Json:
     The editor's own ids stay as they are.
     """
     try:
-        message = json.loads(line)
+        message = json.loads(line, parse_float=_read_float, parse_constant=_refuse_constant)
         scrubbed = scrub(message)
     except (ValueError, RecursionError):
-        raise RequestFailed(PARSE_ERROR, "this line is not JSON, or it is nested too deeply") from None
+        words = "this line is not JSON, is nested too deeply, or has a number that is too large"
+        raise RequestFailed(PARSE_ERROR, words) from None
     if not isinstance(message, dict):
         raise RequestFailed(INVALID_REQUEST, "a message is a JSON object")
-    if not isinstance(message.get("id"), str | int | float | None):
+    if not isinstance(message.get("id"), str | int | float | None) or isinstance(message.get("id"), bool):
         raise RequestFailed(INVALID_REQUEST, "id: a string or a number")
     if not isinstance(message.get("method", ""), str) or not {"method", "id"} & set(message):
         raise RequestFailed(INVALID_REQUEST, "method: a string")
     return {**scrubbed, **({"id": message["id"]} if "id" in message else {})}
+
+
+def _read_float(digits: str) -> float:
+    if math.isinf(value := float(digits)):  # it could not be written as JSON again
+        raise ValueError
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    """NaN and Infinity, which Python reads, are not JSON."""
+    raise ValueError
 
 
 def _describe_session(row: Json) -> Json:
@@ -437,7 +450,12 @@ def _read_text(params: Json, name: str) -> str:
 
 
 def _read_session(params: Json) -> str:
-    return _read_text(params, "sessionId")
+    from semel.law.identity import BadKey, check_session_key
+
+    try:
+        return check_session_key(_read_text(params, "sessionId"))
+    except BadKey:
+        raise RequestFailed(INVALID_PARAMS, "sessionId: no session has this id; session/list names them all") from None
 
 
 def _read_blocks(params: Json) -> list[Json]:
@@ -449,9 +467,9 @@ def _read_blocks(params: Json) -> list[Json]:
 
 
 def _read_servers(params: Json) -> list[Json]:
-    servers = params.get("mcpServers") or []
+    servers = params.get("mcpServers")
     objects = objects_in(servers)
-    if not isinstance(servers, list) or len(objects) < len(servers):
+    if servers is not None and (not isinstance(servers, list) or len(objects) < len(servers)):
         raise RequestFailed(INVALID_PARAMS, "mcpServers: a list of MCP servers, which are objects")
     return objects
 
