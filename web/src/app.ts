@@ -19,7 +19,6 @@ import type { OpenSession } from "./open_session.ts";
 import { notifyOfNeeds } from "./notifications.ts";
 import { Outgoing, type OutgoingMessage } from "./outgoing.ts";
 import { OutgoingList } from "./outgoing_list.tsx";
-import { People } from "./people.ts";
 import { applyLooks } from "./looks.ts";
 import { Place } from "./scroll.ts";
 import { openSettings } from "./settings.ts";
@@ -52,7 +51,7 @@ const leaving = signal(0); // counts the changes of the messages that are on the
 const outgoing = new Outgoing({ accepted, changed: () => leaving.value++ });
 const channels = new Channels();
 const gateways = new Gateways();
-new People();
+byId("people-button").addEventListener("click", () => void attempt(() => views.openPeople()));
 const REST = 60000;
 const SEEN_MS = 1000;
 const INSTALL_MS = 3000;

@@ -18,7 +18,15 @@ interface Met {
   codes: PairingCode[];
 }
 
-export class People {
+let dialog: People | undefined;
+
+/** Opens the dialog. */
+export function openPeople(): void {
+  dialog ??= new People();
+  void dialog.open();
+}
+
+class People {
   private dialog = dialogById("people");
   private drawn = new Map<string, string>();
   private pairing = new Pairing((error) => this.wrong(error), () => this.refresh());
@@ -30,14 +38,13 @@ export class People {
   private timer: ReturnType<typeof setInterval> | undefined;
 
   constructor() {
-    byId("people-button").addEventListener("click", () => this.open());
     this.dialog.addEventListener("close", () => {
       clearInterval(this.timer);
       this.pairing.forget();
     });
   }
 
-  private async open(): Promise<void> {
+  async open(): Promise<void> {
     this.asked = null;
     this.wrong(null);
     say(byId("people-told"), "");

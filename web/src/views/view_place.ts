@@ -44,6 +44,12 @@ export class ViewPlace {
     await openStory(ref);
   }
 
+  /** Opens the dialog "People and channels". */
+  async openPeople(): Promise<void> {
+    const [{ openPeople }] = await load();
+    openPeople();
+  }
+
   private async draw(): Promise<void> {
     if (this.drawn) return;
     this.drawn = true;

@@ -1,4 +1,5 @@
-// The views that are shown in place of the conversation. This part of the page is loaded with the first of them.
+// The views that are shown in place of the conversation, and larger dialogs. This part of the page is loaded with the
+// first of them.
 
 import type { Signal } from "@preact/signals";
 import { render } from "preact";
@@ -8,6 +9,7 @@ import { GatewayView } from "./gateway.tsx";
 import { Inbox } from "./inbox.tsx";
 import { type ViewAddress, titleOf } from "./address.ts";
 
+export { openPeople } from "../people.ts";
 export { openStory } from "./story_dialog.tsx";
 
 export interface ViewProps {
