@@ -283,7 +283,7 @@ async def test_the_next_gateway_tells_of_no_refused_request_that_is_over(
     monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         await w.until_shown("The agent asks for permission: rm -r build")  # its turn is run again, and asks anew
-        await w.tell("/approve 2")
+        await w.tell("/approve 4")
         await w.until_shown("tidy")
         assert not any("The agent waits for a permission" in text for text in w.shown())
 
