@@ -54,7 +54,9 @@ def test_colours_and_density_are_changed_at_once_and_stay(page: Browser, live: L
 def test_in_german_the_page_speaks_german_and_people_are_quoted_as_they_spoke(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     live.do(lambda: script.entry("user", "Show older"))
-    live.do(lambda: script.item("permission", live=True, state="open", options=OPTIONS, input={"command": "make"}))
+    live.do(
+        lambda: script.item("permission", live=True, state="open", options=OPTIONS, input={"command": "make"}, at=1)
+    )
     page.type("#text", "a draft")
     choose(page, "language", "de")
     page.until(lambda: page.run("document.documentElement.lang") == "de", "the page in German")
@@ -70,6 +72,13 @@ def test_in_german_the_page_speaks_german_and_people_are_quoted_as_they_spoke(pa
     ]
     assert page.run("document.querySelector('#search-text').placeholder") == "Nachrichten suchen"
     assert page.run("document.querySelector('#text').value") == "a draft", "the reload keeps what is being written"
+    page.click("#needs")
+    shows(page, "#view h1", "Sie werden gebraucht")
+    shows(page, "#needs-list .head span", "main · bittet um Erlaubnis")
+    page.click("#gateway-link")
+    shows(page, "#view .tabs a", "Status", "Postausgang", "Zeitpläne", "Aufträge")
+    shows(page, "#view section h2", "Gateway", "Agenten", "Kanäle", "Die Bücher")
+    page.click("#view .close")
     choose(page, "language", "en")
     page.until(lambda: page.run("document.documentElement.lang") == "en", "the page in English")
     wait_live(page)

@@ -1,5 +1,5 @@
-// The page's own words in the language that the reader chose. English stands in the code; each other language is one
-// file of texts/, which is loaded before anything is drawn. What the gateway, agents and people say is not translated.
+// The page's own words in the language that the reader chose. English stands in the code; each other language is a file of
+// texts/ (with one for the views), loaded before anything is drawn. What the gateway, agents and people say stays as it is.
 
 import { kept } from "./kept.ts";
 import type { Text } from "./texts/de.ts";

@@ -29,6 +29,12 @@ test("no text is left in German that the page no longer has", () => {
   assert.deepEqual(left, []);
 });
 
+test("no element says a word that is not translated", () => {
+  const elements = globSync("src/**/*.tsx").map((path) => readFileSync(path, "utf8")).join("\n");
+  const bare = elements.match(/ (?:title|placeholder|aria-label|text)="[A-Za-z][^"]*"|>[^<>{}=;()]*[a-z]{2}[^<>{}=;()]*<\/(?!code)/g) ?? [];
+  assert.deepEqual(bare, []);
+});
+
 test("English is as it stands in the code, with its fields filled in", () => {
   assert.equal(t("Show older"), "Show older");
   assert.equal(t("{count} of {all} agents run", { count: 1, all: 4 }), "1 of 4 agents run");

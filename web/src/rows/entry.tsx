@@ -140,8 +140,8 @@ function Marks({ row, entry, context }: { row: Row; entry: Entry; context: RowCo
 
 function Why({ entry, context }: { entry: Entry; context: RowContext }) {
   return (
-    <button type="button" class="tiny why" title="How it came about, and what became of it" onClick={() => context.why(entry.seq)}>
-      Why
+    <button type="button" class="tiny why" title={t("How it came about, and what became of it")} onClick={() => context.why(entry.seq)}>
+      {t("Why")}
     </button>
   );
 }

@@ -17,13 +17,13 @@ const WORDS: Record<string, string> = {
   dropped: t("given up"),
   failed: t("came back: it was sent, and failed later"),
 };
-type Verdict = readonly [verdict: string, text: string, title: string];
-const VERDICTS: readonly Verdict[] = [
+export type Verdict = readonly [verdict: string, text: string, title: string];
+export const VERDICTS: readonly Verdict[] = [
   ["resend", t("Resend"), t("It is not there: send it again, marked as a repeat")],
   ["arrived", t("It arrived"), t("It is there: mark it as delivered")],
   ["drop", t("Drop"), t("Give it up")],
 ];
-const AFTER_NO: readonly Verdict[] = [
+export const AFTER_NO: readonly Verdict[] = [
   ["resend", t("Send again"), t("Send it again, behind what waits, once the cause is removed")],
   ["drop", t("Drop"), t("Give it up")],
 ];

@@ -1,7 +1,10 @@
 // The page's own words in German. Their keys are the English words, as they stand in the code and in index.html: a text
 // that is missing here is a wrong type. {names} stand for what is filled in.
 
+import { GERMAN_VIEWS } from "./de_views.ts";
+
 export const GERMAN = {
+  ...GERMAN_VIEWS,
   // ---- parts of the page
   "Skip to the message box": "Zum Eingabefeld",
   "Sessions": "Sitzungen",

@@ -1,6 +1,8 @@
 // The addresses of the views: "#needs", "#gateway/outbox".
 
-export const TABS = { status: "Status", outbox: "Outbox", schedules: "Schedules", jobs: "Jobs" } as const;
+import { t } from "../texts.ts";
+
+export const TABS = { status: t("Status"), outbox: t("Outbox"), schedules: t("Schedules"), jobs: t("Jobs") };
 export type Tab = keyof typeof TABS;
 export type ViewAddress = { view: "needs" } | { view: "gateway"; tab: Tab };
 
@@ -12,4 +14,4 @@ export function viewOf(hash: string): ViewAddress | null {
 }
 
 /** What the browser's tab says. */
-export const titleOf = (address: ViewAddress): string => (address.view === "needs" ? "Needs you" : `Gateway: ${TABS[address.tab]}`);
+export const titleOf = (address: ViewAddress): string => (address.view === "needs" ? t("Needs you") : t("Gateway: {tab}", { tab: TABS[address.tab] }));

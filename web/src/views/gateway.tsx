@@ -1,6 +1,7 @@
 // The gateway's views, each with an address of its own.
 
 import type { ComponentType } from "preact";
+import { t } from "../texts.ts";
 import { TABS, type Tab } from "./address.ts";
 import { JobsView } from "./jobs.tsx";
 import { OutboxView } from "./outbox.tsx";
@@ -14,7 +15,7 @@ export function GatewayView({ tab, list }: { tab: Tab } & ViewProps) {
   const View = VIEWS[tab];
   return (
     <>
-      <nav class="tabs" aria-label="Gateway">
+      <nav class="tabs" aria-label={t("Gateway")}>
         {Object.entries(TABS).map(([name, title]) => (
           <a key={name} href={`#gateway/${name}`} aria-current={name === tab ? "page" : undefined}>{title}</a>
         ))}

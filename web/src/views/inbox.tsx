@@ -8,6 +8,7 @@ import { RequestView, idOf, nameOf } from "../rows/request.tsx";
 import { Rich } from "../rows/rich.tsx";
 import { questionText } from "../rows/wording.ts";
 import { called, openly, plainly, zonedTime } from "../text.ts";
+import { t } from "../texts.ts";
 import type { Delivery, Need } from "../wire.ts";
 import { InboxRows } from "./inbox_rows.ts";
 import type { NeedRow } from "./needs.ts";
@@ -25,8 +26,8 @@ export function Inbox({ list }: ViewProps) {
   return (
     <>
       {needs.problem.value ? <p class="wrong" role="alert">{needs.problem.value}</p> : null}
-      {rows && !rows.length ? <p class="hint">Nothing needs you.</p> : null}
-      <ul id="needs-list" aria-label="What needs you">
+      {rows && !rows.length ? <p class="hint">{t("Nothing needs you.")}</p> : null}
+      <ul id="needs-list" aria-label={t("What needs you")}>
         {(rows ?? []).map((row) => <NeedView key={row.key} row={row} agent={list.rows.value.get(row.need.session)?.agent} />)}
       </ul>
     </>
@@ -34,12 +35,12 @@ export function Inbox({ list }: ViewProps) {
 }
 
 const HEADS: Record<Need["why"], string> = {
-  approval: "asks for permission",
-  question: "asks",
-  failed: "its turn failed",
-  silent: "its turn ended without a word",
-  held: "nobody knows whether this arrived",
-  limit: "waits for a limit",
+  approval: t("asks for permission"),
+  question: t("asks"),
+  failed: t("its turn failed"),
+  silent: t("its turn ended without a word"),
+  held: t("nobody knows whether this arrived"),
+  limit: t("waits for a limit"),
 };
 
 function NeedView({ row, agent }: { row: NeedRow; agent: string | undefined }) {
@@ -78,7 +79,8 @@ function Asked({ row, agent }: { row: NeedRow; agent: string | undefined }) {
   if (why === "approval" || why === "question") return <Request row={row} agent={agent} />;
   if (why === "held") return <HeldMessage row={row} />;
   if (why === "limit") {
-    return <p>{`A message waits until ${zonedTime(until ?? 0, tz)}: the limit of ${limit?.measure} for ${plainly(limit?.subject || "all")} is used up.`}</p>;
+    const used = { when: zonedTime(until ?? 0, tz), measure: limit?.measure ?? "", who: plainly(limit?.subject || t("all")) };
+    return <p>{t("A message waits until {when}: the limit of {measure} for {who} is used up.", used)}</p>;
   }
   return (
     <>
@@ -95,7 +97,7 @@ function Request({ row, agent }: { row: NeedRow; agent: string | undefined }) {
     const option = options.find((one) => idOf(one) === id);
     return needs.answer(row, id, option ? nameOf(option) : id);
   };
-  const context = { agent: () => agent ?? "Agent", answer };
+  const context = { agent: () => agent ?? t("Agent"), answer };
   const card = (
     <div class={`item request ${item.kind}`} data-state="open">
       <RequestView item={item} context={context} over={row.over} />
@@ -122,8 +124,8 @@ function FreeAnswer({ row, alone }: { row: NeedRow; alone: boolean }) {
   };
   return (
     <form class="free" onSubmit={answer}>
-      <input aria-label="Answer in your own words" placeholder={alone ? "Your answer" : "Or in your own words"} dir="auto" autocomplete="off" value={text} onInput={(event) => setText(event.currentTarget.value)} />
-      <button type="submit" aria-disabled={busy || !text.trim() ? "true" : undefined}>Answer</button>
+      <input aria-label={t("Answer in your own words")} placeholder={alone ? t("Your answer") : t("Or in your own words")} dir="auto" autocomplete="off" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <button type="submit" aria-disabled={busy || !text.trim() ? "true" : undefined}>{t("Send")}</button>
     </form>
   );
 }
@@ -150,7 +152,7 @@ function Retry({ row }: { row: NeedRow }) {
   };
   return (
     <div class="options">
-      <button type="button" title="Run the turn again (/retry)" aria-disabled={busy ? "true" : undefined} onClick={retry}>Try again</button>
+      <button type="button" title={t("Run the turn again (/retry)")} aria-disabled={busy ? "true" : undefined} onClick={retry}>{t("Try again")}</button>
       {row.need.turn ? <StoryButton of={row.need.turn} /> : null}
     </div>
   );

@@ -5,14 +5,15 @@ import { signal } from "@preact/signals";
 import { ask, at, messageOf } from "../api.ts";
 import { outcomeOf } from "../rows/request.tsx";
 import { freshId } from "../text.ts";
+import { t } from "../texts.ts";
 import type { Item, Need, Stretch } from "../wire.ts";
 import { problemText } from "./polled.ts";
 import { type NeedRow, UNKNOWN_END, keyOf, mergeNeeds, rowsOf } from "./needs.ts";
 
-const GONE = "That request is gone: this answer allowed nothing.";
-const ALREADY = "It was answered elsewhere before: this answer was not taken.";
-const DECIDED: Record<string, string> = { resend: "It is sent again.", arrived: "You said that it arrived.", drop: "You gave it up." };
-const TRIED = "It is tried again.";
+const GONE = t("That request is gone: this answer allowed nothing.");
+const ALREADY = t("It was answered elsewhere before: this answer was not taken.");
+const DECIDED: Record<string, string> = { resend: t("It is sent again."), arrived: t("You said that it arrived."), drop: t("You gave it up.") };
+const TRIED = t("It is tried again.");
 const LEAVES_MS = 4000;
 
 export class InboxRows {
@@ -40,7 +41,7 @@ export class InboxRows {
     const { session, item } = row.need;
     return this.act(row, async () => {
       const { outcome } = await ask<{ outcome: string }>("POST", at(session, "/answers"), { item: item!.id, option, seen: item!.rev });
-      this.end(row.key, { answered: `You: ${words}`, already: ALREADY }[outcome] ?? GONE);
+      this.end(row.key, { answered: t("You: {words}", { words }), already: ALREADY }[outcome] ?? GONE);
     });
   }
 
@@ -49,7 +50,7 @@ export class InboxRows {
     return this.act(row, async () => {
       const { needs } = await ask<{ needs: Need[] }>("GET", "/v1/needs");
       if (!needs.some((need) => keyOf(need) === row.key)) {
-        return this.end(row.key, this.retries.has(row.key) ? TRIED : "It went on elsewhere: nothing was tried again.");
+        return this.end(row.key, this.retries.has(row.key) ? TRIED : t("It went on elsewhere: nothing was tried again."));
       }
       const id = this.retries.get(row.key) ?? freshId();
       this.retries.set(row.key, id);
@@ -81,7 +82,7 @@ export class InboxRows {
   /** Says how a row ended that was answered elsewhere. */
   private async tellEnd({ key, need }: NeedRow): Promise<void> {
     setTimeout(() => this.leave(key), LEAVES_MS);
-    const words = need.part ? "This was decided elsewhere." : "The session went on.";
+    const words = need.part ? t("This was decided elsewhere.") : t("The session went on.");
     if (!need.item) return this.change(key, (old) => ({ ...old, over: old.over === UNKNOWN_END ? words : old.over }));
     const stretch = await ask<Stretch>("GET", at(need.session, `/history?limit=50&before=${Number.MAX_SAFE_INTEGER}`)).catch(() => null);
     const item = stretch?.items.find((each: Item) => each.id === need.item!.id);

@@ -3,6 +3,7 @@
 import { ask } from "../api.ts";
 import { Time } from "../rows/parts.tsx";
 import { openly, plainly } from "../text.ts";
+import { t } from "../texts.ts";
 import type { Job } from "../wire.ts";
 import { Deed, SessionName, StoryButton, Told } from "./pieces.tsx";
 import { usePolled } from "./polled.ts";
@@ -16,7 +17,7 @@ export function JobsView({ list }: ViewProps) {
     <Told polled={polled}>
       {({ jobs }) => (
         <>
-          {jobs.length ? null : <p class="hint">No command runs in the background.</p>}
+          {jobs.length ? null : <p class="hint">{t("No command runs in the background.")}</p>}
           <ul class="facts">
             {jobs.map((job) => <JobRow key={job.id} job={job} title={list.rows.value.get(job.session)?.title} again={polled.again} />)}
           </ul>
@@ -40,12 +41,12 @@ function JobRow({ job, title, again }: { job: Job; title: string | null | undefi
         <span class="dot" data-state="running" />
         <b>{plainly(job.name ?? job.id)}</b>
         <SessionName session={job.session} title={title} />
-        <span class="soft">{[plainly(job.agent), job.state === "asked" ? "about to start" : "runs", `for ${Math.round(job.seconds)} s at most`].join(" · ")}</span>
+        <span class="soft">{[plainly(job.agent), job.state === "asked" ? t("about to start") : t("runs"), t("for {count} s at most", { count: Math.round(job.seconds) })].join(" · ")}</span>
         <Time at={job.at} />
       </p>
       <pre class="text" tabIndex={0}>{openly(job.command)}</pre>
       <div class="options">
-        <Deed text="End it" kind="danger" title="End it with all that it started" act={end} />
+        <Deed text={t("End it")} kind="danger" title={t("End it with all that it started")} act={end} />
         <StoryButton of={job.id} />
       </div>
     </li>

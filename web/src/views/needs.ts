@@ -1,5 +1,6 @@
 // What needs somebody, as the rows of the inbox: how they come, stay in their place, and end.
 
+import { t } from "../texts.ts";
 import type { Need, OutgoingPart } from "../wire.ts";
 
 export interface NeedRow {
@@ -13,7 +14,7 @@ export interface NeedRow {
   readonly wrong: string;
 }
 
-export const UNKNOWN_END = "This is over.";
+export const UNKNOWN_END = t("This is over.");
 
 /** The identity of a need: the parts of one message are one need. */
 export function keyOf({ session, why, item, part, turn }: Need): string {

@@ -1,8 +1,10 @@
 // What leaves for platforms and has not arrived: held and rejected parts with their decisions, and what waits to leave.
 
 import { ask } from "../api.ts";
+import { AFTER_NO, VERDICTS, type Verdict } from "../rows/fate.tsx";
 import { Time } from "../rows/parts.tsx";
 import { clock, openly, plainly } from "../text.ts";
+import { t } from "../texts.ts";
 import type { OutgoingPart } from "../wire.ts";
 import { Deed, SessionName, StoryButton, Told } from "./pieces.tsx";
 import { usePolled } from "./polled.ts";
@@ -13,24 +15,13 @@ const LIMIT = 200;
 type Shown = "held" | "rejected" | "unknown" | "sending" | "queued";
 
 const SECTIONS: [state: Shown, title: string, about: string][] = [
-  ["held", "Held", "Nobody knows whether these arrived. Look there, then decide."],
-  ["rejected", "Rejected", "The platform refused these. They can be sent again once the cause is removed."],
-  ["unknown", "Unknown", "Semel looks whether these arrived."],
-  ["sending", "Leaving", ""],
-  ["queued", "Waiting to leave", ""],
+  ["held", t("Held"), t("Nobody knows whether these arrived. Look there, then decide.")],
+  ["rejected", t("Rejected"), t("The platform refused these. They can be sent again once the cause is removed.")],
+  ["unknown", t("Unknown"), t("Semel looks whether these arrived.")],
+  ["sending", t("Leaving"), ""],
+  ["queued", t("Waiting to leave"), ""],
 ];
-type Verdict = readonly [verdict: string, text: string, title: string];
-const DECISIONS: Partial<Record<Shown, readonly Verdict[]>> = {
-  held: [
-    ["resend", "Resend", "It is not there: send it again, marked as a repeat"],
-    ["arrived", "It arrived", "It is there: mark it as delivered"],
-    ["drop", "Drop", "Give it up"],
-  ],
-  rejected: [
-    ["resend", "Send again", "Send it again, behind what waits"],
-    ["drop", "Drop", "Give it up"],
-  ],
-};
+const DECISIONS: Partial<Record<Shown, readonly Verdict[]>> = { held: VERDICTS, rejected: AFTER_NO };
 
 export function OutboxView({ list }: ViewProps) {
   return (
@@ -49,11 +40,11 @@ function PartsOf({ state, title, about, list }: { state: Shown; title: string; a
         {({ parts, more }) => (
           <>
             {parts.length && about ? <p class="soft">{about}</p> : null}
-            {parts.length ? null : <p class="soft">None.</p>}
+            {parts.length ? null : <p class="soft">{t("None.")}</p>}
             <ul class="facts">
               {parts.map((part) => <Part key={part.id} part={part} title={list.rows.value.get(part.session)?.title} decisions={DECISIONS[state] ?? []} again={polled.again} />)}
             </ul>
-            {more ? <p class="soft">These are the newest {LIMIT}; <code>semel outbox list</code> has all.</p> : null}
+            {more ? <p class="soft">{t("These are the newest {count}. For all of them:", { count: LIMIT })} <code>semel outbox list</code></p> : null}
           </>
         )}
       </Told>
@@ -77,8 +68,8 @@ function Part({ part, title, decisions, again }: PartProps) {
     }
   };
   const possible = part.over ? decisions.filter(([verdict]) => verdict !== "resend") : decisions;
-  const tried = part.attempts ? `${part.attempts} ${part.attempts === 1 ? "attempt" : "attempts"}` : "";
-  const due = part.due && part.attempts ? `next at ${clock(part.due)}` : "";
+  const tried = part.attempts > 1 ? t("{count} attempts", { count: part.attempts }) : part.attempts ? t("1 attempt") : "";
+  const due = part.due && part.attempts ? t("next at {when}", { when: clock(part.due) }) : "";
   return (
     <li>
       <p>
@@ -89,7 +80,7 @@ function Part({ part, title, decisions, again }: PartProps) {
       </p>
       <pre class="text" tabIndex={0}>{openly(part.text) || `(${plainly(part.kind)})`}</pre>
       {part.error ? <p class="why">{plainly(part.error)}</p> : null}
-      {part.over ? <p class="soft">It asks about something that is over.</p> : null}
+      {part.over ? <p class="soft">{t("It asks about something that is over.")}</p> : null}
       <div class="options">
         {possible.map(([verdict, text, about]) => <Deed key={verdict} text={text} title={about} act={() => decide(verdict)} />)}
         <StoryButton of={`p${part.id}`} />

@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { messageOf } from "../api.ts";
 import { called } from "../text.ts";
+import { locale, t } from "../texts.ts";
 import type { Polled } from "./polled.ts";
 import { openStory } from "./story_dialog.tsx";
 
@@ -16,14 +17,14 @@ export function Told<T>({ polled, children }: { polled: Polled<T>; children: (da
   return (
     <>
       {polled.problem ? <p class="wrong" role="alert">{polled.problem}</p> : null}
-      {polled.data ? children(polled.data) : polled.problem ? null : <p class="hint">Asking the gateway ...</p>}
+      {polled.data ? children(polled.data) : polled.problem ? null : <p class="hint">{t("Asking the gateway ...")}</p>}
     </>
   );
 }
 
 /** A button that shows the story of what `of` names. */
 export function StoryButton({ of }: { of: string }) {
-  return <button type="button" class="tiny" title="How it came about, and what became of it" onClick={() => void openStory(of)}>Why</button>;
+  return <button type="button" class="tiny" title={t("How it came about, and what became of it")} onClick={() => void openStory(of)}>{t("Why")}</button>;
 }
 
 interface DeedProps {
@@ -56,6 +57,10 @@ export function Deed({ text, title, kind = "", act }: DeedProps) {
   );
 }
 
+/** A number with so many digits behind the point, as the reader writes it. */
+export const numberText = (number: number, digits = 0): string =>
+  number.toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+
 const UNITS = ["B", "KB", "MB", "GB", "TB"];
 
 /** A size in bytes in words: "1.5 GB". */
@@ -63,5 +68,5 @@ export function sizeText(bytes: number): string {
   let size = bytes;
   let unit = 0;
   while (size >= 1000 && unit < UNITS.length - 1) [size, unit] = [size / 1024, unit + 1];
-  return `${unit && size < 10 ? size.toFixed(1) : Math.round(size)} ${UNITS[unit]}`;
+  return `${numberText(size, unit && size < 10 ? 1 : 0)} ${UNITS[unit]}`;
 }

@@ -2,6 +2,7 @@
 
 import { useRef, useState } from "preact/hooks";
 import { NoAnswer, ask, messageOf } from "../api.ts";
+import { t } from "../texts.ts";
 import { useRefresh } from "./refreshed.ts";
 
 export interface Polled<T> {
@@ -13,7 +14,7 @@ export interface Polled<T> {
 }
 
 /** Why the gateway did not answer, in words. */
-export const problemText = (error: unknown): string => (error instanceof NoAnswer ? "The gateway does not answer. It is asked again." : messageOf(error));
+export const problemText = (error: unknown): string => (error instanceof NoAnswer ? t("The gateway does not answer. It is asked again.") : messageOf(error));
 
 export function usePolled<T>(path: string, everyMs: number): Polled<T> {
   const [state, setState] = useState<{ told: string; data: T | null; problem: string }>({ told: "", data: null, problem: "" });

@@ -3,6 +3,7 @@
 import { ask } from "../api.ts";
 import { Time } from "../rows/parts.tsx";
 import { openly, plainly } from "../text.ts";
+import { t, tWord } from "../texts.ts";
 import type { Schedule } from "../wire.ts";
 import { Deed, SessionName, StoryButton, Told } from "./pieces.tsx";
 import { usePolled } from "./polled.ts";
@@ -16,7 +17,7 @@ export function SchedulesView({ list }: ViewProps) {
     <Told polled={polled}>
       {({ schedules }) => (
         <>
-          {schedules.length ? null : <p class="hint">There is no schedule. An agent makes one when you ask it to, and so does <code>semel schedules add</code>.</p>}
+          {schedules.length ? null : <p class="hint">{t("There is no schedule. An agent makes one when you ask it to, and so does")} <code>semel schedules add</code>.</p>}
           <ul class="facts">
             {schedules.map((one) => <ScheduleRow key={one.name} one={one} title={list.rows.value.get(one.session)?.title} again={polled.again} />)}
           </ul>
@@ -26,7 +27,7 @@ export function SchedulesView({ list }: ViewProps) {
   );
 }
 
-const SOURCES: Record<Schedule["source"], string> = { config: "semel.toml", api: "made by hand", agent: "made by the agent" };
+const SOURCES: Record<Schedule["source"], string> = { config: "semel.toml", api: t("made by hand"), agent: t("made by the agent") };
 
 function ScheduleRow({ one, title, again }: { one: Schedule; title: string | null | undefined; again: () => Promise<void> }) {
   const act = (verb: string) => async () => {
@@ -36,7 +37,7 @@ function ScheduleRow({ one, title, again }: { one: Schedule; title: string | nul
       await again();
     }
   };
-  const when = one.cron ? `${one.cron} (${one.tz})` : one.every ? `every ${one.every}` : `at ${one.at ?? ""}`;
+  const when = one.cron ? `${one.cron} (${one.tz})` : one.every ? t("every {interval}", { interval: one.every }) : t("at {when}", { when: one.at ?? "" });
   return (
     <li>
       <p>
@@ -46,13 +47,13 @@ function ScheduleRow({ one, title, again }: { one: Schedule; title: string | nul
       </p>
       <pre class="text" tabIndex={0}>{openly(one.text)}</pre>
       <p class="soft">
-        {one.next ? <span>next <Time at={one.next} /></span> : <span>{nothingNext(one)}</span>}
-        {one.last ? <span>last <Time at={one.last.ran} />: {plainly(one.last.state)}{one.last.by ? `, run by ${plainly(one.last.by)}` : ""}</span> : <span>has not run yet</span>}
+        {one.next ? <span>{t("next")} <Time at={one.next} /></span> : <span>{nothingNext(one)}</span>}
+        {one.last ? <span>{t("last")} <Time at={one.last.ran} />: {plainly(tWord(one.last.state))}{one.last.by ? `, ${t("run by {name}", { name: plainly(one.last.by) })}` : ""}</span> : <span>{t("has not run yet")}</span>}
       </p>
       {one.error ? <p class="why">{plainly(one.error)}</p> : null}
       <div class="options">
-        {one.unconfigured ? null : <Deed text="Run now" title="Fire it once; its next time stays" act={act("run")} />}
-        {one.unconfigured ? null : one.enabled ? <Deed key="pause" text="Pause" act={act("pause")} /> : <Deed key="resume" text="Resume" act={act("resume")} />}
+        {one.unconfigured ? null : <Deed text={t("Run now")} title={t("Fire it once; its next time stays")} act={act("run")} />}
+        {one.unconfigured ? null : one.enabled ? <Deed key="pause" text={t("Pause")} act={act("pause")} /> : <Deed key="resume" text={t("Resume")} act={act("resume")} />}
         {one.last ? <StoryButton of={one.name} /> : null}
       </div>
     </li>
@@ -60,6 +61,6 @@ function ScheduleRow({ one, title, again }: { one: Schedule; title: string | nul
 }
 
 function nothingNext({ unconfigured, enabled }: Schedule): string {
-  if (unconfigured) return "semel.toml does not name it any more: it does not fire";
-  return enabled ? "over" : "paused";
+  if (unconfigured) return t("semel.toml does not name it any more: it does not fire");
+  return enabled ? t("over") : t("paused");
 }

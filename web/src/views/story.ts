@@ -1,5 +1,6 @@
 // The story of a message as steps: the lines of `semel why`, each with the stage to which it belongs, and how it went.
 
+import { t } from "../texts.ts";
 import type { Story } from "../wire.ts";
 
 export interface Step {
@@ -11,7 +12,7 @@ export interface Step {
   outcome: "good" | "bad" | "";
 }
 
-const STAGES: Record<string, string> = { e: "Heard", t: "Turn", c: "Decided", p: "Delivery" };
+const STAGES: Record<string, string> = { e: t("Heard"), t: t("Turn"), c: t("Decided"), p: t("Delivery") };
 
 /** The steps of a story, in its order. A line that names no row belongs to the row of the line before. */
 export function stepsOf({ lines }: Story): Step[] {

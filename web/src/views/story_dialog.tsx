@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { render } from "preact";
 import { ask, messageOf } from "../api.ts";
 import { fullTime, openly, plainly } from "../text.ts";
+import { locale, t } from "../texts.ts";
 import type { Story } from "../wire.ts";
 import { stepsOf } from "./story.ts";
 
@@ -13,8 +14,8 @@ interface Asked {
   wrong: string;
 }
 
-const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-const SECONDS = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const DAY = new Intl.DateTimeFormat(locale, { dateStyle: "medium" });
+const SECONDS = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
 
 const asked = signal<Asked | null>(null);
 let dialog: HTMLDialogElement | undefined;
@@ -49,14 +50,14 @@ function StoryView({ close }: { close: () => void }) {
   return (
     <>
       <header>
-        <h2 id="story-title" tabIndex={-1}>Why: {plainly(ref)}</h2>
-        <button type="button" class="quiet icon" aria-label="Close" onClick={close}>
+        <h2 id="story-title" tabIndex={-1}>{t("Why: {ref}", { ref: plainly(ref) })}</h2>
+        <button type="button" class="quiet icon" aria-label={t("Close")} onClick={close}>
           <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M5 5l10 10M15 5L5 15" /></svg>
         </button>
       </header>
       <div class="lists-body">
         {story ? <Steps story={story} /> : null}
-        {!story && !wrong ? <p class="hint">Asking the gateway ...</p> : null}
+        {!story && !wrong ? <p class="hint">{t("Asking the gateway ...")}</p> : null}
       </div>
       <footer>{wrong ? <p class="wrong" role="alert">{plainly(wrong)}</p> : null}</footer>
     </>
@@ -65,7 +66,7 @@ function StoryView({ close }: { close: () => void }) {
 
 function Steps({ story }: { story: Story }) {
   const steps = stepsOf(story);
-  const isSent = steps.some(({ stage }) => stage.startsWith("Delivery"));
+  const isSent = steps.some(({ stage }) => / p\d+$/.test(stage));
   return (
     <>
       <ol class="steps">
@@ -81,7 +82,9 @@ function Steps({ story }: { story: Story }) {
         ))}
       </ol>
       <p class="soft">
-        {isSent ? "Besides what left for the chat, it is shown" : "It is shown"} on the page, in the terminal and in editors as soon as it is recorded.
+        {isSent
+          ? t("Besides what left for the chat, it is shown on the page, in the terminal and in editors as soon as it is recorded.")
+          : t("It is shown on the page, in the terminal and in editors as soon as it is recorded.")}
       </p>
     </>
   );

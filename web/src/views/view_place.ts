@@ -5,6 +5,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { messageOf } from "../api.ts";
 import { byId, say, show } from "../dom.ts";
 import type { SessionList } from "../session_list.ts";
+import { t } from "../texts.ts";
 import { type ViewAddress, titleOf, viewOf } from "./address.ts";
 
 export class ViewPlace {
@@ -22,7 +23,7 @@ export class ViewPlace {
     effect(() => {
       const count = list.needed.value;
       say(byId("needs-here"), String(count));
-      byId("needs-here").setAttribute("aria-label", `Needs you: ${count}`);
+      byId("needs-here").setAttribute("aria-label", t("Needs you: {count}", { count }));
       show(byId("needs-here"), count > 0);
     });
   }
@@ -59,7 +60,7 @@ export class ViewPlace {
       drawViews(byId("view"), { shown: this.shown, list: this.list, back: this.back });
     } catch (error) {
       this.drawn = false; // the next look tries again
-      say(byId("view"), `This could not be loaded: ${messageOf(error)}. Load the page again.`);
+      say(byId("view"), t("This could not be loaded: {why}. Load the page again.", { why: messageOf(error) }));
     }
   }
 }
@@ -73,7 +74,7 @@ function loadStyle(): Promise<void> {
   const link = byId<HTMLLinkElement>("views-style");
   style ??= new Promise((loaded, failed) => {
     link.addEventListener("load", () => loaded(), { once: true });
-    link.addEventListener("error", () => failed(new Error("no connection")), { once: true });
+    link.addEventListener("error", () => failed(new Error(t("no connection"))), { once: true });
     link.disabled = false; // the browser fetches it now
   });
   return style.catch((error) => {
