@@ -256,7 +256,7 @@ def test_a_held_request_that_is_over_is_not_sent_again(page: Browser, live: Live
     page.until(lambda: str(page.text(buttons)).startswith("Resend all"), "its parts are held")
     live.do(lambda: agent.end())
     page.until(lambda: str(page.text(buttons)).startswith("All"), "what arrived can still be told")
-    assert "and what it asks is over." in str(page.text("#rows .decide p"))
+    assert "and what they ask is over." in str(page.text("#rows .decide p"))
 
 
 def test_a_rejected_delivery_is_sent_again_by_a_button(page: Browser, live: LiveHouse) -> None:

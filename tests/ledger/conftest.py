@@ -29,6 +29,7 @@ POSTGRES_FILES = [
     "test_postgres_departures.py",
     "test_postgres_held.py",
     "test_postgres_hints.py",
+    "test_postgres_meanwhile.py",
     "test_postgres_members.py",
     "test_postgres_open.py",
     "test_postgres_schema.py",
