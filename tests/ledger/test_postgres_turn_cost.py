@@ -154,6 +154,8 @@ def test_no_step_of_a_turn_reads_a_whole_table_also_while_the_server_has_counted
     from semel.ledger.postgres.store import PostgresStore
 
     url = empty_database()
+    with psycopg.connect(url) as connection:
+        connection.execute("SELECT pg_stat_reset()")  # other tests have used the database
     with PostgresStore.open_sync(url) as store:
         house = House(LedgerAccess(store, Hub()), trace)
         for number in range(10):
