@@ -104,7 +104,7 @@ class Talk:
     def begin(self) -> None:
         first, again = list(self.moment.acp), [self.moment.again] if self.moment.again else []
         if self.kind == "acp":
-            tools = any(isinstance(one, dict) and {"call", "tool", "permission"} & one.keys() for one in first)
+            tools = any(isinstance(one, dict) and {"call", "tool"} & one.keys() for one in first)
             later = {"resume": again or [{"think": "Nothing to add."}]} if tools else {"attempts": [first, again]}
             self._say(typed(*first, name=f"<<{self.name}>> 1", **later))
         else:
