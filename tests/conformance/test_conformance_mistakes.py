@@ -220,7 +220,7 @@ async def test_a_key_that_changes_is_named_within_seconds(tmp_path: Path) -> Non
 @pytest.mark.storm
 async def test_a_small_storm_catches_a_5xx_that_is_called_not_sent(tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match="Does send raise NotSent for an answer that settles nothing"):
-        await storm(CarelessPigeonRig(), tmp_path, messages=24, kills=1)
+        await storm(CarelessPigeonRig(), tmp_path, messages=72, kills=1)
 
 
 async def test_a_check_that_waits_says_what_for(
