@@ -99,8 +99,9 @@ def _rows(db: apsw.Connection, sql: str) -> list[Json]:
 
 
 def _bare(text: str) -> str:
-    """Without white space: platforms take some of it off where a long text was split."""
-    return "".join(text.split())
+    """Without white space, some of which platforms take off where a long text was split, and without the backticks
+    around a command in a notice, which Telegram draws as code."""
+    return "".join(text.split()).replace("`", "")
 
 
 class _Text:

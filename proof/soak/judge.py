@@ -201,8 +201,9 @@ def _text(part: Json) -> str:
 
 
 def _shown(channel: Channel, text: str) -> str:
-    """A text as people see it: Telegram takes white space off its ends, where a long one was split."""
-    return text.strip() if channel.kind == "telegram" else text
+    """A text as people see it: Telegram takes white space off its ends, where a long one was split, and draws what
+    stands between backticks, as a command in a notice, as code."""
+    return text.strip().replace("`", "") if channel.kind == "telegram" else text
 
 
 def _once(channel: Channel, posts: Sequence[Post], parts: Sequence[Json]) -> Iterator[str]:
