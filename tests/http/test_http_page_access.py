@@ -169,28 +169,29 @@ def violations(page: Browser, options: dict[str, Any] | None = None) -> list[str
 
 def shown_small(page: Browser) -> list[str]:
     """What a finger misses easily: targets of less than 44 pixels, also in the list; a second row of the header."""
-    page.settle()
-    small = list(page.run(FIND_SMALL))
-    if not page.run("document.querySelector('dialog[open], :popover-open') !== null"):
-        page.run("document.body.classList.add('drawer')")
-        small += page.run(FIND_SMALL)
-        page.run("document.body.classList.remove('drawer')")
-        height = page.run(HEADER_HEIGHT)
-        small += [f"the header has {height} pixels"] if height > 64 else []
-    return small
+    small, height = look_with_list(page, FIND_SMALL, HEADER_HEIGHT)
+    return [*small, f"the header has {height} pixels"] if height is not None and height > 64 else small
 
 
 def lost(page: Browser) -> list[str]:
     """What cannot be reached in a small window, or only by scrolling sideways."""
+    found, height = look_with_list(page, FIND_LOST, READING_HEIGHT)
+    return [*found, f"the conversation has {height} pixels"] if height is not None and height < 60 else found
+
+
+def look_with_list(page: Browser, find: str, measure: str) -> tuple[list[str], float | None]:
+    """What `find` returns without and with the list of sessions open, and the height that `measure` returns without it.
+
+    Below an open dialog, the list is not opened, and the height is None.
+    """
     page.settle()
-    found = list(page.run(FIND_LOST))
-    if not page.run("document.querySelector('dialog[open], :popover-open') !== null"):
-        page.run("document.body.classList.add('drawer')")
-        found += page.run(FIND_LOST)
-        page.run("document.body.classList.remove('drawer')")
-        height = page.run(READING_HEIGHT)
-        found += [f"the conversation has {height} pixels"] if height < 60 else []
-    return found
+    found = list(page.run(find))
+    if page.run("document.querySelector('dialog[open], :popover-open') !== null"):
+        return found, None
+    page.run("document.body.classList.add('drawer')")
+    found += page.run(find)
+    page.run("document.body.classList.remove('drawer')")
+    return found, page.run(measure)
 
 
 def views(page: Browser, house: LiveHouse) -> Iterator[str]:

@@ -72,7 +72,6 @@ class GatewayLink:
         One that has answered just now is waited for: whoever stopped it is about to start it again.
         Raises NoGateway, RequestRefused, and OutcomeUnknown if a message may have been accepted.
         """
-
         failures, was_lost, has_started = 0, False, False
         if self._client is None and self.may_start and not self._was_there_lately() and not await self.answers():
             has_started = True
