@@ -43,10 +43,7 @@ def read_identity(pid: int) -> str | None:
     """
     if not IS_LINUX:
         return _identity_by_ps(pid)
-    try:
-        fields = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return None
+    fields = _read_stat(pid)
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
     return f"{_boot_id()}:{fields[19].decode()}"
@@ -68,7 +65,7 @@ def list_group_members(pgid: int) -> list[int]:
         return [pgid]
     pids = []
     for pid in _list_pids():
-        fields = _read_proc_file(pid, "stat").rpartition(b")")[2].split()
+        fields = _read_stat(pid)
         if fields and int(fields[2]) == pgid and fields[0] not in (b"Z", b"X"):
             pids.append(pid)
     return pids
@@ -82,10 +79,15 @@ def measure_groups(groups: Iterable[int]) -> dict[int, int]:
     sums: dict[int, int] = {}
     wanted = set(groups)
     for pid in _list_pids() if wanted and IS_LINUX else ():
-        fields = _read_proc_file(pid, "stat").rpartition(b")")[2].split()
+        fields = _read_stat(pid)
         if len(fields) >= 22 and (group := int(fields[2])) in wanted:
             sums[group] = sums.get(group, 0) + int(fields[21]) * resource.getpagesize()
     return sums
+
+
+def _read_stat(pid: int) -> list[bytes]:
+    """Return the fields of a process's stat file behind its name, from the state on (proc(5)); [] if it is gone."""
+    return _read_proc_file(pid, "stat").rpartition(b")")[2].split()
 
 
 def _list_pids() -> list[int]:
