@@ -257,6 +257,24 @@ async def test_a_cancelled_turn_is_stopped_and_the_next_message_starts_one(tmp_p
         assert (await w.ask(script("Next.")))[-1] == "Next."
 
 
+async def test_a_stop_that_names_its_turn_stops_the_next_attempt_but_no_turn_behind_it(tmp_path: Path) -> None:
+    """As a face repeats it whose first request got no answer."""
+    async with World(tmp_path) as w:
+        mark, later, gate = tmp_path / "began again", tmp_path / "began later", tmp_path / "go on"
+        first = ["Half an ans", {"sleep": 0.2}, {"die": 9}]
+        await w.gateway.say("s", f"[[script {_attempts(first, [{'touch': str(mark)}, {'hang': True}])}]]")
+        await until(_exists(mark))
+        assert (await w.gateway.session("s"))["turn"] == 2
+        await w.gateway.say("s", script({"touch": str(later)}, {"wait": str(gate)}, "Another's."))
+        assert await w.gateway.controls.stop_turn("s", "me", turn=1)
+        await until(_exists(later))
+        assert not await w.gateway.controls.stop_turn("s", "me", turn=1)
+        gate.touch()
+        await w.idle()
+        assert (await w.texts("s", "agent"))[-1] == "Another's."
+        assert await w.texts("s", "notice") == ["Stopped by me."]
+
+
 async def test_a_stop_while_the_agent_still_starts_is_heard(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.gateway.say("s", script("Never said."))

@@ -275,11 +275,18 @@ async def test_stop_answers_mode_and_model_reach_the_gateway(client: httpx2.Asyn
     row = (await client.get("/v1/sessions")).json()["sessions"][0]
     assert (row["mode"], row["model"]) == ("plan", "small")
 
+    turn = (await client.get(SESSION)).json()["turn"]
     assert (await client.post(f"{SESSION}/stop")).json() == {"stopped": True}
     await world.idle("main:web:1")
     assert (await client.post(f"{SESSION}/stop", json={"by": "Ann"})).json() == {"stopped": False}
     await world.begin("main:web:1")
-    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann"})).json() == {"stopped": True}
+    repeated = await client.post(f"{SESSION}/stop", json={"turn": turn})
+    assert repeated.json() == {"stopped": False}, "another turn runs by now"
+    for wrong in (turn + 100, 0, 1 << 63):
+        refused = await client.post(f"{SESSION}/stop", json={"turn": wrong})
+        assert (refused.status_code, refused.json()["type"]) == (400, "urn:semel:problem:bad-field"), refused.text
+    running = (await client.get(SESSION)).json()["turn"]
+    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann", "turn": running})).json() == {"stopped": True}
     await world.idle("main:web:1")
     notices = [entry["text"] for entry in await world.entries("main:web:1") if entry["role"] == "notice"]
     assert ["owner" in notices[0], "Ann" in notices[1]] == [True, True]

@@ -116,6 +116,7 @@ export interface SessionState {
   home?: string | null;
   state?: "idle" | "running" | "waiting" | "deleted";
   waiting?: number;
+  turn?: number;
   title?: string | null;
   archived?: boolean;
   busy?: BusyMode;

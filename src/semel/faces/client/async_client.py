@@ -154,9 +154,13 @@ class AsyncClient(Connection):
         accepted = await self.say(session, text, files=files, id=id, sender=sender)
         return await self.wait_for_answer(session, accepted.event, on_news, timeout=timeout)
 
-    async def stop(self, session: str, by: str | None = None) -> bool:
-        """Cancel the running turn. Returns whether one was running."""
-        return bool((await self.post(f"{session_path(session)}/stop", {"by": by}))["stopped"])
+    async def stop(self, session: str, by: str | None = None, *, turn: int | None = None) -> bool:
+        """Cancel the running turn. Returns whether one was running.
+
+        `turn`: the turn that is meant, as in `SessionRow.turn` or `Entry.turn`; no other is cancelled. A caller that
+        repeats the request after a lost answer names it: else a turn that began in between is cancelled.
+        """
+        return bool((await self.post(f"{session_path(session)}/stop", {"by": by, "turn": turn}))["stopped"])
 
     async def start_agent(
         self, session: str, *, agent: str | None = None, folder: str | Path | None = None

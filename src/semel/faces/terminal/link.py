@@ -102,9 +102,9 @@ class SessionLink:
         self._message_sent.set()
         return msgspec.convert(answer, Accepted)
 
-    async def stop(self, by: str) -> bool:
+    async def stop(self, by: str, turn: int | None) -> bool:
         async with AsyncClient(self.data_dir) as client:
-            return await client.stop(self.session, by)
+            return await client.stop(self.session, by, turn=turn)
 
     async def answer(self, item: int, option: str | None, by: str) -> str:
         async with AsyncClient(self.data_dir) as client:

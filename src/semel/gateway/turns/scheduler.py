@@ -212,17 +212,19 @@ class TurnScheduler:
             self._stops.stop_turn(session, by, only)
             self._stop_start(session, only)
         else:
-            return await self._stop_waiting(session, by, only)
+            return await self._stop_waiting(session, by, only) or await self._record_stop(session, by, only)
         await self._record_stop(session, by, only)
         return True
 
-    async def _record_stop(self, session: int, by: StopRequest, root: int | None) -> None:
-        """Record that a turn was stopped, so that neither this gateway nor a later one retries it (Law 9)."""
+    async def _record_stop(self, session: int, by: StopRequest, root: int | None) -> bool:
+        """Record that a turn was stopped: no gateway retries it (Law 9). Return False if it had ended."""
         try:
-            await self.record.write(turns.request_stop, session, by, root)
+            if not await self.record.write(turns.request_stop, session, by, root):
+                return False
         except LedgerError as error:
             log.warning("a stop could not be recorded", session_id=session, why=str(error))
         self.wake(session)  # the turn may have failed in between, and wait for its retry
+        return True
 
     async def abandon(self, session: int, reason: str) -> None:
         """End the run and the agent of a session whose turn has already ended in the ledger. Wait for both."""
@@ -479,8 +481,6 @@ class TurnScheduler:
             log.warning("turn failed", session=begun.key, turn=begun.turn, agent=begun.agent, why=error)
         else:
             log_activity("turn ended", session=begun.key, turn=begun.turn, agent=begun.agent, outcome=outcome)
-
-    # ------------------------------------------------------------ stopping
 
     async def stop(self, grace: float) -> None:
         """Start no more turns, wait up to `grace` seconds for running ones, and cancel the rest.

@@ -23,7 +23,7 @@ from semel.law.wake import MODES, Busy
 from semel.ledger.inbound import answers
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
-from semel.ledger.turns import session_agent
+from semel.ledger.turns import interventions, session_agent
 from semel.ledger.turns.turns import StopRequest
 from semel.text.json_types import Json
 
@@ -32,6 +32,7 @@ COMMANDS_TIMEOUT_S = 0.5  # how long a newly started agent is waited for to list
 NEVER_PROMPTED = "the agent was never asked in this chapter, so it remembers nothing of it"
 NO_REPLAY = "this agent does not replay its history when its session is opened again"
 WHAT_A_REQUEST_IS = "give the id of an item whose kind is permission or ask"
+WHAT_A_TURN_IS = "give the `turn` of the session or of an entry, or none for the turn that runs"
 MEMORY_IS_TRANSCRIPT = "its memory is the record: each prompt contains the entries"
 
 
@@ -45,9 +46,18 @@ class SessionControls:
     spawns: AgentPool
     kick: Callable[[], None]  # wakes the outbox
 
-    async def stop_turn(self, session: str, by: str) -> bool:
-        """Stop the session's turn, if there is one, for the person `by`. Return whether there was one."""
-        return await self.turns.cancel(await self.record.find_session(session), StopRequest(by))
+    async def stop_turn(self, session: str, by: str, turn: int | None = None) -> bool:
+        """Stop a turn for the person `by`, and return whether it ran. Raises BadRequest.
+
+        `turn`: the turn, or a later attempt of it, but no other; None: the turn that runs, or is about to begin. A
+        repeat that names its turn never stops what began after it.
+        """
+        number = await self.record.find_session(session)
+        try:
+            root = await self.record.read(interventions.find_root_to_stop, number, turn)
+        except interventions.NoSuchTurn:
+            raise BadRequest(f"turn: this session never had a turn {turn}; {WHAT_A_TURN_IS}") from None
+        return root is not None and await self.turns.cancel(number, StopRequest(by), root or None)
 
     async def set_busy(self, session: str, mode: Busy | None) -> None:
         """Set how to handle messages that come while a turn of this session runs. Raises BadRequest.

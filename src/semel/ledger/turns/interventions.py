@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from semel.ledger.storage.rows import SessionRow
+from semel.ledger.storage.rows import SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.turns import turns
 
@@ -19,6 +19,27 @@ class Intervention:
     root: int
     stop: turns.StopRequest | None
     steers: bool
+
+
+class NoSuchTurn(Exception):
+    """The session never had a turn with this id."""
+
+
+def find_root_to_stop(tx: Tx, session: int, turn: int | None) -> int | None:
+    """Return the root of the turn that a stop is meant for: `turn`, or a later attempt of it; None: what runs now.
+
+    Returns None if that turn has ended, or nothing runs, and 0 if no turn is named and one is about to begin. Raises
+    NoSuchTurn.
+    """
+    running = turns.find_running_turn(tx, session)
+    if turn is not None:
+        named = tx.one(TurnRow, "turn_get", id=turn)
+        if named is None or named.session != session:
+            raise NoSuchTurn
+        return named.root if running is not None and running.root == named.root else None
+    if running is not None:
+        return running.root
+    return 0 if turns.pending_wake(tx.get(SessionRow, "session_by_id", id=session)) is not None else None
 
 
 def read_intervention(tx: Tx, session: int) -> Intervention | None:

@@ -15,6 +15,7 @@ from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Route
 from semel.faces.http.security import Access
 from semel.gateway.inbound.prompt_content import KINDS
 from semel.gateway.ports import Heard
+from semel.gateway.turns.session_controls import MAX_ROW_ID
 from semel.law.wake import Busy as BusyMode
 from semel.ledger.inbound.answers import AnswerContext
 
@@ -76,11 +77,14 @@ class Report(KeyedBody, kw_only=True):
 
 
 class Stop(RequestBody):
+    """`turn`: the id of the turn to stop, which may be in a later attempt by now; no other turn is stopped."""
+
     by: str | None = None
+    turn: Annotated[int, Meta(ge=1, le=MAX_ROW_ID)] | None = None
 
 
 class Stopped(Struct):
-    """`stopped` is false if no turn was running."""
+    """`stopped` is false if no turn was running, or if the one that was named had ended."""
 
     stopped: bool
 
@@ -222,8 +226,8 @@ def check_accepted(event: Heard, key_name: str = "key") -> Literal["accepted", "
     body_optional=True,
 )
 async def stop_turn(call: ApiCall, key: SessionKey, body: Stop) -> Response:
-    """Cancel the running turn. Waiting events are taken by the next turn."""
-    return json_response(Stopped(await call.gateway.controls.stop_turn(key, body.by or OWNER)))
+    """Cancel the running turn, or only the one that is named. Waiting events are taken by the next turn."""
+    return json_response(Stopped(await call.gateway.controls.stop_turn(key, body.by or OWNER, body.turn)))
 
 
 @router.route(
