@@ -235,7 +235,8 @@ def test_import_makes_a_session_of_an_export_once(house: Cli) -> None:
     assert "copy is there now, with 2 entries" in house("import", "carried.jsonl", "--as", "copy").stderr
     assert house.json("import", "carried.jsonl", "--as", "copy") == {"session": "copy", "status": "known", "entries": 2}
     assert house("show", "copy").stdout.count("over") == 2
-    assert "there is a session 'exported' already" in house("import", "carried.jsonl", "--as", "exported", rc=1).stderr
+    house("say", "taken", "say: another", "--wait")
+    assert "there is a session 'taken' already" in house("import", "carried.jsonl", "--as", "taken", rc=1).stderr
     assert "a session key holds" in house("import", "carried.jsonl", "--as", "no good", rc=2).stderr
     (house.home / "bad.jsonl").write_text("# not an export\n")
     assert "line 1: it is not a JSON object" in house("import", "bad.jsonl", rc=2).stderr
