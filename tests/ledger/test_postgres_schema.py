@@ -5,6 +5,7 @@ from __future__ import annotations
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres, shared_server
 from semel.ledger.sqlite.store import Store
+from semel.ledger.storage.cluster import GatewayIdentity
 
 pytestmark = needs_postgres
 TYPES = {"INTEGER": "bigint", "TEXT": "text", "BLOB": "bytea", "REAL": "double precision"}
@@ -65,7 +66,15 @@ def test_the_catalogues_are_the_same() -> None:
 
 
 def test_texts_are_compared_by_their_bytes_as_sqlite_does() -> None:
-    database = empty_database().split("/")[3].split("?")[0]
+    from semel.ledger.postgres.members import Member
+
+    url = empty_database()
+    member = Member(url, GatewayIdentity("one", None, "a-host", "0.2.0"))
+    assert member.try_to_take_over()  # the first one adds the tables of a cluster
+    member.leave()
+    assert member.holder is not None
+    member.holder.release()
+    database = url.split("/")[3].split("?")[0]
     other = shared_server().execute(
         "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
         " AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'",

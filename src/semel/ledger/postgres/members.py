@@ -58,7 +58,7 @@ _TABLES = (
     "ALTER TABLE member ADD COLUMN IF NOT EXISTS serves boolean NOT NULL DEFAULT false",
     "ALTER TABLE member ADD COLUMN IF NOT EXISTS agents integer NOT NULL DEFAULT 0",
     "ALTER TABLE member ADD COLUMN IF NOT EXISTS room integer NOT NULL DEFAULT 1",
-    "ALTER TABLE member ADD COLUMN IF NOT EXISTS token text NOT NULL DEFAULT ''",
+    "ALTER TABLE member ADD COLUMN IF NOT EXISTS token text COLLATE \"C\" NOT NULL DEFAULT ''",
     "ALTER TABLE worker ADD COLUMN IF NOT EXISTS member bigint",
     f"CREATE TABLE IF NOT EXISTS {ACTIVE_TABLE}(only_row boolean PRIMARY KEY DEFAULT true CHECK(only_row), "
     "member bigint REFERENCES member(id))",
