@@ -107,6 +107,22 @@ def format_request(
     return "\n".join(lines)
 
 
+def list_buttons(options: Sequence[Mapping[str, Any]], first_number: int, place: AnswerPlace = "chat") -> list[Json]:
+    """Return the buttons by which a request is answered in a chat, as {"label", "answer", "style"}.
+
+    A press stands for a command with the option's own number, so it can mean no other request (Law 13).
+    """
+    if place == "elsewhere":
+        return []
+    if not options:
+        return [{"label": "Deny", "answer": f"/deny {first_number}", "style": "deny"}]
+    styles = {"allow_once": "allow", "reject_once": "deny", "reject_always": "deny"}
+    return [
+        {"label": name_option(option), "answer": f"/approve {n}", "style": styles.get(str(option.get("kind")), "")}
+        for n, option in enumerate(options, first_number)
+    ]
+
+
 def format_owner_notice(title: str, tool_input: Any, session: str, whose: str, seconds: float) -> str:
     """Format a request for an owner who is not in its chat, in Markdown. It says where the request can be answered.
 

@@ -21,7 +21,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from semel.gateway.ports import Caps, Inbox, Incoming, Kept, NotSent, Op, Receipt, Rejected, Safety, Unknown
+from semel.gateway.ports import (
+    Button,
+    Caps,
+    Inbox,
+    Incoming,
+    Kept,
+    NotSent,
+    Op,
+    Person,
+    Receipt,
+    Rejected,
+    Safety,
+    Unknown,
+    press_key,
+)
 
 
 class Fault(enum.Enum):
@@ -56,6 +70,7 @@ class Post:
     kind: str = "post"
     target: str | None = None
     marked: bool = False
+    buttons: tuple[Button, ...] = ()
 
 
 @dataclass
@@ -93,7 +108,7 @@ class Platform:
         for post in self.log:
             if self.folds and post.key == op.key:
                 return post
-        post = Post(f"m{len(self.log) + 1}", op.key, op.address, op.text, op.kind, op.target, op.marked)
+        post = Post(f"m{len(self.log) + 1}", op.key, op.address, op.text, op.kind, op.target, op.marked, op.buttons)
         self.log.append(post)
         return post
 
@@ -182,6 +197,16 @@ class FakeChannel:
             await inbox.put(events, cursor)
 
         return self._soon(put, copies)
+
+    def press(
+        self, post: Post, button: Button, who: Person, *, press: str, group: bool = False
+    ) -> asyncio.Future[None]:
+        """Report that a person pressed a button under a post. `press`: the platform's id of the press. See `tell`."""
+        key = press_key(button.answer, post.id, press)
+        answer = Incoming(
+            "message", key, post.address, who, button.answer, of=post.id, group=group, mentioned=True
+        )  # fmt: skip
+        return self.tell(Incoming("echo", post.key, of=post.id), answer)
 
     def bounce(self, post: Post, reason: str, *, key: str = "", copies: int = 1) -> asyncio.Future[None]:
         """Report, `copies` times, that a post which the platform had taken was not delivered. See `tell`."""

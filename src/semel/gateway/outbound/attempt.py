@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.clock import Clock
-from semel.gateway.ports import Answers, Caps, Channel, NotSent, Op, Receipt, Rejected, Unknown
+from semel.gateway.ports import Answers, Button, Caps, Channel, NotSent, Op, Receipt, Rejected, Unknown
 from semel.ledger.delivery.send_queue import AttemptOutcome, Departure
 
 CLOCK_MARGIN_S = 60.0
@@ -48,6 +48,7 @@ def make_op(departure: Departure, file: Path | None = None) -> Op:
         at=departure.at / 1000,
         n=departure.n,
         answers=None if departure.answers is None else Answers(**departure.answers),
+        buttons=tuple(Button(**button) for button in op.get("buttons", ())),
     )
 
 

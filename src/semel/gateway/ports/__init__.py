@@ -17,8 +17,11 @@ from semel.gateway.ports.agent import (
     Update,
 )  # fmt: skip
 from semel.gateway.ports.channel import (
+    MAX_ANSWER_BYTES,
+    MAX_BUTTONS,
     REPEAT_PREFIX,
     Answers,
+    Button,
     Caps,
     Channel,
     Denied,
@@ -36,6 +39,7 @@ from semel.gateway.ports.channel import (
     Safety,
     TooLarge,
     Unknown,
+    press_key,
 )  # fmt: skip
 from semel.gateway.ports.jobs import BY_AGENT, Background, CannotBegin, Job, Orphan
 from semel.ledger.turns.history import Deed, Past, Spoken, Stretch
@@ -43,8 +47,9 @@ from semel.ledger.turns.summary import Summary
 from semel.text.json_types import Json
 
 __all__ = [
-    "BY_AGENT", "RECORD", "REPEAT_PREFIX", "Agent", "AgentError", "Answered", "Answers", "Asked", "Background",
-    "CannotBegin", "Caps", "Channel", "Conversation", "Deed", "Denied", "Died", "Heard", "Inbox", "Incoming",
-    "Inside", "Job", "Json", "Kept", "Launch", "Missing", "NotSent", "Offline", "Op", "Orphan", "Past", "Person",
-    "Receipt", "Rejected", "Safety", "Signal", "Spoken", "Stretch", "Summary", "TooLarge", "Unknown", "Update",
+    "BY_AGENT", "MAX_ANSWER_BYTES", "MAX_BUTTONS", "RECORD", "REPEAT_PREFIX", "Agent", "AgentError", "Answered",
+    "Answers", "Asked", "Background", "Button", "CannotBegin", "Caps", "Channel", "Conversation", "Deed", "Denied",
+    "Died", "Heard", "Inbox", "Incoming", "Inside", "Job", "Json", "Kept", "Launch", "Missing", "NotSent", "Offline",
+    "Op", "Orphan", "Past", "Person", "Receipt", "Rejected", "Safety", "Signal", "Spoken", "Stretch", "Summary",
+    "TooLarge", "Unknown", "Update", "press_key",
 ]  # fmt: skip

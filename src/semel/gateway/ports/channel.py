@@ -70,6 +70,35 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class Button:
+    """A button under a part: a press of it is an answer to the request or the question that the part asks.
+
+    `answer`: the text for which a press stands, at most MAX_ANSWER_BYTES. `label`: shown on the button. A press is
+    reported as a message of the person who pressed: `Incoming("message", press_key(...), text=answer, of=...,
+    mentioned=True)`, where `of` is the id of the message with the button. The gateway decides what it is worth.
+    """
+
+    label: str
+    answer: str
+    style: Literal["", "allow", "deny"] = ""
+
+
+MAX_ANSWER_BYTES = 64
+"""The longest `Button.answer`, in UTF-8: Telegram's limit for the data of a button."""
+MAX_BUTTONS = 25
+"""How many buttons a part has at most: the limit of Slack and Discord for one message."""
+
+
+def press_key(answer: str, message: str, press: str) -> str:
+    """Return the `Incoming.key` of a press. `message`: the id of the message with the button. `press`: of the press.
+
+    A question is answered by the first press of any of its buttons: all its presses share a key (Law 1). A command,
+    such as /approve, has the key of its press, so that who presses too late is told who was first.
+    """
+    return f"press:{press}" if answer.startswith("/") else f"pressed:{message}"
+
+
+@dataclass(frozen=True)
 class Op:
     """One part to send. `key`: the idempotency key, the same on every retry."""
 
@@ -86,6 +115,7 @@ class Op:
     at: float = 0.0  # when it was said, seconds since the epoch; the same on every retry
     n: int = 0  # which part of its message this is, from 0
     answers: Answers | None = None
+    buttons: tuple[Button, ...] = ()  # of a post; a channel without buttons ignores them, since the text says all
 
 
 @dataclass(frozen=True)

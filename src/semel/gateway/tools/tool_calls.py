@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -23,6 +23,7 @@ from semel.gateway.errors import BadRequest, UnknownSpawn
 from semel.gateway.file_store import FileStore
 from semel.gateway.files import MAX_FILE_BYTES
 from semel.gateway.outbound.destinations import HOME, Destinations, ResolvedDestination
+from semel.gateway.ports import MAX_ANSWER_BYTES, MAX_BUTTONS
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import Attributes, TurnTrace
@@ -30,13 +31,14 @@ from semel.gateway.turns.agent_pool import AgentPool, token_digest
 from semel.gateway.turns.run import Run
 from semel.law import echo
 from semel.ledger.delivery.claims import ClaimRequest, ClaimResult
+from semel.ledger.delivery.cutting import with_buttons
 from semel.ledger.inbound import channel_batch
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.transcript import lookup
 from semel.ledger.turns import tool_calls
 from semel.text.json_types import Json
 from semel.text.sentences import join_sentences
-from semel.text.visible import is_blank
+from semel.text.visible import is_blank, squeeze_to_line
 
 log = structlog.get_logger("semel.files")
 
@@ -297,7 +299,8 @@ class ToolCallHandler:
         if running is not None and running.begun.is_home_group:
             text = f"{text}\n\n{REPLY_IN_GROUP}"
         more = {"kind": "ask", "options": options}
-        return self._say(call, text, self._place(call, None), {}, kind="ask", more=more), None
+        claim = self._say(call, text, self._place(call, None), {}, kind="ask", more=more)
+        return replace(claim, legs=with_buttons(claim.legs, _list_buttons(options))), None
 
 
 _TOOLS: dict[str, Callable[[ToolCallHandler, ToolRequest], Any]] = {
@@ -307,6 +310,20 @@ _TOOLS: dict[str, Callable[[ToolCallHandler, ToolRequest], Any]] = {
     "edit_message": ToolCallHandler._edit,
     "ask": ToolCallHandler._ask,
 }
+
+
+def _list_buttons(options: Sequence[str]) -> list[Json]:
+    """Return a button for each option of a question, if all can be buttons; else none.
+
+    An option that looks like a command cannot: whoever presses it would give that command without having written it.
+    """
+    fit = all(
+        len(option.encode()) <= MAX_ANSWER_BYTES and not is_blank(option) and not option.strip().startswith("/")
+        for option in options
+    )
+    if not fit or len(options) > MAX_BUTTONS:
+        return []
+    return [{"label": squeeze_to_line(option), "answer": option} for option in options]
 
 
 def _read_token(params: Json) -> bytes:

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from semel.gateway.ports import Asked, Conversation
+from semel.gateway.ports import MAX_BUTTONS, Asked, Conversation
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.call_details import read_requested_change
 from semel.law import permission_questions
 from semel.law.access import ROLES, approves, format_approvers
-from semel.ledger.delivery.cutting import Leg
+from semel.ledger.delivery.cutting import Leg, with_buttons
 from semel.ledger.transcript.entries import read_object
 from semel.ledger.turns import permission_requests, turn_ops
 from semel.ledger.turns.turn_events import TurnEvent
@@ -156,7 +156,8 @@ class Permissions:
             str(body["title"]), body["input"], body["options"], first, self.deadline, approvers,
             self.readers.place,
         )  # fmt: skip
-        legs = self.make_legs(question)
+        buttons = permission_questions.list_buttons(body["options"], first, self.readers.place)
+        legs = with_buttons(self.make_legs(question), buttons[:MAX_BUTTONS])
         announce = turn_ops.Announcement(question, legs) if legs else None
         open_body = {**body, "state": "open", "first": first, "approvers": approvers, "place": self.readers.place}
         lifetime_ms = round(self.deadline * 1000)

@@ -62,6 +62,13 @@ def single_part(dest: str, key: str, text: str) -> tuple[Leg, ...]:
     return (Leg(0, len(text), channel, dest, op),)
 
 
+def with_buttons(legs: Sequence[Leg], buttons: Sequence[dict[str, Any]]) -> tuple[Leg, ...]:
+    """Return the legs with these buttons (`semel.gateway.ports.channel.Button`, as JSON objects) under the last one."""
+    if not legs or not buttons:
+        return tuple(legs)
+    return (*legs[:-1], replace(legs[-1], op={**legs[-1].op, "buttons": list(buttons)}))
+
+
 LOCAL = ("web", "terminal", "session")  # channels to which the commit itself delivers
 
 
