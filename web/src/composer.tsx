@@ -3,7 +3,8 @@
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import { type Command, commandBegun, commandsLike, commandsOf } from "./commands.ts";
+import type { CommandMenu } from "./command_menu.tsx";
+import type { Command } from "./commands.ts";
 import { keepHere, kept, keptHere } from "./kept.ts";
 import { bindKeys } from "./keys.ts";
 import { plainly } from "./text.ts";
@@ -19,7 +20,8 @@ export class Composer {
   private key: string | null = null;
   private send: SendMessage;
   private uploads = new Uploads();
-  private menu = new CommandMenu((command) => this.complete(command));
+  private menu: Promise<CommandMenu> | null = null;
+  private openMenu: CommandMenu | null = null; // as soon as it is loaded
   private waits = signal(false); // the message leaves as soon as its files are uploaded
 
   constructor(send: SendMessage) {
@@ -27,23 +29,22 @@ export class Composer {
     this.form = document.querySelector("#composer")!;
     this.text = document.querySelector("#text")!;
     render(<Files uploads={this.uploads} waits={this.waits} />, document.querySelector("#files")!);
-    render(<CommandList menu={this.menu} text={this.text} />, document.querySelector("#commands")!);
     this.uploads.list.subscribe(() => this.waits.peek() && !this.uploads.isBusy() && this.uploaded());
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit();
     });
     this.text.addEventListener("input", () => this.changed());
-    this.text.addEventListener("blur", () => this.menu.close());
+    this.text.addEventListener("blur", () => this.openMenu?.close());
     bindKeys(this.text, t("In the message box"), [
-      { key: "Enter", does: t("Send the message, or take the command that is chosen"), press: (event) => this.menu.press(event, this.text.value) || this.enter() },
+      { key: "Enter", does: t("Send the message, or take the command that is chosen"), press: (event) => this.choose(event) || this.enter() },
       { key: "Ctrl+Enter", does: t("Send the message"), press: () => (this.form.requestSubmit(), true) },
       { key: "Shift+Enter", does: t("Begin a line"), press: () => false },
       { key: "/", does: t("List the commands, at the beginning"), press: () => false },
-      { key: "ArrowDown", does: t("Choose the next command"), press: (event) => this.menu.press(event, this.text.value) },
-      { key: "ArrowUp", does: t("Choose the one above"), press: (event) => this.menu.press(event, this.text.value) },
-      { key: "Tab", does: t("Take the command that is chosen"), press: (event) => this.menu.press(event, this.text.value) },
-      { key: "Escape", does: t("Close the list of commands; without one, stop the running turn"), press: (event) => this.menu.press(event, this.text.value) || this.stop() },
+      { key: "ArrowDown", does: t("Choose the next command"), press: (event) => this.choose(event) },
+      { key: "ArrowUp", does: t("Choose the one above"), press: (event) => this.choose(event) },
+      { key: "Tab", does: t("Take the command that is chosen"), press: (event) => this.choose(event) },
+      { key: "Escape", does: t("Close the list of commands; without one, stop the running turn"), press: (event) => this.choose(event) || this.stop() },
     ]);
     this.takeFiles();
   }
@@ -115,7 +116,7 @@ export class Composer {
     this.key = key;
     this.waits.value = false;
     this.uploads.select(key);
-    this.menu.select(key);
+    this.openMenu?.select(key);
     this.text.value = keptHere(`draft.${key}`) ?? kept(`draft.${key}`, "");
     this.grow();
   }
@@ -133,14 +134,37 @@ export class Composer {
 
   private complete(command: Command): void {
     this.put(command.takes === "nothing" ? command.text : `${command.text} `);
-    this.menu.close();
+    this.openMenu?.close();
     this.text.focus();
   }
 
   private changed(): void {
     if (this.key) keepHere(`draft.${this.key}`, this.text.value);
-    void this.menu.look(this.text.value);
+    void this.listCommands();
     this.grow();
+  }
+
+  /** Lists the commands that begin with what is written. Without a connection, the next sign tries again. */
+  private async listCommands(): Promise<void> {
+    if (!this.menu && !this.text.value.startsWith("/")) return;
+    this.menu ??= this.loadMenu();
+    try {
+      await (await this.menu).look(this.text.value);
+    } catch {
+      this.menu = null;
+    }
+  }
+
+  private async loadMenu(): Promise<CommandMenu> {
+    const { openCommandMenu } = await import("./later.ts");
+    this.openMenu = openCommandMenu(document.querySelector("#commands")!, this.text, (command) => this.complete(command));
+    this.openMenu.select(this.key ?? "");
+    return this.openMenu;
+  }
+
+  /** Whether a key was meant for the list of commands. */
+  private choose(event: KeyboardEvent): boolean {
+    return this.openMenu?.press(event, this.text.value) ?? false;
   }
 
   private grow(): void {
@@ -177,80 +201,4 @@ function Files({ uploads, waits }: { uploads: Uploads; waits: { value: boolean }
 function toldOf(upload: Upload): string {
   if (upload.state === "failed") return t("not uploaded: {why}", { why: upload.why ?? "" });
   return upload.state === "uploading" ? `${Math.round(100 * upload.progress)} %` : "";
-}
-
-// ---------------------------------------------------------------- commands
-
-/** The commands that begin with what is written. A key chooses one; nothing is sent by choosing. */
-class CommandMenu {
-  readonly shown = signal<Command[]>([]);
-  readonly at = signal(0);
-  private key = "";
-  private dismissed = "";
-  readonly choose: (command: Command) => void;
-
-  constructor(choose: (command: Command) => void) {
-    this.choose = choose;
-  }
-
-  select(key: string): void {
-    this.key = key;
-    this.close();
-  }
-
-  close(): void {
-    this.shown.value = [];
-  }
-
-  async look(text: string): Promise<void> {
-    const begun = commandBegun(text);
-    if (begun === null) this.dismissed = "";
-    if (begun === null || begun === this.dismissed) return this.close();
-    const { key } = this;
-    const commands = await commandsOf(key);
-    const box = document.querySelector<HTMLTextAreaElement>("#text")!;
-    if (key !== this.key || box.value !== text) return; // something else was written meanwhile
-    const like = commandsLike(begun, commands);
-    this.shown.value = like.length === 1 && like[0]!.text === begun ? [] : like;
-    this.at.value = 0;
-  }
-
-  /** Whether a key was meant for the menu. */
-  press(event: KeyboardEvent, text: string): boolean {
-    const shown = this.shown.peek();
-    if (!shown.length) return false;
-    const chosen = shown[this.at.peek()]!;
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step) this.at.value = (this.at.peek() + step + shown.length) % shown.length;
-    else if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && chosen.text !== text)) this.choose(chosen);
-    else if (event.key === "Escape") [this.dismissed] = [text, this.close()];
-    else return false;
-    return true;
-  }
-}
-
-function CommandList({ menu, text }: { menu: CommandMenu; text: HTMLTextAreaElement }) {
-  const shown = menu.shown.value;
-  const at = menu.at.value;
-  if (shown.length) text.setAttribute("aria-activedescendant", `command-${at}`);
-  else text.removeAttribute("aria-activedescendant");
-  if (!shown.length) return null;
-  // It scrolls, so it can have the focus; the mouse leaves that in the box.
-  return (
-    <ul role="listbox" aria-label={t("Commands")} tabIndex={0} onMouseDown={(event) => event.preventDefault()}>
-      {shown.map((command, place) => (
-        <li
-          key={command.text}
-          id={`command-${place}`}
-          role="option"
-          aria-selected={place === at}
-          ref={place === at ? (node) => void node?.scrollIntoView({ block: "nearest" }) : undefined}
-          onMouseDown={() => menu.choose(command)}
-        >
-          <b>{plainly(command.usage || command.text)}</b> <span>{plainly(command.description ?? "")}</span>
-          {command.by === "agent" ? <small>{t("agent")}</small> : null}
-        </li>
-      ))}
-    </ul>
-  );
 }

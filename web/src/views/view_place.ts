@@ -65,7 +65,7 @@ export class ViewPlace {
   }
 }
 
-const load = () => Promise.all([import("./views.tsx"), loadStyle()]);
+const load = () => Promise.all([import("../later.ts"), loadStyle()]);
 
 let style: Promise<void> | undefined;
 

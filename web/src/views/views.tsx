@@ -1,5 +1,4 @@
-// The views that are shown in place of the conversation, and larger dialogs. This part of the page is loaded with the
-// first of them.
+// The views that are shown in place of the conversation, and larger dialogs.
 
 import type { Signal } from "@preact/signals";
 import { render } from "preact";
