@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # W3C WebDriver, section 12.2
 KEYS = {
-    "enter": "\ue007", "shift": "\ue008", "down": "\ue015", "escape": "\ue00c", "right": "\ue014",
+    "enter": "\ue007", "shift": "\ue008", "down": "\ue015", "up": "\ue013", "escape": "\ue00c", "right": "\ue014",
     "alt": "\ue00a", "control": "\ue009", "tab": "\ue004", "backspace": "\ue003",
 }  # fmt: skip
 FLAGS = (

@@ -140,16 +140,22 @@ def test_the_same_words_from_two_people_are_two_messages(page: Browser, live: Li
     bodies(page, "ha", "ha")
 
 
-def test_a_refused_message_says_why_and_can_be_edited(
+def test_a_refused_message_says_why_and_can_be_edited_or_sent_again(
     page: Browser, live: LiveHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "MAX_TEXT_CHARS", 1000)  # Chromium takes seconds to lay out a million
     page.run("void (document.querySelector('#text').value = 'x'.repeat(1001))")
     page.run("void document.querySelector('#composer').requestSubmit()")
     page.until(lambda: any("not sent: text: at most" in t for t in page.texts("#outgoing .state")), "the reason")
-    page.click("#outgoing .options button")
+    page.click("#outgoing .options button:nth-of-type(2)")
     page.until(lambda: page.run("document.querySelector('#text').value.length") == 1001, "the text is back")
     assert page.texts("#outgoing li") == []
+    page.run("void document.querySelector('#composer').requestSubmit()")
+    shows(page, "#outgoing .options button", "Send again", "Edit", "Discard")
+    monkeypatch.setattr(inbox, "MAX_TEXT_CHARS", 1001)
+    page.click("#outgoing .options button")
+    bodies(page, "x" * 1001)
+    assert len(live.entries()) == 1
     page.errors()  # the browser notes the 400 by itself
 
 

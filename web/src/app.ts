@@ -25,9 +25,9 @@ import { openSettings } from "./settings.ts";
 import { SessionList } from "./session_list.ts";
 import { NeedsLink, Sessions, SessionsFoot } from "./sessions.tsx";
 import { type LinkState, Watch, sessionStream } from "./stream.ts";
-import type { RowContext } from "./rows/context.ts";
+import { type RowContext, isOwn } from "./rows/context.ts";
 import { RowList } from "./rows/list.tsx";
-import { type Row, Transcript } from "./transcript.ts";
+import { type Row, Transcript, isEntry } from "./transcript.ts";
 import { type EmptyConversation, Welcome } from "./welcome.tsx";
 import { ViewPlace } from "./views/view_place.ts";
 import type { Entry, FileRef, Frame, SessionState, Stretch } from "./wire.ts";
@@ -38,7 +38,7 @@ const LINKS: Record<LinkState | "off" | "apart", string> = { live: t("live"), lo
 applyLooks();
 const place = new Place(byId("scroller"), byId("down"), [byId("log"), byId("outgoing")]);
 const header = new Header({ problem, begin, narrow: () => draw() });
-const composer = new Composer(send);
+const composer = new Composer({ send, editLast });
 const busy = new Busy(byId<HTMLSelectElement>("how"), problem);
 const sessions = new SessionList();
 const views = new ViewPlace(sessions, leaveView);
@@ -68,6 +68,8 @@ const context: RowContext = {
   go: (seq) => jump.aim(seq),
   why: (seq) => void attempt(() => views.openStory(`${open.key}#${seq}`)),
   retry: () => send("/retry"),
+  quote: (text) => composer.quote(text),
+  edit,
   decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" })),
 };
 
@@ -90,7 +92,7 @@ const chosen = () => drawer(false);
 render(h(Sessions, { list: sessions, open: opened, chosen }), byId("sessions-place"));
 render(h(NeedsLink, { list: sessions, chosen }), byId("needs-place"));
 render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
-render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (text) => composer.restore(text) }), byId("outgoing"));
+render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (message) => composer.restore(message.text, message.files) }), byId("outgoing"));
 render(h(Welcome, { shown: empty, hasChannels: channels.any, send }), byId("welcome"));
 sessions.needed.subscribe(() => drawTitle());
 notifyOfNeeds(sessions);
@@ -101,6 +103,32 @@ function send(text: string, files: FileRef[] = []): void {
   outgoing.add(open.key, text, open.view.rev, busy.take(), files);
   draw();
   place.toEnd(); // show the person their own message
+}
+
+function edit({ kind, text, files = [], at }: Entry): void {
+  if (kind === "command") composer.restore(text); // it is given again
+  else composer.edit(text, files.filter((file) => file.id), at);
+}
+
+function quoteSelection(): boolean {
+  if (!selectionTouches(byId("log"))) return false;
+  composer.quote(String(document.getSelection()));
+  return true;
+}
+
+/** Puts the owner's last message into the box. Returns whether there is one. */
+function editLast(): boolean {
+  const { key, view } = open;
+  const message = key === null ? undefined : outgoing.shown(key).at(-1);
+  if (message) {
+    if (outgoing.takeBack(key!, message)) composer.restore(message.text, message.files);
+    else problem(t("This message is on its way: edit it once it is in the conversation."));
+    return true;
+  }
+  const entry = view.shown.peek().map((row) => row.data.peek()).findLast((data) => isEntry(data) && isOwn(data)) as Entry | undefined;
+  if (!entry || jump.last !== null) return false;
+  edit(entry);
+  return true;
 }
 
 async function attempt(act: () => Promise<unknown>): Promise<boolean> {
@@ -199,6 +227,7 @@ function isHeld(node: HTMLElement): boolean {
 function leave(key: string): void {
   open.watch?.close();
   keepHere(`draft.${key}`, "");
+  keepHere(`edited.${key}`, "");
   if (!views.shown.value) history.replaceState(null, "", location.pathname);
   open = { ...open, key: null };
   void start();
@@ -430,6 +459,7 @@ document.querySelector("main")!.addEventListener("click", (event) => (event.targ
 bindKeys(document, t("Everywhere"), [
   { key: "Alt+N", does: t("Start a new session"), press: () => !isCovered() && (void begin(), true) },
   { key: "Alt+A", does: t("To what waits for your answer"), press: () => !isCovered() && list.focusOpen() },
+  { key: "Alt+Q", does: t("Quote what is selected in the conversation"), press: () => !isCovered() && quoteSelection() },
   { key: "Alt+ArrowUp", does: t("To the session above"), press: (event) => canStep(event) && step(-1) },
   { key: "Alt+ArrowDown", does: t("To the session below"), press: (event) => canStep(event) && step(1) },
   { key: "Escape", does: t("Close what lies over the page"), press: () => drawer(false) },

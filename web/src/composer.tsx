@@ -1,34 +1,50 @@
 // The message box: the draft, the files that go with it, and the menu of commands. Each session has its own draft, which
-// no update of the view changes (Law 8).
+// no update of the view changes (Law 8). While an earlier message is edited there, the draft is laid aside.
 
-import { signal } from "@preact/signals";
+import { type Signal, signal } from "@preact/signals";
 import { render } from "preact";
 import type { CommandMenu } from "./command_menu.tsx";
 import type { Command } from "./commands.ts";
 import { keepHere, kept, keptHere } from "./kept.ts";
 import { bindKeys } from "./keys.ts";
-import { plainly } from "./text.ts";
-import { type Upload, Uploads } from "./uploads.ts";
+import { clock, plainly } from "./text.ts";
+import { type Upload, Uploads, uploadOf } from "./uploads.ts";
 import type { FileRef } from "./wire.ts";
 import { t } from "./texts.ts";
 
 export type SendMessage = (text: string, files: FileRef[]) => void;
 
+interface ComposerProps {
+  send: SendMessage;
+  /** Edits the person's last message. Returns whether there is one. */
+  editLast: () => boolean;
+}
+
+/** A message that is edited in the box. */
+interface Edited {
+  /** When it was sent, in ms. */
+  at: number;
+  /** What was in the box before. */
+  draft: string;
+  files: FileRef[];
+}
+
 export class Composer {
   readonly text: HTMLTextAreaElement;
   private form: HTMLFormElement;
   private key: string | null = null;
-  private send: SendMessage;
+  private props: ComposerProps;
+  private edited = signal<Edited | null>(null);
   private uploads = new Uploads();
   private menu: Promise<CommandMenu> | null = null;
   private openMenu: CommandMenu | null = null; // as soon as it is loaded
   private waits = signal(false); // the message leaves as soon as its files are uploaded
 
-  constructor(send: SendMessage) {
-    this.send = send;
+  constructor(props: ComposerProps) {
+    this.props = props;
     this.form = document.querySelector("#composer")!;
     this.text = document.querySelector("#text")!;
-    render(<Files uploads={this.uploads} waits={this.waits} />, document.querySelector("#files")!);
+    render([<EditedNote edited={this.edited} leave={() => this.leaveEdit()} />, <Files uploads={this.uploads} waits={this.waits} />], document.querySelector("#files")!);
     this.uploads.list.subscribe(() => this.waits.peek() && !this.uploads.isBusy() && this.uploaded());
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -42,9 +58,9 @@ export class Composer {
       { key: "Shift+Enter", does: t("Begin a line"), press: () => false },
       { key: "/", does: t("List the commands, at the beginning"), press: () => false },
       { key: "ArrowDown", does: t("Choose the next command"), press: (event) => this.choose(event) },
-      { key: "ArrowUp", does: t("Choose the one above"), press: (event) => this.choose(event) },
+      { key: "ArrowUp", does: t("Choose the one above; in an empty box, edit your last message"), press: (event) => this.choose(event) || this.editLast() },
       { key: "Tab", does: t("Take the command that is chosen"), press: (event) => this.choose(event) },
-      { key: "Escape", does: t("Close the list of commands; without one, stop the running turn"), press: (event) => this.choose(event) || this.stop() },
+      { key: "Escape", does: t("Close the list of commands, else leave the message that is edited, else stop the running turn"), press: (event) => this.choose(event) || this.leaveEdit() || this.stop() },
     ]);
     this.takeFiles();
   }
@@ -57,7 +73,8 @@ export class Composer {
     const files = this.uploads.take();
     if (!text.trim() && !files.length) return;
     this.put("");
-    this.send(text, files);
+    this.leaveEdit();
+    this.props.send(text, files);
     this.text.focus();
   }
 
@@ -118,6 +135,7 @@ export class Composer {
     this.uploads.select(key);
     this.openMenu?.select(key);
     this.text.value = keptHere(`draft.${key}`) ?? kept(`draft.${key}`, "");
+    this.edited.value = JSON.parse((keptHere(`edited.${key}`) ?? kept(`edited.${key}`, "")) || "null") as Edited | null;
     this.grow();
   }
 
@@ -126,10 +144,48 @@ export class Composer {
     this.changed();
   }
 
-  /** Puts a text back into the box, before what is being written there. */
-  restore(text: string): void {
+  /** Puts a text and its files back into the box, before what is being written there. */
+  restore(text: string, files: FileRef[] = []): void {
     this.put(this.text.value ? `${text}\n${this.text.value}` : text);
+    this.uploads.put([...files.map(uploadOf), ...this.uploads.list.peek()]);
     this.text.focus();
+  }
+
+  /** Quotes a text below what is being written; the caret is in the line after it. */
+  quote(text: string): void {
+    const lines = text.trim().split("\n").map((line) => `> ${line}`.trimEnd());
+    const before = this.text.value.trimEnd();
+    this.put(`${before && `${before}\n\n`}${lines.join("\n")}\n\n`);
+    this.text.focus();
+  }
+
+  /** Lays the draft aside and puts the text of a message into the box, to be sent again as a new one. */
+  edit(text: string, files: FileRef[], at: number): void {
+    const draft = this.edited.peek()?.draft ?? this.text.value;
+    const taken = this.uploads.swap(files);
+    this.keepEdited({ at, draft, files: this.edited.peek()?.files ?? taken });
+    this.put(`${HEAD(clock(at))}\n\n${withoutHead(text)}`);
+    this.text.focus();
+  }
+
+  /** Puts the draft back that was laid aside. Returns whether a message was edited. */
+  private leaveEdit(): boolean {
+    const edited = this.edited.peek();
+    if (!edited) return false;
+    this.keepEdited(null);
+    this.put(edited.draft);
+    this.uploads.swap(edited.files);
+    this.text.focus();
+    return true;
+  }
+
+  private keepEdited(edited: Edited | null): void {
+    this.edited.value = edited;
+    keepHere(`edited.${this.key}`, edited ? JSON.stringify(edited) : "");
+  }
+
+  private editLast(): boolean {
+    return this.key !== null && !this.text.value && !this.uploads.list.peek().length && this.props.editLast();
   }
 
   private complete(command: Command): void {
@@ -171,6 +227,28 @@ export class Composer {
     this.text.style.height = "auto";
     this.text.style.height = `${Math.min(this.text.scrollHeight + 2, innerHeight * 0.4)}px`;
   }
+}
+
+// ---------------------------------------------------------------- an edited message
+
+// The line is in the box, where the person sees it and may change it: no word of the page's is sent as theirs (Law 4).
+const HEAD = (time: string): string => t("Instead of my message of {time}:", { time });
+
+/** A text without the line that an edit before put in front of it. */
+function withoutHead(text: string): string {
+  const [start = "", end = ""] = HEAD("\0").split("\0");
+  const body = text.indexOf(`${end}\n\n`);
+  return text.startsWith(start) && body > 0 && !text.slice(0, body).includes("\n") ? text.slice(body + end.length + 2) : text;
+}
+
+function EditedNote({ edited, leave }: { edited: Signal<Edited | null>; leave: () => void }) {
+  if (!edited.value) return null;
+  return (
+    <p class="waiting">
+      <span role="status">{t("Edits your message of {time}. The gateway has that one: this becomes a new one.", { time: clock(edited.value.at) })}</span>{" "}
+      <button type="button" class="tiny" title={t("Put back what was in the box before (Esc)")} onClick={leave}>{t("Cancel")}</button>
+    </p>
+  );
 }
 
 // ---------------------------------------------------------------- files

@@ -17,6 +17,8 @@ export interface OutgoingMessage {
   /** Uploaded files that come with the text. */
   files?: FileRef[];
   state: "sending" | "waiting" | "accepted" | "refused";
+  /** Whether a request with it has left: from then on, the gateway may have it. */
+  tried: boolean;
   /** The event that the gateway's answer named. */
   event?: number;
   /** The event of an entry with this text, which counts as this message until the answer names its event. */
@@ -49,7 +51,7 @@ export class Outgoing {
   private queue(key: string): OutgoingMessage[] {
     let queue = this.queues.get(key);
     if (!queue) {
-      queue = kept<OutgoingMessage[]>(`out.${key}`, []).map((one) => ({ ...one, state: "waiting" }));
+      queue = kept<OutgoingMessage[]>(`out.${key}`, []).map((one) => ({ ...one, state: "waiting", tried: one.tried ?? true }));
       this.queues.set(key, queue);
     }
     return queue;
@@ -62,17 +64,32 @@ export class Outgoing {
 
   /** Queues a message and sends it, behind those that wait. */
   add(key: string, text: string, rev: number | null, busy?: BusyMode, files?: FileRef[]): void {
-    this.queue(key).push({ id: freshId(), text, rev, busy, files: files?.length ? files : undefined, state: "sending" });
+    this.queue(key).push({ id: freshId(), text, rev, busy, files: files?.length ? files : undefined, state: "sending", tried: false });
     this.save(key);
     this.events.changed();
     void this.kick(key);
   }
 
-  /** Gives up a message that was refused. */
-  discard(key: string, message: OutgoingMessage): void {
+  /** Whether the gateway cannot have a message: it refused it, or no request with it has left. */
+  isHere(message: OutgoingMessage): boolean {
+    return message.state === "refused" || !message.tried;
+  }
+
+  /** Takes back a message. Returns false if the gateway may have it: then nothing changes. */
+  takeBack(key: string, message: OutgoingMessage): boolean {
+    if (!this.isHere(message)) return false;
     this.drop(this.queue(key), message);
     this.save(key);
     this.events.changed();
+    return true;
+  }
+
+  /** Sends a message that was refused, or that waits for a connection, again: under its id, so it is heard once. */
+  again(key: string, message: OutgoingMessage): void {
+    message.state = "sending";
+    message.why = undefined;
+    this.events.changed();
+    void this.kick(key);
   }
 
   kickAll(): void {
@@ -92,6 +109,8 @@ export class Outgoing {
 
   /** Returns whether the next message may be sent. */
   private async send(key: string, message: OutgoingMessage): Promise<boolean> {
+    message.tried = true;
+    this.save(key); // before the request: whatever becomes of the page, it may have left (Law 7)
     try {
       const { text, id, busy, rev } = message;
       const files = message.files?.map((file) => ({ id: file.id, name: file.name }));
@@ -131,7 +150,7 @@ export class Outgoing {
 
   private save(key: string): void {
     const open = this.queue(key).filter((one) => one.state !== "accepted");
-    keep(`out.${key}`, open.map(({ id, text, rev, busy, files }) => ({ id, text, rev, busy, files })));
+    keep(`out.${key}`, open.map(({ id, text, rev, busy, files, tried }) => ({ id, text, rev, busy, files, tried })));
   }
 
   /** Stops showing the messages that have become entries. Called before the view draws these entries. */

@@ -18,8 +18,8 @@ interface OutgoingListProps {
   session: Signal<string | null>;
   /** Counts the changes of the messages. */
   changes: Signal<number>;
-  /** Puts a refused text into the box. */
-  edit: (text: string) => void;
+  /** Puts a message that was taken back into the box. */
+  edit: (message: OutgoingMessage) => void;
 }
 
 export function OutgoingList({ outgoing, session, changes, edit }: OutgoingListProps) {
@@ -34,10 +34,15 @@ export function OutgoingList({ outgoing, session, changes, edit }: OutgoingListP
           <div class="foot">
             {(message.files ?? []).map((file) => <span key={file.id} class="file">{plainly(file.name ?? t("file"))}</span>)}
             <span class="state">{[TELLS[message.state], message.why].filter(Boolean).join(": ")}</span>
-            {message.state === "refused" ? (
+            {message.state !== "accepted" ? (
               <span class="options">
-                <button type="button" class="tiny" onClick={() => { outgoing.discard(key, message); edit(message.text); }}>{t("Edit")}</button>
-                <button type="button" class="tiny" onClick={() => outgoing.discard(key, message)}>{t("Discard")}</button>
+                {message.state === "sending" ? null : <button type="button" class="tiny" onClick={() => outgoing.again(key, message)}>{message.state === "refused" ? t("Send again") : t("Try now")}</button>}
+                {outgoing.isHere(message) ? (
+                  <>
+                    <button type="button" class="tiny" onClick={() => outgoing.takeBack(key, message) && edit(message)}>{t("Edit")}</button>
+                    <button type="button" class="tiny" onClick={() => outgoing.takeBack(key, message)}>{t("Discard")}</button>
+                  </>
+                ) : null}
               </span>
             ) : null}
           </div>

@@ -110,7 +110,14 @@ export class Uploads {
     else this.kept.set(key, changed(this.kept.get(key) ?? []));
   }
 
-  private put(list: readonly Upload[]): void {
+  /** Puts other uploaded files in the place of those that are there, and returns these. What is not uploaded stays. */
+  swap(files: readonly FileRef[]): FileRef[] {
+    const taken = this.take();
+    this.put([...files.map(uploadOf), ...this.list.peek()]);
+    return taken;
+  }
+
+  put(list: readonly Upload[]): void {
     this.list.value = list;
     const done = list.filter((one) => one.state === "done").map((one) => one.file);
     keepHere(`files.${this.key}`, done.length ? JSON.stringify(done) : "");
@@ -125,8 +132,11 @@ function parsed(text: string): unknown {
   }
 }
 
+/** A file that the gateway has, as the box shows it. */
+export const uploadOf = (file: FileRef): Upload => ({ place: freshId(), name: file.name ?? "file", state: "done", progress: 1, file });
+
 /** What the box of a session held before the page was loaded again. */
 function restored(key: string): Upload[] {
   const files = parsed(keptHere(`files.${key}`) || "[]") as FileRef[];
-  return files.map((file) => ({ place: freshId(), name: file.name ?? "file", state: "done", progress: 1, file }));
+  return files.map(uploadOf);
 }

@@ -117,3 +117,28 @@ test("an older entry with the same text does not count as the message", () => {
   outgoing.seen("s", [entry("ha", 3, 5)]);
   assert.deepEqual(texts(outgoing), ["ha: sending"]);
 });
+
+test("only a message that no request has carried, or that was refused, is taken back", async () => {
+  const outgoing = make();
+  outgoing.add("s", "one", 4);
+  outgoing.add("s", "two", 4);
+  const [one, two] = outgoing.shown("s");
+  assert.equal(outgoing.takeBack("s", one!), false);
+  assert.equal(outgoing.takeBack("s", two!), true);
+  requests[0]!.lose();
+  await settle();
+  assert.equal(outgoing.takeBack("s", one!), false, "its answer was lost: the gateway may have it");
+  assert.deepEqual(texts(make()), ["one: waiting"]);
+  assert.equal(make().isHere(make().shown("s")[0]!), false, "nor after a reload");
+  outgoing.again("s", one!);
+  requests[0]!.answer(404, { type: "not-found", title: "gone" });
+  await settle();
+  assert.deepEqual(texts(outgoing), ["one: refused"]);
+  const { id } = one!;
+  outgoing.again("s", one!);
+  assert.equal(requests[0]!.body.id, id, "sent again under its id, so that it is heard once");
+  requests[0]!.answer(400, { type: "bad-field", title: "no" });
+  await settle();
+  assert.equal(outgoing.takeBack("s", one!), true);
+  assert.deepEqual(texts(outgoing), []);
+});

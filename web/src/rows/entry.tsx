@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Row } from "../transcript.ts";
 import { openly, plainly } from "../text.ts";
 import type { Entry, Item } from "../wire.ts";
-import type { RowContext } from "./context.ts";
+import { type RowContext, isOwn } from "./context.ts";
 import { Fates } from "./fate.tsx";
 import { Files, Mark, Quoted, Time, deed } from "./parts.tsx";
 import { Rich } from "./rich.tsx";
@@ -138,6 +138,9 @@ function Marks({ row, entry, context }: { row: Row; entry: Entry; context: RowCo
   );
 }
 
+/** A press on a button would end the selection that it is about. */
+const keepSelection = (event: Event): void => event.preventDefault();
+
 function Why({ entry, context }: { entry: Entry; context: RowContext }) {
   return (
     <button type="button" class="tiny why" title={t("How it came about, and what became of it")} onClick={() => context.why(entry.seq)}>
@@ -146,7 +149,13 @@ function Why({ entry, context }: { entry: Entry; context: RowContext }) {
   );
 }
 
-/** Below a message: its story, and for an agent's text its time and a copy button. */
+/** The part of the reader's selection that is in a node, as text; "" if nothing is selected there. */
+function selectedIn(node: Element): string {
+  const selection = document.getSelection();
+  return selection && !selection.isCollapsed && selection.containsNode(node, true) ? selection.toString() : "";
+}
+
+/** Below a message: what can be done with it, its story, and for an agent's text its time. */
 function Aside({ entry, context }: { entry: Entry; context: RowContext }) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
@@ -154,12 +163,26 @@ function Aside({ entry, context }: { entry: Entry; context: RowContext }) {
     setCopied(true);
     setTimeout(() => setCopied(false), 1500);
   };
+  const quote = (event: MouseEvent) => {
+    const body = (event.currentTarget as Element).closest(".entry")!.querySelector(".body")!;
+    context.quote(selectedIn(body) || entry.text);
+  };
   return (
     <div class="aside">
       {entry.role === "agent" ? <Time at={entry.at} /> : null}
       {entry.role === "agent" && navigator.clipboard ? (
         <button type="button" class="tiny" title={t("Copy the text as it was said")} onClick={copy}>
           {copied ? t("Copied") : t("Copy")}
+        </button>
+      ) : null}
+      {entry.text ? (
+        <button type="button" class="tiny" title={t("Put it, or what is selected of it, into the message box as a quote")} onMouseDown={keepSelection} onClick={quote}>
+          {t("Quote")}
+        </button>
+      ) : null}
+      {isOwn(entry) ? (
+        <button type="button" class="tiny" title={t("Put it into the message box again. What you send then is a new message")} onClick={() => context.edit(entry)}>
+          {t("Edit")}
         </button>
       ) : null}
       <Why entry={entry} context={context} />
