@@ -105,7 +105,7 @@ async def test_a_list_that_follows_shows_what_a_new_request_would(house: House, 
 
 async def test_questions_held_parts_and_a_failed_turn_are_told(house: House, world: GatewayHouse) -> None:
     list_ = Follower(house.frames("/v1/stream"))
-    await world.hold("hi")
+    await world.hold("one two three four five six")  # in two parts
     await list_.until("main:chat:room", held=1)
     script = await world.script("asks")
     question = await script.item("ask", "Which?", live=True, state="open", options=[])

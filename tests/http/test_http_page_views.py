@@ -29,9 +29,9 @@ def test_what_needs_somebody_is_answered_in_place_and_a_row_says_how_it_ended(pa
     live.do(lambda: failing.end("error", "no credit left"))
     live.do(lambda: live.world.hold("one two three four five six"))
 
-    page.until(lambda: page.run("document.title") == "(5) s · Semel", "the title counts them")
+    page.until(lambda: page.run("document.title") == "(4) s · Semel", "the title counts them")
     page.click("#needs")
-    page.until(lambda: page.run("document.title") == "(5) Needs you · Semel", "the title of the view")
+    page.until(lambda: page.run("document.title") == "(4) Needs you · Semel", "the title of the view")
     page.until(lambda: len(page.texts("#needs-list > li")) == 4, "the rows")
     assert page.run("document.activeElement.innerText") == "Needs you"
     assert page.run("getComputedStyle(document.querySelector('#text')).visibility") == "hidden", "out of reach"

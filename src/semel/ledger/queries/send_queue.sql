@@ -218,10 +218,11 @@ SELECT DISTINCT c.id FROM part p JOIN claim c ON c.id = p.claim AND c.outcome = 
 WHERE p.state = :state
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = :state ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 
--- name: parts_held_by_session
--- How many of the :newest parts that are held each session has.
+-- name: messages_held_by_session
+-- How many messages each session has of which a part is held, among the :newest parts that are. One that goes to two
+-- destinations counts for each in which a part is held.
 -- sorts: those parts
-SELECT c.session, count(*) AS n FROM part p JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
+SELECT c.session, count(DISTINCT p.claim || ' ' || p.dest) AS n FROM part p JOIN claim c ON c.id = p.claim AND c.outcome <> 'quiet'
 WHERE p.state = 'held'
   AND p.id > coalesce((SELECT o.id FROM part o WHERE o.state = 'held' ORDER BY o.id DESC LIMIT 1 OFFSET :newest), 0)
 GROUP BY c.session

@@ -99,8 +99,11 @@ def read_snapshot(tx: Tx, limit: int) -> tuple[list[Json], bool]:
 
 
 def count_held(tx: Tx) -> dict[int, int]:
-    """Return how many of the NEWEST_HELD parts that wait for a person's decision each session has, by its id."""
-    return dict(tx.pairs(int, int, "parts_held_by_session", newest=NEWEST_HELD))
+    """Return how many messages of each session wait for a person's decision, by its id.
+
+    Those with a part among the NEWEST_HELD parts that do; once for each destination.
+    """
+    return dict(tx.pairs(int, int, "messages_held_by_session", newest=NEWEST_HELD))
 
 
 def _list_rows(tx: Tx, rows: Sequence[SessionRow]) -> list[Json]:
