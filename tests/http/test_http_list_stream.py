@@ -90,6 +90,9 @@ async def test_a_list_that_follows_shows_what_a_new_request_would(house: House, 
     await list_.until("s", approvals=None)
     conversation.end()
     row = await list_.until("s", state="idle", unread=1)
+    await world.gateway.say("s", "/history")
+    row = await list_.until("s", seq=row["seq"] + 2, unread=2)
+    assert row["last"] == "Report 42 orders, see the list.", "the answer shows what was said before"
     assert (await house.client.post("/v1/sessions/s/seen", json={"rev": row["rev"]})).status_code == 204
     await list_.until("s", unread=None, seen=row["rev"])
     await world.gateway.rename("s", "Orders")

@@ -27,6 +27,7 @@ MAX_UNREAD = 200  # a session's newest changes in which unread entries are count
 NEWEST_HELD = 1_000  # held parts that are counted
 NEWEST_TURNS = 2_000  # turns among which failed ones are looked for
 MAX_IN_NEED = 1_000  # sessions with an open request or question that are listed
+PREVIEWED_ENTRIES = 20  # entries before a command among which the one is looked for that is previewed
 LIVE_PIECES = 60  # pieces of a text that still streams, of which the preview is made
 
 
@@ -119,7 +120,7 @@ def _full_json(tx: Tx, row: SessionRow, held: int) -> Json:
     out = session_json(tx, row)
     last = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=1)
     at = last[0].at if last else _read_last_turn_time(tx, row)
-    out.update(seq=row.seq, rev=row.rev, at=at, last=_preview_entry(tx, last[0]) if last else "")
+    out.update(seq=row.seq, rev=row.rev, at=at, last=_preview_last(tx, row, last[0]) if last else "")
     if row.cost is not None:
         out["cost"] = row.cost / MILLION
     if row.seen is not None:
@@ -136,6 +137,21 @@ def _read_last_turn_time(tx: Tx, row: SessionRow) -> int:
     """Return when something last happened in a session without entries (perhaps they were removed), in ms."""
     turn = tx.one(TurnRow, "turn_last", session=row.id)
     return row.at if turn is None else turn.ended or turn.started
+
+
+def _preview_last(tx: Tx, row: SessionRow, last: EntryRow) -> str:
+    """Return a preview of a session's last entry that is neither a command nor the answer to one.
+
+    The answer to /history shows what others said. If the newest PREVIEWED_ENTRIES are all such, the last one counts.
+    """
+    if _is_command(last):
+        newest = tx.all(EntryRow, "entries_last", session=row.id, before=last.seq, limit=PREVIEWED_ENTRIES)
+        last = next((entry for entry in newest if not _is_command(entry)), last)
+    return _preview_entry(tx, last)
+
+
+def _is_command(entry: EntryRow) -> bool:
+    return bool(entry.more) and load(entry.more).get("kind") == "command"
 
 
 def _preview_entry(tx: Tx, row: EntryRow) -> str:
