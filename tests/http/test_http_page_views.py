@@ -24,7 +24,7 @@ def test_what_needs_somebody_is_answered_in_place_and_a_row_says_how_it_ended(pa
     agent = live.begin("deploy")
     live.do(lambda: agent.ask("Deploy it?", OPTIONS, rawInput=COMMAND, content=[CHANGE]))
     asks = live.script("asks")
-    live.do(lambda: asks.item("ask", "Tea?\n1. Tea\n2. Coffee", live=True, state="open", options=DRINKS, at=1))
+    live.do(lambda: asks.item("ask", "Tea?\n1. Tea\n2. Coffee", live=True, state="open", options=DRINKS))
     failing = live.begin("fails")
     live.do(lambda: failing.end("error", "no credit left"))
     live.do(lambda: live.world.hold("one two three four five six"))

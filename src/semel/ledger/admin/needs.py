@@ -27,13 +27,13 @@ MAX_LISTED = 500
 class OpenRequestRow(ItemRow):
     """A permission request or a question without an answer. `key`, `title`: its session's.
 
-    `last_turn`, `started`: the newest turn of that session, and when it began (ms).
+    `last_turn`, `started`: the newest turn of that session, and when it began (ms); without one, when the session did.
     """
 
     key: str
     title: str | None
     last_turn: int | None
-    started: int | None
+    started: int
 
 
 class LeftTurn(TurnRow):

@@ -1,9 +1,9 @@
 -- name: requests_open
 -- what waits for an answer: permission requests, and questions of sessions that are not archived, at most :limit; with
--- the newest turn of its session
+-- the newest turn of its session, and when that began (without a turn: when the session did)
 -- scans: what is live, which is little: items of running turns, and questions without an answer
 -- sorts: these
-SELECT {ItemRow i}, s.key, s.title, t.id AS last_turn, t.started FROM item i INDEXED BY item_live JOIN session s ON s.id = i.session
+SELECT {ItemRow i}, s.key, s.title, t.id AS last_turn, coalesce(t.started, s.at) AS started FROM item i INDEXED BY item_live JOIN session s ON s.id = i.session
 LEFT JOIN turn t ON t.session = s.id AND t.epoch = (SELECT max(l.epoch) FROM turn l WHERE l.session = s.id)
 WHERE i.live = 1 AND (i.kind = 'permission' OR (i.kind = 'ask' AND s.archived IS NULL)) AND s.deleted IS NULL
 ORDER BY i.kind DESC, i.id LIMIT :limit
