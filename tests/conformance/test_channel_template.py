@@ -20,6 +20,8 @@ from semel.channels.new_package import CannotWrite, write_package
 from semel.testing.conformance import ConformanceError
 from semel.testing.conformance.process import GatewayProcess
 
+pytestmark = pytest.mark.channels
+
 KIND = "board"
 
 

@@ -15,6 +15,8 @@ from rig_pigeon import PLUGIN, PigeonRig
 
 from semel.testing.conformance import ConformanceError, Rig, attempts, catching_up, checks, lookups, process, storm
 
+pytestmark = pytest.mark.channels
+
 TWICE = "they would see it twice"
 MISTAKES = {
     "a refused connection is unknown": "the connection was refused: send should raise NotSent",

@@ -14,6 +14,7 @@ RIGS: list[type[PigeonRig]] = [PigeonRig, FoldingPigeonRig, KnownPigeonRig]
 CASES = [pytest.param(rig, check, id=f"{rig.__name__}-{check.__name__}") for rig in RIGS for check in checks(rig)]
 
 
+@pytest.mark.channels
 @pytest.mark.parametrize(("rig", "check"), CASES)
 async def test_a_channel_of_a_package_keeps_its_promises(rig: type[PigeonRig], check: Check, tmp_path: Path) -> None:
     await check(rig(), tmp_path)
