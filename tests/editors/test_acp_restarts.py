@@ -77,6 +77,8 @@ def check_kept_command(desk: Desk, session: str) -> None:
 
 
 def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_is_back(tmp_path: Path) -> None:
+    """A cancel of it holds; a cancel where nothing ran stops nothing later."""
+    gate = tmp_path / "go on"
     with opened_desk(tmp_path) as desk:
         editor = desk.editor("--no-start")
         session = editor.new()
@@ -84,7 +86,7 @@ def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_i
         leaving = desk.editor("--no-start")
         left_session = leaving.new()
         cancelling = desk.editor("--no-start")
-        hanging_session = cancelling.new()
+        idle_session, hanging_session = cancelling.new(), cancelling.new()
         hanging = cancelling.begin(script("Begun.", {"hang": True}))
         cancelling.sees("Begun.")
         desk.house.kill()
@@ -93,6 +95,7 @@ def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_i
         code, words = leaving.leave()
         assert code == 1 and f"a message to session {left_session} was not recorded".encode() in words
         editor.until(lambda: "has not recorded your message yet" in str(editor.messages[-1]), "it is said")
+        cancelling.send(method="session/cancel", params={"sessionId": idle_session})
         cancelling.send(method="session/cancel", params={"sessionId": hanging_session})
         cancelling.until(lambda: "may have your message" in str(cancelling.messages[-1]), "why it waits")
         cancelling.session = session
@@ -101,11 +104,15 @@ def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_i
         assert cancelling.answer_to(withdrawn)["result"] == {"stopReason": "cancelled"}, "no gateway has it"
         assert hanging not in cancelling.answers
         desk.house.up()
+        desk.house.say(idle_session, script("The phone's.", {"wait": str(gate)}, " Over."))
         assert cancelling.answer_to(hanging)["result"] == {"stopReason": "cancelled"}
         assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
         before, _, after = editor.texts()
         assert desk.house.texts(session) == [before, after] == ["before", "after"]
         assert len(desk.house.texts(session, "user")) == 2
+        gate.touch()
+        desk.house.idle(idle_session)
+        assert desk.house.texts(idle_session) == ["The phone's. Over."]
 
 
 def test_the_turn_goes_on_without_the_editor_that_began_it(tmp_path: Path) -> None:

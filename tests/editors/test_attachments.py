@@ -238,6 +238,54 @@ async def test_output_that_waits_for_an_editor_that_does_not_read_costs_no_time(
     attachment.close()
 
 
+class StoppableGateway(ScriptedGateway):
+    """It notes which turn each stop names."""
+
+    def __init__(self, *frames: Json | asyncio.Event) -> None:
+        super().__init__(*frames)
+        self.stops: list[int | None] = []
+
+    async def ask_until_answered(self, request: Any) -> None:
+        await request(self)
+
+    async def stop(self, key: str, by: str, *, turn: int | None = None) -> None:
+        self.stops.append(turn)
+
+
+@pytest.mark.parametrize(
+    ("turns", "reaction_s", "stops", "told"),
+    [
+        ([None], 0.0, [], False),
+        ([7], 0.0, [7], False),
+        ([None, 7], 60.0, [], True),
+        ([7, 8], 60.0, [7], True),
+        ([7, None], 60.0, [7], False),
+    ],
+    ids=["nothing runs", "it runs", "it has just begun", "another has just begun", "it has just ended"],
+)
+async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen(
+    turns: list[int | None], reaction_s: float, stops: list[int], told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.faces.acp.seen_turns.REACTION_S", reaction_s)
+    states = [{} if turn is None else {"state": "running", "turn": turn} for turn in turns]
+    changes = [
+        {"type": "change", "rev": rev, "changes": [{"op": "session", "rev": rev, **state}]}
+        for rev, state in enumerate(states[1:], 3)
+    ]
+    gateway: Any = StoppableGateway({**SNAPSHOT, "session": states[0], "items": []}, *changes)
+    editor, model = ScriptedEditor(), ModelEditor()
+    editor.write = model.read
+    attachment = Attachment("s", editor, gateway, {})
+    await attachment.start(replays=False)
+    attachment.open()
+    await asyncio.wait_for(gateway.is_over.wait(), 60)
+    attachment.cancel(is_asking=False)
+    await asyncio.sleep(0)
+    assert gateway.stops == stops
+    assert any("Cancel again" in text for text in model.sessions.get("s", Shown()).texts()) == told
+    attachment.close()
+
+
 async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each_text_once_later() -> None:
     from_editor, to_editor = os.pipe(), os.pipe()
     pipe = EditorPipe(from_editor[0], to_editor[1])

@@ -24,25 +24,19 @@ from semel.faces.acp.catch_up import choose_rows, is_request
 from semel.faces.acp.clients import Client
 from semel.faces.acp.gateway_link import RESTART_AFTER_S, GatewayLink
 from semel.faces.acp.history import read_history
-from semel.faces.acp.open_prompt import OpenPrompt, read_stop
+from semel.faces.acp.open_prompt import OpenPrompt, describe_outage, read_stop
 from semel.faces.acp.permission_dialogs import PermissionDialogs
 from semel.faces.acp.request_errors import INTERNAL_ERROR, describe_error
 from semel.faces.acp.row_writer import RowWriter, name_row
+from semel.faces.acp.seen_turns import SeenTurns
 from semel.faces.acp.session_offers import SessionOffers
 from semel.faces.client import AsyncClient, NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.view import SessionView
 from semel.text.json_types import Json, object_at
 
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
-AWAY_REMARK = "The gateway is away. Semel has recorded your message; this goes on when the gateway is back."
-UNRECORDED_REMARK = (
-    "The gateway is away. Semel has not recorded your message yet: it is sent as soon as the gateway is back, if this "
-    "session stays open in the editor."
-)
-CANCEL_REMARK = (
-    "The gateway is away, and may have your message. Your prompt ends when the gateway is back and its turn is stopped."
-)
 WITHDRAWN_REMARK = "Your message was cancelled before Semel had sent it: it is not recorded, and nobody will answer it."
+LATE_CANCEL_REMARK = "Another turn had begun just before you cancelled, and goes on. Cancel again to stop it."
 FAILED = "turn.failed"  # the kind of the notice that says so
 
 
@@ -87,6 +81,7 @@ class Attachment:
         self._refused_pushes: set[int] = set()  # the entries for which the editor refused that
         self._can_push = editor.client.outside == "push"
         self._stopped_turn: int | None = None
+        self._seen_turns = SeenTurns()
         self._is_open = False
         self._is_away = False  # the gateway: its stream broke, and nothing came since
         self.is_over = False  # the session was deleted
@@ -196,17 +191,12 @@ class Attachment:
 
     def _tell_away(self) -> None:
         """Say that the gateway is away, and what becomes of the open prompts."""
-        prompts = self._prompts.values()
-        if any(prompt.is_cancelled for prompt in prompts):
-            name, text = "cancel", CANCEL_REMARK
-        elif all(prompt.is_recorded for prompt in prompts):
-            name, text = "away", AWAY_REMARK
-        else:
-            name, text = "unrecorded", UNRECORDED_REMARK
+        name, text = describe_outage(self._prompts.values())
         self._editor.write(self._writer.write_remark(f"{name}-{self.view.rev}", text))
 
     async def _take_first(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
         rows = self.view.apply(frame)
+        self._note_turn()
         if replays:
             rows, is_cut = await read_history(client, self.key, self.view, frame)
             self._replay(rows, is_cut)
@@ -232,10 +222,14 @@ class Attachment:
         if frame["type"] == "snapshot" and frame["rev"] < (self.view.rev or 0):
             self._writer.distrust_revs()
         self._note_rows(self.view.apply(frame))
+        self._note_turn()
         if self._is_open:
             self._editor.write(self.offers.write_changes(self._writer, self.view.session))
             self.show()
         self._stop_cancelled()
+
+    def _note_turn(self) -> None:
+        self._seen_turns.note(self.view.session.get("turn"), asyncio.get_running_loop().time())
 
     def _note_rows(self, rows: list[Json]) -> None:
         for row in rows:
@@ -435,7 +429,7 @@ class Attachment:
     # ---- stopping and answering
 
     def cancel(self, is_asking: bool) -> None:
-        """Stop the turn that answers the editor's prompt; if the editor has none open, the turn that runs.
+        """Stop the turn that answers the editor's prompt; if the editor has none open, the turn that its person sees.
 
         A prompt that was not sent yet is withdrawn instead. `is_asking`: whether a prompt of the editor was on its way
         to this session.
@@ -449,7 +443,7 @@ class Attachment:
         if self._prompts and self._is_away:
             self._tell_away()
         if not prompts and not is_asking:
-            self._spawn(self._stop_turn(), self._tell_not_stopped)
+            self._stop_seen_turn()
 
     def withdraw(self, prompt: OpenPrompt) -> None:
         """Answer a prompt that was never sent as cancelled. It is not sent later."""
@@ -465,11 +459,19 @@ class Attachment:
         is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
         if turn is not None and turn != self._stopped_turn and is_taken:
             self._stopped_turn = turn
-            self._spawn(self._stop_turn(), self._tell_not_stopped)
+            self._spawn(self._stop_turn(turn), self._tell_not_stopped)
 
-    async def _stop_turn(self) -> None:
+    def _stop_seen_turn(self) -> None:
+        turn, running = self._seen_turns.find_meant(asyncio.get_running_loop().time()), self.view.session.get("turn")
+        if turn is not None:
+            self._spawn(self._stop_turn(turn), self._tell_not_stopped)
+        if running is not None and running != turn:
+            self._editor.write(self._writer.write_remark(f"late-{self.view.rev}", LATE_CANCEL_REMARK))
+
+    async def _stop_turn(self, turn: int) -> None:
+        """Stop this turn and no other, however often the request has to be repeated."""
         with contextlib.suppress(RequestRefused):  # the session was deleted
-            await self._link.ask_until_answered(lambda client: client.stop(self.key, self._editor.name))
+            await self._link.ask_until_answered(lambda client: client.stop(self.key, self._editor.name, turn=turn))
 
     def _tell_not_stopped(self, error: Json) -> None:
         text = f"The turn was not stopped: {error['message']}"

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from semel.acp_stream.wire import STOP_REASONS
 from semel.text.json_types import Json
 
 Answer = Callable[[Json | None, Json | None], None]
+
+AWAY_REMARK = "The gateway is away. Semel has recorded your message; this goes on when the gateway is back."
+UNRECORDED_REMARK = (
+    "The gateway is away. Semel has not recorded your message yet: it is sent as soon as the gateway is back, if this "
+    "session stays open in the editor."
+)
+CANCEL_REMARK = (
+    "The gateway is away, and may have your message. Your prompt ends when the gateway is back and its turn is stopped."
+)
 
 
 class OpenPrompt:
@@ -40,6 +49,15 @@ class OpenPrompt:
         """Note that the gateway has the message."""
         self.is_sent = self.is_recorded = True
         self._note_recorded()
+
+
+def describe_outage(prompts: Collection[OpenPrompt]) -> tuple[str, str]:
+    """Return what becomes of open prompts while the gateway is away: a name for it, and words for people."""
+    if any(prompt.is_cancelled for prompt in prompts):
+        return "cancel", CANCEL_REMARK
+    if all(prompt.is_recorded for prompt in prompts):
+        return "away", AWAY_REMARK
+    return "unrecorded", UNRECORDED_REMARK
 
 
 def read_stop(ended: Json) -> str:

@@ -1,0 +1,31 @@
+"""Which turn a person means who cancels in an editor while no prompt of the editor's is open.
+
+A cancel may cross the end of the turn that it is for, and another turn, of another person, may run by then. Nobody
+reacts at once to a turn that they see, so a cancel means the turn that ran a moment ago. That turn is named to the
+gateway: if it has ended, nothing is stopped.
+"""
+
+from __future__ import annotations
+
+REACTION_S = 0.5  # nobody sees a turn and cancels it within this time
+
+
+class SeenTurns:
+    """The turns that ran in a session, as the editor was told."""
+
+    def __init__(self) -> None:
+        self._turn: int | None = None
+        self._before: int | None = None
+        self._since = 0.0
+
+    def __repr__(self) -> str:
+        return f"<SeenTurns {self._before}, now {self._turn}>"
+
+    def note(self, turn: int | None, now: float) -> None:
+        """Note which turn runs; None: none. `now`: in seconds, on any clock that never goes back."""
+        if turn != self._turn:
+            self._before, self._turn, self._since = self._turn, turn, now
+
+    def find_meant(self, now: float) -> int | None:
+        """Return the turn that a cancel means which comes now; None: none."""
+        return self._turn if now - self._since >= REACTION_S else self._before
