@@ -465,7 +465,7 @@ class Attachment:
         turn, running = self._seen_turns.find_meant(asyncio.get_running_loop().time()), self.view.session.get("turn")
         if turn is not None:
             self._spawn(self._stop_turn(turn), self._tell_not_stopped)
-        if running is not None and running != turn:
+        if running not in (None, turn) and self._may_show:
             self._editor.write(self._writer.write_remark(f"late-{self.view.rev}", LATE_CANCEL_REMARK))
 
     async def _stop_turn(self, turn: int) -> None:
