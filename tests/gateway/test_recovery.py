@@ -14,6 +14,7 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.turns import run
+from semel.ledger.inbound import answers
 from semel.ledger.storage.rows import SpawnRow, TurnRow
 from semel.ledger.turns import turn_ops
 
@@ -323,6 +324,28 @@ async def test_a_permission_request_is_asked_answered_once_and_survives_a_reconn
         assert sorted(both) == ["already", "answered"]
         await w.idle()
         assert await w.texts("s", "agent") == ["tidy"]
+
+
+async def test_an_answer_that_a_second_person_passed_on_is_not_called_cancelled(tmp_path: Path) -> None:
+    """The first one's answer was recorded, and its caller hears so only after a second person has answered."""
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", script({"permission": "rm", "allowed": ["tidy"], "denied": ["left"]}))
+        item = await _open_request(w)
+        option = next(o["optionId"] for o in item["options"] if o["kind"] == "reject_once")
+        write = w.gateway.record.write
+
+        async def write_slowly(transaction: Any, *values: Any) -> Any:
+            result = await write(transaction, *values)
+            if transaction is answers.record_answer and "first" in values:
+                assert await w.gateway.controls.answer("s", item["id"], option, "second") == "already"
+            return result
+
+        w.gateway.record.write = write_slowly  # type: ignore[method-assign]
+        assert await w.gateway.controls.answer("s", item["id"], option, "first") == "answered"
+        await w.idle()
+        snapshot = await anext(w.gateway.watch("s"))
+        assert [i["state"] for i in snapshot["items"] if i["id"] == item["id"]] == ["answered"]
+        assert await w.texts("s", "agent") == ["left"]
 
 
 async def test_a_cancel_answers_an_open_permission_request_as_cancelled(tmp_path: Path) -> None:
