@@ -13,13 +13,14 @@ from proof.machines.stored import StoredLedger
 from proof.postgres_server import needs_postgres
 from semel.law.limits import Limits
 from semel.ledger.admin import age_out, erase
+from semel.ledger.backup.settle_restored import settle_copy
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import hear
-from semel.ledger.storage.rows import EntryRow
-from semel.ledger.storage.store import now_ms
+from semel.ledger.storage.rows import EntryRow, SessionRow
+from semel.ledger.storage.store import note_restored, now_ms
 from semel.ledger.turns import turns
-from semel.ledger.turns.limits import LimitPolicy
+from semel.ledger.turns.limits import LimitPolicy, ask_again
 from semel.ledger.turns.tool_calls import ToolCallRequest
 
 pytestmark = needs_postgres
@@ -129,6 +130,40 @@ def test_a_session_whose_owner_is_told_of_a_used_up_limit_is_locked_when_the_lim
     assert isinstance(one.write(turns.begin, job, "a lease", None, None, turns.ANY_AGENT, policy), turns.BegunTurn)
     assert [entry.text for entry in list_entries(one, page) if entry.role == "notice"]
     assert count_retries(one) == 1, "most turns reach no limit, and do not lock the owner's session"
+    assert one.broken() == []
+
+
+def test_a_session_that_began_to_wait_for_a_limit_meanwhile_is_locked_before_it_asks_again(
+    ledgers: tuple[StoredLedger, StoredLedger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = ledgers
+    ids = [hear_message(one, key, None) for key in "abc"]
+    policy = LimitPolicy(all=Limits(turns=1))
+
+    def try_to_begin(session: int) -> object:
+        return other.write(turns.begin, session, "a lease", None, None, turns.ANY_AGENT, policy)
+
+    assert isinstance(try_to_begin(ids[0]), turns.BegunTurn)
+    assert isinstance(try_to_begin(ids[1]), turns.NotYetDue)
+    interrupt(monkeypatch, "find_sessions_limited", lambda: try_to_begin(ids[2]))
+    one.write(ask_again, LimitPolicy())
+    assert one.read(lambda tx: tx.values(int, "limited_sessions", after=0)) == []
+    waiting = [one.read(lambda tx, id=id: tx.get(SessionRow, "session_by_id", id=id).wake_at) for id in ids[1:]]
+    assert all(due is not None and due <= now_ms() for due in waiting), waiting
+    assert count_retries(one) == 1
+    assert one.broken() == []
+
+
+def test_a_session_that_was_added_while_a_restored_ledger_is_settled_is_locked_too(
+    ledgers: tuple[StoredLedger, StoredLedger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = ledgers
+    hear_message(one, "old", None)
+    one.write(note_restored)
+    interrupt(monkeypatch, "lock_every_session", lambda: hear_message(other, "new", None))
+    settled = one.write(settle_copy)
+    assert settled is not None and settled.sessions == 2
+    assert count_retries(one) == 1
     assert one.broken() == []
 
 

@@ -105,10 +105,10 @@ def settle_copy(tx: Tx) -> SettledRestore | None:
 
 
 def _reset_sessions(tx: Tx, incarnation: int) -> None:
-    after = 0
+    after, rev = 0, (incarnation - 1) << LIFE_BITS
     while rows := tx.values(int, "sessions_page", after=after, limit=PAGE):
-        rev = (incarnation - 1) << LIFE_BITS
-        tx.run("sessions_put_back", first=rows[0], last=rows[-1], rev=rev, numbers=SKIPPED_OPTION_NUMBERS)
+        for session in rows:
+            tx.run("session_put_back", id=session, rev=rev, numbers=SKIPPED_OPTION_NUMBERS)
         after = rows[-1]
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 SERIALIZATION_FAILURE = "40001"
 PARTS_DUE = "parts_due"  # the only statement that finds rows of sessions which its transaction could not name before
 _COLUMNS = SessionRow.__struct_fields__
-_ID = _COLUMNS.index("id")
 _PART_SESSION = OutgoingPart.__struct_fields__.index("session")
 _PART_DEST = OutgoingPart.__struct_fields__.index("dest")
 _SAVED = ("seq", "rev", "wake_at", "wake_since", "epoch", "turn", "lease")
@@ -58,8 +57,8 @@ class HeldSessions:
 
     def __init__(self, connection: Connection, taken: Taken, keys: Collection[str] = ()) -> None:
         self._connection = connection
-        self._ids = {row[_ID] for row in taken.rows}
-        self._lines = taken.lines  # None: every session is held, and every line
+        self._ids = set(taken.ids)
+        self._lines = taken.lines  # None: every session that was there then is held, and every line
         self._rows: dict[int, SessionValues] = {}
         self._unsaved: dict[int, set[str]] = {}  # the columns that differ from the server's row
         for values in taken.rows:
@@ -89,7 +88,7 @@ class HeldSessions:
 
         Raise SessionNotHeld if it writes to a session that is not held.
         """
-        if self._lines is not None and name in WRITING and params[WRITING[name]] not in self._ids:
+        if name in WRITING and params[WRITING[name]] not in self._ids:
             raise SessionNotHeld(params[WRITING[name]], name)
         if self._unsaved and name in LOOKING and not LOOKING[name].isdisjoint(set().union(*self._unsaved.values())):
             self.save()
@@ -116,9 +115,10 @@ class HeldSessions:
         A part that came in line after the locks were taken is left to the next look: its session and the line of its
         destination may be in the hands of another transaction.
         """
-        if name != PARTS_DUE or self._lines is None:
+        if name != PARTS_DUE:
             return rows
-        return [row for row in rows if row[_PART_SESSION] in self._ids and row[_PART_DEST] in self._lines]
+        rows = [row for row in rows if row[_PART_SESSION] in self._ids]
+        return rows if self._lines is None else [row for row in rows if row[_PART_DEST] in self._lines]
 
     def save_and_mark(self, worker: int, serial: int) -> None:
         """Let the changed rows be written with the COMMIT, and with them the number of a worker's transaction."""

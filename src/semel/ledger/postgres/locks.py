@@ -74,7 +74,7 @@ class Locks:
         return (self.ids or self.keys or self.find or ("",))[0].__repr__()
 
 
-_HOME = SessionRow.__struct_fields__.index("home")
+_ID, _HOME = map(SessionRow.__struct_fields__.index, ("id", "home"))
 
 MAX_WIDENED = 5  # sessions that a transaction finds one after the other, before it locks all
 
@@ -84,9 +84,10 @@ EVERYTHING = Locks(everything=True)
 
 @dataclass(frozen=True)
 class Taken:
-    """What was locked. `rows`: of the sessions, as SessionRow has them, none for `everything`. `lines`: destinations;
-    None for `everything`."""
+    """What was locked. `ids`: of the sessions. `rows`: theirs, as SessionRow has them; none for `everything`. `lines`:
+    destinations; None for `everything`."""
 
+    ids: frozenset[int] = frozenset()
     rows: Sequence[Sequence[Any]] = ()
     lines: frozenset[str] | None = None
 
@@ -101,7 +102,7 @@ def take(connection: Connection, locks: Locks, now: int) -> Taken:
     for name, params in locks.find_homes:
         homes += [home for (home,) in connection.read(own[name], _bind(own[name].parameters, params, ids=ids, now=now))]
     if locks.everything:
-        connection.send(own["lock_every_session"], {})
+        ids = [id for (id,) in connection.read(own["lock_every_session"], {})]
     elif locks.alone:
         for id in sorted(ids):
             held += connection.read(own["lock_session"], {"id": id})
@@ -112,7 +113,9 @@ def take(connection: Connection, locks: Locks, now: int) -> Taken:
             connection.send(own["lock_lines"], {"dests": sorted(lines)})
     if locks.ledger:
         connection.send(locking_statement("ledger_lock"), {})
-    return Taken(held, None if locks.everything else lines)
+    if locks.everything:
+        return Taken(frozenset(ids))
+    return Taken(frozenset(row[_ID] for row in held), held, lines)
 
 
 def _bind(names: tuple[str, ...], params: Mapping[str, Any], **known: Any) -> dict[str, Any]:

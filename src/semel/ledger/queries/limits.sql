@@ -60,9 +60,9 @@ ON CONFLICT(session) DO UPDATE SET scope = excluded.scope, subject = excluded.su
 -- a session waits no more
 DELETE FROM limited WHERE session = :session
 
--- name: limited_drop_all
--- no session waits for a limit any more
-DELETE FROM limited WHERE session > :after
+-- name: limited_sessions
+-- the sessions that wait for a limit, by id. Each is then changed by itself: another gateway's may have joined them
+SELECT session FROM limited WHERE session > :after ORDER BY session
 
 -- name: limited_all
 -- the sessions that wait because a limit is used up
@@ -70,5 +70,5 @@ SELECT l.session, s.key, l.scope, l.subject, l.measure, l.until, l.at FROM limit
 WHERE l.session > :after AND s.wake_at IS NOT NULL ORDER BY l.session LIMIT :limit
 
 -- name: limited_again
--- let every session that waits for a limit ask again: its limit may have been raised
-UPDATE session SET wake_at = :now WHERE wake_at IS NOT NULL AND id IN (SELECT session FROM limited)
+-- let a session that waits for a limit ask again: its limit may have been raised
+UPDATE session SET wake_at = :now WHERE id = :id AND wake_at IS NOT NULL

@@ -15,12 +15,12 @@ UPDATE ledger SET incarnation = :incarnation, copied = NULL WHERE one = 1
 -- the newest restore
 SELECT incarnation, copied, at, part, turn FROM restore WHERE incarnation = (SELECT max(incarnation) FROM restore)
 
--- name: sessions_put_back
+-- name: session_put_back
 -- agents may remember more than the record, so their memories are forgotten; revs that watchers have become invalid;
 -- and option numbers that people may have been shown since the copy are skipped (Law 13)
 UPDATE session SET memory = NULL, memory_chapter = NULL, lease = NULL, rev = CASE WHEN rev < :rev THEN :rev ELSE rev END,
   numbers = numbers + :numbers
-WHERE id BETWEEN :first AND :last
+WHERE id = :id
 
 -- name: sessions_page
 -- a page of sessions

@@ -237,9 +237,10 @@ def _read_spent(tx: Tx, day: str, scope: law.Scope, subject: str) -> law.Amounts
 
 def ask_again(tx: Tx, policy: LimitPolicy) -> None:
     """Make every session that waits for a limit try again now: the limits may have been raised or removed."""
-    tx.run("limited_again", now=tx.now)
-    if not policy.is_limited:
-        tx.run("limited_drop_all", after=0)
+    for session in tx.values(int, "limited_sessions", after=0):
+        tx.run("limited_again", id=session, now=tx.now)
+        if not policy.is_limited:
+            tx.run("limited_drop", session=session)
 
 
 # ---------------------------------------------------------------- listing
