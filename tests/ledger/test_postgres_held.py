@@ -9,10 +9,13 @@ import pytest
 from proof.machines import held
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres
+from semel.ledger import people
+from semel.ledger.delivery import owner_notice
 from semel.ledger.inbound import answers, hear
 from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.ledger.turns import permission_requests
 
 pytestmark = needs_postgres
 
@@ -39,6 +42,44 @@ def test_a_write_to_a_session_that_is_not_held_fails(body: Any, monkeypatch: pyt
         store.write_sync(body, 1, 1)
         with pytest.raises(DatabaseFailed, match="session 2 is not held"):
             store.write_sync(body, 1, 2)
+
+
+@pytest.mark.parametrize("more", [0, 40])
+def test_what_owners_are_told_locks_their_sessions_alone_however_many_there_are(
+    more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from semel.ledger.postgres import locks
+    from semel.ledger.postgres.store import PostgresStore
+
+    locked: list[set[str]] = []
+    take = locks.take
+
+    def take_and_list(connection: Any, wanted: locks.Locks, now: int) -> locks.Taken:
+        taken = take(connection, wanted, now)
+        rows = connection.execute("SELECT key FROM session WHERE xmax = CAST(pg_current_xact_id() AS xid)")
+        locked.append({key for (key,) in rows})
+        return taken
+
+    def open_request(tx: Tx, session: int) -> int:
+        body = {"title": "rm", "state": "open", "first": 1, "options": []}
+        return entries.add_item(tx, session, turn=None, kind="permission", name="r", body=body)
+
+    homes = {"page": "web:page", "asks": None, "own": "chat:9", "shared": "chat:9"}
+    homes |= {f"more-{n}": f"web:{n}" if n % 2 else "chat:8" for n in range(more)}
+    with PostgresStore.open_sync(empty_database()) as store:
+        for key, home in homes.items():
+            event = hear.Event("api", key, "message", key, b"digest")
+            store.write_sync(hear.hear, event, [hear.Addressee(key, "main", home)])
+        item = store.write_sync(open_request, 2)
+        monkeypatch.setattr(locks, "take", take_and_list)
+        assert len(store.write_sync(owner_notice.tell_owners, "broken", "books")) == 1
+        for account in ("ann", "ann-too"):
+            store.write_sync(people.save_account, people.PersonAccount("chat", account, "ann", "owner", "added"))
+            store.write_sync(people.remember_place, "chat", "9" if account == "ann-too" else "8", account, direct=True)
+        store.write_sync(owner_notice.tell_owners, "broken", "books")
+        store.write_sync(permission_requests.tell_owners, item, "bob", 600.0)
+    newest = f"more-{more - 1}" if more else "page"
+    assert [locked[n] for n in (0, -2, -1)] == [{newest}, {newest, "own", "shared"}, {"asks", "own", "shared"}]
 
 
 def test_a_statement_is_known_by_the_columns_that_it_looks_at() -> None:

@@ -12,14 +12,15 @@ from proof.machines.house import RULES, places
 from proof.machines.stored import StoredLedger
 from proof.postgres_server import needs_postgres
 from semel.law.limits import Limits
+from semel.ledger import people
 from semel.ledger.admin import age_out, erase
 from semel.ledger.backup.settle_restored import settle_copy
-from semel.ledger.delivery.claims import ClaimRequest
+from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import hear
 from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.store import note_restored, now_ms
-from semel.ledger.turns import turns
+from semel.ledger.turns import permission_requests, turn_ops, turns
 from semel.ledger.turns.limits import LimitPolicy, ask_again
 from semel.ledger.turns.tool_calls import ToolCallRequest
 
@@ -79,6 +80,23 @@ def send(ledger: StoredLedger, token: bytes, dest: str, text: str) -> None:
     ledger.call(ToolCallRequest(token, "c", "k", b""), ClaimRequest("tool", text, dest, is_home=False, legs=legs))
 
 
+def ask_permission(ledger: StoredLedger, session: int, token: bytes) -> int:
+    """A turn of the session asks for a permission. Return the request's item."""
+    begin_turn(ledger, session, token)
+    row = ledger.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
+    assert row.turn is not None
+    fence = turns.TurnFence(session, row.turn, row.epoch)
+    request = turn_ops.ItemOpen(0, "permission", "r", body={"title": "rm", "state": "open", "first": 1, "options": []})
+    slots = ledger.show(fence, Caller(session, row.key, row.turn, row.turn), [request], turn_ops.Slots())
+    return slots.items[0]
+
+
+def name_owner(ledger: StoredLedger, address: str) -> None:
+    """An owner writes in a direct chat."""
+    ledger.write(people.save_account, people.PersonAccount("chat", "ann", "ann", "owner", "added"))
+    ledger.write(lambda tx: people.remember_place(tx, "chat", address, "ann", direct=True))
+
+
 def list_entries(ledger: StoredLedger, session: int) -> list[EntryRow]:
     return ledger.read(lambda tx: tx.all(EntryRow, "entries_last", session=session, before=99, limit=9))
 
@@ -130,6 +148,21 @@ def test_a_session_whose_owner_is_told_of_a_used_up_limit_is_locked_when_the_lim
     assert isinstance(one.write(turns.begin, job, "a lease", None, None, turns.ANY_AGENT, policy), turns.BegunTurn)
     assert [entry.text for entry in list_entries(one, page) if entry.role == "notice"]
     assert count_retries(one) == 1, "most turns reach no limit, and do not lock the owner's session"
+    assert one.broken() == []
+
+
+def test_an_owner_is_told_of_a_request_in_a_session_that_was_added_at_their_chat_meanwhile(
+    ledgers: tuple[StoredLedger, StoredLedger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = ledgers
+    item = ask_permission(one, hear_message(one, "job", None), b"token")
+    name_owner(one, "9")
+    interrupt(monkeypatch, "lock_sessions", lambda: hear_message(other, "own", "chat:9"))
+    one.write(permission_requests.tell_owners, item, "bob", 600.0)
+    own = one.find("own")
+    assert own is not None
+    assert [entry.role for entry in list_entries(one, own)].count("notice") == 1
+    assert count_retries(one) == 1
     assert one.broken() == []
 
 

@@ -24,7 +24,7 @@ from semel.ledger import file_objects, file_pieces, people
 from semel.ledger.admin import age_out, erase, import_session
 from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import held_notice, owner_notice, send_queue
-from semel.ledger.delivery.cutting import is_local
+from semel.ledger.delivery.cutting import LOCAL, is_local
 from semel.ledger.inbound import answers, channel_batch, commands, hear, nodes, schedules, uploads
 from semel.ledger.postgres.statements import locking_statement, own_statements
 from semel.ledger.postgres.wire import Connection
@@ -147,6 +147,18 @@ def _nothing(*_: Any) -> Locks:
 
 def _everything(*_: Any) -> Locks:
     return EVERYTHING
+
+
+def _owners(*_: Any) -> Locks:
+    """The owners' own chats; or, if there is none, the newest session that the page or the terminal shows."""
+    local = {"channels": list(LOCAL), "limit": owner_notice.MAX_SEARCHED_SESSIONS}
+    return Locks(find=(("find_local_session", local),), find_homes=(("find_homes_of_role", {"role": "owner"}),))
+
+
+def _request_told(item: int, *_: Any) -> Locks:
+    return Locks(
+        find=(("find_session_of_item", {"item": item}),), find_homes=(("find_homes_of_role", {"role": "owner"}),)
+    )
 
 
 def _session(session: int, *_: Any) -> Locks:
@@ -333,8 +345,8 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     send_queue.recover: lambda *_: Locks(find=(("find_sessions_in_line", {}),)),
     held_notice.list_chats_to_tell: _nothing,
     held_notice.tell_chat: lambda dest, *_: Locks(homes=(dest,)),
-    owner_notice.tell_owners: _everything,
-    permission_requests.tell_owners: _everything,
+    owner_notice.tell_owners: _owners,
+    permission_requests.tell_owners: _request_told,
     # people
     people.add_code: _nothing,
     people.void_code: _nothing,

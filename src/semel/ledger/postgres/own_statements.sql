@@ -55,6 +55,22 @@ WITH r AS (SELECT i.body FROM item i WHERE i.session = :session AND i.live = 1 A
 SELECT o.id FROM r CROSS JOIN LATERAL json_array_elements_text(CAST(r.body AS json) -> 'told') t(key)
 JOIN session o ON o.key = t.key
 
+-- name: find_session_of_item
+-- the session of a permission request
+SELECT session FROM item WHERE id = :item
+
+-- name: find_homes_of_role
+-- the direct chat of each person with this role in which they last wrote
+SELECT DISTINCT ON (p.name) d.channel || ':' || d.address FROM person p
+JOIN direct d ON d.channel = p.channel AND d.account = p.account
+WHERE p.role = :role ORDER BY p.name, d.at DESC, d.channel || ':' || d.address DESC
+
+-- name: find_local_session
+-- the newest session whose home the commit itself delivers to
+SELECT n.id FROM (SELECT s.id, s.home FROM session s WHERE s.archived IS NULL AND s.deleted IS NULL
+  ORDER BY s.id DESC LIMIT :limit) n
+WHERE n.home NOT LIKE '%:_%' OR split_part(n.home, ':', 1) = ANY(:channels) ORDER BY n.id DESC LIMIT 1
+
 -- name: find_sessions_told_of_item
 -- the session of a permission request, and those in which owners were told of it
 SELECT i.session FROM item i WHERE i.id = :item UNION SELECT o.id FROM item i
