@@ -117,7 +117,9 @@ HINTS = [
     ),
     (
         sent(state="held", id=3),
-        f"{NO_ANSWER}may not have reached this chat. {ELSEWHERE}, or sends it again: `semel outbox resend p3`.",
+        f"{NO_ANSWER}may not have reached this chat. {ELSEWHERE}, or decides about the message: "
+        "`semel outbox arrived p3` if it is here, so that it can be answered here; `semel outbox resend p3` if it is "
+        "not.",
     ),
     (
         sent(state="rejected", error="too long", id=3),

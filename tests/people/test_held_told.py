@@ -149,10 +149,14 @@ async def test_a_message_beside_a_request_that_may_be_missing_is_not_told_to_all
         hint = await w.until_shown("The open request (rm -r build) may not have reached this chat. ")
         [part] = await w.gateway.parts("held")
         assert hint.endswith(
-            "The owner answers it on the page or in the terminal, or sends it again: "
-            f"`semel outbox resend p{part['id']}`."
+            "The owner answers it on the page or in the terminal, or decides about the message: "
+            f"`semel outbox arrived p{part['id']}` if it is here, so that it can be answered here; "
+            f"`semel outbox resend p{part['id']}` if it is not."
         )
         assert "/approve" not in hint
+        await w.gateway.decide_part(part["id"], "arrived")
+        await w.tell("/approve 1")
+        await w.until_shown("tidy")
 
 
 async def test_a_request_that_the_platform_refused_is_told_once_with_the_reason(tmp_path: Path) -> None:

@@ -171,9 +171,24 @@ def describe_absence(request: PermissionRequest, parts: Sequence[NoticePart]) ->
     fate = "may not have reached this chat."
     if refused is not None:
         fate = f"could not be shown in this chat: {format_reason(refused.error)}"
-    ids = " ".join(f"p{part.id}" for part in absent if part.state in ("held", "rejected"))
-    resend = f", or sends it again: `semel outbox resend {ids}`" if ids else ""
-    return f"The open request ({request.title_line}) {fate} {ANSWERED_ELSEWHERE}{resend}."
+    decided = [part for part in absent if part.state in ("held", "rejected")]
+    return f"The open request ({request.title_line}) {fate} {ANSWERED_ELSEWHERE}{_format_decisions(decided)}."
+
+
+def _format_decisions(parts: Sequence[NoticePart]) -> str:
+    """Say how the owner decides about the held and rejected parts of a request's notice, and what each decision does.
+
+    Of a rejected part it is known that it is not there. Return "" without such parts.
+    """
+    if not parts:
+        return ""
+    ids = " ".join(f"p{part.id}" for part in parts)
+    if any(part.state == "rejected" for part in parts):
+        return f", or sends it again: `semel outbox resend {ids}`"
+    return (
+        f", or decides about the message: `semel outbox arrived {ids}` if it is here, so that it can be answered here; "
+        f"`semel outbox resend {ids}` if it is not"
+    )
 
 
 def format_reason(error: str | None) -> str:
