@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_house import PERMISSION, SCRIPTED, Cli, end, until
+from cli_house import SCRIPTED, Cli, end, until
 
 from semel.faces.cli.status import _describe_need, _list_agent_notices, _list_login_advice
 from semel.faces.health.installation import examine_disk
@@ -20,6 +20,7 @@ from semel.timing.durations import format_duration
 from semel.tools import trusted_files
 
 QUESTION = prompt({"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}, "I wait.")
+TWO_PERMISSIONS = prompt({"together": [{"permission": "rm -r ./build"}, {"permission": "rm -r ./build"}]})
 RETRY_NOTE = {"message": "Reconnecting... 1/5", "additionalDetails": "The server is busy.", "willRetry": True}
 RETRIES = prompt(
     {"update": {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": RETRY_NOTE}}}}, {"hang": True}
@@ -35,8 +36,8 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     for session, text in {"asks": QUESTION, "fails": FAILURE, "wordless": prompt(), "fine": "hello"}.items():
         cli("say", session, text)
         until(lambda key=session: next(s for s in cli.json("sessions") if s["key"] == key)["state"] == "idle", session)
-    cli("say", "permits", PERMISSION)
-    until(lambda: len(cli.json("status")["attention"]) == 4, "the permission request")
+    cli("say", "permits", TWO_PERMISSIONS)
+    until(lambda: len(cli.json("status")["attention"]) == 5, "the permission requests")
     cli("say", "retries", RETRIES)
     until(lambda: cli.json("status")["agent_notices"], "what the agent says of itself")
     cli("say", "again", prompt({"error": {"code": -32603, "message": "overloaded"}}))
@@ -50,7 +51,7 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     assert "sessions  4 need someone" in shown
     asks = r"permits  asks for a permission \(t.*\): rm -r \./build; answer it: "
     how = r'\S+ say permits "/approve (\d+)" or "/deny \1", or semel chat permits'
-    assert re.search(asks + how, shown), shown
+    assert re.findall(asks + how, shown) == ["1", "4"], shown
     assert "asks  asked something (t" in shown and "answer it: semel chat asks" in shown
     assert re.search(
         r"no credit left.*: run `\S+ agents login demo` in a terminal; try again: \S+ say fails /retry", shown
@@ -71,7 +72,7 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     )
     assert re.search(advice, shown) and "tries every ten minutes (next at " in shown, shown
     cli("say", "fails", "hello")
-    until(lambda: len(cli.json("status")["attention"]) == 3, "the next turn")
+    until(lambda: len(cli.json("status")["attention"]) == 4, "the next turn")
     cli("say", "retries", "/stop")
     cli("say", "again", "/stop")
     end(process)

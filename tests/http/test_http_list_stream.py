@@ -150,7 +150,8 @@ async def test_what_needs_somebody_can_be_answered_where_it_is_listed(house: Hou
     ]  # fmt: skip
     assert (permits["asks"], permits["approve"], asks["at"], fails["error"]) == ("First?", 1, 5, "no credit left")
     status = (await house.client.get("/v1/status")).json()
-    assert names(status["attention"]) == names([permits, asks, fails])
+    assert names(status["attention"]) == names([permits, permits, asks, fails])
+    assert [need["approve"] for need in status["attention"][:2]] == [1, 2]
     assert not any("item" in one for one in status["attention"])
 
     for need, option in ((permits, "y"), (asks, "a")):

@@ -165,10 +165,11 @@ def _list_put_off(put_off: Sequence[dict[str, Any]]) -> list[str | Text]:
 
 
 def _list_attention(attention: list[dict[str, Any]], shown_advice: Sequence[str]) -> list[str | Text]:
-    """Name the sessions that need someone. `shown_advice`: what the lines of the agents advise."""
+    """Name the sessions that need someone, and each request. `shown_advice`: what the lines of the agents advise."""
     if not attention:
         return ["none needs anyone"]
-    lines: list[str | Text] = [f"{len(attention)} need{'s' if len(attention) == 1 else ''} someone"]
+    count = len({session["session"] for session in attention})
+    lines: list[str | Text] = [f"{count} need{'s' if count == 1 else ''} someone"]
     for session in attention[:MAX_SHOWN_SESSIONS]:
         lines.append(
             Text(visible(name_command(f"  {session['session']}  {_describe_need(session, shown_advice)}")), "yellow")

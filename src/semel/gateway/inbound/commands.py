@@ -346,7 +346,7 @@ def _list_what_else_is_open(tx: Tx, command: OpenCommand, choice: rows.Choice) -
     if (question := questions.find_newest_open(tx, command.session)) is not None:
         remarks.append(f"The agent asks a question; answer it with a message: {shorten_to_line(question, 100)}")
     elif choice.face == permission_requests.API:
-        keys = [str(asking["session"]) for asking in needs.list_asking(tx)]
+        keys = needs.list_asking(tx)
         if keys:
             more = f" and {len(keys) - MAX_NAMED_SESSIONS} more" if len(keys) > MAX_NAMED_SESSIONS else ""
             remarks.append(f"One is open in {', '.join(keys[:MAX_NAMED_SESSIONS])}{more}: answer it there.")

@@ -76,18 +76,19 @@ def list_needs(tx: Tx, tz: str | None = None) -> list[Json]:
 def list_attention(tx: Tx, tz: str | None = None) -> list[Json]:
     """Return the sessions that need somebody, as `GET /v1/status` shows them: as `list_needs` does, without `item`.
 
-    Of several requests of a session, the oldest is listed. Held parts are counted elsewhere in the status.
+    A session is listed once for each open permission request, because each has its own numbers, and with its oldest
+    question, which a message answers. Held parts are counted elsewhere in the status.
     """
-    needs = [*_list_requests(tx), *_list_left(tx), *_list_limited(tx, tz)]
-    first: dict[tuple[str, str], Json] = {}
-    for need in needs:
-        first.setdefault((need["session"], need["why"]), _without_item(need))
+    first: dict[tuple[str, str, int | None], Json] = {}
+    for need in (*_list_requests(tx), *_list_left(tx), *_list_limited(tx, tz)):
+        request = need["item"]["id"] if need["why"] == "approval" else None
+        first.setdefault((need["session"], need["why"], request), _without_item(need))
     return list(first.values())
 
 
-def list_asking(tx: Tx) -> list[Json]:
-    """Return the sessions in which a permission request is open, as `list_attention` does."""
-    return [need for need in list_attention(tx) if need["why"] == "approval"]
+def list_asking(tx: Tx) -> list[str]:
+    """Return the keys of the sessions in which a permission request is open."""
+    return list(dict.fromkeys(str(need["session"]) for need in _list_requests(tx) if need["why"] == "approval"))
 
 
 def _without_item(need: Json) -> Json:
