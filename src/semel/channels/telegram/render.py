@@ -13,20 +13,19 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 
 from markdown_it.tree import SyntaxTreeNode as Node
 
 from semel.channels.markdown import MAX_FORMATTED_CHARS, parse
 from semel.channels.telegram.formatted_text import FormattedText, count_utf16_units
+from semel.channels.text_table import draw_table
 from semel.text.json_types import Json
 from semel.text.visible import visible, visible_within
 from semel.text.wellformed import scrub
 
 BULLET = "• "
 RULE = "———"
-COLUMN_GAP = "  "
 _LINK = re.compile(r"(?:https?|tg|ton)://\S+", re.I)
 _STYLES = {"strong": "bold", "em": "italic", "s": "strikethrough"}
 
@@ -186,26 +185,3 @@ def _plain_text(nodes: Sequence[Node], spells_links: bool = False) -> str:
     runs = FormattedText(spells_links)
     _write_inline(runs, nodes)
     return runs.result()[0]
-
-
-def draw_table(rows: Sequence[Sequence[str]]) -> str:
-    """Draw a table as text. The first row is the head; a rule separates it from the rest."""
-    count = max((len(row) for row in rows), default=0)
-    full_rows = [[*(" ".join(cell.split()) for cell in row), *[""] * (count - len(row))] for row in rows]
-    widths = [max(display_width(row[n]) for row in full_rows) for n in range(count)]
-    lines = [
-        COLUMN_GAP.join(
-            cell + " " * (column_width - display_width(cell)) for cell, column_width in zip(row, widths, strict=True)
-        )
-        for row in full_rows
-    ]
-    rule = COLUMN_GAP.join("-" * max(1, width) for width in widths)
-    return "\n".join(line.rstrip() for line in (*lines[:1], rule, *lines[1:]))
-
-
-def display_width(text: str) -> int:
-    """Return the width of a text in columns: East Asian wide letters and emoji take two, combining marks none."""
-    return sum(
-        0 if unicodedata.combining(char) or char in "\u200d\ufe0f" else 1 + (unicodedata.east_asian_width(char) in "WF")
-        for char in text
-    )
