@@ -1,7 +1,7 @@
 """An HTTP server for the double, and `TelegramControl`, a client for tests of a double in another process.
 
 It serves the Bot API at `/bot<token>/<method>`, files at `/file/bot<token>/<path>`, and methods of the double for tests
-at `/control/<name>`. It uses no server library, because a fault must be able to close a connection at any byte.
+at `/control/<name>`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import h11
-
-from semel.testing.http_requests import HttpRequest, read_request
-from semel.testing.servers import close_server
+from semel.testing.http_double import HttpReply, ReplyCut, serve_http
+from semel.testing.http_forms import BadForm, parse_parameters
+from semel.testing.http_requests import HttpRequest
 from semel.testing.telegram.double import TelegramDouble
-from semel.testing.telegram.forms import BadForm, parse_parameters
 from semel.testing.telegram.model import ApiError, ApiFault, bad_request
 from semel.text.json_types import Json
 
@@ -70,93 +67,24 @@ class TelegramControl:
                 raise ValueError(json.load(error)["error"]) from None
 
 
-@dataclass
-class _Answer:
-    status: int
-    body: bytes
-    content_type: str = "application/json"
-
-
-class _AnswerCut(Exception):
-    """The connection is to be closed after the first bytes of `answer`, or at once if it is None."""
-
-    def __init__(self, answer: _Answer | None = None) -> None:
-        super().__init__()
-        self.answer = answer
-
-
 @asynccontextmanager
 async def serve(double: TelegramDouble, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Serve the double until the `async with` block ends. Port 0: any free one.
 
     Yields the URL, which is the setting `api` of a telegram channel.
     """
-    tasks: set[asyncio.Task[None]] = set()
-    closing = False
 
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if closing:
-            writer.transport.abort()
-            return
-        task = asyncio.create_task(_connection(double, reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+    async def handle(request: HttpRequest) -> HttpReply:
+        return await _answer(double, request)
 
-    server = await asyncio.start_server(accept, host, port)
-    try:
-        yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
-    finally:
-        closing = True
-        await close_server(server)
-        await asyncio.sleep(0)  # let new tasks begin: one that is cancelled before would leave its connection open
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # let `accept` close connections that were just being accepted
-
-
-async def _connection(double: TelegramDouble, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    wire = h11.Connection(h11.SERVER)
-    try:
-        while True:
-            answer = await _answer(double, await read_request(reader, wire))
-            writer.write(_encode_answer(wire, answer))
-            await writer.drain()
-            if wire.our_state is not h11.DONE or wire.their_state is not h11.DONE:
-                break
-            wire.start_next_cycle()
-    except _AnswerCut as cut:
-        if cut.answer is not None:
-            whole = _encode_answer(wire, cut.answer)
-            writer.write(whole[: len(whole) - len(cut.answer.body) // 2 - 1])
-            with suppress(ConnectionError):
-                await writer.drain()
-        writer.transport.abort()
-    except (h11.RemoteProtocolError, ConnectionError, EOFError):
-        pass
-    except asyncio.CancelledError:
-        writer.transport.abort()
-        raise
-    finally:
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-def _encode_answer(wire: h11.Connection, answer: _Answer) -> bytes:
-    headers = [("content-type", answer.content_type), ("content-length", str(len(answer.body)))]
-    parts = (
-        wire.send(h11.Response(status_code=answer.status, headers=headers)),
-        wire.send(h11.Data(data=answer.body)),
-        wire.send(h11.EndOfMessage()),
-    )
-    return b"".join(part or b"" for part in parts)
+    async with serve_http(handle, port, host) as url:
+        yield url
 
 
 # ---------------------------------------------------------------- answers
 
 
-async def _answer(double: TelegramDouble, request: HttpRequest) -> _Answer:
+async def _answer(double: TelegramDouble, request: HttpRequest) -> HttpReply:
     url = urlsplit(request.target)
     if url.path.startswith("/control/"):
         return _control(double, url.path.removeprefix("/control/"), request.body)
@@ -177,7 +105,7 @@ async def _answer(double: TelegramDouble, request: HttpRequest) -> _Answer:
     return await _call(double, match[3], params)
 
 
-async def _call(double: TelegramDouble, method: str, params: Json) -> _Answer:
+async def _call(double: TelegramDouble, method: str, params: Json) -> HttpReply:
     row: Json = {"method": method, "params": _without_content(params), "status": None}
     double.requests.append(row)
     fault = double.fault(method)
@@ -190,14 +118,14 @@ async def _call(double: TelegramDouble, method: str, params: Json) -> _Answer:
     return answer
 
 
-async def _download(double: TelegramDouble, path: str) -> _Answer:
+async def _download(double: TelegramDouble, path: str) -> HttpReply:
     row: Json = {"method": "file", "params": {"path": path}, "status": None}
     double.requests.append(row)
     stored = next((stored for stored in double.files.values() if stored.path == path), None)
     if stored is None or stored.content is None:
         answer = _error_answer(NOT_FOUND)
     else:
-        answer = _Answer(200, stored.content, "application/octet-stream")
+        answer = HttpReply(200, stored.content, {"content-type": "application/octet-stream"})
     if (fault := double.fault("file")) is not None:
         answer = await _apply_fault(fault, answer) or answer
     row["status"] = answer.status
@@ -208,16 +136,16 @@ USUAL_REFUSALS = {"400": "Bad Request: message is too long", "403": "Forbidden: 
 """The descriptions of refusals by a fault that gives none."""
 
 
-async def _apply_fault(fault: ApiFault, answer: _Answer | None) -> _Answer | None:
+async def _apply_fault(fault: ApiFault, answer: HttpReply | None) -> HttpReply | None:
     """Return the answer that the caller gets instead of the right one, or None if it gets the right one.
 
-    `answer`: the right answer, or None before the call took effect. Raises _AnswerCut for "drop" and "cut".
+    `answer`: the right answer, or None before the call took effect. Raises ReplyCut for "drop" and "cut".
     """
     match fault.how:
         case "drop":
-            raise _AnswerCut
+            raise ReplyCut
         case "cut":
-            raise _AnswerCut(answer or _json_answer(200, {"ok": True, "result": {}}))
+            raise ReplyCut(answer or _json_answer(200, {"ok": True, "result": {}}))
         case "hang":
             await asyncio.Event().wait()
         case "slow":
@@ -226,7 +154,7 @@ async def _apply_fault(fault: ApiFault, answer: _Answer | None) -> _Answer | Non
             return _error_answer(ApiError(500, "Internal Server Error"))
         case "502":
             page = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
-            return _Answer(502, page, "text/html")
+            return HttpReply(502, page, {"content-type": "text/html"})
         case "401":
             return _error_answer(UNAUTHORIZED)
         case "400" | "403":
@@ -237,7 +165,7 @@ async def _apply_fault(fault: ApiFault, answer: _Answer | None) -> _Answer | Non
     return None
 
 
-def _control(double: TelegramDouble, name: str, body: bytes) -> _Answer:
+def _control(double: TelegramDouble, name: str, body: bytes) -> HttpReply:
     try:
         arguments = json.loads(body or b"{}")
         if name not in CONTROL:
@@ -273,12 +201,13 @@ def _decode_content(content: Any) -> bytes:
         raise ValueError("content must be base64") from None
 
 
-def _error_answer(error: ApiError) -> _Answer:
+def _error_answer(error: ApiError) -> HttpReply:
     return _json_answer(error.code, error.body())
 
 
-def _json_answer(status: int, body: Any) -> _Answer:
-    return _Answer(status, json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+def _json_answer(status: int, body: Any) -> HttpReply:
+    raw = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return HttpReply(status, raw, {"content-type": "application/json"})
 
 
 def _without_content(params: Json) -> Json:
