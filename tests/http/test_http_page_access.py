@@ -206,6 +206,10 @@ def views(page: Browser, house: LiveHouse) -> Iterator[str]:
     page.until(lambda: page.texts("#commands li"), "the commands")
     yield "conversation"
     page.type("#text", KEYS["backspace"])
+    page.run("document.querySelector('#sessions .session button').click()")
+    page.until(lambda: page.texts("#row-menu a"), "the menu of a row")
+    yield "row menu"
+    page.run("document.querySelector('#row-menu').hidePopover()")
     page.run("document.querySelector('#manage').showPopover()")
     yield "menu"
     for name in ("rename", "delete"):
@@ -278,7 +282,9 @@ def test_the_tab_key_reaches_every_control(window: Browser, full: LiveHouse) -> 
 
 def test_the_sheet_of_keys_lists_each_key_that_the_page_binds(window: Browser, full: LiveHouse) -> None:
     listeners = {path.name for path in (ROOT / "web" / "src").rglob("*.ts*") if '"keydown"' in path.read_text()}
-    assert listeners == {"keys.ts", "busy.ts"}, "keys are bound with bindKeys; busy.ts only asks whether there was one"
+    assert listeners == {"keys.ts", "busy.ts", "row_menu.ts"}, (
+        "keys are bound with bindKeys; busy.ts only asks whether there was one, and a menu has those of every menu"
+    )
     bound = sum(path.read_text().count('{ key: "') for path in (ROOT / "web" / "src").rglob("*.ts*"))
     visit(window, full, "all")
     window.type("#text", "?")

@@ -67,6 +67,36 @@ def test_the_list_keeps_the_focus_when_its_rows_move(page: Browser, live: LiveHo
     assert page.run("document.activeElement.hash") == "#/s/a"
 
 
+def test_a_pinned_session_stays_on_top_and_its_menu_works_by_keyboard(page: Browser, live: LiveHouse) -> None:
+    for key in ("old", "new"):
+        live.do(lambda key=key: live.gateway.say(key, f"say {key}"))  # type: ignore[misc]
+    page.until(lambda: page.texts("#sessions b")[:2] == ["say new", "say old"], "the sessions")
+    page.run(f'void document.querySelector("{row("old")} + button").focus()')
+    page.press("enter")
+    page.until(lambda: page.run("document.activeElement.innerText") == "Pin", "the menu has the focus")
+    page.press("enter")
+    page.until(lambda: page.texts("#sessions b")[:2] == ["say old", "say new"], "it is on top")
+    shows(page, "#sessions .day", "Pinned", "Today")
+    page.until(lambda: page.run("document.activeElement.matches('.session button')"), "the focus is back")
+    live.do(lambda: live.gateway.say("new", "again"))
+    visit(page, live)
+    page.until(lambda: page.texts("#sessions b")[:2] == ["say old", "say new"], "also after a reload")
+    ask_for_menu = "new MouseEvent('contextmenu', { bubbles: true, cancelable: true })"
+    page.run(f'void document.querySelector("{row("old")}").dispatchEvent({ask_for_menu})')
+    shows(page, "#row-menu > *", "Unpin", "Rename", "Save as Markdown", "Save as JSON lines", "Archive")
+    link = page.run("document.querySelector('#row-menu a[href*=jsonl]').href")
+    saved = httpx2.get(link, trust_env=False)
+    assert '"say old"' in saved.text and "attachment" in saved.headers["content-disposition"]
+    page.press("down")
+    page.press("enter")
+    page.run("void (document.querySelector('#rename-text').value = 'Garden')")
+    page.click("#rename-form [type=submit]")
+    page.until(lambda: page.texts("#sessions b")[:2] == ["Garden", "say new"], "the title, of the session of the menu")
+    page.run(f'void document.querySelector("{row("old")} + button").click()')
+    page.click("#row-menu > :last-child")
+    page.until(lambda: page.texts("#sessions b")[0] == "say new", "it is archived")
+
+
 # ---------------------------------------------------------------- files and commands in the box
 
 

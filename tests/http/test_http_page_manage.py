@@ -62,7 +62,7 @@ def test_a_session_is_saved_from_its_menu(page: Browser, live: LiveHouse) -> Non
     say(live, "s", "hello *there*")
     visit(page, live)
     page.until(lambda: page.run("!document.querySelector('#manage-button').hidden"), "the menu's button")
-    for format, told in (("html", "hello *there*</"), ("md", "hello *there*")):
+    for format, told in (("html", "hello *there*</"), ("md", "hello *there*"), ("jsonl", '"hello *there*"')):
         link = page.run(f"document.querySelector('#do-{format}').href")
         answer = httpx2.get(link, trust_env=False)
         assert answer.status_code == 200 and told in answer.text, answer.text

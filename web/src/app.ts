@@ -30,7 +30,7 @@ import { RowList } from "./rows/list.tsx";
 import { type Row, Transcript, isEntry } from "./transcript.ts";
 import { type EmptyConversation, Welcome } from "./welcome.tsx";
 import { ViewPlace } from "./views/view_place.ts";
-import type { Entry, FileRef, Frame, SessionState, Stretch } from "./wire.ts";
+import type { Entry, FileRef, Frame, ListedSession, SessionState, Stretch } from "./wire.ts";
 import { t } from "./texts.ts";
 
 const LINKS: Record<LinkState | "off" | "apart", string> = { live: t("live"), lost: t("reconnecting"), gone: t("this session is gone"), new: t("new"), off: t("connecting"), apart: t("older") };
@@ -89,13 +89,17 @@ function reveal(row: Row): void {
 }
 
 const chosen = () => drawer(false);
-render(h(Sessions, { list: sessions, open: opened, chosen }), byId("sessions-place"));
+render(h(Sessions, { list: sessions, open: opened, chosen, menu: openRowMenu }), byId("sessions-place"));
 render(h(NeedsLink, { list: sessions, chosen }), byId("needs-place"));
 render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
 render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (message) => composer.restore(message.text, message.files) }), byId("outgoing"));
 render(h(Welcome, { shown: empty, hasChannels: channels.any, send }), byId("welcome"));
 sessions.needed.subscribe(() => drawTitle());
 notifyOfNeeds(sessions);
+
+function openRowMenu(beside: HTMLElement, session: ListedSession): void {
+  void attempt(() => views.openRowMenu(beside, session, { list: sessions, manage }));
+}
 
 function send(text: string, files: FileRef[] = []): void {
   if (open.key === null) return;
@@ -400,7 +404,7 @@ const canStep = ({ target }: Event): boolean => !isCovered() && !(target instanc
 
 /** Goes so many sessions down in the list. Returns whether there is one. */
 function step(count: number): boolean {
-  const keys = sessions.sorted.value.map((one) => one.key);
+  const keys = sessions.listed.value.map((one) => one.key);
   const key = keys[keys.indexOf(open.key ?? "") + count];
   if (key === undefined) return false;
   location.hash = `#/s/${encodeURIComponent(key)}`;

@@ -2,4 +2,5 @@
 // the start would come in more files, and be larger.
 
 export * from "./command_menu.tsx";
+export * from "./row_menu.ts";
 export * from "./views/views.tsx";

@@ -2,7 +2,8 @@
 // page; of a hidden tab, it is asked for now and then, because a browser has six connections for all its tabs.
 
 import { computed, signal } from "@preact/signals";
-import { ask } from "./api.ts";
+import { ask, at, statusOf } from "./api.ts";
+import { keep, kept } from "./kept.ts";
 import { LIST_STREAM, Watch } from "./stream.ts";
 import type { ListFrame, ListedSession } from "./wire.ts";
 
@@ -22,6 +23,13 @@ export class SessionList {
   readonly more = signal(false);
   /** The sessions, the newest first. */
   readonly sorted = computed(() => [...this.rows.value.values()].sort((a, b) => b.at - a.at));
+  /** The keys of the sessions that stand above the others. They are kept in this browser. */
+  readonly pinned = signal<readonly string[]>(kept("pins", []));
+  /** The sessions in the order of the list: the pinned ones first. */
+  readonly listed = computed(() => {
+    const isPinned = ({ key }: ListedSession): boolean => this.pinned.value.includes(key);
+    return [...this.sorted.value.filter(isPinned), ...this.sorted.value.filter((one) => !isPinned(one))];
+  });
   /** Those that need somebody. */
   readonly needy = computed(() => this.sorted.value.filter((one) => !one.archived && needsOf(one) > 0));
   /** How many things need somebody, in all of them. */
@@ -34,6 +42,7 @@ export class SessionList {
 
   constructor() {
     document.addEventListener("visibilitychange", () => this.rest());
+    addEventListener("storage", ({ key }) => key === "semel.pins" && (this.pinned.value = kept("pins", []))); // in another tab
     setInterval(() => !this.isStreaming() && !document.hidden && this.refresh(), POLL_MS);
     setInterval(() => document.hidden && !this.isStreaming() && this.refresh(), HIDDEN_POLL_MS);
   }
@@ -56,7 +65,27 @@ export class SessionList {
     } catch {
       return;
     }
+    void this.fetchPinned();
     if (!document.hidden) this.stream();
+  }
+
+  pin(key: string, yes: boolean): void {
+    const others = kept<string[]>("pins", []).filter((one) => one !== key);
+    this.pinned.value = yes ? [...others, key] : others;
+    keep("pins", [...this.pinned.peek()]);
+  }
+
+  /** Fetches the pinned sessions that are not among the newest ones. One that was deleted is pinned no more. */
+  private async fetchPinned(): Promise<void> {
+    for (const key of this.archived.peek() ? [] : this.pinned.peek()) {
+      if (this.rows.peek().has(key)) continue;
+      try {
+        const session = await ask<ListedSession>("GET", at(key));
+        if (!session.archived && !this.archived.peek()) this.rows.value = new Map([[key, session], ...this.rows.peek()]);
+      } catch (error) {
+        if (statusOf(error) === 404) this.pin(key, false);
+      }
+    }
   }
 
   private stream(): void {
@@ -78,6 +107,7 @@ export class SessionList {
       }
     }
     this.rows.value = rows;
+    if (frame.type === "snapshot") void this.fetchPinned();
   }
 
   /** Fetches the list in 300 ms, unless it comes by itself. Several calls make one request. */

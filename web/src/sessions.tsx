@@ -15,42 +15,55 @@ interface SessionsProps {
   chosen: () => void;
 }
 
-export function Sessions({ list, open, chosen }: SessionsProps) {
+interface MenuProps {
+  /** Opens the menu of a session, beside a node of its row. */
+  menu: (beside: HTMLElement, session: ListedSession) => void;
+}
+
+export function Sessions({ list, open, chosen, menu }: SessionsProps & MenuProps) {
   const root = useRef<HTMLUListElement>(null);
-  const sessions = list.sorted.value;
+  const sessions = list.listed.value;
+  const groupOf = ({ key, at }: ListedSession) => (list.pinned.value.includes(key) ? "Pinned" : dayGroup(at));
   const agents = new Set(sessions.map((one) => one.agent));
-  const focused = root.current?.contains(document.activeElement) ? (document.activeElement as HTMLAnchorElement).hash : null;
+  const focused = root.current?.contains(document.activeElement) ? document.activeElement! : null;
+  const hash = focused && linkBeside(focused)?.hash;
   useLayoutEffect(() => {
-    if (!focused || root.current?.contains(document.activeElement)) return;
-    const again = [...root.current!.querySelectorAll("a")].find((link) => link.hash === focused);
-    again?.focus({ preventScroll: true }); // its row has moved
+    if (!hash || root.current?.contains(document.activeElement)) return;
+    const again = [...root.current!.querySelectorAll("a")].find((link) => link.hash === hash);
+    (focused.matches("a") ? again : again?.parentElement!.querySelector("button"))?.focus({ preventScroll: true }); // its row has moved
   });
   return (
     <ul id="sessions" ref={root}>
       {sessions.flatMap((session, place) => {
-        const group = dayGroup(session.at);
-        const begins = place === 0 || dayGroup(sessions[place - 1]!.at) !== group;
-        const link = <SessionLink key={session.key} session={session} isOpen={session.key === open.value} showsAgent={agents.size > 1} chosen={chosen} />;
+        const group = groupOf(session);
+        const begins = place === 0 || groupOf(sessions[place - 1]!) !== group;
+        const link = <SessionLink key={session.key} session={session} isOpen={session.key === open.value} showsAgent={agents.size > 1} chosen={chosen} menu={menu} />;
         return begins ? [<li key={`day ${group}`} class="day">{t(group)}</li>, link] : [link]; // no session's key has a blank
       })}
     </ul>
   );
 }
 
-interface SessionLinkProps {
+const linkBeside = (node: Element): HTMLAnchorElement | null => node.closest("li")!.querySelector("a");
+
+interface SessionLinkProps extends MenuProps {
   session: ListedSession;
   isOpen: boolean;
   showsAgent: boolean;
   chosen: () => void;
 }
 
-function SessionLink({ session, isOpen, showsAgent, chosen }: SessionLinkProps) {
+function SessionLink({ session, isOpen, showsAgent, chosen, menu }: SessionLinkProps) {
   const needs = needsOf(session);
   const state = session.state === "running" || session.state === "waiting" ? tWord(session.state) : "";
   const unread = isOpen && document.hasFocus() ? 0 : session.unread ?? 0;
+  const openMenu = (event: Event) => {
+    event.preventDefault(); // the browser's own menu
+    menu(event.currentTarget as HTMLElement, session);
+  };
   return (
-    <li>
-      <a href={`#/s/${encodeURIComponent(session.key)}`} aria-current={isOpen ? "page" : undefined} class={unread ? "unread" : ""} onClick={chosen}>
+    <li class="session">
+      <a onContextMenu={openMenu} href={`#/s/${encodeURIComponent(session.key)}`} aria-current={isOpen ? "page" : undefined} class={unread ? "unread" : ""} onClick={chosen}>
         <span class="dot" data-state={needs ? "needs" : session.state} title={needs ? t("needs you") : state} />
         <b title={session.key}>{called(session)}</b>
         <small>{session.at ? ago(session.at) : ""}</small>
@@ -61,6 +74,9 @@ function SessionLink({ session, isOpen, showsAgent, chosen }: SessionLinkProps) 
           {unread && !needs ? <span class="badge" title={t("{count} new", { count: unread })}>{unread > 99 ? "99+" : unread}</span> : null}
         </span>
       </a>
+      <button type="button" class="quiet icon" aria-label={t("What to do with {name}", { name: called(session) })} aria-haspopup="menu" onClick={openMenu}>
+        <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M4.5 10h.01M10 10h.01M15.5 10h.01" /></svg>
+      </button>
     </li>
   );
 }

@@ -27,6 +27,7 @@ export const GERMAN = {
   "The agent forgets what was said so far; the transcript stays": "Der Agent vergisst, was bisher gesagt wurde; die Niederschrift bleibt",
   "Save as a web page": "Als Webseite sichern",
   "Save as Markdown": "Als Markdown sichern",
+  "Save as JSON lines": "Als JSON-Zeilen sichern",
   "Archive": "Archivieren",
   "Bring back to the list": "In die Liste zurückholen",
   "Delete": "Löschen",
@@ -203,6 +204,10 @@ export const GERMAN = {
   "{count} or more found, newest first": "{count} oder mehr gefunden, neueste zuerst",
   "No message matches.": "Keine Nachricht passt.",
   // ---- the list of sessions
+  "Pinned": "Angeheftet",
+  "Pin": "Anheften",
+  "Unpin": "Nicht mehr anheften",
+  "What to do with {name}": "Was mit {name} zu tun ist",
   "Today": "Heute",
   "Yesterday": "Gestern",
   "Older": "Älter",

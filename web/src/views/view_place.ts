@@ -4,8 +4,10 @@
 import { computed, effect, signal } from "@preact/signals";
 import { messageOf } from "../api.ts";
 import { byId, say, show } from "../dom.ts";
+import type { RowMenuProps } from "../row_menu.ts";
 import type { SessionList } from "../session_list.ts";
 import { t } from "../texts.ts";
+import type { ListedSession } from "../wire.ts";
 import { type ViewAddress, titleOf, viewOf } from "./address.ts";
 
 export class ViewPlace {
@@ -49,6 +51,12 @@ export class ViewPlace {
   async openPeople(): Promise<void> {
     const [{ openPeople }] = await load();
     openPeople();
+  }
+
+  /** Opens the menu of a session in the list, beside a node of its row. */
+  async openRowMenu(beside: HTMLElement, session: ListedSession, props: RowMenuProps): Promise<void> {
+    const [{ openRowMenu }] = await load();
+    openRowMenu(beside, session, props);
   }
 
   private async draw(): Promise<void> {
