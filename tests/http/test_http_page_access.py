@@ -232,6 +232,7 @@ def views(page: Browser, house: LiveHouse) -> Iterator[str]:
     yield "keys"
     page.run("document.querySelector('dialog[open]').close()")
     page.run("document.querySelector('#settings-button').click()")
+    page.until(lambda: page.texts("#settings select"), "the settings")
     yield "settings"
     page.run("document.querySelector('dialog[open]').close()")
     page.run("void (document.querySelector('#search-text').value = 'twice')")

@@ -21,7 +21,6 @@ import { Outgoing, type OutgoingMessage } from "./outgoing.ts";
 import { OutgoingList } from "./outgoing_list.tsx";
 import { applyLooks } from "./looks.ts";
 import { Place } from "./scroll.ts";
-import { openSettings } from "./settings.ts";
 import { SessionList } from "./session_list.ts";
 import { NeedsLink, Sessions, SessionsFoot } from "./sessions.tsx";
 import { type LinkState, Watch, sessionStream } from "./stream.ts";
@@ -453,7 +452,7 @@ function offerInstalling(): void {
 
 byId("new").addEventListener("click", () => begin());
 byId("keys-button").addEventListener("click", showKeys);
-byId("settings-button").addEventListener("click", openSettings);
+byId("settings-button").addEventListener("click", () => attempt(async () => (await import("./later.ts")).openSettings()));
 byId("older").addEventListener("click", older);
 byId("scroller").addEventListener("scroll", olderOnTheWayUp, { passive: true });
 byId("side").addEventListener("wanted", () => drawer(true));
