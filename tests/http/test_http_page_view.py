@@ -202,6 +202,38 @@ def test_tool_output_shows_head_gap_and_tail_and_stays_as_the_reader_left_it(pag
     assert len(page.texts(ROWS)) == 1
 
 
+def test_many_tool_calls_are_one_line_that_opens_and_tells_how_long_they_took(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+
+    def call(title: str, status: str = "done") -> int:
+        return int(live.do(lambda: script.item("tool", title=title, status=status, at=1_000)))
+
+    live.do(lambda: script.entry("user", "go"))
+    calls = [call(f"step {n}") for n in range(4)]
+    live.do(lambda: script.item("thought", text="on"))
+    calls += [call("step 4", "failed"), call("step 5")]
+
+    live.do(lambda: script.set_item(calls[0], ended_at=13_000))
+    live.do(lambda: script.set_item(calls[5], ended_at=126_000))
+    shows(page, "#rows .tool .label", *(f"step {n}" for n in range(6)))
+    shows(page, "#rows .tool .took", "12s", "2m 5s")
+    live.do(lambda: script.entry("agent", "done"))
+    shows(page, "#rows .calls button", "6 tool calls\n1 failed\n2m 5s")
+    assert page.texts("#rows .tool") == page.texts("#rows .thought") == []
+    page.click("#rows .calls button")
+    shows(page, "#rows .tool .label", *(f"step {n}" for n in range(6)))
+    assert page.run("document.activeElement.ariaExpanded") == "true"
+    page.click("#rows li:nth-of-type(4) summary")
+    live.do(lambda: script.entry("user", "again"))
+    again = [call(f"again {n}") for n in range(5)]
+    page.click(f"#rows [data-key=i{again[1]}] summary")
+    live.do(lambda: script.entry("agent", "done again"))
+    bodies(page, "go", "done", "again", "done again")
+    assert len(page.texts("#rows .tool")) == 11, "what the reader opened stays open"
+    visit(page, live)
+    shows(page, "#rows .calls button", "6 tool calls\n1 failed\n2m 5s", "5 tool calls")
+
+
 def test_rows_stand_in_the_order_they_were_born_in(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     live.do(lambda: script.entry("user", "go"))

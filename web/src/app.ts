@@ -72,7 +72,7 @@ const context: RowContext = {
   decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" })),
 };
 
-const list = new RowList(byId("log"), byId("scroller"), context);
+const list = new RowList(byId("log"), byId("scroller"), context, () => place.pinned);
 
 /** Changes the rows, and keeps the reader's place. */
 function redraw(update: () => void, grew = true): void {

@@ -50,6 +50,18 @@ export function ago(ms: number): string {
   return clock(ms);
 }
 
+const inUnit = (unit: string) => new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "narrow" });
+const SECONDS = inUnit("second");
+const MINUTES = inUnit("minute");
+
+/** How long something took, in words: "12s", "3m 5s"; "" if less than a second, or if one of the times (ms) is missing. */
+export function tookText(at: number | undefined, ended: number | undefined): string {
+  const seconds = at === undefined || ended === undefined ? 0 : Math.round((ended - at) / 1000);
+  if (seconds < 1) return "";
+  const parts = [seconds >= 60 ? MINUTES.format(Math.floor(seconds / 60)) : "", seconds % 60 ? SECONDS.format(seconds % 60) : ""];
+  return parts.filter(Boolean).join(" ");
+}
+
 /** The group of a list by days to which a time (ms since 1970) belongs. */
 export function dayGroup(ms: number, now = new Date()): "Today" | "Yesterday" | "Older" {
   const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate());

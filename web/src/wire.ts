@@ -84,6 +84,9 @@ export interface Item {
   rev: number;
   kind: string;
   text: string;
+  /** When it came, and when it ended, in ms; older items lack them. */
+  at?: number;
+  ended_at?: number;
   turn?: number;
   live?: boolean;
   name?: string;
@@ -107,6 +110,9 @@ export interface Item {
   used?: number;
   size?: number;
   cost?: { amount?: number; currency?: string };
+  /** Of a line of tool calls, which the page makes: how many there are, and how many failed. */
+  calls?: number;
+  failed?: number;
 }
 
 /** The state of a session. Before the first snapshot, nothing of it is known. */

@@ -1,8 +1,9 @@
-// Days of a list are those of the reader's calendar; a time in a named zone is the same for all readers.
+// Days of a list are those of the reader's calendar; a time in a named zone is the same for all readers; a short time is
+// not worth a word.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { dayGroup, zonedTime } from "../src/text.ts";
+import { dayGroup, tookText, zonedTime } from "../src/text.ts";
 
 test("a day ends at midnight where the reader is, also on a day of 23 hours", () => {
   const now = new Date(2026, 2, 30, 0, 30); // the night after clocks went forward in Europe
@@ -18,4 +19,12 @@ test("a time in a zone is written as the gateway's notices write it, in UTC if t
   assert.equal(zonedTime(at, "Europe/Berlin"), "2026-11-26 00:00 Europe/Berlin");
   assert.equal(zonedTime(at), "2026-11-25 23:00 UTC");
   assert.equal(zonedTime(at, "Mars/Olympus"), "2026-11-25 23:00 UTC");
+});
+
+test("how long something took is told from a second on, if both of its times are known", () => {
+  assert.equal(tookText(0, 499), "");
+  assert.equal(tookText(0, 12_400), "12s");
+  assert.equal(tookText(0, 120_000), "2m");
+  assert.equal(tookText(0, 125_000), "2m 5s");
+  assert.equal(tookText(undefined, 5000), "");
 });

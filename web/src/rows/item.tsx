@@ -4,9 +4,10 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { morphUnderReader } from "../morph.ts";
 import { onDemand } from "../on_demand.ts";
 import { colouredNodes } from "../sanitised.ts";
-import { inputText, openly, plainly } from "../text.ts";
+import { inputText, openly, plainly, tookText } from "../text.ts";
 import type { Row } from "../transcript.ts";
 import type { Item } from "../wire.ts";
+import { turnCalls, turned } from "./calls.ts";
 import type { RowContext } from "./context.ts";
 import { isOpened, setOpened } from "./opened.ts";
 import { Diffs, Files, Whose } from "./parts.tsx";
@@ -26,12 +27,14 @@ export function ItemView({ row, item, context }: ItemProps) {
       return <ToolView row={row} item={item} context={context} />;
     case "thought":
       return (
-        <Folding row={row} context={context} label={item.live ? t("Thinking") : t("Thought")} state="">
+        <Folding row={row} item={item} context={context} label={item.live ? t("Thinking") : t("Thought")} state="">
           <Output text={item.text || ""} />
         </Folding>
       );
     case "plan":
       return <PlanView item={item} context={context} />;
+    case "calls":
+      return <CallsView row={row} item={item} context={context} />;
     case "notice":
       return <>{openly(item.text || item.title || "")}</>;
     default:
@@ -40,7 +43,7 @@ export function ItemView({ row, item, context }: ItemProps) {
 }
 
 /** A line that can be opened, for tool calls and thoughts. */
-function Folding({ row, context, label, name, isPlain = false, state, children }: { row: Row; context: RowContext; label: string; name?: string; isPlain?: boolean; state: string; children: preact.ComponentChildren }) {
+function Folding({ row, item, context, label, name, isPlain = false, state, children }: ItemProps & { label: string; name?: string; isPlain?: boolean; state: string; children: preact.ComponentChildren }) {
   return (
     <>
       <Whose context={context} />
@@ -49,9 +52,25 @@ function Folding({ row, context, label, name, isPlain = false, state, children }
           <span class="sign" aria-hidden="true" />
           <span class={isPlain ? "label plain" : "label"} title={name}>{label}</span>
           <span class="state">{state}</span>
+          <span class="took">{tookText(item.at, item.ended_at)}</span>
         </summary>
         <div class="inside">{children}</div>
       </details>
+    </>
+  );
+}
+
+/** The line of a run of tool calls. They stand below it once it is opened. */
+function CallsView({ row, item, context }: ItemProps) {
+  void turned.value;
+  return (
+    <>
+      <Whose context={context} />
+      <button type="button" aria-expanded={isOpened(row) ? "true" : "false"} onClick={() => turnCalls(row)}>
+        {t("{count} tool calls", { count: item.calls ?? 0 })}
+        <span class="state">{item.failed ? t("{count} failed", { count: item.failed }) : ""}</span>
+        <span class="took">{tookText(item.at, item.ended_at)}</span>
+      </button>
     </>
   );
 }
@@ -72,7 +91,7 @@ function ToolView({ row, item, context }: ItemProps) {
   const words = ownToolWords(item);
   const hasMore = Boolean(item.files?.length || item.diffs?.length);
   return (
-    <Folding row={row} context={context} label={words ?? plainly(item.title || item.name || t("tool"))} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)}>
+    <Folding row={row} item={item} context={context} label={words ?? plainly(item.title || item.name || t("tool"))} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)}>
       {input !== "" && input !== item.title ? <pre class="input" tabIndex={0}>{openly(input)}</pre> : null}
       <div class="diffs">
         <Diffs diffs={item.diffs} />

@@ -3,10 +3,11 @@
 import { signal } from "@preact/signals";
 import { Component, type ComponentChildren, type Ref, render } from "preact";
 import { flushSync, forwardRef, memo } from "preact/compat";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Virtualizer, type VirtualizerHandle } from "virtua";
 import { type Row, type Transcript, isEntry } from "../transcript.ts";
 import type { Entry, Item } from "../wire.ts";
+import { CallFolder, turned } from "./calls.ts";
 import type { RowContext } from "./context.ts";
 import { EntryView, entryClass } from "./entry.tsx";
 import { ItemView, itemClass } from "./item.tsx";
@@ -19,11 +20,13 @@ const BUFFER_PX = 600;
 export class RowList {
   private view = signal<Transcript | null>(null);
   private handle: { current: VirtualizerHandle | null } = { current: null };
+  private folder = new CallFolder();
   private root: HTMLElement;
 
-  constructor(root: HTMLElement, scroller: HTMLElement, context: RowContext) {
+  /** `isAtEnd`: whether the reader follows the end of the conversation. */
+  constructor(root: HTMLElement, scroller: HTMLElement, context: RowContext, isAtEnd: () => boolean) {
     this.root = root;
-    render(<Rows view={this.view} context={context} scroller={scroller} handle={this.handle} />, root);
+    render(<Rows view={this.view} folder={this.folder} isAtEnd={isAtEnd} context={context} scroller={scroller} handle={this.handle} />, root);
   }
 
   select(view: Transcript): void {
@@ -61,7 +64,7 @@ export class RowList {
 
   /** Scrolls a row to the middle of the screen, and calls `found` with its node once it is in the document. */
   reveal(row: Row, found: (node: HTMLElement) => void): void {
-    const index = this.view.peek()?.shown.peek().indexOf(row) ?? -1;
+    const index = this.folder.rows.indexOf(row);
     if (index < 0) return;
     this.handle.current?.scrollToIndex(index, { align: "center" });
     const look = (tries: number): void => {
@@ -73,8 +76,12 @@ export class RowList {
   }
 }
 
+const NO_ROWS: readonly Row[] = [];
+
 interface RowsProps {
   view: { value: Transcript | null };
+  folder: CallFolder;
+  isAtEnd: () => boolean;
   context: RowContext;
   scroller: HTMLElement;
   handle: { current: VirtualizerHandle | null };
@@ -84,10 +91,12 @@ const List = forwardRef(function List(props: object, ref: Ref<HTMLOListElement>)
   return <ol id="rows" {...props} ref={ref} />;
 });
 
-function Rows({ view, context, scroller, handle }: RowsProps) {
+function Rows({ view, folder, isAtEnd, context, scroller, handle }: RowsProps) {
   const scrollRef = useRef(scroller);
   const transcript = view.value;
-  const shown = transcript?.shown.value ?? [];
+  const all = transcript?.shown.value ?? NO_ROWS;
+  const count = turned.value;
+  const shown = useMemo(() => folder.fold(all, (run) => isAtEnd() && !heldRows(run, scroller).length), [all, count]);
   const start = margin.value;
   useLayoutEffect(() => measureMargin(scroller));
   return (

@@ -385,6 +385,8 @@ export const GERMAN = {
   "Held: {to}": "Zurückgehalten: {to}",
   "One by one": "Einzeln",
   // ---- tool calls, thoughts, plans, requests
+  "{count} tool calls": "{count} Werkzeugaufrufe",
+  "{count} failed": "{count} gescheitert",
   "Thinking": "Denkt nach",
   "Thought": "Gedanke",
   "failed": "gescheitert",
