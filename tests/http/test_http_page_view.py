@@ -101,9 +101,11 @@ def test_after_a_restart_of_the_gateway_the_view_goes_on_without_a_double(page: 
     live.shut()
     page.until(lambda: page.run("document.querySelector('#link').dataset.state") == "lost", "the loss is shown")
     live.do(lambda: script.append(seq, " and after"))
-    live.do(lambda: script.entry("notice", "the gateway was restarted"))
+    live.do(lambda: script.entry("notice", "the gateway was restarted: `semel status`, ``"))
     live.open()
-    bodies(page, "before and after", "the gateway was restarted")
+    bodies(page, "before and after", "the gateway was restarted: `semel status`, ``")
+    assert page.run("document.querySelector('.notice code').innerText") == "`semel status`", "as it is copied"
+    assert page.run("document.querySelector('.notice code i').offsetWidth") == 0, "no backtick is seen"
     wait_live(page)
 
 

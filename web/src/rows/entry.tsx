@@ -6,7 +6,7 @@ import { openly, plainly } from "../text.ts";
 import type { Entry, Item } from "../wire.ts";
 import { type RowContext, isOwn } from "./context.ts";
 import { Fates } from "./fate.tsx";
-import { Files, Mark, Quoted, Time, deed } from "./parts.tsx";
+import { Coded, Files, Mark, Quoted, Time, deed } from "./parts.tsx";
 import { Rich } from "./rich.tsx";
 import { isCalm, questionText, wordsOf } from "./wording.ts";
 import { isOpened, setOpened } from "./opened.ts";
@@ -27,7 +27,7 @@ export function EntryView({ row, entry, context }: { row: Row; entry: Entry; con
         {entry.role === "agent" && entry.text ? (
           <Rich text={questionText(entry.text, card)} live={Boolean(entry.live)} />
         ) : (
-          <div class="body">{openly(wordsOf(entry))}</div>
+          <div class="body">{entry.role === "notice" ? <Coded text={wordsOf(entry)} /> : openly(wordsOf(entry))}</div>
         )}
       </Folded>
       <div class="foot">

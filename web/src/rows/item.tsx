@@ -10,7 +10,7 @@ import type { Item } from "../wire.ts";
 import { turnCalls, turned } from "./calls.ts";
 import type { RowContext } from "./context.ts";
 import { isOpened, setOpened } from "./opened.ts";
-import { Diffs, Files, Whose } from "./parts.tsx";
+import { Coded, Diffs, Files, Whose } from "./parts.tsx";
 import { RequestView, outcomeOf } from "./request.tsx";
 import { ownToolWords } from "./wording.ts";
 import { locale, t, tWord } from "../texts.ts";
@@ -36,7 +36,7 @@ export function ItemView({ row, item, context }: ItemProps) {
     case "calls":
       return <CallsView row={row} item={item} context={context} />;
     case "notice":
-      return <>{openly(item.text || item.title || "")}</>;
+      return <Coded text={item.text || item.title || ""} />;
     default:
       return <RequestView item={item} context={context} />;
   }

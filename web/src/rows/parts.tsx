@@ -16,6 +16,11 @@ export function Time({ at }: { at: number }) {
   );
 }
 
+/** A text of Semel's, with what stands between backticks as code. The backticks stay in the text, unseen (Law 8). */
+export const Coded = ({ text }: { text: string }) => (
+  <>{openly(text).split(/`([^`\n]+)`/).map((piece, place) => (place % 2 ? <code key={place}><i>`</i>{piece}<i>`</i></code> : piece))}</>
+);
+
 /** The agent's name above an item, shown where its turn begins with that. */
 export const Whose = ({ context }: { context: Pick<RowContext, "agent"> }) => (
   <div class="head">
