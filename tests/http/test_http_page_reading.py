@@ -22,6 +22,14 @@ READ = (  # the part of a text at the top of the conversation, and where its hea
     " const part = [...document.querySelectorAll('#rows h2')].find(below);"
     " return [part.innerText, Math.round(part.getBoundingClientRect().top)]; })()"
 )
+MOVE = """void (([shorter, scrolled, longer]) => {
+  const scroller = document.querySelector('#scroller');
+  document.querySelector('#rows').style.marginTop = `-${shorter}px`;
+  document.querySelector('#outgoing').style.paddingBottom = `${longer}px`;
+  scroller.scrollTop -= scrolled;
+})(arguments)"""  # rows above become shorter, the view is scrolled up and what is below becomes longer, in one frame
+LEFT = """(({scrollHeight, scrollTop, clientHeight}) => scrollHeight - scrollTop - clientHeight)(
+  document.querySelector('#scroller'))"""
 BIG = "void (document.querySelector('#scroller').scrollTop = arguments[0])"
 
 
@@ -45,6 +53,20 @@ def test_the_reader_keeps_the_place_while_a_long_answer_grows_and_when_it_ends(p
     live.do(lambda: script.finish(seq, text=whole))
     page.until(lambda: not page.run("!!document.querySelector('#rows .live')"), "the end")
     assert page.run(READ) == before
+
+
+def test_rows_that_change_their_heights_do_not_take_the_reader_from_the_end_and_a_scroll_does(
+    page: Browser, live: LiveHouse
+) -> None:
+    script = live.script()
+    live.do(lambda: script.entries([("agent", f"line {number}", {}) for number in range(60)]))
+    page.until(lambda: len(page.texts(ROWS)) == 60 and page.run(LEFT) < 1, "the end")
+    page.run(MOVE, 29, 29, 147)  # as the list of rows does once it has measured those that had been estimated
+    page.settle()
+    assert page.run(LEFT) < 1, "it follows"
+    page.run(MOVE, 29, 90, 300)
+    page.settle()
+    assert page.run(LEFT) > 200, "who scrolls up while rows grow is left in peace"
 
 
 def test_older_rows_come_without_a_look_at_the_selection_of_each(page: Browser, live: LiveHouse) -> None:

@@ -16,6 +16,8 @@ export class Place {
   private scroller: HTMLElement;
   private button: HTMLElement;
   private top = 0;
+  private watched: Element | null = null; // a row in sight of a reader at the end, and where it stands there
+  private watchedAt = 0;
 
   /** `grown`: the nodes whose growth the reader at the end follows. `button`: says that there is more below. */
   constructor(scroller: HTMLElement, button: HTMLElement, grown: HTMLElement[]) {
@@ -27,12 +29,18 @@ export class Place {
     for (const node of [scroller, ...grown]) observer.observe(node);
   }
 
-  /** Rows that grow push the end away before the view follows: only who scrolls up leaves it. */
+  /**
+   * Rows that grow push the end away before the view follows: only who scrolls up leaves it. The list scrolls up by itself
+   * as rows above turn out shorter than estimated; then, what is in sight stays where it is.
+   */
   private look(): void {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     const isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_PX;
     if (isAtEnd) this.pinned = true;
-    else if (scrollTop < this.top) this.pinned = false;
+    else if (scrollTop < this.top) {
+      if (this.pinned && this.isWatchedInPlace()) return this.toEnd();
+      this.pinned = false;
+    }
     this.top = scrollTop;
     if (this.pinned) this.button.hidden = true;
   }
@@ -42,6 +50,19 @@ export class Place {
     this.button.hidden = true;
     this.scroller.scrollTop = this.scroller.scrollHeight;
     this.top = this.scroller.scrollTop;
+    const first = this.anchor();
+    this.watched = first?.nextElementSibling ?? first ?? null; // the first one may change above what is in sight
+    this.watchedAt = this.placeOf(this.watched);
+  }
+
+  /** Whether nobody has scrolled up since the view went to the end. */
+  private isWatchedInPlace(): boolean {
+    return Boolean(this.watched?.isConnected) && this.placeOf(this.watched) <= this.watchedAt + 1;
+  }
+
+  /** Where a row stands below the upper end of the view, in pixels. */
+  private placeOf(row: Element | null): number {
+    return (row?.getBoundingClientRect().top ?? 0) - this.scroller.getBoundingClientRect().top;
   }
 
   /** Highlights a row, which is in sight, for a moment. */
