@@ -79,7 +79,7 @@ def test_channels_people_and_the_refused_are_shown_and_a_channel_that_is_silent_
     options = page.run("[...document.querySelector('#pair-channel').options].map((one) => one.value)")
     assert options == ["matrix"], "a webhook has no people"
     page.type("#pair-name", KEYS["escape"])
-    page.until(lambda: not page.run("document.querySelector('#people').open"), "it is closed")
+    page.until(lambda: not page.run("!!document.querySelector('#people')"), "it is closed")
     assert page.run("document.activeElement.id") == "people-button"
 
 
@@ -127,7 +127,7 @@ def test_a_code_is_shown_once_and_its_use_is_told(page: Browser, live: LiveHouse
     page.click("#pair-make")
     page.until(lambda: the_code(page) != code, "another code")
     code = the_code(page)
-    page.click("#people [data-close]")
+    page.click("#people header button")
     page.click("#people-button")
     page.until(lambda: "waits to be sent" in (page.text("#pair-open") or ""), "only that there is one")
     assert page.run("document.body.innerHTML.includes(arguments[0])", code) is False
@@ -150,7 +150,7 @@ def test_names_of_strangers_senders_and_files_are_text_and_stay_in_their_place(p
         assert told.startswith("<img src=x") and "<U+202E>gpj." in told, css
     assert page.run("document.querySelectorAll('#rows img, #people img').length") == 0
     wider = "[...document.querySelectorAll(arguments[0])].map((n) => n.scrollWidth - n.clientWidth)"
-    assert page.run(wider, "html, #side, #scroller, #people-body") == [0, 0, 0, 0]
+    assert page.run(wider, "html, #side, #scroller, #people .lists-body") == [0, 0, 0, 0]
 
 
 def test_a_message_of_which_several_parts_are_held_is_decided_at_once_or_one_by_one(

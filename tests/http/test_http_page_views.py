@@ -111,7 +111,7 @@ def test_why_tells_the_story_of_a_message_step_by_step(page: Browser, live: Live
     assert stages == ["Heard e1", "Turn t1", "Decided c1", "Delivery p1", "Turn t1", "Delivery p1"]
     assert page.texts("#story [data-outcome=bad] .text")[-1] == "Held"
     page.type("#story", KEYS["escape"])
-    page.until(lambda: page.run("!document.querySelector('#story').open"), "closed")
+    page.until(lambda: not page.run("!!document.querySelector('#story')"), "closed")
     assert page.run("document.activeElement.className") == "tiny why", "the focus is back"
     page.click("#rows .user .why")
     page.until(

@@ -8,8 +8,8 @@ import { h, render } from "preact";
 import { Composer } from "./composer.tsx";
 import { byId, dialogById, freshId, h as element, say, selectionTouches, show } from "./dom.ts";
 import { Find } from "./find.ts";
-import { Gateways } from "./gateways.ts";
-import { Header } from "./header.ts";
+import { Gateways } from "./gateways.tsx";
+import { About, Choices, Line, type LineState, type Offer, type Shown, nameOf } from "./header.tsx";
 import { Jump } from "./jump.ts";
 import { keepHere } from "./kept.ts";
 import { bindKeys, isCovered, showKeys } from "./keys.ts";
@@ -23,7 +23,7 @@ import { applyLooks } from "./looks.ts";
 import { Place } from "./scroll.ts";
 import { SessionList } from "./session_list.ts";
 import { NeedsLink, Sessions, SessionsFoot } from "./sessions.tsx";
-import { type LinkState, Watch, sessionStream } from "./stream.ts";
+import { Watch, sessionStream } from "./stream.ts";
 import { type RowContext, isOwn } from "./rows/context.ts";
 import { RowList } from "./rows/list.tsx";
 import { type Row, Transcript, isEntry } from "./transcript.ts";
@@ -32,11 +32,11 @@ import { ViewPlace } from "./views/view_place.ts";
 import type { Entry, FileRef, Frame, ListedSession, SessionState, Stretch } from "./wire.ts";
 import { t } from "./texts.ts";
 
-const LINKS: Record<LinkState | "off" | "apart", string> = { live: t("live"), lost: t("reconnecting"), gone: t("this session is gone"), new: t("new"), off: t("connecting"), apart: t("older") };
-
 applyLooks();
 const place = new Place(byId("scroller"), byId("down"), [byId("log"), byId("outgoing")]);
-const header = new Header({ problem, begin, narrow: () => draw() });
+const head = signal<Shown | null>(null);
+const line = signal<LineState>("off");
+let agents: Offer | null = null; // that a new session may have
 const composer = new Composer({ send, editLast });
 const busy = new Busy(byId<HTMLSelectElement>("how"), problem);
 const sessions = new SessionList();
@@ -89,6 +89,10 @@ function reveal(row: Row): void {
 
 const chosen = () => drawer(false);
 render(h(Sessions, { list: sessions, open: opened, chosen, menu: openRowMenu }), byId("sessions-place"));
+render(h(About, { shown: head }), byId("about"));
+render(h(Choices, { shown: head, begin, problem }), byId("choices-place"));
+render(h(Choices, { shown: head, inMenu: true, begin, problem }), byId("choices-menu"));
+render(h(Line, { state: line }), byId("line"));
 render(h(NeedsLink, { list: sessions, chosen }), byId("needs-place"));
 render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
 render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (message) => composer.restore(message.text, message.files) }), byId("outgoing"));
@@ -261,7 +265,7 @@ function accepted(key: string, message: OutgoingMessage): void {
 function draw(): void {
   const { key, view, fresh = false } = open;
   if (key === null) return;
-  header.draw(key, view, fresh);
+  head.value = { key, view, isFresh: fresh, agents };
   manage.draw(key, view.session.value, fresh);
   drawTitle();
   showOlder();
@@ -282,7 +286,7 @@ let news = false; // whether the agent said something while the tab was hidden
 
 /** The title of the tab: how many things need somebody, or that there is news, and what is open. */
 function drawTitle(): void {
-  const name = views.title.value ?? (open.key === null ? null : byId("title").textContent);
+  const name = views.title.value ?? (head.value && nameOf(head.value));
   if (name === null) return;
   if (!document.hidden) news = false;
   const needed = sessions.needed.value;
@@ -338,9 +342,8 @@ function soon(ms: number): string {
   return seconds < 120 ? t("in {count} s", { count: seconds }) : t("in {count} min", { count: Math.ceil(seconds / 60) });
 }
 
-function link(state: LinkState | "off" | "apart"): void {
-  byId("link").dataset.state = state;
-  say(byId("link-text"), LINKS[state]);
+function link(state: LineState): void {
+  line.value = state;
 }
 
 /** The button keeps its room once it was there: else the rows would move as it goes. */
@@ -381,7 +384,7 @@ async function begin(agent?: string): Promise<void> {
   const { configured = [] } = await ask<{ configured?: string[] }>("GET", "/v1/status").catch(() => ({ configured: [] }));
   const first = [agent, open.view.session.value.agent, configured[0]].find((name) => typeof name === "string");
   const key = [first, "web", `${new Date().toISOString().slice(0, 10)}-${freshId().slice(0, 5)}`].filter(Boolean).join(":");
-  header.agents = { current: first, options: configured.map((name) => ({ id: name, text: name })) };
+  agents = { current: first, options: configured.map((name) => ({ id: name, text: name })) };
   location.hash = `#/new/${encodeURIComponent(key)}`;
 }
 

@@ -1,6 +1,6 @@
 // The keys of the page. Whoever binds one says what it does, so the sheet of keys lists all of them.
 
-import { openKeySheet } from "./key_sheet.ts";
+import { openKeySheet } from "./key_sheet.tsx";
 import { t } from "./texts.ts";
 
 export interface Key {

@@ -3,5 +3,5 @@
 
 export * from "./command_menu.tsx";
 export * from "./row_menu.ts";
-export * from "./settings.ts";
+export * from "./settings.tsx";
 export * from "./views/views.tsx";

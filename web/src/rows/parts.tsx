@@ -1,7 +1,7 @@
 // Small pieces of rows: times, files, changes of files, and the references of an entry to others.
 
 import { useEffect } from "preact/hooks";
-import { showPicture } from "../lightbox.ts";
+import { showPicture } from "../lightbox.tsx";
 import { onDemand } from "../on_demand.ts";
 import { clock, fullTime, openly, plainly } from "../text.ts";
 import type { Diff, Entry, FileRef } from "../wire.ts";

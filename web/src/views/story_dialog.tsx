@@ -1,8 +1,8 @@
 // Why: the story of a message, a part, a turn or a job, as a timeline.
 
 import { signal } from "@preact/signals";
-import { render } from "preact";
 import { ask, messageOf } from "../api.ts";
+import { Lists, openLists } from "../dialog.tsx";
 import { fullTime, openly, plainly } from "../text.ts";
 import { locale, t } from "../texts.ts";
 import type { Story } from "../wire.ts";
@@ -18,14 +18,12 @@ const DAY = new Intl.DateTimeFormat(locale, { dateStyle: "medium" });
 const SECONDS = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
 
 const asked = signal<Asked | null>(null);
-let dialog: HTMLDialogElement | undefined;
 
 /** Shows the story of what `ref` names: "KEY#7" (an entry), "p1" (a part), "t1" (a turn), the name of a schedule. */
 export async function openStory(ref: string): Promise<void> {
   const mine: Asked = { ref, story: null, wrong: "" };
   asked.value = mine;
-  dialog ??= makeDialog();
-  dialog.showModal(); // the browser gives the focus back to the button when it closes
+  openLists("story", (close) => <StoryView close={close} />);
   let told: Partial<Asked>;
   try {
     told = { story: await ask<Story>("GET", `/v1/why/${encodeURIComponent(ref)}`) };
@@ -35,32 +33,13 @@ export async function openStory(ref: string): Promise<void> {
   if (asked.peek() === mine) asked.value = { ...mine, ...told };
 }
 
-function makeDialog(): HTMLDialogElement {
-  const made = document.createElement("dialog");
-  made.id = "story";
-  made.className = "lists";
-  made.setAttribute("aria-labelledby", "story-title");
-  document.body.append(made);
-  render(<StoryView close={() => made.close()} />, made);
-  return made;
-}
-
 function StoryView({ close }: { close: () => void }) {
   const { ref = "", story = null, wrong = "" } = asked.value ?? {};
   return (
-    <>
-      <header>
-        <h2 id="story-title" tabIndex={-1}>{t("Why: {ref}", { ref: plainly(ref) })}</h2>
-        <button type="button" class="quiet icon" aria-label={t("Close")} onClick={close}>
-          <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M5 5l10 10M15 5L5 15" /></svg>
-        </button>
-      </header>
-      <div class="lists-body">
-        {story ? <Steps story={story} /> : null}
-        {!story && !wrong ? <p class="hint">{t("Asking the gateway ...")}</p> : null}
-      </div>
-      <footer>{wrong ? <p class="wrong" role="alert">{plainly(wrong)}</p> : null}</footer>
-    </>
+    <Lists id="story" title={t("Why: {ref}", { ref: plainly(ref) })} close={close} foot={wrong ? <p class="wrong" role="alert">{plainly(wrong)}</p> : null}>
+      {story ? <Steps story={story} /> : null}
+      {!story && !wrong ? <p class="hint">{t("Asking the gateway ...")}</p> : null}
+    </Lists>
   );
 }
 

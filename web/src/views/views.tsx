@@ -3,13 +3,14 @@
 import type { Signal } from "@preact/signals";
 import { render } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { Glyph } from "../dialog.tsx";
 import type { SessionList } from "../session_list.ts";
 import { t } from "../texts.ts";
 import { GatewayView } from "./gateway.tsx";
 import { Inbox } from "./inbox.tsx";
 import { type ViewAddress, titleOf } from "./address.ts";
 
-export { openPeople } from "../people.ts";
+export { openPeople } from "../people.tsx";
 export { openStory } from "./story_dialog.tsx";
 
 export interface ViewProps {
@@ -39,11 +40,11 @@ function Shown({ shown, list, back }: ShownProps) {
     <>
       <header class="bar">
         <button type="button" class="quiet icon menu" aria-label={t("Sessions")} aria-controls="side" onClick={openList}>
-          <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M3 5.5h14M3 10h14M3 14.5h14" /></svg>
+          <Glyph path="M3 5.5h14M3 10h14M3 14.5h14" />
         </button>
         <h1 id="view-title" ref={heading} tabIndex={-1}>{view === "needs" ? titleOf(address) : t("Gateway")}</h1>
         <button type="button" class="quiet icon close" aria-label={t("Close")} title={t("Back to the conversation")} onClick={back}>
-          <svg class="glyph" viewBox="0 0 20 20" aria-hidden="true"><path d="M5 5l10 10M15 5L5 15" /></svg>
+          <Glyph path="M5 5l10 10M15 5L5 15" />
         </button>
       </header>
       <div class="view-body">

@@ -1,0 +1,49 @@
+// A picture of a message, as large as the window. Arrow keys go through the pictures of that message.
+
+import { signal } from "@preact/signals";
+import { CloseButton, Glyph, openDialog } from "./dialog.tsx";
+import { bindKeys } from "./keys.ts";
+import { t } from "./texts.ts";
+
+const shown = signal<{ pictures: { href: string; name: string }[]; place: number }>({ pictures: [], place: 0 });
+let dialog: HTMLDialogElement | undefined;
+
+function go(step: number): boolean {
+  const { pictures, place } = shown.peek();
+  if (dialog?.open) shown.value = { pictures, place: (place + step + pictures.length) % pictures.length };
+  return dialog?.open ?? false;
+}
+
+/** Shows the picture of a link that was clicked. With a key that opens links elsewhere, the browser does what it does. */
+export function showPicture(event: MouseEvent): void {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const clicked = event.currentTarget as HTMLAnchorElement;
+  const links = [...(clicked.closest("[data-key]") ?? document).querySelectorAll<HTMLAnchorElement>("a.picture")];
+  event.preventDefault();
+  shown.value = { pictures: links.map(({ href, title }) => ({ href, name: title })), place: links.indexOf(clicked) };
+  dialog = openDialog("lightbox", (close) => <Picture close={close} />, t("Picture"));
+  dialog.addEventListener("click", ({ target }) => target === dialog && dialog?.close()); // beside the picture
+}
+
+function Picture({ close }: { close: () => void }) {
+  const { pictures, place } = shown.value;
+  const { href, name } = pictures[place]!;
+  const among = pictures.length > 1;
+  return (
+    <>
+      <img key={href} id="lightbox-picture" src={href} alt={name} />
+      <div class="row">
+        <button type="button" class="quiet icon" hidden={!among} aria-label={t("Previous picture")} onClick={() => go(-1)}><Glyph path="M12.5 4l-6 6 6 6" /></button>
+        <button type="button" class="quiet icon" hidden={!among} aria-label={t("Next picture")} onClick={() => go(1)}><Glyph path="M7.5 4l6 6-6 6" /></button>
+        <span id="lightbox-name" role="status">{among ? `${name} · ${t("{place} of {count}", { place: place + 1, count: pictures.length })}` : name}</span>
+        <a id="lightbox-link" target="_blank" rel="noopener" href={href}>{t("Open in a tab")}</a>
+        <CloseButton id="lightbox-close" close={close} />
+      </div>
+    </>
+  );
+}
+
+bindKeys(document, t("With a picture"), [
+  { key: "ArrowLeft", does: t("The previous picture of the message"), press: () => go(-1) },
+  { key: "ArrowRight", does: t("The next one"), press: () => go(1) },
+]);
