@@ -352,16 +352,20 @@ async def test_a_conversation_that_fits_the_screen_has_nothing_new_below(house: 
             assert "new below" not in str(pilot.app.query_one("#status", Static).content)
 
 
-async def test_tool_output_is_cut_until_it_is_opened(house: RunningGateway, tmp_path: Path) -> None:
+async def test_a_call_that_went_well_is_one_line_until_it_is_opened(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         output = "1\\n2\\n3\\n4\\n5\\n6\\n7\\n\\u001b[32mgreen\\u001b[0m\\n10 %\\r9\\n"
-        await type_in(pilot, f'[[script [{{"tool": "count", "output": ["{output}"]}}]]]')
-        await seen(pilot, lambda: pilot.app.query(ItemWidget) and idle(pilot), "the tool call")
-        item = pilot.app.query(ItemWidget).first()
-        await seen(pilot, lambda: "3 more lines" in _text(item), "the excerpt")
+        steps = ", ".join(f'{{"tool": "count {n}", "output": ["{output}"], "exit": {n}}}' for n in (0, 1, 0))
+        await type_in(pilot, f"[[script [{steps}]]]")
+        await seen(pilot, lambda: len(pilot.app.query(ItemWidget)) == 3 and idle(pilot), "the tool calls")
+        good, bad, last = pilot.app.query(ItemWidget)
+        await seen(pilot, lambda: "lines above" in _text(bad), "the excerpt")
+        assert heads(pilot)[1:4] == ["● count 0  9 lines", "✗ count 1  exit 1", "● count 0  9 lines"]
+        assert _text(bad) == "… 3 lines above (ctrl+o)\n4\n5\n6\n7\ngreen\n90 %"
+        assert (good.region.height, last.region.y - bad.region.bottom) == (1, 1)
         await pilot.press("ctrl+o")
-        await seen(pilot, lambda: _text(item).endswith("\n7\ngreen\n90 %"), "all of it")
-        await seen(pilot, lambda: "color" in repr(item.query_one(".body", Static).content), "its colours")
+        await seen(pilot, lambda: _text(good).endswith("\n7\ngreen\n90 %"), "all of it")
+        await seen(pilot, lambda: "color" in repr(good.query_one(".body", Static).content), "its colours")
 
 
 def test_it_works_in_a_real_terminal(cli: Cli) -> None:

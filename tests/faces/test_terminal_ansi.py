@@ -6,7 +6,7 @@ import random
 import re
 
 from semel.faces.terminal.ansi_text import render_coloured, style_output
-from semel.faces.terminal.rows import format_item
+from semel.faces.terminal.rows import format_item, format_item_head
 from semel.text.visible import visible
 
 PIECES = [
@@ -30,11 +30,21 @@ def test_no_character_is_lost_and_nothing_but_styles_is_obeyed() -> None:
 
 def test_colours_of_a_tools_output_are_shown_also_where_it_is_shortened() -> None:
     lines = "\n".join(f"\x1b[32mok {number}\x1b[0m" for number in range(20))
-    item = {"kind": "tool", "text": lines}
+    item = {"kind": "tool", "status": "running", "text": lines}
     shown = format_item(item, opened=False)
-    assert shown.plain.split("\n") == [*(f"ok {number}" for number in range(6)), "… 14 more lines (ctrl+o)"]
+    assert shown.plain.split("\n") == ["… 14 lines above (ctrl+o)", *(f"ok {number}" for number in range(14, 20))]
     assert {str(span.style) for span in shown.spans} == {"color(2)", "dim"}
     assert format_item(item).plain.count("ok") == 20
+
+
+def test_an_output_says_what_is_missing_in_it_and_only_that() -> None:
+    item = {"kind": "tool", "status": "done", "text": "head", "tail": " and tail\n"}
+    assert (format_item(item).plain, format_item_head(item).plain) == ("head and tail", "● a tool  1 line")
+    item["gap"] = 1234
+    assert format_item(item).plain == "head\n… 1,234 characters are not shown here …\n and tail"
+    assert format_item_head(item).plain == "● a tool  1,248 characters"
+    cut = {"kind": "tool", "status": "failed", "text": "head", "truncated": True}
+    assert format_item(cut).plain == "head\n… cut off by the agent …"
 
 
 def test_an_overwritten_line_is_shown_as_on_a_terminal_in_its_last_colour() -> None:

@@ -289,6 +289,7 @@ class ItemWidget(RowWidget):
         body_widget = self.query_one(".body", Static)
         body_widget.update(text)
         body_widget.display = bool(text)
+        self.set_class(not text, "-one-line")
 
 
 def format_entry_head(entry: Json, names: Names, place: int | None = None) -> Text:
@@ -306,10 +307,23 @@ def format_item_head(item: Json) -> Text:
         line = Text(f"{sign} ", style).append(title or "a tool", "bold")
         if item.get("exit") not in (None, 0):
             line.append(f"  exit {item['exit']}", "red")
-        return line
+        return line.append(f"  {_count_output(item)}", "dim") if _went_well(item) else line
     if kind == "permission":
         return Text("? ", "yellow").append(title, "bold").append(f"  {_describe_answer(item)}", "dim")
     return Text({"thought": "thought", "plan": "plan"}.get(kind, ""), "dim italic")
+
+
+def _went_well(item: Json) -> bool:
+    return item.get("status") == "done" and item.get("exit") in (None, 0)
+
+
+def _count_output(item: Json) -> str:
+    """Say how much a tool call has printed: "12 lines", or "437,788 characters" if not all of it is here."""
+    text, gap = str(item.get("text") or "") + str(item.get("tail") or ""), item.get("gap")
+    if gap:
+        return f"{len(text) + gap:,} characters"
+    count = len(text.rstrip("\n").split("\n")) if text.strip("\n") else 0
+    return f"{count:,} lines" if count > 1 else "1 line" if count else ""
 
 
 def _describe_answer(item: Json) -> str:
@@ -324,17 +338,23 @@ def _describe_answer(item: Json) -> str:
 def format_item(item: Json, opened: bool = True) -> Text:
     """Format the text of an item: tool output as head, stated gap and tail (Law 8), a plan as a list.
 
-    `opened`: all lines; else the first ones, and how many more there are.
+    `opened`: all lines. Else a tool call that went well shows none, one that runs or failed its last lines, and other
+    items their first ones; the lines left out are counted.
     """
     if item["kind"] == "plan":
         steps = item.get("entries", [])
         lines = [f"{STEP_SIGNS.get(step.get('status'), '☐')} {step.get('content', '')}" for step in steps]
         return _shorten("\n".join(lines), opened)
-    text = str(item.get("text", ""))
-    if item.get("truncated") or item.get("tail"):
-        text += f"\n… {item.get('gap', '')} left out …\n{item.get('tail', '')}"
     files = [format_file(file) for file in item.get("files", [])]
-    return _shorten("\n".join(part for part in (text.rstrip("\n"), *files) if part), opened)
+    if item["kind"] == "tool" and _went_well(item) and not opened:
+        return style_output("\n".join(files))
+    text, tail, gap = str(item.get("text") or ""), str(item.get("tail") or ""), item.get("gap")
+    if gap:
+        text += f"\n… {gap:,} characters are not shown here …\n"
+    elif item.get("truncated") and not tail:
+        text += "\n… cut off by the agent …"
+    whole = "\n".join(part for part in ((text + tail).rstrip("\n"), *files) if part)
+    return _show_end(whole, opened) if item["kind"] == "tool" else _shorten(whole, opened)
 
 
 def _shorten(text: str, opened: bool) -> Text:
@@ -343,6 +363,14 @@ def _shorten(text: str, opened: bool) -> Text:
         return style_output(text)
     rest = Text(f"\n… {len(lines) - MAX_COLLAPSED_LINES} more lines (ctrl+o)", "dim")
     return style_output("\n".join(lines[:MAX_COLLAPSED_LINES])).append_text(rest)
+
+
+def _show_end(text: str, opened: bool) -> Text:
+    lines = text.split("\n")
+    if opened or len(lines) <= MAX_COLLAPSED_LINES + 1:
+        return style_output(text)
+    rest = Text().append(f"… {len(lines) - MAX_COLLAPSED_LINES} lines above (ctrl+o)\n", "dim")
+    return rest.append_text(style_output("\n".join(lines[-MAX_COLLAPSED_LINES:])))
 
 
 def _parser() -> MarkdownIt:
