@@ -281,6 +281,20 @@ async def test_new_text_never_moves_a_reader_who_looks_at_older_text(house: Runn
         assert "new below" in str(pilot.app.query_one("#status", Static).content)
         await pilot.press("ctrl+end")
         await seen(pilot, lambda: app_of(pilot).pane.conversation.is_at_bottom, "the newest text")
+        call = {"toolCallId": "c", "title": "count", "kind": "execute"}
+        printed = {"type": "content", "content": {"type": "text", "text": "Line.\n" * 6}}
+        running = {"sessionUpdate": "tool_call", "status": "in_progress", "content": [printed], **call}
+        done = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}
+        steps = ({"update": running}, "Line.\n" * 60, {"wait": str(tmp_path / "go")}, {"update": done}, "The end.")
+        await house.gateway.say("main", prompt(*steps), sender="bob")
+        await seen(pilot, lambda: len(rows(pilot)) == 7 and log.is_at_bottom, "a call that runs, and text below it")
+        await pilot.press("pageup")
+        await seen(pilot, lambda: not log.is_at_bottom, "older text")
+        spot, offset = log.place, log.scroll_offset.y
+        (tmp_path / "go").touch()
+        await seen(pilot, lambda: idle(pilot) and rows(pilot)[-1].endswith("The end."), "the end")
+        await seen(pilot, lambda: log.scroll_offset.y < offset, "that the row above is shorter")
+        assert log.place == spot
 
 
 async def test_older_text_comes_when_a_reader_gets_there(

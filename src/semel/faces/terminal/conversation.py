@@ -10,6 +10,7 @@ import asyncio
 import bisect
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from textual import work
 from textual.app import ComposeResult
@@ -32,6 +33,14 @@ MAX_PAGES_BACK = 10  # pages of history that are loaded to find the place where 
 SETTLED_FRAMES = 4  # for which a place is kept before its rows count as laid out
 MAX_SETTLING_FRAMES = 60
 FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of a fast stream
+
+
+class Spot(NamedTuple):
+    """Where a reader is: the first row in sight, how far it is from the top, and the oldest row that is drawn."""
+
+    row: RowWidget
+    y: int
+    oldest: RowWidget
 
 
 class ConversationView(VerticalScroll, can_focus=False):
@@ -153,6 +162,7 @@ class ConversationView(VerticalScroll, can_focus=False):
     async def _draw(self, rows: list[Json]) -> None:
         is_snapshot, self._draws_snapshot = self._draws_snapshot, False
         was_at_bottom = self.is_at_bottom
+        spot = None if was_at_bottom else self._find_spot()
         self._names.agent = str(self.link.view.session.get("agent") or "")
         oldest = self._ordered_rows[0].born if self._ordered_rows else 0  # what is older is drawn on the way up to it
         new_rows = [
@@ -179,6 +189,8 @@ class ConversationView(VerticalScroll, can_focus=False):
             self.go_to(*place)
         if rows and not is_snapshot and not was_at_bottom:
             self.has_unseen_rows = True
+        if rows and spot is not None:
+            self.call_after_refresh(self._follow_spot, spot)
         self.post_message(self.Drawn(new_rows))
 
     async def _add_rows(self, rows: list[Json]) -> None:
@@ -296,9 +308,23 @@ class ConversationView(VerticalScroll, can_focus=False):
             return self._place  # it was not reached yet
         if self.is_at_bottom:
             return None
+        row = self._find_first_row()
+        return None if row is None else (str(row.id), self.scroll_offset.y - row.virtual_region.y)
+
+    def _find_first_row(self) -> RowWidget | None:
+        """Return the first row in sight."""
         top = self.scroll_offset.y
-        row = next((row for row in self._ordered_rows if row.virtual_region.bottom > top), None)
-        return None if row is None else (str(row.id), top - row.virtual_region.y)
+        return next((row for row in self._ordered_rows if row.virtual_region.bottom > top), None)
+
+    def _find_spot(self) -> Spot | None:
+        row = self._find_first_row()
+        return None if row is None else Spot(row, row.virtual_region.y, self._ordered_rows[0])
+
+    def _follow_spot(self, spot: Spot) -> None:
+        """Scroll as far as the reader's row was moved by rows above it that grew or shrank (Law 8)."""
+        is_same_page = self._ordered_rows[:1] == [spot.oldest]  # older rows that are loaded keep the place themselves
+        if is_same_page and spot.row.is_attached and (moved := spot.row.virtual_region.y - spot.y):
+            self.scroll_to(y=self.scroll_offset.y + moved, animate=False, immediate=True)
 
     @work
     async def go_to(self, row: str, lines: int) -> None:
