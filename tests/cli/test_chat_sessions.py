@@ -201,9 +201,12 @@ async def test_a_terminal_that_is_opened_again_is_where_one_was(house: RunningGa
     async with chat(tmp_path) as pilot:
         conversation = app_of(pilot).pane.conversation
         await seen(pilot, lambda: conversation.max_scroll_y > 0 and conversation.is_at_bottom, "the newest text")
-        await pilot.press("pageup", "pageup", *"draft")
+        await pilot.press(*"draft")
+        await seen(pilot, lambda: conversation.kept_files.load_bookmark().draft == "draft", "that it is kept")
+        await pilot.press("pageup", "pageup")
         await seen(pilot, lambda: conversation.place is not None, "older text")
         place = conversation.place
+        await seen(pilot, lambda: conversation.kept_files.load_bookmark().row, "the place, before the terminal ends")
         await pilot.press("ctrl+c", "ctrl+c")
     await house.gateway.report("main", "tick", "later\n\n\n", wakes=False)
     async with chat(tmp_path) as pilot:

@@ -74,7 +74,8 @@ class SessionPane(Vertical):
         self._workspace: Path | None = None
         self._attached: list[Attachment] = []  # files that go with the message being written
         self._files: list[str] = []  # of the workspace, listed when "@" is typed
-        self._keep_timer: Timer | None = None  # a text that changes is kept once it rests
+        self._keep_timer: Timer | None = None  # a text or place that changes is kept once it rests
+        self._kept_place: tuple[str, int] | None = None
         self._note_text = ""
         self._live_keys: tuple[bool, ...] = ()  # which of the keys that come and go are live
         self._busy_mode: Busy | None = None  # for the message being written
@@ -105,8 +106,14 @@ class SessionPane(Vertical):
 
     def keep_bookmark(self) -> None:
         """Keep the draft, and where the person reads, for the next time that the session is opened."""
-        row, lines = self.conversation.place or (None, 0)
+        self._kept_place = self.conversation.place
+        row, lines = self._kept_place or (None, 0)
         self.conversation.kept_files.keep_bookmark(Bookmark(self.prompt.text, row, lines, self._attached))
+
+    def _keep_soon(self) -> None:
+        if self._keep_timer is not None:
+            self._keep_timer.stop()
+        self._keep_timer = self.set_timer(KEEP_DELAY_S, self.keep_bookmark)
 
     @property
     def link(self) -> SessionLink:
@@ -148,6 +155,8 @@ class SessionPane(Vertical):
     def on_conversation_view_scrolled(self) -> None:
         if self.conversation.problem:
             self._note_text = self.conversation.problem
+        if self.conversation.place != self._kept_place:
+            self._keep_soon()
         self.draw_status_lines()
 
     def on_resize(self) -> None:
@@ -221,9 +230,7 @@ class SessionPane(Vertical):
     # ------------------------------------------------------------ completing
 
     def on_text_area_changed(self) -> None:
-        if self._keep_timer is not None:
-            self._keep_timer.stop()
-        self._keep_timer = self.set_timer(KEEP_DELAY_S, self.keep_bookmark)
+        self._keep_soon()
         self.complete()
 
     def on_text_area_selection_changed(self) -> None:
