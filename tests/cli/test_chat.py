@@ -221,6 +221,25 @@ async def test_a_key_that_is_sent_instead_of_pressed_is_held_back_once_and_expla
         assert not note.display
 
 
+async def test_a_question_and_a_turns_end_ring_where_nobody_looks(
+    house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rings: list[str] = []
+    monkeypatch.setattr(ChatApp, "bell", lambda app: rings.append("question" if app.pane.needs_person else "end"))
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, "say: seen")
+        await seen(pilot, lambda: rows(pilot)[-1:] == ["seen"] and idle(pilot), "the answer")
+        assert rings == []
+        app_of(pilot).app_focus = False
+        await house.gateway.say("main", PERMISSION, sender="bob")
+        await seen(pilot, lambda: rings == ["question"], "the bell")
+        await pilot.press("tab", "a")  # a key that is pressed shows where the focus is
+        await seen(pilot, lambda: rows(pilot)[-1] == "Thank you, it is tidy now." and idle(pilot), "the answer")
+        app_of(pilot).app_focus = False
+        await house.gateway.say("main", "say: unseen", sender="bob")
+        await seen(pilot, lambda: rings == ["question", "end"], "the bell at the end")
+
+
 async def test_escape_stops_the_running_turn(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, prompt("One word", {"sleep": 60}))

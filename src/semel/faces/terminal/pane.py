@@ -40,6 +40,7 @@ from semel.faces.terminal.status_line import describe_quiet_turn, format_activit
 from semel.faces.terminal.workspace_files import list_files
 from semel.law.commands import AgentMessage, read_command
 from semel.law.wake import MODES, Busy
+from semel.text.json_types import Json
 
 KEEP_DELAY_S = 0.5
 SEEN_INTERVAL_S = 1.0  # seconds between two reports of what was seen, which a fast stream does not multiply
@@ -79,6 +80,7 @@ class SessionPane(Vertical):
         self._note_text = ""
         self._live_keys: tuple[bool, ...] = ()  # which of the keys that come and go are live
         self._busy_mode: Busy | None = None  # for the message being written
+        self._activity = (False, False)  # whether the agent asked something, and whether a turn ran
 
     def compose(self) -> ComposeResult:
         yield Static(id="top")
@@ -150,7 +152,17 @@ class SessionPane(Vertical):
             if row.get("role") == "user" and row.get("sender") == self.sender and not row.get("mentions"):
                 self.prompt.remember(row["text"])
         self.query_one(Question).show(self.link.view.open_questions())
+        self._call_person(event.rows)
         self.call_after_refresh(self.draw_status_lines)
+
+    def _call_person(self, new_rows: list[Json]) -> None:
+        """Ring the bell if the agent asks something now, or a turn has ended, while another window has the focus."""
+        asked, ran = self._activity
+        self._activity = self.needs_person, self.is_running
+        was_short = any(row.get("role") == "agent" for row in new_rows)  # it began and ended between two redraws
+        has_ended = (ran or was_short) and not self.is_running
+        if not self.app.app_focus and (has_ended or (self.needs_person and not asked)):
+            self.app.bell()
 
     def on_conversation_view_scrolled(self) -> None:
         if self.conversation.problem:
