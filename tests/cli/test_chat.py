@@ -171,6 +171,7 @@ async def test_a_question_on_a_low_terminal_leaves_the_prompt_in_sight(house: Ru
 
 async def test_a_narrow_footer_shows_whole_keys_and_the_urgent_ones(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path, size=(44, 24)) as pilot:
+        assert app_of(pilot).pane.prompt.placeholder == "Say something."
         await type_in(pilot, PERMISSION)
         await seen(pilot, lambda: "tab answer" in footer(pilot) or "⇥ answer" in footer(pilot), "the key to answer")
         await seen(pilot, lambda: len(footer(pilot)) <= 44, "whole keys")

@@ -9,6 +9,13 @@ from textual.widgets import TextArea
 from semel.faces.terminal.completion import Candidate, Completion
 from semel.faces.terminal.completion_menu import CompletionMenu
 
+HINTS = (
+    "Say something. / for commands, @ for files, ctrl+j for a new line.",
+    "Say something. / for commands, @ for files",
+    "Say something.",
+)
+"""What an empty prompt says: the first one that fits."""
+
 
 class Prompt(TextArea):
     """Enter sends; ctrl+j, alt+enter or shift+enter starts a new line; up and down walk the history.
@@ -27,13 +34,17 @@ class Prompt(TextArea):
     def __init__(self) -> None:
         super().__init__(
             id="prompt", show_line_numbers=False, compact=True, highlight_cursor_line=False,
-            placeholder="Say something. / for commands, @ for files, ctrl+j for a new line.", tab_behavior="focus",
+            placeholder=HINTS[0], tab_behavior="focus",
         )  # fmt: skip
         self.menu: CompletionMenu | None = None
         self.has_files = False  # whether files go with the message: then it may be empty
         self.sent_texts: list[str] = []
         self._history_index: int | None = None  # index in `sent_texts`; None while the draft is shown
         self._draft = ""
+
+    def on_resize(self) -> None:
+        room = self.content_size.width - 1  # behind the cursor
+        self.placeholder = next((hint for hint in HINTS if len(hint) <= room), HINTS[-1])
 
     def remember(self, text: str) -> None:
         """Add a sent text to the history, as the newest one."""
