@@ -409,11 +409,15 @@ def test_it_works_in_a_real_terminal(cli: Cli) -> None:
     tmux = ["tmux", "-L", f"semel-{process.pid}"]
     try:
         data, python = shlex.quote(str(cli.data)), shlex.quote(sys.executable)
-        command = f"SEMEL_DATA={data} {python} -m semel chat main; echo it ended with $?; exec cat"
+        command = f"SEMEL_DATA={data} {python} -m semel chat main --no-mouse; echo it ended with $?; exec cat"
         subprocess.run([*tmux, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command], check=True)
         until(lambda: "say something" in screen(tmux), "an empty chat")
         subprocess.run([*tmux, "send-keys", "say: it is **bold**", "Enter"], check=True)
         until(lambda: "\n it is bold" in screen(tmux), "the answer, as Markdown")
+        shown = subprocess.run(
+            [*tmux, "display", "-p", "#{mouse_any_flag}"], check=True, capture_output=True, text=True
+        )
+        assert shown.stdout.strip() == "0", "the mouse is the terminal's"
         subprocess.run([*tmux, "send-keys", "C-d"], check=True)
         until(lambda: "it ended with 0" in screen(tmux), "the end")
     finally:

@@ -54,6 +54,9 @@ def chat(
     plain: Annotated[
         bool, typer.Option("--plain", help="Read and print lines instead of using the full screen.")
     ] = False,
+    no_mouse: Annotated[
+        bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal, to select text with it.")
+    ] = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -80,7 +83,7 @@ def chat(
         raise typer.Exit(run_lines(data, session, get_login_name()))
     from semel.faces.terminal.app import run_chat
 
-    raise typer.Exit(run_chat(data, session, get_login_name()))
+    raise typer.Exit(run_chat(data, session, get_login_name(), mouse=not no_mouse))
 
 
 @app.command()

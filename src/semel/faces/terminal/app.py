@@ -164,11 +164,14 @@ class ChatApp(App[None]):
         self.exit(message=f"{count} {noun}, and will be sent by the next semel chat." if count else None)
 
 
-def run_chat(data_dir: Path, session: str, sender: str) -> int:
-    """Run the full-screen chat. Returns an exit code; raises NoGateway if no gateway runs at the start."""
+def run_chat(data_dir: Path, session: str, sender: str, *, mouse: bool = True) -> int:
+    """Run the full-screen chat. Returns an exit code; raises NoGateway if no gateway runs at the start.
+
+    `mouse`: whether it takes clicks and the wheel. If not, they are the terminal's own, which selects text with them.
+    """
     from semel.tools.address import find_socket
 
     find_socket(data_dir)
     app = ChatApp(data_dir, session, sender)
-    app.run()
+    app.run(mouse=mouse)
     return app.return_code or 0
