@@ -160,6 +160,16 @@ async def test_what_falls_due_while_paused_is_not_missed(tmp_path: Path) -> None
         assert len(await world.entries("s", "event")) == 1
 
 
+async def test_a_schedule_that_is_made_paused_fires_only_after_it_was_resumed(tmp_path: Path) -> None:
+    async with World(tmp_path, at("2026-03-01 08:00")) as world:
+        desk = world.gateway.schedules
+        made = await desk.add("x", "ask: .", cron="0 9 * * *", session="s", paused=True)
+        assert (made["enabled"], made["next"]) == (False, None)
+        await world.advance_to("2026-03-02 12:00")
+        assert await desk.list("s") == [made]
+        assert (await desk.resume("x"))["next"] == moment("2026-03-03 09:00")
+
+
 async def test_a_zone_that_the_machine_lost_pauses_its_schedule_and_no_other(tmp_path: Path) -> None:
     told = every_day(job("fine"), name="b")
     async with World(tmp_path, at("2026-03-01 08:00"), schedules=told) as world:

@@ -144,12 +144,13 @@ class ScheduleManager:
 
     async def add(
         self, name: str, text: str, *, session: str | None = None, cron: str | None = None, at: str | None = None,
-        every: str | None = None, tz: str = "UTC", downtime: str = "once", replace: bool = False,
+        every: str | None = None, tz: str = "UTC", downtime: str = "once", replace: bool = False, paused: bool = False,
     ) -> Json:  # fmt: skip
         """Create a schedule and return it. Creating the same schedule again changes nothing.
 
         Give exactly one of `cron`, `at` and `every`. `session`: None gives it a session of its own. `replace`: replace
-        an existing schedule of this name; without it, such a schedule is a Conflict. Raises BadRequest, Conflict.
+        an existing schedule of this name; without it, such a schedule is a Conflict. `paused`: it does not fire until
+        it is resumed. Raises BadRequest, Conflict.
         """
         specs = {form: spec for form, spec in zip(FORMS, (cron, at, every), strict=True) if spec is not None}
         if len(specs) != 1:
@@ -159,7 +160,7 @@ class ScheduleManager:
             definition = self._define(name, session, text, form, spec, tz, downtime, "api")
             if definition.due is None:
                 raise self._past(spec, tz)
-            await self.record.write(rows.add, definition, replace)
+            await self.record.write(rows.add, definition, replace, paused)
         except ValueError as error:
             raise BadRequest(str(error)) from None
         except rows.ScheduleRefused as error:

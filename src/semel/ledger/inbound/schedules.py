@@ -146,10 +146,11 @@ def _list_remarks(existing: ScheduleRow | None, definition: ScheduleDefinition) 
     return remarks
 
 
-def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
+def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False, paused: bool = False) -> bool:
     """Add or replace a schedule. Return False if the same schedule already exists.
 
-    `replace`: change an existing schedule of this name. Raises ScheduleRefused.
+    `replace`: change an existing schedule of this name. `paused`: a new or changed one does not fire until it is
+    resumed. Raises ScheduleRefused.
     """
     tx.lock("ledger_lock")
     existing = tx.one(ScheduleRow, "schedule_get", name=definition.name)
@@ -173,7 +174,7 @@ def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
         and len(tx.all(ListedSchedule, "schedules_all", after="", limit=MAX_SCHEDULES)) == MAX_SCHEDULES
     ):
         raise ScheduleRefused(f"there are {MAX_SCHEDULES} schedules already: remove one first")
-    _put(tx, definition, existing)
+    _put(tx, definition, existing, paused)
     return True
 
 

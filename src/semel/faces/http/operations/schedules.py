@@ -26,7 +26,7 @@ router = Router("schedules")
 class NewSchedule(RequestBody):
     """Exactly one of `cron`, `at` and `every` is needed. `session`: default: a session of its own, `schedule:NAME`.
     `downtime`: `skip`, `once` or `all` of the firings that were missed while the gateway was down. `replace`: replace
-    an existing schedule of this name.
+    an existing schedule of this name. `paused`: a new schedule does not fire until it is resumed.
     """
 
     name: str
@@ -38,6 +38,7 @@ class NewSchedule(RequestBody):
     tz: str = "UTC"
     downtime: str = "once"
     replace: bool = False
+    paused: bool = False
 
 
 class Firing(Struct, omit_defaults=True):
@@ -104,7 +105,7 @@ async def add_schedule(call: ApiCall, body: NewSchedule) -> Response:
     """Create a schedule. Repeating the request changes nothing."""
     schedule = await call.gateway.schedules.add(
         body.name, body.text, session=body.session, cron=body.cron, at=body.at, every=body.every, tz=body.tz,
-        downtime=body.downtime, replace=body.replace,
+        downtime=body.downtime, replace=body.replace, paused=body.paused,
     )  # fmt: skip
     is_own = body.session in (None, default_session_key(body.name))
     note = None if is_own else await call.gateway.explain_default_agent(schedule["session"])
