@@ -233,7 +233,8 @@ def test_import_makes_a_session_of_an_export_once(house: Cli) -> None:
     house("export", "carried", "-f", "jsonl", "-o", "carried.jsonl")
     assert "carried was there already" in house("import", "carried.jsonl").stderr
     assert "copy is there now, with 2 entries" in house("import", "carried.jsonl", "--as", "copy").stderr
-    assert house.json("import", "carried.jsonl", "--as", "copy") == {"session": "copy", "status": "known", "entries": 2}
+    again = {"session": "copy", "status": "known", "entries": 2, "added": 0}
+    assert house.json("import", "carried.jsonl", "--as", "copy") == again
     assert house("show", "copy").stdout.count("over") == 2
     house("say", "taken", "say: another", "--wait")
     assert "there is a session 'taken' already" in house("import", "carried.jsonl", "--as", "taken", rc=1).stderr

@@ -44,7 +44,8 @@ async def lived(world: World) -> bytes:
 async def test_a_session_is_the_same_after_it_was_exported_and_imported(world: World) -> None:
     first = await lived(world)
     done = await world.gateway.import_session(io.BytesIO(first), "copy")
-    assert done == {"session": "copy", "status": "imported", "entries": len(await world.entries("s"))}
+    count = len(await world.entries("s"))
+    assert done == {"session": "copy", "status": "imported", "entries": count, "added": count}
     second = await exported(world.gateway, "copy")
     assert content(second) == content(first)
     assert (await world.gateway.import_session(io.BytesIO(second), "third"))["status"] == "imported"

@@ -51,7 +51,7 @@ async def test_an_import_is_streamed_past_the_limit_of_other_bodies(
     assert len(document) > 1_048_576
     answer = await client.post("/v1/import?as=k", content=document, headers=kind)
     assert answer.status_code == 201, answer.text
-    assert answer.json() == {"session": "k", "status": "imported", "entries": 20}
+    assert answer.json() == {"session": "k", "status": "imported", "entries": 20, "added": 20}
     refused = await client.post("/v1/import", content=b"{}", headers={"Content-Type": "text/plain"})
     assert refused.json()["type"] == "urn:semel:problem:not-json"
 

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import IO
 
 from semel.gateway.api.composition import Components
 from semel.gateway.errors import BadRequest, Conflict
-from semel.law.identity import check_session_key
-from semel.ledger.admin import export, import_session
-from semel.ledger.admin.import_file import MAX_LINE_BYTES, AnyLine, CheckedFile, check_file, read_lines
+from semel.law.identity import check_session_key, escape_address
+from semel.ledger.admin import export, import_growth, import_session
+from semel.ledger.admin.import_file import (
+    MAX_LINE_BYTES,
+    AnyLine,
+    CheckedFile,
+    EntryLine,
+    TurnLine,
+    begin_entries_digest,
+    check_file,
+    digest_entries,
+    entry_identity,
+    read_lines,
+)
+from semel.ledger.admin.import_session import HeldConversation
 from semel.ledger.inbound.hear import Addressee
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import views
@@ -45,12 +58,16 @@ class ArchiveApi(Components):
                     yield records
 
     async def import_session(self, file: IO[bytes], key: str | None = None) -> Json:
-        """Create a session from an exported file. Return {"session", "status", "entries"}.
+        """Create a session from an exported file. Return {"session", "status", "entries", "added"}.
 
         `key`: the key of the new session; None takes the key of the exported session. The status is "imported", or
         "known" if a session with this key and the same content exists already. The whole file is checked before
-        anything is written. An interrupted import continues where it stopped. Raises BadRequest (the message names the
-        line), Conflict.
+        anything is written. An interrupted import continues where it stopped.
+
+        A file of another system's conversation (its header has an `origin`) that has grown since it was imported adds
+        what is new: the status is "grown". If another session has its key, it gets a key on the page.
+
+        Raises BadRequest (the message names the line), Conflict.
         """
         try:
             checked = await asyncio.to_thread(lambda: check_file(_lines(file)))
@@ -59,10 +76,12 @@ class ArchiveApi(Components):
             raise BadRequest(str(error)) from None
         async with self._importing:
             try:
+                if checked.header.origin is not None:
+                    return await self._import_conversation(file, checked, checked.header.origin, target)
                 status = await self._import(file, checked, target)
             except (import_session.SessionExists, import_session.ImportDisturbed) as error:
                 raise Conflict(str(error)) from None
-        return {"session": target.key, "status": status, "entries": checked.header.entries}
+        return _outcome(target, checked, status, checked.header.entries if status == "imported" else 0)
 
     def _import_to(self, key: str, agent: str) -> Addressee:
         """Return the new session's key, home and agent.
@@ -74,7 +93,9 @@ class ArchiveApi(Components):
         return Addressee(key, agent, to.home) if agent in self.settings.agents else to
 
     async def _import(self, file: IO[bytes], checked: CheckedFile, target: Addressee) -> str:
-        if await self._exists_already(target.key, checked.digest, checked.header.entries):
+        if checked.header.origin is None and await self._exists_already(
+            target.key, checked.digest, checked.header.entries
+        ):
             return "known"
         progress = await self.record.write(import_session.begin_import, target, checked)
         if progress.done:
@@ -85,6 +106,33 @@ class ArchiveApi(Components):
                 progress = await self.record.write(import_session.import_lines, progress, target, checked, batch)
         await self.record.write(import_session.finish_import, progress, target, checked)
         return "imported"
+
+    async def _import_conversation(self, file: IO[bytes], checked: CheckedFile, origin: str, target: Addressee) -> Json:
+        """Import another system's conversation, or add what it has gained since."""
+        page = self._import_to(page_key(target.key, origin), checked.header.agent)
+        for place in (target, page):
+            held = await self.record.read(import_session.read_held, place.key)
+            if held is not None and held.origin == origin:
+                return await self._grow(file, checked, place, held)
+        is_taken = await self.record.read(views.find_session, target.key) is not None
+        place = page if is_taken else target
+        status = await self._import(file, checked, place)
+        return _outcome(place, checked, status, checked.header.entries if status == "imported" else 0)
+
+    async def _grow(self, file: IO[bytes], checked: CheckedFile, target: Addressee, held: HeldConversation) -> Json:
+        digest = await asyncio.to_thread(lambda: digest_entries(_lines(file), held.entries))
+        if checked.header.entries < held.entries or digest != held.digest:
+            raise Conflict(
+                f"{held.origin} does not begin with the {held.entries} entries that {target.key!r} holds of it: they "
+                "were changed there since they were imported; nothing was added. To import all of it again, delete "
+                "that session first"
+            )
+        if checked.header.entries == held.entries:
+            return _outcome(target, checked, "known", 0)
+        before, steps = held.entries, _growth_steps(file, held)
+        while step := await asyncio.to_thread(next, steps, None):
+            held = await self.record.write(import_growth.add_lines, held, target, checked, *step)
+        return _outcome(target, checked, "grown", held.entries - before)
 
     async def _exists_already(self, key: str, digest: str, entries: int) -> bool:
         """Return whether the session `key` exists and its export has the file's `digest` and number of `entries`."""
@@ -120,3 +168,38 @@ def _steps(file: IO[bytes], done_lines: int) -> Iterator[list[AnyLine]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _growth_steps(file: IO[bytes], held: HeldConversation) -> Iterator[tuple[list[AnyLine], str]]:
+    """Yield the turns and entries that are not held, in batches, each with the digest of all entries up to its last."""
+    batch: list[AnyLine] = []
+    digest, size = begin_entries_digest(), 0
+    for raw in _lines(file):
+        ((_, record),) = read_lines((raw,))
+        if isinstance(record, EntryLine):
+            digest.update(entry_identity(record))
+        is_new_turn = isinstance(record, TurnLine) and record.turn > held.turns
+        if is_new_turn or (isinstance(record, EntryLine) and record.seq > held.entries):
+            batch.append(record)
+            size += len(raw)
+        if len(batch) >= STEP_LINES or size >= STEP_BYTES:
+            yield batch, _digest_after(digest, batch, held)
+            batch, size = [], 0
+    if batch:
+        yield batch, _digest_after(digest, batch, held)
+
+
+def _digest_after(digest: hashlib.blake2b, batch: list[AnyLine], held: HeldConversation) -> str:
+    """Return the digest of the entries held after a batch. While it has turns alone, no entry was read yet."""
+    return digest.hexdigest() if isinstance(batch[-1], EntryLine) else held.digest
+
+
+def page_key(key: str, origin: str) -> str:
+    """Return the key, on the page, of a conversation whose own key another session has."""
+    digest = hashlib.blake2b(origin.encode(), digest_size=4).hexdigest()
+    agent = key.partition(":")[0]
+    return f"{agent}:web:{escape_address(origin)}"[:191] + f":{digest}"
+
+
+def _outcome(target: Addressee, checked: CheckedFile, status: str, added: int) -> Json:
+    return {"session": target.key, "status": status, "entries": checked.header.entries, "added": added}

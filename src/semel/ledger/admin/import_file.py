@@ -7,6 +7,7 @@ The checks include what the laws demand of turns, events and claims. So importin
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from semel.law.identity import BadKey, check_event_key, check_session_key
 from semel.law.turn import MAX_ATTEMPTS
 from semel.law.turn import How as TurnHow
 from semel.law.turn import State as TurnState
-from semel.ledger.admin.export import FORMAT, VERSION
+from semel.ledger.admin.export import ENTRY_SEQ_FIELDS, FORMAT, VERSION
 from semel.ledger.inbound.commands import KIND as COMMAND
 from semel.ledger.storage.rows import ClaimKind, EntryRole
 
@@ -51,6 +52,7 @@ class SessionLine(ExportLine, tag="session"):
     exported: Number
     ledger: str
     numbers: Number = 0
+    origin: Name | None = None
 
 
 class TurnLine(ExportLine, tag="turn"):
@@ -154,6 +156,9 @@ RESERVED_FIELDS = frozenset({
 """Names of an entry's own fields: a field of that name in `more` would override the entry's."""
 
 
+_SEQ_FIELDS = frozenset({*ENTRY_SEQ_FIELDS, "supersedes"})
+
+
 class EntryDelivery(Struct, forbid_unknown_fields=True):
     to: str
     state: PartState
@@ -239,12 +244,13 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, AnyLine]]:
 class CheckedFile:
     """A description of a file that can be imported. `digest` identifies the content of all lines but the header.
 
-    `lines`: the number of lines.
+    `lines`: the number of lines. `entries_digest`: of the identities of all entries.
     """
 
     header: SessionLine
     digest: str
     lines: int
+    entries_digest: str
 
 
 @dataclass
@@ -289,6 +295,8 @@ class _FileChecker:
         check_session_key(header.key)
         if header.since > header.entries + 1:
             raise ValueError(f"since: there is no entry {header.since} for its chapter to begin with")
+        if header.origin is not None and re.search(r"[\x00-\x1f]", header.origin):
+            raise ValueError("origin: it holds a control character")
         self.header = header
         self.turn_chapters: dict[int, int] = {}
         self.first_chapter: int | None = None  # of the first entry; turns of earlier chapters are not exported
@@ -320,6 +328,8 @@ class _FileChecker:
         self.has_claim.append(entry.claim is not None)
         if reserved := sorted(RESERVED_FIELDS & (entry.more or {}).keys()):
             raise ValueError(f"more: the field {reserved[0]!r} is reserved")
+        if self._has_origin() and (named := sorted(_SEQ_FIELDS & (entry.more or {}).keys())):
+            raise ValueError(f"more: the field {named[0]!r} is not for a file with an `origin`")
         if entry.role == "agent" and entry.claim is None and not entry.live:
             raise ValueError("an entry of role 'agent' needs its claim")
         if entry.role in ("user", "event") and entry.event is None:
@@ -345,7 +355,12 @@ class _FileChecker:
         if (first := self.events.setdefault(identity, line)) != line:
             raise ValueError(f"event: ({event.source}, {event.key}) is on line {first} already")
 
+    def _has_origin(self) -> bool:
+        return self.header is not None and self.header.origin is not None
+
     def _check_claim(self, claim: ClaimLine) -> None:
+        if self._has_origin():
+            raise ValueError("a file with an `origin` has no claims without an entry")
         self._require_turn(claim.turn)
         if claim.of is not None and not (claim.of <= self.seq and self.has_claim[claim.of]):
             raise ValueError(f"of: entry {claim.of} was not said by a claim")
@@ -367,6 +382,7 @@ class _FileChecker:
 def check_file(lines: Iterable[bytes]) -> CheckedFile:
     """Check a whole file before any of it is imported. Return its header, digest and length. Raises BadFile."""
     checker, digest, number, previous = _FileChecker(), hashlib.blake2b(digest_size=16), 0, b""
+    entries_digest = begin_entries_digest()
 
     def digest_lines() -> Iterator[bytes]:
         nonlocal previous, number
@@ -381,10 +397,34 @@ def check_file(lines: Iterable[bytes]) -> CheckedFile:
             checker.check_record(line, record)
         except (ValueError, BadKey) as error:
             raise BadFile(line, str(error)) from None
+        if isinstance(record, EntryLine):
+            entries_digest.update(entry_identity(record))
     if checker.header is None or checker.end is None:
         raise BadFile(number + 1, "the file ends too early: it was cut off, or is not an export")
     if not checker.seq == checker.header.entries == checker.end.entries:
         raise BadFile(number, f"it has {checker.seq} entries, and should have {checker.header.entries}")
     if digest.hexdigest() != checker.end.digest:
         raise BadFile(number, "its digest is wrong: the file was changed after it was exported")
-    return CheckedFile(checker.header, digest.hexdigest(), number)
+    return CheckedFile(checker.header, digest.hexdigest(), number, entries_digest.hexdigest())
+
+
+def begin_entries_digest() -> hashlib.blake2b:
+    """Return the hash to which the identity of each entry is added, in order."""
+    return hashlib.blake2b(digest_size=16)
+
+
+def entry_identity(entry: EntryLine) -> bytes:
+    """Return what makes an entry the same in a later file of its conversation: who spoke, its event's key, its text.
+
+    Names of people are no part of it, because people change them.
+    """
+    return msgspec.json.encode([entry.role, entry.event and entry.event.key, entry.text])
+
+
+def digest_entries(lines: Iterable[bytes], count: int) -> str:
+    """Return the digest of the first `count` entries of a file that was checked."""
+    digest = begin_entries_digest()
+    entries = (record for _, record in read_lines(lines) if isinstance(record, EntryLine))
+    for entry in itertools.islice(entries, count):
+        digest.update(entry_identity(entry))
+    return digest.hexdigest()

@@ -7,7 +7,7 @@ session or none. Each transaction also stores the progress of the import.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from semel.ledger.admin.import_file import (
@@ -54,6 +54,40 @@ class ImportProgress:
     done: bool = False
 
 
+@dataclass(frozen=True)
+class HeldConversation:
+    """How much of another system's conversation a session holds: what an import of its grown file must begin with.
+
+    `session`: the row id. `origin`: the conversation, as the header of its file names it. `entries`, `turns`: how many
+    of the file's are here. `digest`: of the identities of these entries. `chapter`: the file's chapter at the last of
+    them. `shifts`: pairs (turn, difference), in order: from that turn of the file on, the turn's number here is larger
+    by the difference. `chapters`: the same difference for chapters. It is stored as JSON.
+    """
+
+    session: int
+    origin: str
+    entries: int
+    turns: int
+    digest: str
+    chapter: int
+    shifts: list[list[int]] = field(default_factory=list)
+    chapters: int = 0
+
+    def turn_here(self, turn: int) -> int:
+        """Return the session's number of a turn of the file."""
+        return turn + next((shift for first, shift in reversed(self.shifts) if first <= turn), 0)
+
+
+def read_held(tx: Tx, key: str) -> HeldConversation | None:
+    """Return what the session `key` holds of another system's conversation; None if it was not imported from one."""
+    progress = entries.load(tx.value(str, "cursor_get", source=_cursor_source(key)))
+    row = tx.one(SessionRow, "session_by_key", key=key)
+    held = progress.get("held")
+    if not held or row is None or row.deleted is not None or row.id != held["session"]:
+        return None
+    return HeldConversation(**held)
+
+
 def begin_import(tx: Tx, target: Addressee, file: CheckedFile) -> ImportProgress:
     """Begin to import `file` as the session `target`, or resume an import that was interrupted. Return its progress.
 
@@ -78,7 +112,7 @@ def begin_import(tx: Tx, target: Addressee, file: CheckedFile) -> ImportProgress
     name = _staging_key(file.digest, target.key)
     session = tx.number("session_add", key=name, agent=target.agent, home=None, at=tx.now)
     tx.run("session_set_title", id=session, title=f"{target.key}: being imported")
-    _save_progress(tx, target, file, lines=0)
+    save_progress(tx, target, file, lines=0)
     entries.touch_session(tx, session)
     return ImportProgress(session, 0)
 
@@ -90,12 +124,12 @@ def import_lines(
     saved = entries.load(tx.value(str, "cursor_get", source=_cursor_source(target.key)))
     if saved.get("file") != file.digest or saved.get("lines") != progress.lines:
         raise ImportDisturbed(f"another import of {target.key!r} goes on")
-    _require_session(tx, progress)
-    importer = _LineImporter(tx, progress.session, file.header.key)
+    require_session(tx, progress.session)
+    importer = LineImporter(tx, progress.session, file.header.origin or file.header.key)
     for record in records:
         importer.import_record(record)
     advanced = ImportProgress(progress.session, progress.lines + len(records))
-    _save_progress(tx, target, file, lines=advanced.lines)
+    save_progress(tx, target, file, lines=advanced.lines)
     entries.touch_session(tx, progress.session)
     return advanced
 
@@ -110,7 +144,7 @@ def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: Che
         tx.run("import_aside", id=existing.id, key=f"{target.key[:170]}~deleted-{existing.id}")
     elif existing is not None:
         raise SessionExists(f"a session {target.key!r} was made meanwhile; import this one under another key")
-    row = _require_session(tx, progress)
+    row = require_session(tx, progress.session)
     if row.seq != file.header.entries:
         raise ImportDisturbed(WRITTEN_MEANWHILE)
     header = file.header
@@ -120,12 +154,20 @@ def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: Che
         "import_named", id=progress.session, key=target.key, agent=target.agent, home=target.home, title=title,
         chapter=header.chapter, since=header.since, epoch=header.turns, numbers=numbers, at=header.at,
     )  # fmt: skip
-    _save_progress(tx, target, file, lines=progress.lines, done=progress.session)
+    held = None
+    if header.origin is not None:
+        held = asdict(
+            HeldConversation(
+                progress.session, header.origin, header.entries, header.turns, file.entries_digest, header.chapter
+            )
+        )
+    save_progress(tx, target, file, lines=progress.lines, done=progress.session, held=held)
     entries.touch_session(tx, progress.session)
 
 
-def _require_session(tx: Tx, progress: ImportProgress) -> SessionRow:
-    row = tx.one(SessionRow, "session_by_id", id=progress.session)
+def require_session(tx: Tx, session: int) -> SessionRow:
+    """Return the row of a session that is being imported. Raises ImportDisturbed if it was deleted."""
+    row = tx.one(SessionRow, "session_by_id", id=session)
     if row is None or row.deleted is not None:
         raise ImportDisturbed("the session was deleted while it was imported; import the file again")
     return row
@@ -139,17 +181,19 @@ def _staging_key(digest: str, key: str) -> str:
     return f"import:{digest[:16]}:{key}"[:200]
 
 
-def _save_progress(tx: Tx, target: Addressee, file: CheckedFile, **fields: Any) -> None:
+def save_progress(tx: Tx, target: Addressee, file: CheckedFile, **fields: Any) -> None:
+    """Store how far the import of `file` as the session `target` has come."""
     tx.run("cursor_set", source=_cursor_source(target.key), value=dump({"file": file.digest, **fields}), at=tx.now)
 
 
-class _LineImporter:
+class LineImporter:
     """Import lines of a file within one transaction.
 
     Beside `transcript.entries`, only this class writes entries (Law 4).
     """
 
     def __init__(self, tx: Tx, session: int, origin: str) -> None:
+        """`origin`: the session or conversation that the entries come from."""
         self.tx = tx
         self.session = session
         self.origin = origin

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from semel.ledger import file_objects, file_pieces, people
-from semel.ledger.admin import age_out, erase, import_session
+from semel.ledger.admin import age_out, erase, import_growth, import_session
 from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import held_notice, owner_notice, send_queue
 from semel.ledger.delivery.cutting import LOCAL, is_local
@@ -270,7 +270,9 @@ def _erase(session: int, *_: Any) -> Locks:
     return Locks(ids=(session,), find=(("find_sessions_told", {"session": session, "limit": limit}),))
 
 
-def _import(progress: import_session.ImportProgress, target: hear.Addressee, *_: Any) -> Locks:
+def _import(
+    progress: import_session.ImportProgress | import_session.HeldConversation, target: hear.Addressee, *_: Any
+) -> Locks:
     return Locks(ids=(progress.session,), keys=(target.key,))
 
 
@@ -362,6 +364,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     import_session.begin_import: lambda target, *_: _addressees((target,)),
     import_session.import_lines: _import,
     import_session.finish_import: _import,
+    import_growth.add_lines: _import,
     settle_restored.settle_copy: _everything,
     store.touch: _nothing,
     store.do_nothing: _nothing,

@@ -75,3 +75,7 @@ UPDATE session SET key = :key WHERE id = :id AND deleted IS NOT NULL
 UPDATE session SET key = :key, agent = :agent, home = :home, title = :title, chapter = :chapter, since = :since, epoch = :epoch,
   numbers = CASE WHEN numbers < :numbers THEN :numbers ELSE numbers END, at = :at
 WHERE id = :id
+
+-- name: import_grown
+-- turns and chapters were added to a session, because the conversation that it was imported from has grown
+UPDATE session SET epoch = :epoch, chapter = :chapter, since = :since WHERE id = :id

@@ -48,13 +48,15 @@ class Found(Page):
 
 
 class Imported(Struct):
-    """The result of an import. `status`: `imported`, or `known` if the session existed already with the same content;
-    `entries`: the number of its entries.
+    """The result of an import. `status`: `imported`, `known` if the session existed already with the same content, or
+    `grown` if what its conversation in another system has gained was added; `entries`: how many the file has; `added`:
+    how many of them this request added.
     """
 
     session: str
-    status: Literal["imported", "known"]
+    status: Literal["imported", "known", "grown"]
     entries: int
+    added: int
 
 
 @router.route(
