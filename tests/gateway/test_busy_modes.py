@@ -12,6 +12,7 @@ from gateway_world import World, script, until
 
 from semel.gateway.errors import BadRequest
 from semel.gateway.settings import SessionSettings, WakeSettings
+from semel.gateway.turns import prompt_blocks
 from semel.ledger.transcript import views
 from semel.ledger.turns.turns import StopRequest
 from semel.testing.scripted_agent import read_prompts
@@ -93,6 +94,29 @@ async def test_a_steered_message_joins_the_running_turn_and_is_answered_in_it(tm
         assert len({e["turn"] for e in entries if e["role"] == "agent"}) == 1
         assert [e.get("joined") for e in entries if e["role"] == "user"] == [None, True]
         assert len(agent_saw(w)) == 2
+
+
+async def test_a_message_that_joins_a_turn_just_as_it_is_stopped_is_stopped_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its prompt would begin more work in the agent behind the cancel."""
+    copy_files = prompt_blocks.copy_files
+
+    async def copy_slowly(store: Any, workspace: Path, events: Any, agent: Any) -> Any:
+        copies = await copy_files(store, workspace, events, agent)
+        if events[0].text == "and this?":
+            await w.gateway.controls.stop_turn("s", "me")
+        return copies
+
+    monkeypatch.setattr(prompt_blocks, "copy_files", copy_slowly)
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", waiting_for(tmp_path / "never"))
+        await speaks(w, "Working.")
+        await w.gateway.say("s", "and this?", busy="steer")
+        await w.idle()
+        assert len(agent_saw(w)) == 1
+        assert await w.texts("s", "notice") == ["Stopped by me."]
+        assert await w.ask("say: next") == ["Working. ", "next"]
 
 
 async def test_a_steered_message_waits_in_line_where_the_agent_reads_no_second_prompt(tmp_path: Path) -> None:

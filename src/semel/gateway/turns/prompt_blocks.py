@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
 
 from semel.gateway import files
 from semel.gateway.files import StoredFiles
-from semel.gateway.turns.prompt_files import copy_file, workspace_path
+from semel.gateway.ports import Conversation
+from semel.gateway.turns.prompt_files import WorkspaceFiles, copy_file, copy_received_files, workspace_path
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns.turn_events import TurnEvent
 from semel.text.json_types import Json, object_at, objects_in, text_at
@@ -39,6 +40,15 @@ class TakenKinds:
 
     def include(self, kind: str) -> bool:
         return {"image": self.images, "audio": self.audio, "resource": self.resources}.get(kind, True)
+
+
+async def copy_files(
+    store: StoredFiles, workspace: Path, events: Sequence[TurnEvent], agent: Conversation
+) -> WorkspaceFiles:
+    """Copy the files of these events into the agent's workspace, and restore those that came as content blocks."""
+    taken = TakenKinds(agent.images, agent.audio, agent.resources)
+    blocks = await restore_blocks(store, workspace, events, taken)
+    return replace(await copy_received_files(store, workspace, events, images=agent.images), blocks=blocks)
 
 
 async def restore_blocks(

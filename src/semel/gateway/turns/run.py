@@ -152,18 +152,16 @@ class Run:
         self.joined += events
         self.view.pending += self.speech.after_join()
         content = prompt.build_event_blocks(events, await self._copy_files(events))
+        if self.stopped is not None or self.agent_died or self.is_over:  # since the binding
+            self.live.signals.put_nowait(SteerCancelled())
+            return True
         self.view.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         await self.live.conversation.prompt(content)
         return True
 
     async def _copy_files(self, events: Sequence[turn_events.TurnEvent]) -> prompt_files.WorkspaceFiles:
-        """Copy the files of these events into the agent's workspace, and restore those that came as content blocks."""
-        agent = self.live.conversation
         workspace = self.agent.cwd if self.begun.folder is None else Path(self.begun.folder)
-        taken = prompt_blocks.TakenKinds(agent.images, agent.audio, agent.resources)
-        blocks = await prompt_blocks.restore_blocks(self.files, workspace, events, taken)
-        copies = await prompt_files.copy_received_files(self.files, workspace, events, images=agent.images)
-        return replace(copies, blocks=blocks)
+        return await prompt_blocks.copy_files(self.files, workspace, events, self.live.conversation)
 
     @property
     def cancelled_by(self) -> str | None:
