@@ -5,15 +5,21 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "editors"))
 
 import httpx2
 import pytest
 from cli_house import SCRIPTED, Cli, until
 from cluster_house import HANG, TOKEN, Member, find_agents, rest, texts
+from gateway_editor import GatewayEditor
 
 from proof.postgres_server import PostgresServer
 from semel.faces.client import NoGateway, RequestRefused
@@ -150,10 +156,50 @@ def cluster_finding(cli: Cli) -> str:
     return str(finding["text"])
 
 
+class EditorOfTheOther:
+    """An editor of a gateway that stays, in two sessions of the one that is about to be killed. In one of them its
+    prompt hangs, and another person's message waits behind it."""
+
+    def __init__(self, served_by: Member, asks: Member) -> None:
+        home: Any = SimpleNamespace(
+            toml=asks.home / "semel.toml", data=asks.cli.data, environment=asks.cli.env, home=asks.home
+        )
+        self.editor = GatewayEditor(home, "--no-start")
+        for session in ("hangs", "idle"):
+            served_by.say(session, "hello", f"hello {session}")
+            until(lambda session=session: texts(served_by.cli, session, "agent"), f"{session} is answered")
+            self.editor.load(session)
+        self.editor.session = "hangs"
+        self.prompt = self.editor.begin(prompt("Begun.", {"hang": True}))
+        self.editor.sees("Begun.")
+        self.gate = asks.home / "go on"
+        served_by.say("hangs", prompt("Of the phone, ", {"wait": str(self.gate)}, "whole."), "phone")
+
+    def cancel(self) -> None:
+        self.editor.send(method="session/cancel", params={"sessionId": "hangs"})
+        self.editor.session = "idle"
+        self.first_prompt = self.editor.begin("say: first")
+
+    def check(self, cli: Cli) -> None:
+        """The gateway that took over has ended the turn that was meant, and no other."""
+        assert self.editor.answer_to(self.prompt)["result"] == {"stopReason": "cancelled"}
+        assert self.editor.answer_to(self.first_prompt)["result"] == {"stopReason": "end_turn"}
+        self.editor.session = "hangs"
+        self.editor.sees("Of the phone, ")
+        self.gate.touch()
+        rest(cli)
+        assert texts(cli, "hangs", "agent")[-2:] == ["Begun.", "Of the phone, whole."]
+        assert texts(cli, "hangs", "notice") == ["Stopped by zed."]
+        assert texts(cli, "idle", "agent")[-1] == "first"
+        self.editor.end()
+
+
 def test_gateways_that_are_killed_in_turn_lose_and_double_nothing(members: tuple[Member, Member]) -> None:
+    """Nor does a cancel that an editor sends while its session is taken over stop a later turn."""
     for member in members:
         member.start()
     active, waiting = members
+    editor = EditorOfTheOther(active, waiting)
     said = []
     for n in range(4):
         for part in range(2):
@@ -163,7 +209,11 @@ def test_gateways_that_are_killed_in_turn_lose_and_double_nothing(members: tuple
         running = prompt("begun", {"sleep": 1.0}, f"done {n}", resume=[f"done {n}"])
         say_to_active(members, f"t{n}", running, f"turn-{n}")
         active.signal(signal.SIGKILL)
+        if n == 0:
+            editor.cancel()
         assert take_over(waiting, 20) < 15
+        if n == 0:
+            editor.check(waiting.cli)
         active.start()
         active, waiting = waiting, active
         rest(active.cli)  # a turn that is lost three times has failed
