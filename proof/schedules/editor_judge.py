@@ -22,6 +22,7 @@ class Rows(Protocol):
     """The ledger as it was read."""
 
     sessions: dict[str, Json]
+    turns: dict[int, Json]
     entries: list[Json]
     events: list[Json]
     items: list[Json]
@@ -37,6 +38,7 @@ def wrong(editors: list[Editor], rows: Rows) -> Iterator[str]:
         yield from _shown(editor.now, rows)
         yield from _open(editor.now)
     yield from _chosen(editors, rows)
+    yield from _stopped(editors, rows)
 
 
 def _prompts(connection: Connection, rows: Rows) -> Iterator[str]:
@@ -164,3 +166,20 @@ def _chosen(editors: list[Editor], rows: Rows) -> Iterator[str]:
         if connections and body["answer"] not in chosen:
             answer = f"{body['answer']!r} by {body['by']}"
             yield f"law 13: request {item['id']} counts as answered {answer}, which chose {chosen}"
+
+
+def _stopped(editors: list[Editor], rows: Rows) -> Iterator[str]:
+    """Law 10: a cancel ends the turn of the editor's prompt; without one, the turn that ran when it came."""
+    for name in {editor.client.name for editor in editors}:
+        connections = [one for editor in editors if editor.client.name == name for one in editor.connections]
+        meant = set[int]().union(*(one.cancelled_roots for one in connections))
+        marks = {prompt.mark for one in connections for prompt in one.prompts.values() if prompt.is_cancelled}
+        meant |= {
+            rows.turns[event["turn"]]["root"] for event in rows.events
+            if event["turn"] is not None and marks.intersection(MARK.findall(event["payload"] or ""))
+        }  # fmt: skip
+        for entry in rows.entries:
+            if entry["text"] != f"Stopped by {name}." or entry["role"] != "notice" or entry["turn"] is None:
+                continue
+            if rows.turns[entry["turn"]]["root"] not in meant:
+                yield f"law 10: turn {entry['turn']} was stopped in {name}, where nobody meant it"

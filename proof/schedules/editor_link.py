@@ -42,7 +42,7 @@ class WorldClient(AsyncClient):
         self._world = world
         self._chance = chance
         self._streams: dict[asyncio.Event, None] = {}  # what ends each of them
-        self.stopping: Callable[[], None] = lambda: None  # called when the turn is to be stopped
+        self.stopping: Callable[[int | None], None] = lambda turn: None  # called when this turn is to be stopped
         self.sending: Callable[[Json], None] = lambda body: None  # called when a message is on its way to a gateway
 
     async def close(self) -> None:
@@ -52,7 +52,7 @@ class WorldClient(AsyncClient):
 
     async def _call(self, method: str, path: str, body: Json | None, timeout_s: float = 0.0) -> Json:
         if path.endswith("/stop"):
-            self.stopping()
+            self.stopping((body or {}).get("turn"))
         await asyncio.sleep(self._world.outside.lag())
         gateway = self._world.gateway
         if gateway is None or not self._world.up:

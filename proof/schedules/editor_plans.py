@@ -2,8 +2,8 @@
 
 shape["editors"]: [{"room", "client"}]                one editor or two, in one room or in two
 {"do": "prompt", "at", "editor", "mark"}              its person asks the agent
-{"do": "cancel", "at", "editor"}                      they cancel; now and then right behind a prompt, or while
-                                                      no gateway runs
+{"do": "cancel", "at", "editor"}                      they cancel, several times; now and then right behind a prompt,
+                                                      while no prompt of theirs is open, or no gateway runs
 {"do": "choose", "editor", "n", "option", "in"}       they answer the n-th request for permission they are asked
 {"do": "reopen", "at", "editor", "how"}               `semel acp` is killed and started again; the session is loaded
                                                       or resumed, or a prompt is sent without either
@@ -55,12 +55,26 @@ def add_editors(chance: random.Random, shape: Json, actions: list[Json], span: f
         ]  # fmt: skip
     crashes = [one["when"]["at"] for one in actions if one["do"] == "crash" and "at" in one["when"]]
     cancelled = {one["editor"] for one in out if one["do"] == "cancel"}
-    for n in sorted(set(range(len(shape["editors"]))) - cancelled):  # once at most: the judge knows one cancel
+    for n in sorted(set(range(len(shape["editors"]))) - cancelled):
         begun = chance.choice([at(), *(round(crash + 0.3 * chance.random(), 3) for crash in crashes)])
         if chance.random() < 0.7:
             out.append({"do": "prompt", "at": begun, "editor": n, "mark": f"q{next(marks)}"})
             out.append({"do": "cancel", "at": round(begun + chance.choice((0.0, 0.01, 0.3)), 3), "editor": n})
     return out
+
+
+def add_cancels(chance: random.Random, shape: Json, actions: list[Json], span: float) -> list[Json]:
+    """More cancels: at any time, about what others say, and while the gateway is away, as it may come back to another
+    turn. Return them."""
+    said = [one["at"] for one in actions if one["do"] in ("say", "hear") and "at" in one]
+    crashes = [one["when"]["at"] for one in actions if one["do"] == "crash" and "at" in one["when"]]
+
+    def at() -> float:
+        begun = chance.choice((chance.random() * span, *chance.sample(said, min(2, len(said))), *crashes))
+        return round(begun + chance.choice((0.0, 0.1, 0.7, 1.5 * chance.random())), 3)
+
+    editors = range(len(shape["editors"]))
+    return [{"do": "cancel", "at": at(), "editor": n} for n in editors for _ in range(chance.choice((0, 1, 2, 4)))]
 
 
 def _ask_for_permission(chance: random.Random, actions: list[Json]) -> None:

@@ -106,6 +106,7 @@ class Connection:
         self.chosen: dict[str, set[str]] = {}  # what was answered, by tool call
         self.pushes: list[str] = []  # ids of turns of somebody else that have not ended
         self.refused: set[str] = set()  # the texts of those that were not drawn
+        self.cancelled_roots: set[int] = set()  # of the turns of others that ran when it cancelled
         self._ids = itertools.count(1)
         self._opening = 0
         chance = random.Random(f"editor link {self._world.plan.seed} {number}")
@@ -163,8 +164,12 @@ class Connection:
         self.prompts[self._request("session/prompt", prompt=blocks)] = Prompt(mark, self.how != "prompt")
 
     def cancel(self) -> None:
-        for prompt in self.open_prompts():
+        """An editor that reads nothing does not know yet that its prompt was answered."""
+        prompts = self.open_prompts()
+        for prompt in prompts:
             prompt.is_cancelled = True
+        if not prompts or self._pipe.stalls:
+            self.cancelled_roots |= {root for (root,) in self._world.look.execute(_RUNNING, (self.editor.session,))}
         self._send(method="session/cancel", params={"sessionId": self.editor.session})
 
     def choose(self, request: str, call: str, option: str) -> None:
@@ -240,11 +245,10 @@ class Connection:
         self.pushes.append(id)
         self.screen.push(params["prompt"][0]["text"])
 
-    def _judge_stop(self) -> None:
-        """A cancel never stops the turn of somebody else while a prompt of the editor's is open."""
-        cancelled = [prompt for prompt in self.prompts.values() if prompt.is_cancelled and not prompt.is_withdrawn]
-        if cancelled and not any(self._world.editors.turn_of(prompt.mark) for prompt in cancelled):
-            self._world.fault(f"law 10: {self!r} stops a turn that has none of its prompts")
+    def _judge_stop(self, turn: int | None) -> None:
+        """A cancel names the turn that it is for: it may be repeated until a gateway answers."""
+        if turn is None:
+            self._world.fault(f"law 10: {self!r} stops whatever runs")
 
     def _judge_sending(self, body: Json) -> None:
         """What was answered before it ever left is not sent any more."""
@@ -409,6 +413,7 @@ def link_to(mark: str) -> Json:
 _TURN_OF = """SELECT t.id, t.state, n.seq, n.rev
 FROM event e JOIN hearing h ON h.event = e.id JOIN turn t ON t.id = h.turn
 JOIN entry n ON n.event = e.id AND n.session = h.session WHERE instr(e.payload, ?)"""
+_RUNNING = "SELECT t.root FROM session s JOIN turn t ON t.id = s.turn WHERE s.key = ?"
 _NEWEST = "SELECT max(e.seq) FROM entry e JOIN session s ON s.id = e.session WHERE s.key = ?"
 _REPLACED = "SELECT e.seq FROM entry e JOIN session s ON s.id = e.session WHERE s.key = ? AND e.superseded = 1"
 _SAID_IN = """SELECT e.seq, e.born, e.text, e.more FROM entry e JOIN session s ON s.id = e.session

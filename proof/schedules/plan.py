@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proof.schedules import anew, endings
-from proof.schedules.editor_plans import EDITOR_SEEDS, add_editors
+from proof.schedules.editor_plans import EDITOR_SEEDS, add_cancels, add_editors
 from proof.schedules.memories import MARKING_AGENT
 from proof.schedules.platforms import FAULTS
 
@@ -95,6 +95,8 @@ def make(seed: int) -> Plan:
     if seed >= EDITOR_SEEDS:
         desk = random.Random(f"desk {seed}")
         actions += _at_moments(desk, add_editors(desk, shape, actions, SPAN))
+        cancels = random.Random(f"cancels {seed}")
+        actions += _at_moments(cancels, add_cancels(cancels, shape, actions, SPAN))
     return Plan(seed, shape, tuple(actions))
 
 

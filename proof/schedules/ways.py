@@ -48,7 +48,18 @@ def _of_editors(world: World) -> Iterator[tuple[str, int]]:
     prompts = [prompt for editor in world.editors.all for one in editor.connections for prompt in one.prompts.values()]
     if world.editors.all:
         yield "cancelled in an editor, and never sent", sum(prompt.is_withdrawn for prompt in prompts)
+        yield "cancelled in an editor without a prompt of its own", len(_stopped_for_others(world))
         yield "cancelled in an editor, and stopped", sum(prompt.is_cancelled and prompt.left for prompt in prompts)
+
+
+def _stopped_for_others(world: World) -> set[int]:
+    """The turns of others that editors stopped."""
+    meant = {root for editor in world.editors.all for one in editor.connections for root in one.cancelled_roots}
+    names = {editor.client.name for editor in world.editors.all}
+    notices = world.look.execute(
+        "SELECT t.root, n.text FROM entry n JOIN turn t ON t.id = n.turn WHERE role = 'notice'"
+    )
+    return {root for root, text in notices if root in meant and text in {f"Stopped by {name}." for name in names}}
 
 
 def _of_agents(world: World, recalled: set[int]) -> Iterator[tuple[str, int]]:
