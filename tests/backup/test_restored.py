@@ -99,7 +99,7 @@ async def test_a_text_that_fills_a_reserved_message_is_not_posted_beside_it(
         caller = Caller(session, "main:x", begun.turn, begun.root)
         leg = Leg(0, 10, "hook", "hook:room", {**op, "fill": True})
         made = speak(tx, caller, ClaimRequest("block", "the answer", "hook:room", legs=(leg,)))
-        seen = {"evidence": "said", "row": made.claim_id}
+        seen = {"evidence": "said", "row": made.claim_id, "tokens": None, "cost": None}
         tx.run("turn_end", id=begun.turn, state="done", stop=None, error=None, at=tx.now, **seen)
         turns.free_session(tx, session, begun.turn)
 

@@ -186,7 +186,8 @@ def _fail_turn(tx: Tx, turn: TurnRow, since: int, notice: int) -> None:
     state = turn_law.step("running", "given up")
     evidence = Evidence("notice", notice)
     tx.run(
-        "turn_end", id=turn.id, state=state, stop=None, error=error, at=tx.now, evidence=evidence.kind, row=evidence.row
+        "turn_end", id=turn.id, state=state, stop=None, error=error, at=tx.now, evidence=evidence.kind,
+        row=evidence.row, tokens=None, cost=None,
     )  # fmt: skip
     entries.touch_session(tx, turn.session)
 

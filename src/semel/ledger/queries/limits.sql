@@ -25,10 +25,6 @@ FROM spent WHERE day = :day AND scope = 'session'
 SELECT turns, tokens, cost, scope, subject, unreported FROM spent
 WHERE day = :day AND (scope, subject) > (:scope, :subject) AND scope <> 'all' ORDER BY scope, subject LIMIT :limit
 
--- name: turn_usage
--- what an agent reported for an attempt; it may report more than once
-UPDATE turn SET tokens = coalesce(tokens + :tokens, :tokens, tokens), cost = coalesce(cost + :cost, :cost, cost) WHERE id = :id
-
 -- name: turn_root_day
 -- the day for which a turn's first attempt counts
 SELECT day FROM turn WHERE id = :root

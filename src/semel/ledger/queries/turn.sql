@@ -20,17 +20,19 @@ SELECT {TurnRow} FROM turn WHERE id = :id
 SELECT {TurnRow} FROM turn WHERE id = :root OR (root = :root AND attempt > 1) ORDER BY id
 
 -- name: turn_end
--- a turn is over
+-- a turn is over; its agent has reported what it used. It may have reported before, when an attempt was put off
 UPDATE turn SET state = :state, stop = :stop, error = :error, retry_at = NULL, ended = :at, evidence = :evidence,
-  evidence_row = :row WHERE id = :id AND state = 'running'
+  evidence_row = :row, tokens = coalesce(tokens + :tokens, :tokens, tokens), cost = coalesce(cost + :cost, :cost, cost)
+WHERE id = :id AND state = 'running'
 
 -- name: turn_fence
 -- a turn is continued under another epoch
 UPDATE turn SET epoch = :epoch WHERE id = :id AND state = 'running'
 
 -- name: turn_put_off
--- a turn failed for a transient reason: set when it is tried again
-UPDATE turn SET error = :error, retry_at = :at WHERE id = :id AND state = 'running'
+-- a turn failed for a transient reason: set when it is tried again, and what its agent has reported that it used
+UPDATE turn SET error = :error, retry_at = :at, tokens = coalesce(tokens + :tokens, :tokens, tokens),
+  cost = coalesce(cost + :cost, :cost, cost) WHERE id = :id AND state = 'running'
 
 -- name: turn_stopped
 -- a person stops a running turn; only the first one is recorded

@@ -86,9 +86,10 @@ def finish(
     if turn.has_live_items:
         entries.close_items(tx, fence.session)
     state = law.step("running", end.event)
+    usage = limits.measure_usage(tx, row, end.usage)
     tx.run(
         "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=evidence.kind,
-        row=evidence.row,
+        row=evidence.row, tokens=usage.tokens, cost=usage.cost,
     )  # fmt: skip
     show_end(tx, fence.session, ending.asked)
     turns.free_session(tx, fence.session, fence.turn)
@@ -96,7 +97,7 @@ def finish(
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
         _tell_late_delivery(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
     if end.usage is not None:
-        limits.count_usage(tx, row, turn, ending.askers, end.usage)
+        limits.count_usage(tx, row, turn, ending.askers, usage, end.usage.policy)
     return new_slots, row.wake_at is not None
 
 
@@ -177,11 +178,12 @@ def schedule_retry(
         close_output.close_entries(tx, fence.session, ending.turn)
     if ending.turn.has_live_items:
         entries.close_items(tx, fence.session)
-    tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms)
+    used = limits.measure_usage(tx, row, usage)
+    tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms, tokens=used.tokens, cost=used.cost)
     tx.run("session_begin_again", id=fence.session)
     entries.touch_session(tx, fence.session)
     if usage is not None:
-        limits.count_usage(tx, row, ending.turn, ending.askers, usage)
+        limits.count_usage(tx, row, ending.turn, ending.askers, used, usage.policy)
     return new_slots
 
 

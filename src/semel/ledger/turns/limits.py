@@ -142,6 +142,14 @@ class UsageReport:
     policy: LimitPolicy = field(default_factory=LimitPolicy)
 
 
+@dataclass(frozen=True)
+class AttemptUsage:
+    """What one attempt used. `tokens`, `cost` (in millionths): None if its agent did not report it."""
+
+    tokens: int | None
+    cost: int | None
+
+
 # ---------------------------------------------------------------- holding turns back
 
 
@@ -275,22 +283,26 @@ def count_turn(tx: Tx, row: SessionRow, day: str, people: Iterable[str | None], 
     _count(tx, row, day, people, law.Amounts(turns=1), 0, policy)
 
 
-def count_usage(tx: Tx, row: SessionRow, turn: TurnRow, askers: Iterable[Asker], report: UsageReport) -> None:
+def measure_usage(tx: Tx, row: SessionRow, report: UsageReport | None) -> AttemptUsage:
+    """Return what an attempt used, and record the cost that the agent reported. `row`: the session's current row."""
+    if report is None or report.cost is None:
+        return AttemptUsage(None if report is None else report.tokens, None)
+    tx.run("session_cost", id=row.id, cost=report.cost)
+    return AttemptUsage(report.tokens, law.compute_cost(report.cost, row.cost))
+
+
+def count_usage(
+    tx: Tx, row: SessionRow, turn: TurnRow, askers: Iterable[Asker], usage: AttemptUsage, policy: LimitPolicy
+) -> None:
     """Count the usage that an agent reported for an attempt, on the day on which its turn began.
 
     `row`, `turn`: the current rows. `askers`: who sent the events that asked for the turn.
     """
-    cost = None
-    if report.cost is not None:
-        cost = law.compute_cost(report.cost, row.cost)
-        tx.run("session_cost", id=row.id, cost=report.cost)
-    if report.tokens is not None or cost is not None:
-        tx.run("turn_usage", id=turn.id, tokens=report.tokens, cost=cost)
     day = turn.day if turn.root == turn.id else tx.value(str, "turn_root_day", root=turn.root)
     if day is None:
         return  # it began before usage was counted
-    used = law.Amounts(tokens=report.tokens or 0, cost=cost or 0)
-    _count(tx, row, day, (asker.name for asker in askers), used, int(report.tokens is None), report.policy)
+    used = law.Amounts(tokens=usage.tokens or 0, cost=usage.cost or 0)
+    _count(tx, row, day, (asker.name for asker in askers), used, int(usage.tokens is None), policy)
 
 
 def _count(

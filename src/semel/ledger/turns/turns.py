@@ -303,7 +303,7 @@ def cancel_deleted(tx: Tx, session: int, turn: TurnRow) -> None:
 def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, evidence: Evidence) -> None:
     tx.run(
         "turn_end", id=turn.id, state=law.step("running", event), stop=None, error=error, at=tx.now,
-        evidence=evidence.kind, row=evidence.row,
+        evidence=evidence.kind, row=evidence.row, tokens=None, cost=None,
     )  # fmt: skip
     if evidence.kind != "deleted":
         ending.show_end(tx, turn.session, tx.values(int, "hearing_asked", turn=turn.id))
@@ -411,7 +411,7 @@ def _settle_lost(
         return GivenUp(row.id, old.id, row.key, row.agent, error)
     tx.run(
         "turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=death, at=tx.now, evidence=None,
-        row=None,
+        row=None, tokens=None, cost=None,
     )  # fmt: skip
     turn = add_turn(tx, row, lease, root=old.root, attempt=old.attempt + 1)
     tx.run("hearing_rebind", turn=turn.id, old=old.id)
