@@ -333,10 +333,10 @@ def _address(
     entry = _add_entry(tx, row, event_id, event, addressed)
     seq = entry.seq
     is_told_to_agent = event.kind == "message" and not event.automatic and addressed.act is not None
-    if is_told_to_agent:
-        questions.answer_by_message(tx, row.id, event_id, event.text, event.sender, event.shown_rev)
     opened = None if woken is None or start is None else _open_turn_at_once(tx, row, event_id, event, woken, start)
     row, turn = opened or (row, None)
+    if is_told_to_agent and (turn is None or turn.has_live_items):
+        questions.answer_by_message(tx, row.id, event_id, event.text, event.sender, event.shown_rev)
     if woken is not None and turn is None:
         tx.run("session_wake", id=row.id, due=woken.due, since=woken.since)
     tx.run(

@@ -173,10 +173,14 @@ class TurnRow(Row):
 
 
 class AddedTurn(TurnRow):
-    """A turn that was just added. `has_waiting`: 1 if events wait in its session. `has_untold`: 1 if entries do."""
+    """A turn that was just added. `has_waiting`: 1 if events wait in its session. `has_untold`: 1 if entries do.
+
+    `has_live_items`: 1 if an item of its session is not over, such as a question.
+    """
 
     has_waiting: int
     has_untold: int
+    has_live_items: int
 
 
 class BoundEvent(Row):
