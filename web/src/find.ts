@@ -1,18 +1,17 @@
 // Search: the box above the list of sessions. The results replace that list; each is a link to its message.
 
-import { reporter } from "./rows/entry.tsx";
 import { ask, messageOf, Problem } from "./api.ts";
-import type { SearchHit, SearchPage } from "./wire.ts";
+import type { SearchPage } from "./wire.ts";
 import { bindKeys } from "./keys.ts";
-import { ago, byId, called, h, inputById, plainly, say, show } from "./dom.ts";
+import { byId, inputById, say, show } from "./dom.ts";
 import { t } from "./texts.ts";
 
 const PAUSE = 200;
 const SEARCH = t("In the search");
-const WHO: Record<string, string> = { user: t("You"), agent: t("Agent"), notice: t("Notice") };
 
 export class Find {
   private leave: () => void;
+  private results: typeof import("./found.ts") | undefined; // loaded with the first search
   private box = inputById("search-text");
   private list = byId("found");
   private asked = "";
@@ -77,24 +76,23 @@ export class Find {
     if (!this.asked) return this.list.replaceChildren();
     const page = await this.ask(turn);
     if (!page) return;
-    this.list.replaceChildren(...page.hits.map((hit) => this.row(hit)));
+    this.list.replaceChildren();
+    this.add(page);
     this.list.scrollTop = 0;
-    this.tell(page);
   }
 
   private async more(): Promise<void> {
     const turn = this.turn;
     const page = await this.ask(turn, this.next);
-    if (!page) return;
-    this.list.append(...page.hits.map((hit) => this.row(hit)));
-    this.tell(page);
+    if (page) this.add(page);
   }
 
   private async ask(turn: number, after?: string | null): Promise<SearchPage | null> {
-    const query = new URLSearchParams({ q: begun(this.asked), limit: "30" });
-    if (after) query.set("after", after);
-    if (inputById("found-here").checked && this.key) query.set("session", this.key);
     try {
+      this.results = await import("./later.ts");
+      const query = new URLSearchParams({ q: this.results.queryOf(this.asked), limit: "30" });
+      if (after) query.set("after", after);
+      if (inputById("found-here").checked && this.key) query.set("session", this.key);
       const page = await ask<SearchPage>("GET", `/v1/search?${query}`);
       return turn === this.turn ? page : null; // null: the query has changed since
     } catch (error) {
@@ -106,31 +104,11 @@ export class Find {
     }
   }
 
-  private tell(page: SearchPage): void {
+  private add(page: SearchPage): void {
+    this.list.append(...page.hits.map((hit) => this.results!.hitRow(hit, this.leave)));
     this.next = page.next;
     show(byId("found-more"), page.next !== null);
-    const filling = page.index.current ? "" : t("The index is still being filled: there may be more.");
-    const count = this.list.children.length;
-    const found = page.next ? t("{count} or more found, newest first", { count }) : t("{count} found, newest first", { count });
-    const told = count ? found : t("No message matches.");
-    say(byId("found-told"), [told, filling].filter(Boolean).join(". "));
-  }
-
-  private row(hit: SearchHit): Node {
-    const who = hit.role === "event" ? reporter(hit) : hit.sender || WHO[hit.role];
-    const pieces = hit.snippet.map((piece) => (piece.hit ? h("mark", {}, plainly(piece.text)) : plainly(piece.text)));
-    const link = h(
-      "a",
-      { href: `#/s/${encodeURIComponent(hit.session)}/${hit.seq}` },
-      h("b", { title: hit.session }, called({ title: hit.title, key: hit.session })),
-      h("small", {}, ago(hit.at)),
-      h("span", { class: "text" }, h("span", { class: "who" }, `${who}: `), ...pieces),
-    );
-    link.addEventListener("click", () => {
-      this.leave();
-      if (location.hash === link.hash) dispatchEvent(new HashChangeEvent("hashchange")); // the same result again
-    });
-    return h("li", {}, link);
+    say(byId("found-told"), this.results!.foundText(page, this.list.children.length));
   }
 
   private place(): number {
@@ -143,10 +121,4 @@ export class Find {
     else links[Math.min(place, links.length - 1)]?.focus();
     return true;
   }
-}
-
-/** The query with `*` after its last word, because that word may still be being typed. */
-function begun(text: string): string {
-  const quoted = (text.match(/"/g) || []).length % 2 === 1;
-  return !quoted && /(^|\s)[^\s"-][^\s"]*[\p{L}\p{N}]$/u.test(text) ? `${text}*` : text;
 }

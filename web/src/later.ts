@@ -2,6 +2,7 @@
 // the start would come in more files, and be larger.
 
 export * from "./command_menu.tsx";
+export * from "./found.ts";
 export * from "./row_menu.ts";
 export * from "./settings.tsx";
 export * from "./views/views.tsx";
