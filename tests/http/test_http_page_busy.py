@@ -142,10 +142,12 @@ def test_escape_in_the_message_box_stops_the_turn_and_keeps_the_draft(page: Brow
     assert page.run("document.querySelector('#text').value") == "my draft"
 
 
-def test_a_turn_that_failed_is_run_again_by_a_button_at_its_notice(page: Browser, live: LiveHouse) -> None:
+def test_a_turn_that_failed_or_was_stopped_is_run_again_by_a_button_at_its_notice(
+    page: Browser, live: LiveHouse
+) -> None:
     script = live.script()
-    for number in range(2):
-        live.do(lambda: script.entry("notice", "The agent's turn failed: no", kind="turn.failed"))
+    for number, kind in enumerate(("turn.cancelled", "turn.failed")):
+        live.do(lambda kind=kind: script.entry("notice", "It is over.", kind=kind))  # type: ignore[misc]
         page.until(lambda count=number + 1: len(page.texts("#rows .entry.notice")) == count, "the notice")  # type: ignore[misc]
         assert page.texts("#rows .retry") == ["Try again"]
     page.click("#rows li:last-child .retry")

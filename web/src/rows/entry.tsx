@@ -12,7 +12,7 @@ import { isCalm, questionText, wordsOf } from "./wording.ts";
 import { isOpened, setOpened } from "./opened.ts";
 import { t } from "../texts.ts";
 
-const ENDED_BADLY = new Set(["failed", "turn.failed", "turn.empty"]); // kinds of notices
+const RETRIED = new Set(["failed", "turn.failed", "turn.empty", "turn.cancelled"]); // kinds of notices after which /retry works
 const WHO: Record<string, string> = { user: t("You"), agent: t("Agent"), notice: t("Notice") };
 
 export function EntryView({ row, entry, context }: { row: Row; entry: Entry; context: RowContext }) {
@@ -126,7 +126,7 @@ function Marks({ row, entry, context }: { row: Row; entry: Entry; context: RowCo
       {edited ? <Mark text={t("edited later")} title={t("Message {seq} has the new text. This is the original.", { seq: edited })} /> : null}
       {deleted ? <Mark text={t("deleted later")} title={t("It was deleted where it was written. The record keeps it.")} /> : null}
       {waiting ? <span class="waits">{row.line.value}</span> : null}
-      {entry.role === "notice" && ENDED_BADLY.has(entry.kind ?? "") ? (
+      {entry.role === "notice" && RETRIED.has(entry.kind ?? "") ? (
         <>
           <button type="button" class="tiny retry" title={t("Run the turn again (/retry)")} onClick={() => context.retry()}>
             {t("Try again")}
