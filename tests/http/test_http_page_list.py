@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import browser
 import httpx2
 import pytest
@@ -159,7 +161,9 @@ def test_a_message_that_waits_for_a_file_does_not_leave_without_it(page: Browser
     assert [entry["text"] for entry in live.entries()] == ["see the file"]
 
 
-def test_commands_are_listed_as_they_are_written_and_a_key_chooses_one(page: Browser, live: LiveHouse) -> None:
+def test_commands_and_files_are_listed_as_they_are_written_and_a_key_chooses_one(
+    page: Browser, live: LiveHouse
+) -> None:
     page.type("#text", "/st")
     page.until(lambda: any(text.startswith("/stop") for text in page.texts("#commands li")), "the menu")
     page.type("#text", KEYS["escape"])
@@ -170,3 +174,13 @@ def test_commands_are_listed_as_they_are_written_and_a_key_chooses_one(page: Bro
     page.until(lambda: str(page.run("document.querySelector('#text').value")).startswith("/stop"), "the command")
     assert live.entries() == [], "nothing was sent by choosing"
     page.run("void (document.querySelector('#text').value = '')")
+    workspace = Path(live.gateway.settings.agents["main"].cwd)
+    (workspace / "src").mkdir()
+    (workspace / "src" / "clock.py").touch()
+    (workspace / "cloth.txt").touch()
+    page.type("#text", "mend @clo")
+    shows(page, "#commands li", "cloth.txt", "src/clock.py")
+    page.type("#text", KEYS["down"] + KEYS["enter"])
+    page.until(lambda: page.run("document.querySelector('#text').value") == "mend @src/clock.py ", "the file")
+    page.type("#text", f"and mail to a@clo{KEYS['enter']}")
+    bodies(page, "mend @src/clock.py and mail to a@clo")

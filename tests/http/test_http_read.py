@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -231,3 +232,14 @@ async def test_the_commands_of_gateway_and_agent_are_listed_with_what_to_write(
         ("agent", "/compact", "/compact what to keep", "text"), ("agent", "//model", "//model", "nothing"),
     ]  # fmt: skip
     assert (await client.get("/v1/commands", params={"session": "none"})).status_code == 404
+
+
+async def test_files_of_a_workspace_are_found_by_a_part_of_their_path(
+    client: httpx2.AsyncClient, world: GatewayHouse
+) -> None:
+    await world.script("s")
+    workspace = Path(world.gateway.settings.agents["main"].cwd)
+    (workspace / "clock.py").touch()
+    found = (await client.get("/v1/sessions/s/workspace-files", params={"part": "CLO"})).json()
+    assert found == {"files": ["clock.py"]}
+    assert (await client.get("/v1/sessions/none/workspace-files")).status_code == 404

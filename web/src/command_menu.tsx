@@ -1,8 +1,9 @@
-// The menu of commands over the message box. It is loaded when the first slash is written.
+// The menu over the message box: of commands, at the beginning, and of the workspace's files, after an @. It is loaded when
+// the first slash or @ is written.
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import { type Command, commandBegun, commandsLike, commandsOf } from "./commands.ts";
+import { type Command, commandBegun, commandsLike, commandsOf, fileBegun, filesLike } from "./commands.ts";
 import { plainly } from "./text.ts";
 import { t } from "./texts.ts";
 
@@ -13,11 +14,14 @@ export function openCommandMenu(place: HTMLElement, text: HTMLTextAreaElement, c
   return menu;
 }
 
-/** The commands that begin with what is written. A key chooses one; nothing is sent by choosing. */
+const PAUSE_MS = 120; // after a sign, before files are looked for
+
+/** The commands or files that fit what is written. A key chooses one; nothing is sent by choosing. */
 export class CommandMenu {
   readonly shown = signal<Command[]>([]);
   readonly at = signal(0);
   private key = "";
+  private begun: string | null = null;
   private dismissed = "";
   readonly choose: (command: Command) => void;
 
@@ -35,14 +39,17 @@ export class CommandMenu {
   }
 
   async look(text: string): Promise<void> {
-    const begun = commandBegun(text);
+    const box = document.querySelector<HTMLTextAreaElement>("#text")!;
+    const command = commandBegun(text);
+    const begun = (this.begun = command ?? fileBegun(text.slice(0, box.selectionStart)));
     if (begun === null) this.dismissed = "";
     if (begun === null || begun === this.dismissed) return this.close();
     const { key } = this;
-    const commands = await commandsOf(key);
-    const box = document.querySelector<HTMLTextAreaElement>("#text")!;
-    if (key !== this.key || box.value !== text) return; // something else was written meanwhile
-    const like = commandsLike(begun, commands);
+    const isCurrent = (): boolean => key === this.key && box.value === text; // else something was written meanwhile
+    if (command === null) await new Promise((passed) => setTimeout(passed, PAUSE_MS));
+    if (!isCurrent()) return;
+    const like = command === null ? await filesLike(begun, key) : commandsLike(begun, await commandsOf(key));
+    if (!isCurrent()) return;
     this.shown.value = like.length === 1 && like[0]!.text === begun ? [] : like;
     this.at.value = 0;
   }
@@ -55,7 +62,7 @@ export class CommandMenu {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) this.at.value = (this.at.peek() + step + shown.length) % shown.length;
     else if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && chosen.text !== text)) this.choose(chosen);
-    else if (event.key === "Escape") [this.dismissed] = [text, this.close()];
+    else if (event.key === "Escape") [this.dismissed] = [this.begun ?? "", this.close()];
     else return false;
     return true;
   }
@@ -69,7 +76,7 @@ function CommandList({ menu, text }: { menu: CommandMenu; text: HTMLTextAreaElem
   if (!shown.length) return null;
   // It scrolls, so it can have the focus; the mouse leaves that in the box.
   return (
-    <ul role="listbox" aria-label={t("Commands")} tabIndex={0} onMouseDown={(event) => event.preventDefault()}>
+    <ul role="listbox" aria-label={shown[0]!.by === "workspace" ? t("Files of the workspace") : t("Commands")} tabIndex={0} onMouseDown={(event) => event.preventDefault()}>
       {shown.map((command, place) => (
         <li
           key={command.text}

@@ -1,12 +1,13 @@
-// The slash commands of the gateway and of the open session's agent, for the menu of the message box.
+// The slash commands of the gateway and of the open session's agent, and the files that its workspace has, for the menu of
+// the message box.
 
-import { ask } from "./api.ts";
+import { ask, at } from "./api.ts";
 
 const KEPT_MS = 30000;
 
 export interface Command {
   name: string;
-  by: "gateway" | "agent";
+  by: "gateway" | "agent" | "workspace";
   /** What to write. */
   text: string;
   usage?: string;
@@ -40,4 +41,16 @@ export function commandBegun(text: string): string | null {
 export function commandsLike(begun: string, commands: Command[]): Command[] {
   const wanted = begun.toLowerCase();
   return commands.filter(({ text }) => text.toLowerCase().startsWith(wanted)).sort((a, b) => Number(b.text === wanted) - Number(a.text === wanted));
+}
+
+/** The beginning of a file's path that stands after an @ at the end of a text, with the @; null if there is none. */
+export function fileBegun(text: string): string | null {
+  return /(?:^|[\s("'`])(@[^\s@]*)$/.exec(text)?.[1] ?? null;
+}
+
+/** The files of a session's workspace that contain what was begun, as what can be chosen; none if they cannot be had. */
+export async function filesLike(begun: string, key: string): Promise<Command[]> {
+  const path = at(key, `/workspace-files?part=${encodeURIComponent(begun.slice(1))}`);
+  const { files } = await ask<{ files: string[] }>("GET", path).catch(() => ({ files: [] as string[] }));
+  return files.map((file) => ({ name: file, by: "workspace", text: `@${file}`, usage: file }));
 }

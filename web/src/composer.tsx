@@ -57,6 +57,7 @@ export class Composer {
       { key: "Ctrl+Enter", does: t("Send the message"), press: () => (this.form.requestSubmit(), true) },
       { key: "Shift+Enter", does: t("Begin a line"), press: () => false },
       { key: "/", does: t("List the commands, at the beginning"), press: () => false },
+      { key: "@", does: t("List the files of the agent's workspace"), press: () => false },
       { key: "ArrowDown", does: t("Choose the next command"), press: (event) => this.choose(event) },
       { key: "ArrowUp", does: t("Choose the one above; in an empty box, edit your last message"), press: (event) => this.choose(event) || this.editLast() },
       { key: "Tab", does: t("Take the command that is chosen"), press: (event) => this.choose(event) },
@@ -189,9 +190,18 @@ export class Composer {
   }
 
   private complete(command: Command): void {
-    this.put(command.takes === "nothing" ? command.text : `${command.text} `);
+    if (command.by === "workspace") this.completeFile(command.text);
+    else this.put(command.takes === "nothing" ? command.text : `${command.text} `);
     this.openMenu?.close();
     this.text.focus();
+  }
+
+  /** Puts a file's path in the place of what was begun of it, before the caret. */
+  private completeFile(path: string): void {
+    const { value, selectionStart } = this.text;
+    const before = `${value.slice(0, value.lastIndexOf("@", selectionStart - 1))}${path} `;
+    this.put(before + value.slice(selectionStart));
+    this.text.setSelectionRange(before.length, before.length);
   }
 
   private changed(): void {
@@ -200,9 +210,9 @@ export class Composer {
     this.grow();
   }
 
-  /** Lists the commands that begin with what is written. Without a connection, the next sign tries again. */
+  /** Lists the commands or files that fit what is written. Without a connection, the next sign tries again. */
   private async listCommands(): Promise<void> {
-    if (!this.menu && !this.text.value.startsWith("/")) return;
+    if (!this.menu && !/^\/|@/.test(this.text.value)) return;
     this.menu ??= this.loadMenu();
     try {
       await (await this.menu).look(this.text.value);

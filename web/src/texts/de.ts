@@ -179,6 +179,8 @@ export const GERMAN = {
   "Send the message, or take the command that is chosen": "Die Nachricht senden, oder den gewählten Befehl nehmen",
   "Send the message": "Die Nachricht senden",
   "Begin a line": "Eine Zeile beginnen",
+  "List the files of the agent's workspace": "Die Dateien im Arbeitsordner des Agenten auflisten",
+  "Files of the workspace": "Dateien des Arbeitsordners",
   "List the commands, at the beginning": "Am Anfang: die Befehle auflisten",
   "Choose the next command": "Den nächsten Befehl wählen",
   "Choose the one above; in an empty box, edit your last message": "Den darüber wählen; im leeren Feld die letzte eigene Nachricht bearbeiten",

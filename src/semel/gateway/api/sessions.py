@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from semel.gateway import workspace_search
 from semel.gateway.api.composition import Components
 from semel.gateway.errors import BadRequest, Conflict, NoSuchSession
 from semel.gateway.mcp_servers import check_servers
@@ -48,6 +49,16 @@ class SessionApi(Components):
         agent = self.settings.agents.get(session["agent"])
         folder = session.get("folder") or (str(agent.cwd) if agent is not None else None)
         return session if folder is None else {**session, "workspace": folder}
+
+    async def find_files(self, session: str, part: str, limit: int = 20) -> list[str]:
+        """Return the paths of files in the session's workspace that contain `part`, best first (`workspace_search`).
+
+        A session whose agent is not configured any more has none. Raises NoSuchSession.
+        """
+        folder = (await self.session(session)).get("workspace")
+        if folder is None:
+            return []
+        return await asyncio.to_thread(workspace_search.find_files, Path(folder), part, limit)
 
     async def make_session(
         self, session: str, agent: str | None = None, folder: str | None = None

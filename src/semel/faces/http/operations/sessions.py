@@ -1,5 +1,5 @@
 """Operations: list sessions; rename, archive or delete one; note what was seen of it; start a new chapter;
-list the commands that people may write in it."""
+list the commands that people may write in it, and find the files that they may name."""
 
 from __future__ import annotations
 
@@ -54,6 +54,12 @@ class SlashCommand(Struct):
 
 class SlashCommands(Struct):
     commands: list[SlashCommand]
+
+
+class WorkspaceFiles(Struct):
+    """`files`: paths relative to the session's workspace, best first."""
+
+    files: list[str]
 
 
 class SessionChange(RequestBody):
@@ -171,6 +177,19 @@ async def list_commands(
 ) -> Response:
     """List the slash commands that a person may write: the gateway's and, of a session, its agent's."""
     return json_response({"commands": await call.gateway.list_commands(session)})
+
+
+@router.route(
+    "GET", "/v1/sessions/{key}/workspace-files", Returns("The files.", WorkspaceFiles), errors=("no-such-session",)
+)
+async def find_files(
+    call: ApiCall,
+    key: SessionKey,
+    part: Annotated[str, Param("What a path contains, in any letter case.")] = "",
+    limit: Annotated[int, Param("Maximum number of files.", minimum=1, maximum=100)] = 20,
+) -> Response:
+    """Find files in the folder in which the session's agent works, by a part of their path."""
+    return json_response({"files": await call.gateway.find_files(key, part, limit)})
 
 
 @router.route(
