@@ -76,15 +76,23 @@ def test_a_picture_and_a_sound_are_there_and_all_else_is_named(page: Browser, li
 
 def test_the_pictures_of_a_message_are_seen_large_one_after_another(page: Browser, live: LiveHouse) -> None:
     files = [put(live, picture(640, height), f"{height}.png", "image/png") for height in (320, 400)]
+    files.append({**put(live, picture(100, 3000), "tall.png", "image/png"), "width": 100, "height": 3000})
     script = live.script()
     live.do(lambda: script.entry("agent", "", kind="file", files=files))
     page.click("#rows a.picture")
-    shows(page, "#lightbox-name", "320.png · 1 of 2")
+    shows(page, "#lightbox-name", "320.png · 1 of 3")
     large = "document.querySelector('#lightbox-picture').naturalHeight"
     page.until(lambda: page.run(large) == 320, "the first")
     page.type("#lightbox-close", KEYS["right"])
-    shows(page, "#lightbox-name", "400.png · 2 of 2")
+    shows(page, "#lightbox-name", "400.png · 2 of 3")
     page.until(lambda: page.run(large) == 400, "the second")
+    page.type("#lightbox-close", KEYS["right"])
+    page.until(lambda: page.run(large) == 3000, "the third")
+    page.until(lambda: page.run("document.querySelector('#lightbox .frame').scrollHeight") == 3000, "at its width")
+    small = (
+        "(({offsetWidth, parentNode}) => [offsetWidth, parentNode.offsetHeight])(document.querySelector('.tall img'))"
+    )
+    assert page.run(small) == [100, 360], "of a tall one, the upper end is shown"
     page.type("#lightbox-close", KEYS["escape"])
     shows(page, "#lightbox-name")
     assert page.run("document.activeElement.title") == "320.png", "the focus is back where it was"

@@ -1,6 +1,7 @@
 // A picture of a message, as large as the window. Arrow keys go through the pictures of that message.
 
 import { signal } from "@preact/signals";
+import { useState } from "preact/hooks";
 import { CloseButton, Glyph, openDialog } from "./dialog.tsx";
 import { bindKeys } from "./keys.ts";
 import { t } from "./texts.ts";
@@ -28,10 +29,12 @@ export function showPicture(event: MouseEvent): void {
 function Picture({ close }: { close: () => void }) {
   const { pictures, place } = shown.value;
   const { href, name } = pictures[place]!;
+  const [tall, setTall] = useState(""); // the picture that is shown at its width, and scrolls
+  const measure = ({ currentTarget: { naturalWidth, naturalHeight } }: { currentTarget: HTMLImageElement }) => naturalHeight > 3 * naturalWidth && setTall(href);
   const among = pictures.length > 1;
   return (
     <>
-      <img key={href} id="lightbox-picture" src={href} alt={name} />
+      <div key={href} class="frame" tabIndex={0}><img id="lightbox-picture" class={tall === href ? "tall" : ""} src={href} alt={name} onLoad={measure} /></div>
       <div class="row">
         <button type="button" class="quiet icon" hidden={!among} aria-label={t("Previous picture")} onClick={() => go(-1)}><Glyph path="M12.5 4l-6 6 6 6" /></button>
         <button type="button" class="quiet icon" hidden={!among} aria-label={t("Next picture")} onClick={() => go(1)}><Glyph path="M7.5 4l6 6-6 6" /></button>

@@ -69,11 +69,17 @@ function File({ file }: { file: FileRef }) {
   );
 }
 
-/** An image. Where its size is known, it has its room before it is there; it is never shown larger than it is. */
+const TALL_PX = 400;
+
+/**
+ * An image. Where its size is known, it has its room before it is there; it is never shown larger than it is. Of a tall one,
+ * such as a screenshot of a whole page, the upper end is shown, at a width at which one can read it.
+ */
 function Picture({ link, file, name }: { link: { href: string }; file: FileRef; name: string }) {
   const { width, height } = file;
   const size = width && height ? { width, height, class: "sized" } : {};
-  return <a {...link} class="file picture" onClick={showPicture}><img src={link.href} alt={name} loading="lazy" {...size} /></a>;
+  const isTall = width && height && height > TALL_PX && height > 3 * width;
+  return <a {...link} class={isTall ? "file picture tall" : "file picture"} onClick={showPicture}><img src={link.href} alt={name} loading="lazy" {...size} /></a>;
 }
 
 /** A file that an agent only linked to. An address that is not http(s) is shown as text, without a link. */
