@@ -202,6 +202,18 @@ def test_tool_output_shows_head_gap_and_tail_and_stays_as_the_reader_left_it(pag
     assert page.texts("#rows .tool .gap") == ["… 5,000 characters are not shown here … Show all"]
     assert page.texts("#rows .tool .state") == ["failed, exit 2"]
     assert len(page.texts(ROWS)) == 1
+    lines = [f"{number}: a line of a long output\n" for number in range(200)]
+    live.do(lambda: script.set_item(tool, text="".join(lines), gap=0, tail=""))
+    shows(page, "#rows .tool .output", "".join(lines))
+    with page.looks(390, 844, touch=True):
+        shows(page, "#rows .tool .output", "".join(lines[:8]).rstrip(), "".join(lines[-8:]))
+        page.click("#rows .tool .gap button")
+        shows(page, "#rows .tool .output", "".join(lines))
+        height = (
+            "(({scrollHeight, clientHeight}) => scrollHeight - clientHeight)(document.querySelector('#rows .output'))"
+        )
+        assert page.run(height) == 0, "nothing scrolls by itself"
+        assert page.run("document.querySelector('#scroller').scrollTop") < 200, "and the reader is where that begins"
 
 
 def test_many_tool_calls_are_one_line_that_opens_and_tells_how_long_they_took(page: Browser, live: LiveHouse) -> None:

@@ -1,9 +1,10 @@
 // The head of a session: its title, agent, mode and model, how much of the model's context is used, whether the agent
 // lacks Semel's tools, and whether the line to the gateway is alive.
 
-import { type ReadonlySignal, signal } from "@preact/signals";
+import type { ReadonlySignal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { ask, at } from "./api.ts";
+import { isNarrow } from "./narrow.ts";
 import type { LinkState } from "./stream.ts";
 import { called } from "./text.ts";
 import type { Transcript } from "./transcript.ts";
@@ -57,10 +58,6 @@ export function About({ shown }: { shown: ReadonlySignal<Shown | null> }) {
 export const Line = ({ state }: { state: ReadonlySignal<LineState> }) => (
   <p id="link" role="status" data-state={state.value}><span class="dot" /><span id="link-text">{LINKS[state.value]}</span></p>
 );
-
-const NARROW = matchMedia("(max-width: 760px)");
-const isNarrow = signal(NARROW.matches);
-NARROW.addEventListener("change", () => (isNarrow.value = NARROW.matches));
 
 interface ChoicesProps {
   shown: ReadonlySignal<Shown | null>;

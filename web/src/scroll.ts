@@ -25,6 +25,9 @@ export class Place {
     this.button = button;
     scroller.addEventListener("scroll", () => this.look(), { passive: true });
     button.addEventListener("click", () => this.toEnd());
+    scroller.addEventListener("click", ({ target }) => {
+      if ((target as Element).closest(".gap button")) this.pinned = false; // who asks for more reads on from there
+    });
     const observer = new ResizeObserver(() => this.pinned && this.toEnd());
     for (const node of [scroller, ...grown]) observer.observe(node);
   }

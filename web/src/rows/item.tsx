@@ -1,7 +1,8 @@
 // The rows that are not transcript entries: tool calls, thoughts, plans and notices.
 
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { morphUnderReader } from "../morph.ts";
+import { isNarrow } from "../narrow.ts";
 import { onDemand } from "../on_demand.ts";
 import { colouredNodes } from "../sanitised.ts";
 import { inputText, openly, plainly, tookText } from "../text.ts";
@@ -12,6 +13,7 @@ import type { RowContext } from "./context.ts";
 import { isOpened, setOpened } from "./opened.ts";
 import { Coded, Diffs, Files, Whose } from "./parts.tsx";
 import { RequestView, outcomeOf } from "./request.tsx";
+import { type Output as Whole, shortened } from "./shortened.ts";
 import { ownToolWords } from "./wording.ts";
 import { locale, t, tWord } from "../texts.ts";
 
@@ -28,7 +30,7 @@ export function ItemView({ row, item, context }: ItemProps) {
     case "thought":
       return (
         <Folding row={row} item={item} context={context} label={item.live ? t("Thinking") : t("Thought")} state="">
-          <Output text={item.text || ""} />
+          <LongOutput whole={{ head: item.text || "", tail: "", left: 0 }} />
         </Folding>
       );
     case "plan":
@@ -87,23 +89,15 @@ const STATUS: Record<string, string> = {
 function ToolView({ row, item, context }: ItemProps) {
   const request = row.request.value?.data.value as Item | undefined;
   const input = inputText(item.input);
-  const { head, gap, tail } = atLineEnds(item);
   const words = ownToolWords(item);
   const hasMore = Boolean(item.files?.length || item.diffs?.length);
   return (
     <Folding row={row} item={item} context={context} label={words ?? plainly(item.title || item.name || t("tool"))} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)}>
-      {input !== "" && input !== item.title ? <pre class="input" tabIndex={0}>{openly(input)}</pre> : null}
+      {input !== "" && input !== item.title ? <LongOutput kind="input" whole={{ head: input, tail: "", left: 0 }} /> : null}
       <div class="diffs">
         <Diffs diffs={item.diffs} />
       </div>
-      <Output text={head} />
-      {gap ? (
-        <p class="gap">
-          {gap}
-          {item.gap ? <a target="_blank" rel="noopener" href={context.output(item.id)}>{t("Show all")}</a> : null}
-        </p>
-      ) : null}
-      <Output text={tail} />
+      <LongOutput whole={atLineEnds(item)} href={item.gap ? context.output(item.id) : undefined} isCut={item.truncated && !item.tail} />
       {!item.text && !item.tail && !input && !hasMore && !item.live ? <p class="none">{t("no output")}</p> : null}
       {item.files?.length ? <div class="files"><Files files={item.files} /></div> : null}
     </Folding>
@@ -119,8 +113,8 @@ function stateOf(item: Item, request: Item | undefined): string {
   return [outcome, request && outcomeOf(request)].filter(Boolean).join(" · ");
 }
 
-/** What is shown of a long output: whole lines of its head and tail, and what is between them in words. */
-function atLineEnds(item: Item): { head: string; gap: string; tail: string } {
+/** What the page has of a long output: whole lines of its head and tail. */
+function atLineEnds(item: Item): Whole {
   let head = item.text || "";
   let tail = item.tail || "";
   let left = item.gap ?? 0;
@@ -130,14 +124,45 @@ function atLineEnds(item: Item): { head: string; gap: string; tail: string } {
     if (end > 0) [left, head] = [left + head.length - end, head.slice(0, end)];
     if (start > 0 && start < tail.length) [left, tail] = [left + start, tail.slice(start)];
   }
-  const cut = item.truncated && !tail ? t("… cut off by the agent …") : "";
-  return { head, tail, gap: left ? `${t("… {count} characters are not shown here …", { count: left.toLocaleString(locale) })} ` : cut };
+  return { head, tail, left };
+}
+
+interface LongOutputProps {
+  whole: Whole;
+  kind?: "input" | "output";
+  /** Where all of it is, if the page does not have it. */
+  href?: string | undefined;
+  isCut?: boolean | undefined;
+}
+
+/** An output, and in words what is not shown of it. On a phone, all that the page has of a long one is shown on demand. */
+function LongOutput({ whole, kind = "output", href, isCut }: LongOutputProps) {
+  const [isWanted, setWanted] = useState(false);
+  const { head, tail, left } = isNarrow.value && !isWanted ? shortened(whole) : whole;
+  const hasMore = left !== whole.left;
+  const want = ({ currentTarget: button }: { currentTarget: HTMLElement }) => {
+    button.closest("details")?.querySelector("summary")?.focus({ preventScroll: true }); // the button goes
+    setWanted(true);
+  };
+  return (
+    <>
+      <Output text={head} kind={kind} />
+      {left || isCut ? (
+        <p class="gap">
+          {left ? `${t("… {count} characters are not shown here …", { count: left.toLocaleString(locale) })} ` : t("… cut off by the agent …")}
+          {hasMore ? <button type="button" class="tiny" onClick={want}>{t("Show more")}</button> : null}
+          {href && !hasMore ? <a target="_blank" rel="noopener" href={href}>{t("Show all")}</a> : null}
+        </p>
+      ) : null}
+      <Output text={tail} kind={kind} />
+    </>
+  );
 }
 
 const terminal = onDemand(() => import("../terminal.ts"));
 
 /** Output of a program, with the colours that it has for a terminal. */
-function Output({ text }: { text: string }) {
+function Output({ text, kind }: { text: string; kind: string }) {
   const node = useRef<HTMLPreElement>(null);
   const coloured = text.includes("\u001b[");
   const colour = coloured ? terminal.part.value : null;
@@ -149,7 +174,7 @@ function Output({ text }: { text: string }) {
     if (!morphUnderReader(node.current, fresh)) node.current.replaceChildren(fresh);
   }, [text, coloured, colour]);
   if (!text) return null;
-  return coloured ? <pre key="coloured" class="output" tabIndex={0} ref={node} /> : <pre key="plain" class="output" tabIndex={0}>{openly(text)}</pre>;
+  return coloured ? <pre key="coloured" class={kind} tabIndex={0} ref={node} /> : <pre key="plain" class={kind} tabIndex={0}>{openly(text)}</pre>;
 }
 
 function openlyColoured(html: string): DocumentFragment {
