@@ -1,11 +1,13 @@
-"""Take pictures of the page: `python scripts/page_pictures.py FOLDER` (it needs Chromium and chromedriver).
+"""Take pictures of the faces: `python scripts/page_pictures.py FOLDER` (it needs Chromium and chromedriver).
 
-Each scene is played in a real gateway in memory, by the doubles of `tests/http`, and taken in a light, a dark and a
-phone's window. Build the page first (`make page`). Look at the pictures before and after a change of `web/`.
+Each scene is played in a real gateway in memory, by the doubles of `tests/http`, and taken of the page in a light, a
+dark and a phone's window, and of the terminal. Build the page first (`make page`). Look at the pictures before and
+after a change of a face.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import tempfile
 import time
@@ -16,8 +18,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "http"))
 
 from browser import Browser, missing
+from demo_picture import REMOTE_FONT
+from gateway_house import PlayedConversation
 from live_house import OPTIONS, LiveHouse
 from test_http_page_files import picture, put
+
+from semel.faces.address_file import publish_address
+from semel.faces.http import make_app
+from semel.faces.http.server import serve_unix
+from semel.faces.terminal.app import ChatApp
+from semel.faces.terminal.rows import RowWidget
 
 WINDOWS: dict[str, dict[str, Any]] = {
     "light": {},
@@ -65,11 +75,16 @@ def play_conversation(live: LiveHouse) -> None:
     live.do(lambda: script.entry("notice", "Stopped by owner.", kind="turn.cancelled"))
 
 
+def begin(live: LiveHouse, key: str, text: str) -> PlayedConversation:
+    conversation: PlayedConversation = live.do(lambda: live.world.begin(key, text))
+    return conversation
+
+
 def play_permission(live: LiveHouse) -> None:
-    agent = live.begin("permission")
+    agent = begin(live, "permission", "Build it anew, please.")
     live.do(lambda: agent.ask("rm -r build && make all", OPTIONS))
     change = {"type": "diff", "path": "src/clock.py", "oldText": "a = now()\nb = now()\n", "newText": "a = b = now()\n"}
-    agent = live.begin("edit")
+    agent = begin(live, "edit", "Read the clock once.")
     live.do(lambda: agent.ask("Edit src/clock.py", OPTIONS, rawInput={"path": "src/clock.py"}, content=[change]))
 
 
@@ -89,9 +104,18 @@ def play_files(live: LiveHouse) -> None:
         {**put(live, picture(480, height), f"chart-{height}.png", "image/png"), "width": 480, "height": height}
         for height in (180, 240)
     ]
+    pictures.append({**put(live, picture(240, 3000), "page.png", "image/png"), "width": 240, "height": 3000})
     report = put(live, b"tea,3\n" * 500, "prices.csv", "text/csv")
     live.do(lambda: script.entry("user", "Draw the prices."))
     live.do(lambda: script.entry("agent", "Here they are.", kind="file", files=[*pictures, report], tool=True))
+
+
+def play_output(live: LiveHouse) -> None:
+    script = live.script("output")
+    lines = "".join(f"{number:04}: made part {number} of the whole\n" for number in range(300))
+    live.do(lambda: script.entry("user", "Make it."))
+    live.do(lambda: script.item("tool", title="make all", tool_kind="execute", status="done", text=lines))
+    live.do(lambda: script.entry("notice", "It needs a person: `semel chat output` shows it.", kind="command"))
 
 
 def play_failure(live: LiveHouse) -> None:
@@ -103,7 +127,9 @@ def play_failure(live: LiveHouse) -> None:
 def play_needs(live: LiveHouse) -> None:
     live.do(lambda: live.gateway.schedules.add("tea", "Is it time for tea?", cron="0 16 * * *"))
     live.do(lambda: live.world.hold("Your parcel leaves today."))
-    agent = live.begin("report")
+    platform = live.world.channels["chat"].platform
+    platform.fail_always(None)  # what Semel says about it arrives
+    agent = begin(live, "report", "Summarise the report.")
     live.do(lambda: agent.end("error", "no credit left"))
 
 
@@ -114,6 +140,7 @@ SCENES: dict[
     "permission": (play_permission, "permission", "#rows .request button"),
     "question": (play_question, "question", "#rows .request button"),
     "files": (play_files, "files", "#rows .file img"),
+    "output": (play_output, "output", "#rows .notice code"),
     "failure": (play_failure, "failure", "#rows .retry"),
     "needs-you": (play_needs, "main:chat:room", "#rows .decide button"),
 }
@@ -131,11 +158,11 @@ VIEWS = {
 def take_pictures(folder: Path) -> None:
     """Write `SCENE-WINDOW.png` for each scene and window into `folder`, and the empty start as `start-WINDOW.png`."""
     folder.mkdir(parents=True, exist_ok=True)
-    live, empty = LiveHouse(), LiveHouse()
-    try:
-        for play, _, _ in SCENES.values():
-            play(live)
-        for window, size in WINDOWS.items():
+    for window, size in WINDOWS.items():
+        live, empty = LiveHouse(), LiveHouse()  # anew for each: half a minute later, Semel finds the scenes odd
+        try:
+            for play, _, _ in SCENES.values():
+                play(live)
             with tempfile.TemporaryDirectory() as profile, Browser(Path(profile), **size) as browser:
                 take(browser, f"{empty.server.url}/", "#welcome .folder", folder / f"start-{window}.png")
                 for scene, (_, key, sign) in SCENES.items():
@@ -144,6 +171,10 @@ def take_pictures(folder: Path) -> None:
                         browser.run(OPEN_CHANGE)
                         browser.settle()
                         browser.shot(folder / f"change-{window}.png")
+                    if scene == "output":
+                        browser.run("void document.querySelector('#rows .tool summary').click()")
+                        browser.settle()
+                        browser.shot(folder / f"opened-{window}.png")
                     if scene == "needs-you":
                         browser.run("void document.querySelector('#rows .agent .why').click()")
                         browser.until(lambda browser=browser: browser.texts("#story .steps"), "the story")
@@ -155,9 +186,41 @@ def take_pictures(folder: Path) -> None:
                         browser.run("localStorage.removeItem('semel.language')")
                 for view, (address, sign) in VIEWS.items():
                     take(browser, f"{live.server.url}/{address}", sign, folder / f"{view}-{window}.png")
+        finally:
+            live.close()
+            empty.close()
+    take_terminals(folder)
+
+
+def take_terminals(folder: Path) -> None:
+    """Write the conversations as the terminal shows them."""
+    live = LiveHouse()
+    try:
+        for play, _, _ in SCENES.values():
+            play(live)
+        data = live.world.settings.data_dir
+        server = live.do(lambda: serve_unix(make_app(live.gateway, live.settings), data / "chat.sock"))
+        with publish_address(data, None, live.server.url, data / "chat.sock"):
+            drawn = {scene: asyncio.run(draw_terminal(data, key)) for scene, (_, key, _) in SCENES.items()}
+        live.do(server.stop)
     finally:
         live.close()
-        empty.close()
+    with tempfile.TemporaryDirectory() as profile, Browser(Path(profile)) as browser:
+        for scene, svg in drawn.items():
+            source = Path(profile) / f"{scene}.svg"
+            source.write_text(REMOTE_FONT.sub("", svg), encoding="utf-8")
+            browser.go(source.as_uri())
+            browser.shot(folder / f"{scene}-terminal.png")
+
+
+async def draw_terminal(data: Path, key: str) -> str:
+    """Return the SVG of a terminal that shows a session."""
+    app = ChatApp(data, key, "ann")
+    async with app.run_test(size=(110, 36)) as pilot, asyncio.timeout(60):
+        while not (app.query(RowWidget) and app.pane.conversation.is_drawn):
+            await pilot.pause(0.05)
+        await pilot.pause(0.5)
+        return app.export_screenshot()
 
 
 def take_dialogs(browser: Browser, folder: Path, window: str) -> None:
