@@ -100,10 +100,23 @@ def test_whatever_is_asked_is_a_query_or_says_why_not(asked: str) -> None:
 
 
 @given(st.text(max_size=300), st.text(max_size=20))
-def test_a_snippet_is_a_stretch_of_the_text_and_changes_no_character(text: str, asked: str) -> None:
+def test_a_snippet_changes_no_character_and_keeps_their_order(text: str, asked: str) -> None:
     terms = tuple(SearchTerm((word,), prefix=True) for word, _, _ in split_words(asked))
     shown = "".join(str(piece["text"]) for piece in make_snippet(text, terms))
-    assert shown.removeprefix("…").removesuffix("…") in text or shown in text
+    left = iter(text)
+    assert all(sign in left for sign in shown if sign != "…" and not sign.isspace())
+
+
+def test_a_snippet_shows_each_word_of_the_query_and_no_marks() -> None:
+    text = "# Report\n\nRevenue is **5** percent up, see [the list](https://a.example).\n\n" + "filler " * 60
+    text += "The *margin* fell." + " filler" * 30
+    pieces = make_snippet(text, read_query("revenue margin").terms)
+    assert [piece["text"] for piece in pieces if piece.get("hit")] == ["Revenue", "margin"]
+    shown = "".join(str(piece["text"]) for piece in pieces)
+    assert shown.startswith("Report\n\nRevenue is 5 percent up, see the list.\n\nfiller")
+    assert "filler The margin fell. filler" in shown and shown.endswith("…")
+    link = make_snippet("see [the list](https://a.example/orders)", read_query("orders").terms)
+    assert [piece["text"] for piece in link if piece.get("hit")] == ["orders"], "what is found is shown"
 
 
 def test_a_snippet_begins_at_a_word_before_what_was_found() -> None:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from semel.text.preview import remove_markup
+
 MAX_TERMS = 32
 MAX_QUERY_CHARS = 1000  # characters of one query
 
@@ -104,6 +106,9 @@ def split_words(text: str) -> Iterator[tuple[str, int, int]]:
 # ---------------------------------------------------------------- snippets
 
 SnippetPiece = dict[str, object]
+Match = tuple[int, int, SearchTerm]  # its start, its end, and what matches there
+MAX_STRETCHES = 3
+_BEGIN, _END = "\x01", "\x02"  # the borders of a match, while marks are removed
 MAX_WORDS_SCANNED = 20_000
 """How many words of a text are searched for a match; if none of them matches, the snippet is the text's beginning."""
 
@@ -112,22 +117,57 @@ def make_snippet(text: str, terms: Sequence[SearchTerm], before: int = 60, after
     """Return the text around the first match as a list of pieces, with "…" where the text is cut.
 
     Each piece is {"text": ...}; a piece that matches also has "hit": True. The snippet begins `before` characters
-    before the match and ends `after` characters after the start of the match.
+    before the match and ends `after` characters after the start of the match. Terms that do not match there get a
+    shorter stretch of their own, of at most MAX_STRETCHES in all. Marks of Markdown are left out, as in a list of
+    sessions.
     """
-    spans = list(_find_matches(text, terms))
-    first = spans[0][0] if spans else 0
+    matches = list(_find_matches(text, terms))
+    pieces: list[SnippetPiece] = []
+    shown_to = 0
+    for begin, stop in _choose_stretches(text, matches, before, after):
+        inside = [(start, min(end, stop)) for start, end, _ in matches if begin <= start < stop]
+        pieces += [{"text": "…"}] if begin > shown_to else []
+        pieces += _mark_stretch(text, begin, stop, inside)
+        shown_to = stop
+    return [*pieces, {"text": "…"}] if shown_to < len(text) else pieces
+
+
+def _choose_stretches(text: str, matches: Sequence[Match], before: int, after: int) -> list[tuple[int, int]]:
+    """Return the begin and the end of each part of the text that is shown, in order."""
+    first = matches[0][0] if matches else 0
     begin = _skip_to_word(text, max(0, first - before), first)
-    stop = min(len(text), max(first, begin) + after)
-    pieces: list[SnippetPiece] = [{"text": "…"}] if begin else []
-    shown_to = begin
-    for start, end in spans:
-        if start < shown_to or start >= stop:
+    stretches = [(begin, min(len(text), max(first, begin) + after))]
+    shown = {term for start, _, term in matches if begin <= start < stretches[0][1]}
+    for start, _, term in matches:
+        shown_to = stretches[-1][1]
+        if term in shown or start < shown_to or len(stretches) >= MAX_STRETCHES:
             continue
-        pieces += [{"text": text[shown_to:start]}] if start > shown_to else []
-        pieces.append({"text": text[start : min(end, stop)], "hit": True})
-        shown_to = min(end, stop)
-    tail = text[shown_to:stop] + ("…" if stop < len(text) else "")
-    return [*pieces, {"text": tail}] if tail else pieces
+        begin = max(shown_to, _skip_to_word(text, max(0, start - before // 2), start))
+        stretches.append((begin, min(len(text), start + after // 2)))
+        shown.add(term)
+    return stretches
+
+
+def _mark_stretch(text: str, begin: int, stop: int, matches: Sequence[tuple[int, int]]) -> list[SnippetPiece]:
+    """Return a part of the text as pieces, without Markdown's marks if no match is in what would be left out."""
+    marked, shown_to = "", begin
+    for start, end in matches:
+        marked += _without_borders(text[shown_to:start]) + _BEGIN + _without_borders(text[start:end]) + _END
+        shown_to = end
+    marked += _without_borders(text[shown_to:stop])
+    plain = remove_markup(marked)
+    if plain.count(_BEGIN) != len(matches) or plain.count(_END) != len(matches):
+        plain = marked
+    pieces: list[SnippetPiece] = []
+    for part in plain.split(_BEGIN):
+        hit, border, rest = part.rpartition(_END)
+        pieces += [{"text": hit, "hit": True}] if border else []
+        pieces += [{"text": rest}] if rest else []
+    return pieces
+
+
+def _without_borders(text: str) -> str:
+    return text.replace(_BEGIN, "").replace(_END, "")
 
 
 def _skip_to_word(text: str, at: int, first: int) -> int:
@@ -141,8 +181,8 @@ def _skip_to_word(text: str, at: int, first: int) -> int:
     return blank.end() if blank else at
 
 
-def _find_matches(text: str, terms: Sequence[SearchTerm]) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each place where one of the terms matches, in order, without overlaps."""
+def _find_matches(text: str, terms: Sequence[SearchTerm]) -> Iterator[Match]:
+    """Yield each place where one of the terms matches, in order, without overlaps."""
     words: list[tuple[str, int, int]] = []
     for word in split_words(text):
         words.append(word)
@@ -153,7 +193,7 @@ def _find_matches(text: str, terms: Sequence[SearchTerm]) -> Iterator[tuple[int,
         for term in terms:
             if start >= matched_to and _matches_at(words, index, term):
                 matched_to = words[index + len(term.words) - 1][2]
-                yield start, matched_to
+                yield start, matched_to, term
 
 
 def _matches_at(words: Sequence[tuple[str, int, int]], index: int, term: SearchTerm) -> bool:
