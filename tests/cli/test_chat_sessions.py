@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 from cli_house import PERMISSION
+from rich.cells import cell_len
 from test_chat import app_of, chat, house, house_in, idle, rows, rows_of, seen, type_in, until_read
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
@@ -145,6 +146,12 @@ async def test_another_session_is_chosen_and_left_again_where_one_was(house: Run
         await house.gateway.say("third", PERMISSION, sender="bob")
         await seen(pilot, lambda: options.get_option_at_index(0).id == "third", "the session that asks, first")
         assert options.highlighted_option is not None and options.highlighted_option.id == "garden"
+        await seen(pilot, lambda: "asks for a permission" in str(options.get_option_at_index(0).prompt), "its need")
+        await pilot.resize_terminal(60, 30)
+        await pilot.pause()
+        prompts = [options.get_option_at_index(n).prompt for n in range(3)]
+        assert max(cell_len(str(line)) for line in prompts) <= options.size.width, "one line for each"
+        await pilot.resize_terminal(90, 30)
         await pilot.press("enter")
         await seen(pilot, lambda: app.pane.link.session == "garden" and idle(pilot), "the other session")
         assert app.focused is app.pane.prompt and not app.pane.prompt.text

@@ -73,6 +73,10 @@ def test_a_session_is_one_line_that_fits(width: int) -> None:
     for session in [*SESSIONS, {"key": "x", "title": "漢字" * 40, "last": "a\x1b[31m\nb" * 40}]:
         line = format_session(session, width, 10 * MINUTE)
         assert line.cell_len <= width and "\n" not in line.plain and "\x1b" not in line.plain
+    columns = {
+        format_session({**SESSIONS[0], "at": at}, width, 60 * MINUTE).plain.find("Done.") for at in (0, 55 * MINUTE)
+    }
+    assert len(columns) == 1, "the columns stand below each other"
 
 
 def test_a_line_says_what_a_session_needs_and_since_when() -> None:

@@ -11,6 +11,7 @@ from semel.text.json_types import Json
 from semel.text.visible import visible
 from semel.timing.durations import format_duration
 
+AGE_CELLS = 6  # of the column that says when
 MAX_TITLE_CELLS = 48
 UNITS_S = (86_400, 3_600, 60)
 
@@ -62,6 +63,7 @@ def format_session(session: Json, width: int, now_ms: int, *, is_current: bool =
     sign, style = ("?", "bold yellow") if need else ("◐", "cyan") if state == "running" else (" ", "")
     sign, style = ("●", "bold") if sign == " " and session.get("unread") else (sign, style)
     age = "here" if is_current else format_age(now_ms - int(session.get("at") or now_ms))
+    age = f"{age:>{AGE_CELLS}}"
     room = max(width - cell_len(age) - 5, 8)
     name_cells = min(room // 2, MAX_TITLE_CELLS)
     line = Text(f"{sign} ", style)

@@ -65,6 +65,9 @@ class SessionSwitcher(ModalScreen[str | None]):
     def on_input_changed(self) -> None:
         self._fill(is_new_query=True)
 
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._fill)  # once the list has its new width
+
     def _fill(self, *, is_new_query: bool = False) -> None:
         """Show what matches the query. The highlight stays on its session, unless the query is another one."""
         options = self.query_one("#sessions", OptionList)
