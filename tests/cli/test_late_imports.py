@@ -17,6 +17,7 @@ LATE = {
     "semel.channels.http": "a configured channel",
     "semel.channels.email.channel": "a configured channel",
     "semel.channels.matrix.channel": "a configured channel",
+    "semel.channels.slack.channel": "a configured channel",
     "semel.channels.telegram.channel": "a configured channel",
     "semel.channels.webhook": "a configured channel",
     "semel.channels.xmpp.channel": "a configured channel",

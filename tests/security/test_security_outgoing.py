@@ -24,6 +24,8 @@ from semel.channels.http import request
 from semel.channels.matrix import transport
 from semel.channels.matrix.channel import MatrixChannel
 from semel.channels.matrix.settings import MatrixSettings
+from semel.channels.slack.channel import SlackChannel
+from semel.channels.slack.settings import SlackSettings
 from semel.channels.telegram.channel import TelegramChannel
 from semel.channels.telegram.settings import TelegramSettings
 from semel.channels.webhook import WebhookChannel, WebhookSettings
@@ -75,6 +77,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
         "channels/http.py",
         "channels/matrix/transport.py",
         "channels/matrix/downloads.py",  # a path at the homeserver, made of an mxc:// address: two segments, quoted
+        "channels/slack/transport.py",  # the address of a file that Slack gave, at its own hosts only
         "channels/telegram/transport.py",  # a path that the Bot API gave, behind its own address
     }
     users = {
@@ -85,6 +88,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
     assert users == {
         "channels/webhook.py",  # its setting `url`
         "channels/matrix/transport.py",  # its setting `homeserver`, and paths below it
+        "channels/slack/transport.py",  # its setting `api` and methods below it; uploads at Slack's own hosts only
         "channels/telegram/transport.py",  # its setting `api`, and paths below it
         "channels/xmpp/files.py",  # the account's own server, and links that known people send: public addresses only
     }
@@ -94,6 +98,7 @@ TAKEN = json.dumps(
     {
         "ok": True, "result": {"message_id": 1, "date": 1, "chat": {"id": 7}},
         "user_id": "@bot:x", "device_id": "D", "event_id": "$e", "room_id": "!r:x", "id": "m1",
+        "channel": "C7", "ts": "1.000001",
     }
 ).encode()  # fmt: skip
 BOT = "123456:" + "A" * 35
@@ -102,6 +107,10 @@ CHANNELS: dict[str, tuple[Callable[[str], Channel], str, str]] = {
     "telegram": (
         lambda url: TelegramChannel("out", TelegramSettings(token=BOT, api=url, pace=0.0)), "7",
         rf"POST /in/bot{BOT}/\w+",
+    ),
+    "slack": (
+        lambda url: SlackChannel("out", SlackSettings(f"xoxb-{BOT[7:]}", "xapp-1-A-1-abcdef", api=url)), "C7",
+        r"POST /in/(chat\.postMessage|conversations\.open)",
     ),
     "matrix": (
         lambda url: MatrixChannel("out", MatrixSettings(homeserver=url.removesuffix("/in"), token="token-of-matrix")),
@@ -138,7 +147,7 @@ async def test_an_address_never_chooses_where_a_request_goes(name: str) -> None:
             except (NotSent, Rejected, Unknown):
                 pass
             if address == plain:
-                said = [asked for asked in server.requests if b'"text"' in asked.body]
+                said = [asked for asked in server.requests if re.search(rb'"text"|(^|&)text=', asked.body)]
                 assert said, "it is sent there"
         assert elsewhere.connections == 0
     for asked in server.requests:

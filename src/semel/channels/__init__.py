@@ -16,7 +16,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from semel.channels import email, matrix, telegram, xmpp
+from semel.channels import email, matrix, slack, telegram, xmpp
 from semel.channels.webhook_settings import WebhookSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
@@ -63,6 +63,7 @@ _OWN = {
     "webhook": Kind(WebhookSettings, _make_webhook, people=False),
     "email": Kind(email.EmailSettings, email.make),
     "matrix": Kind(matrix.MatrixSettings, matrix.make),
+    "slack": Kind(slack.SlackSettings, slack.make, person=(r"[UW][A-Z0-9]{1,40}", "U0123ABCDEF")),
     "telegram": Kind(telegram.TelegramSettings, telegram.make, person=(r"-?[0-9]{1,19}", "123456789")),
     "xmpp": Kind(xmpp.XmppSettings, xmpp.make),
 }

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 NO_CHANNEL = "none"
 QUESTIONS = {
     "telegram": ("token",),
+    "slack": ("bot_token", "app_token"),
     "matrix": ("homeserver", "token"),
     "xmpp": ("jid", "password"),
     "email": ("address", "imap", "smtp", "password", "authserv"),
@@ -37,6 +38,7 @@ QUESTIONS = {
 """Kind of channel -> the settings that are asked for. For other kinds: those that have no default."""
 CHANNEL_REMARKS = {
     "telegram": "a bot of your own, made with @BotFather",
+    "slack": "an app of your own, made from the manifest in `semel docs slack`",
     "matrix": "an account on a homeserver",
     "xmpp": "an account on an XMPP (Jabber) server",
     "email": "a mail account of its own",

@@ -1,0 +1,37 @@
+"""Slack: an app in one workspace, over the Web API and either Socket Mode or the Events API. See docs/slack.md.
+
+    settings     the keys of `[channels.NAME]`
+    channel      the channel port: run, send, find, typing, receive
+    transport    one call of the Web API, and the download and upload of a file
+    account      who the bot is, which scopes it has, and the names of people and rooms
+    address      addresses, message ids and the cursor
+
+    receive      the loop that reads: backfill, then events as they come
+    sockets      Socket Mode: one WebSocket connection, and its acknowledgements
+    events_http  the Events API: check a request's signature, and answer it after the commit
+    backfill     what was written while nobody listened, from the history of each conversation
+    parse        an event, a message of the history or a press of a button as `Incoming`
+    parse_text   a text in Slack's mark-up as plain text
+    downloads    received files
+
+    send         an `Op` as a call
+    receipts     what the answer to a call means
+    render       Markdown as Slack shows it
+    emoji        reactions: Slack's names and the characters
+
+Sources: https://docs.slack.dev/reference/methods, https://docs.slack.dev/apis/events-api.
+"""
+
+from __future__ import annotations
+
+from semel.channels.slack.settings import SlackSettings
+from semel.gateway.ports import Channel
+
+__all__ = ["SlackSettings", "make"]
+
+
+def make(name: str, settings: SlackSettings) -> Channel:
+    """Create the channel. Its modules are imported here, so that a gateway without Slack does not load them."""
+    from semel.channels.slack.channel import SlackChannel
+
+    return SlackChannel(name, settings)

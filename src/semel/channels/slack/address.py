@@ -1,0 +1,123 @@
+"""Addresses of Slack conversations, message ids, and the cursor.
+
+    C0123ABCD                            a channel, a private channel (G..., C...) or a direct message (D...)
+    C0123ABCD:thread-1700000000123456    a thread in it, by the number of its first message
+    U0123ABCD                            a person: the direct message with them, opened if needed
+
+A message's id is CHANNEL/NUMBER. The number is its `ts` without the dot, as in Slack's own permalinks: `ts` is unique
+in a channel and grows with each message there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from semel.text.json_types import list_at, text_at
+
+MAX_REMEMBERED_THREADS = 50
+"""How many threads the cursor names: those in which the bot spoke or was addressed last."""
+_MARK = ":thread-"
+_TS = re.compile(r"(\d{1,12})\.(\d{6})")
+_NUMBER = re.compile(r"\d{7,18}")
+_CHANNEL = re.compile(r"[CGD][A-Z0-9]{1,40}")
+_USER = re.compile(r"[UW][A-Z0-9]{1,40}")
+
+
+@dataclass(frozen=True)
+class SlackPlace:
+    """A parsed address.
+
+    `channel`: the id of a conversation, or of a person. `thread`: the `ts` of the first message of a thread there.
+    """
+
+    channel: str
+    thread: str | None = None
+
+    @property
+    def is_person(self) -> bool:
+        return _USER.fullmatch(self.channel) is not None
+
+    def __str__(self) -> str:
+        return self.channel if self.thread is None else f"{self.channel}{_MARK}{to_number(self.thread)}"
+
+
+def parse_address(address: str) -> SlackPlace:
+    """Parse an address. Raises ValueError, whose text says what an address looks like."""
+    channel, mark, number = address.partition(_MARK)
+    is_valid = _CHANNEL.fullmatch(channel) or (not mark and _USER.fullmatch(channel))
+    if not is_valid or (mark and not _NUMBER.fullmatch(number)):
+        raise ValueError(f"{address!r} is not a Slack channel (C...), direct message (D...), thread or person (U...)")
+    return SlackPlace(channel, to_ts(number) if mark else None)
+
+
+def is_direct(channel: str) -> bool:
+    """Return whether a conversation is a direct message with one person."""
+    return channel.startswith("D")
+
+
+def to_number(ts: str) -> str:
+    """Return a `ts` as the number in a message id. Raises ValueError."""
+    match = _TS.fullmatch(ts)
+    if match is None:
+        raise ValueError(f"{ts!r} is not a time stamp of Slack")
+    return match[1] + match[2]
+
+
+def to_ts(number: str) -> str:
+    """Return the `ts` of a number from a message id."""
+    return f"{number[:-6]}.{number[-6:]}"
+
+
+def message_id(channel: str, ts: str) -> str:
+    """Return the id of a message. Raises ValueError if `ts` is none."""
+    return f"{channel}/{to_number(ts)}"
+
+
+def parse_message_id(id: str) -> tuple[str, str]:
+    """Return (channel, `ts`) of a message id. Raises ValueError."""
+    channel, _, number = id.partition("/")
+    if not _CHANNEL.fullmatch(channel) or not _NUMBER.fullmatch(number):
+        raise ValueError(f"{id!r} is not the id of a Slack message")
+    return channel, to_ts(number)
+
+
+@dataclass
+class SlackCursor:
+    """What was put, so that the history can be read from there on.
+
+    `team`, `bot`: whose messages they are. `first`: when the channel first ran; older messages are never read. `at`:
+    the time stamp up to which everything was put, apart from what Slack delivers late. Both are seconds since the
+    epoch. `threads`: (channel, `ts`) of threads that the bot takes part in, oldest first.
+    """
+
+    team: str
+    bot: str
+    first: float
+    at: float
+    threads: list[tuple[str, str]] = field(default_factory=list)
+
+    def join_thread(self, channel: str, ts: str) -> None:
+        """Remember that the bot takes part in a thread."""
+        thread = (channel, ts)
+        if thread in self.threads:
+            self.threads.remove(thread)
+        self.threads = [*self.threads, thread][-MAX_REMEMBERED_THREADS:]
+
+    def advance(self, ts: float) -> None:
+        self.at = max(self.at, ts)
+
+    def dump(self) -> str:
+        fields = {"team": self.team, "bot": self.bot, "first": self.first, "at": self.at, "threads": self.threads}
+        return json.dumps(fields, separators=(",", ":"))
+
+    @classmethod
+    def load(cls, text: str) -> SlackCursor:
+        """Return the saved cursor. Raises ValueError if it is none of this channel."""
+        saved = json.loads(text)
+        team, bot = text_at(saved, "team"), text_at(saved, "bot")
+        if team is None or bot is None:
+            raise ValueError("the saved cursor is not one of Slack")
+        threads = [(str(item[0]), str(item[1])) for item in list_at(saved, "threads")]
+        return cls(team, bot, float(saved["first"]), float(saved["at"]), threads)

@@ -1,0 +1,84 @@
+"""A Slack app as a channel: its capabilities, and the methods of the channel port.
+
+Slack folds no repeats, but shows a bot what it wrote: so the safety class is reconcilable. Each attempt to send makes
+one request that can take effect.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+
+from semel.channels.http import CONNECT_TIMEOUT_S
+from semel.channels.slack.account import SlackDirectory
+from semel.channels.slack.receipts import MANUAL_RETRY_DELAY_S, TOKEN_REFUSED
+from semel.channels.slack.receive import SlackReceiver
+from semel.channels.slack.send import LOOKS, SlackSender
+from semel.channels.slack.settings import SlackSettings
+from semel.channels.slack.transport import MIN_UPLOAD_BYTES_PER_S, SlackApi
+from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Safety
+from semel.installation import find_install_command
+from semel.text.json_types import Json
+
+MAX_PART_CHARS = 11_000
+"""Characters of one message: a `markdown` block takes 12,000, and all blocks together about 13,000."""
+
+
+class SlackChannel:
+    """One app. `run` receives, `send` makes one attempt, `find` looks for a part."""
+
+    def __init__(self, name: str, settings: SlackSettings) -> None:
+        if settings.app_token is not None and importlib.util.find_spec("websockets") is None:
+            raise ValueError(f"Slack's Socket Mode needs websockets: {find_install_command('slack')}")
+        self.name = name
+        self.settings = settings
+        self.caps = Caps(
+            safety=Safety.RECONCILABLE,
+            max_len=MAX_PART_CHARS - len(REPEAT_PREFIX),
+            unit="char",
+            settle=settings.settle,
+            finds=True,
+            pace=settings.pace,
+            timeout=4 * (CONNECT_TIMEOUT_S + settings.timeout)
+            + settings.file_limit / MIN_UPLOAD_BYTES_PER_S
+            + LOOKS * settings.settle,
+            edits=True,
+            deletes=True,
+            reactions=True,
+            typing=True,
+            threads=True,
+            files=True,
+            file_limit=settings.file_limit,
+            empty_files=False,
+            dialect="slack",
+            numbered=True,
+            account_refusals=(TOKEN_REFUSED,),
+        )
+        self._api = SlackApi(settings)
+        self._receiver = SlackReceiver(name, settings, self._api, SlackDirectory(self._api))
+        self._sender = SlackSender(self._api, settings)
+
+    def __repr__(self) -> str:
+        return f"<SlackChannel {self.name} at {self._api.host}>"
+
+    async def run(self, inbox: Inbox) -> None:
+        """See `semel.gateway.ports.Channel.run`."""
+        await self._receiver.run(inbox)
+
+    async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
+        """Handle a request of the Events API. Returns (HTTP status, response body), after the commit."""
+        return await self._receiver.take_request(inbox, headers, body)
+
+    async def send(self, op: Op) -> Receipt:
+        """Make one attempt. Raises NotSent, Rejected or Unknown."""
+        if self._receiver.another_bot is not None:
+            raise NotSent(self._receiver.another_bot, MANUAL_RETRY_DELAY_S)
+        return await self._sender.send(op)
+
+    async def find(self, op: Op, since: float) -> Receipt | None:
+        """Find a part and return its receipt; None if it was not sent after `since` (seconds since the epoch)."""
+        return await self._sender.find(op, since)
+
+    async def typing(self, address: str) -> None:
+        """Show the status "is working" in a thread. May raise; the indicator is best effort."""
+        await self._sender.show_status(address)

@@ -1,0 +1,216 @@
+"""Receive events: first those that were missed, then each as it comes. Acknowledge an event after its commit (Law 1).
+
+With `app_token`, events come over Socket Mode. The connection is opened before the history is read, so that nothing
+falls between the two. With `signing_secret`, Slack posts them to the gateway's HTTP server, which calls `take_request`;
+`run` then reads the history, and watches whether Slack can be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from semel.channels.slack.account import SlackDirectory, SlackIdentity
+from semel.channels.slack.address import SlackCursor
+from semel.channels.slack.backfill import SlackBackfill
+from semel.channels.slack.downloads import SlackFetcher
+from semel.channels.slack.events_http import RequestRefused, challenge_answer, read_request
+from semel.channels.slack.parse import SlackDraft, SlackParser
+from semel.channels.slack.settings import SlackSettings
+from semel.channels.slack.sockets import SlackEnvelope, SlackSocket, classify_disconnect, open_socket
+from semel.channels.slack.transport import SlackApi
+from semel.gateway.ports import Denied, Inbox, Incoming, Offline
+from semel.text.json_types import Json
+
+WATCH_INTERVAL_S = 60.0
+"""With the Events API: seconds between two calls that find out whether Slack can be reached."""
+MAX_EVENTS_PER_PUT = 200
+
+_log = logging.getLogger("semel.slack")
+
+
+class SlackReceiver:
+    """The receiving half of one app. `clock`: seconds since the epoch."""
+
+    def __init__(
+        self, name: str, settings: SlackSettings, api: SlackApi, directory: SlackDirectory,
+        clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._settings = settings
+        self._api = api
+        self._directory = directory
+        self._fetcher = SlackFetcher(api, settings.fetch, settings.file_limit)
+        self._backfill = SlackBackfill(api, directory)
+        self._clock = clock
+        self._cursor: SlackCursor | None = None  # set while `run` is running
+        self._parser: SlackParser | None = None
+        self._putting = asyncio.Lock()
+        self._is_catching_up = False
+        self.another_bot: str | None = None
+        """Why the channel is blocked: its cursor is another bot's. `None` if it is not blocked."""
+
+    def __repr__(self) -> str:
+        return f"<SlackReceiver of {self._name} at {self._api.host}>"
+
+    async def run(self, inbox: Inbox) -> None:
+        """See `semel.gateway.ports.Channel.run`."""
+        us = await self._directory.identify()
+        try:
+            if self._settings.app_token is not None:
+                await self._run_socket(us, inbox)
+            else:
+                await self._run_http(us, inbox)
+        finally:
+            self._cursor = self._parser = None
+
+    # ------------------------------------------------------------ Socket Mode
+
+    async def _run_socket(self, us: SlackIdentity, inbox: Inbox) -> None:
+        connection = AsyncExitStack()
+        try:
+            socket = await connection.enter_async_context(open_socket(self._directory, self._settings.timeout))
+            await self._begin(us, inbox)
+            await self._catch_up(us, inbox)
+            inbox.online()
+            while True:
+                await self._listen(socket, inbox)
+                following = AsyncExitStack()
+                socket = await following.enter_async_context(open_socket(self._directory, self._settings.timeout))
+                previous, connection = connection, following
+                await previous.aclose()
+                await self._catch_up(us, inbox)
+        finally:
+            await connection.aclose()
+
+    async def _listen(self, socket: SlackSocket, inbox: Inbox) -> None:
+        """Put what comes over a connection until Slack wants another one. Raises Offline or Denied."""
+        while True:
+            envelope = await socket.next()
+            if envelope.kind == "disconnect":
+                if (error := classify_disconnect(envelope)) is not None:
+                    raise error
+                _log.debug("channel %s: Slack renews the connection (%s)", self._name, envelope.reason)
+                return
+            await self._put(self._parse_envelope(envelope), inbox)
+            await socket.acknowledge(envelope)
+
+    def _parse_envelope(self, envelope: SlackEnvelope) -> list[SlackDraft]:
+        assert self._parser is not None
+        match envelope.kind:
+            case "events_api":
+                return self._parser.parse_event(envelope.payload)
+            case "interactive":
+                return self._parser.parse_interaction(envelope.payload)
+            case "slash_commands":
+                return self._parser.parse_command(envelope.payload)
+        return []
+
+    # ------------------------------------------------------------ Events API
+
+    async def _run_http(self, us: SlackIdentity, inbox: Inbox) -> None:
+        await self._begin(us, inbox)
+        await self._catch_up(us, inbox)
+        inbox.online()
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL_S)
+            await self._directory.identify()
+
+    async def take_request(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
+        """Handle one request of Slack. Return (HTTP status, response body), after the commit.
+
+        While `run` is not running the answer is 503, and Slack sends the request again.
+        """
+        secret = self._settings.signing_secret
+        try:
+            if secret is None:
+                detail = f"the channel {self._name} gets its events over Socket Mode: it has no signing_secret"
+                raise RequestRefused(403, "channel-scope", detail)
+            request = read_request(secret, headers, body, self._clock())
+            if request.kind == "challenge":
+                return 200, challenge_answer(request.payload)
+            if (parser := self._parser) is None:
+                raise RequestRefused(503, "unavailable", "the channel is not connected to Slack: try again")
+        except RequestRefused as refusal:
+            return refusal.status, refusal.answer
+        parsers = {
+            "event": parser.parse_event, "interaction": parser.parse_interaction, "command": parser.parse_command,
+        }  # fmt: skip
+        if request.kind in parsers:
+            await self._put(parsers[request.kind](request.payload), inbox)
+        return 200, {}
+
+    # ------------------------------------------------------------ what both share
+
+    async def _begin(self, us: SlackIdentity, inbox: Inbox) -> None:
+        """Load the cursor; on the first run, begin at the present. Raises Denied if it belongs to another bot."""
+        text = await inbox.cursor()
+        now = self._clock()
+        if text is None:
+            cursor = SlackCursor(us.team, us.user, now, now)
+            await inbox.put((), cursor.dump())
+        else:
+            cursor = SlackCursor.load(text)
+            self._check_bot(cursor, us)
+        self._cursor = cursor
+        self._parser = SlackParser(us, cursor, self._settings.threads)
+
+    def _check_bot(self, cursor: SlackCursor, us: SlackIdentity) -> None:
+        """Check that the cursor belongs to this bot. Raises Denied."""
+        is_other = (cursor.team, cursor.bot) != (us.team, us.user)
+        self.another_bot = None
+        if is_other:
+            self.another_bot = (
+                f"this token belongs to another bot ({us.user} of {us.team}) than before ({cursor.bot} of "
+                f"{cursor.team}): give it a section of its own, [channels.{self._name}-2], or put the first one back"
+            )
+            raise Denied(self.another_bot)
+
+    async def _catch_up(self, us: SlackIdentity, inbox: Inbox) -> None:
+        """Put what was missed, and note that everything up to now was put. Raises Offline or Denied."""
+        assert self._cursor is not None and self._parser is not None
+        began = self._clock()
+        self._is_catching_up = True  # the cursor stays: an older message of another conversation may still be missing
+        try:
+            channels = await self._directory.list_conversations(us.scopes)
+            async for channel, messages in self._backfill.read(replace(self._cursor), channels):
+                drafts = [draft for message in messages for draft in self._parser.parse_history(channel, message)]
+                for start in range(0, len(drafts), MAX_EVENTS_PER_PUT):
+                    await self._put(drafts[start : start + MAX_EVENTS_PER_PUT], inbox)
+        finally:
+            self._is_catching_up = False
+        self._cursor.advance(began)
+        await inbox.put((), self._cursor.dump())
+
+    async def _put(self, drafts: Sequence[SlackDraft], inbox: Inbox) -> None:
+        """Complete the drafts, and put them with the cursor after them."""
+        if not drafts:
+            return
+        events = await self._fetcher.complete([await self._add_names(draft) for draft in drafts], inbox)
+        async with self._putting:
+            if (cursor := self._cursor) is None:
+                raise Offline("the channel was stopped")
+            if not self._is_catching_up:
+                cursor.advance(max(event.at for event in events))
+            await inbox.put(events, cursor.dump())
+
+    async def _add_names(self, draft: SlackDraft) -> SlackDraft:
+        """Return the draft with the names of its person and its conversation, as far as Slack tells them."""
+        incoming: Incoming = draft.incoming
+        sender = incoming.sender
+        if sender is None:
+            return draft
+        if not sender.name and not sender.bot:
+            sender = await self._directory.name_person(sender.id)
+        title = incoming.title
+        if not title and incoming.group:
+            title = await self._directory.name_conversation(_channel_of(incoming))
+        return replace(draft, incoming=replace(incoming, sender=sender, title=title))
+
+
+def _channel_of(incoming: Incoming) -> str:
+    return incoming.address.partition(":")[0]
