@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from semel.channels.telegram.render import draw_table, render
+from semel.channels.telegram.render import render
+from semel.channels.text_table import draw_table
 from semel.testing.telegram.text import check_text, count_utf16_units, covered_text
 from semel.text.split import measure
 
