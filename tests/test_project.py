@@ -179,7 +179,7 @@ def test_what_is_installed_is_named_by_version_and_hash_and_by_no_index(path: Pa
         ("dev", ["dev"]),
         ("proof", ["dev", "proof"]),
         ("docs", ["docs"]),
-        ("oldest", ["dev", "model", "xmpp", "slack", "email"]),
+        ("oldest", ["dev", "model", "xmpp", "slack", "discord", "email"]),
     ],
 )
 def test_what_is_installed_is_what_the_package_asks_for(name: str, extras: list[str]) -> None:
