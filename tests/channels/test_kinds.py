@@ -103,7 +103,7 @@ def test_a_broken_package_is_named(install: Any, name: str, target: str, says: s
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        (section(kind="pidgeon", loft="n"), "[channels.loft]: there is no kind 'pidgeon'; there is email, "),
+        (section(kind="pidgeon", loft="n"), "[channels.loft]: there is no kind 'pidgeon'; there is discord, email, "),
         (section(loft="n", sped=1.0), "got an unexpected keyword argument 'sped'"),
         (section(), "missing 1 required positional argument: 'loft'"),
         (section("hook", "webhook", token="short"), "[channels.hook]: token should have 16 or more characters"),

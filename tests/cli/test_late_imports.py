@@ -15,6 +15,7 @@ LATE = {
     "semel.faces.client": "other commands",
     "semel.faces.terminal": "semel chat",
     "semel.channels.http": "a configured channel",
+    "semel.channels.discord.channel": "a configured channel",
     "semel.channels.email.channel": "a configured channel",
     "semel.channels.matrix.channel": "a configured channel",
     "semel.channels.slack.channel": "a configured channel",

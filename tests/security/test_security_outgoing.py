@@ -20,6 +20,8 @@ from http_server import Request, answers, serve
 from test_xmpp_hearing import EMPTY, chat, running
 from wire_server import WireServer
 
+from semel.channels.discord.channel import DiscordChannel
+from semel.channels.discord.settings import DiscordSettings
 from semel.channels.http import request
 from semel.channels.matrix import transport
 from semel.channels.matrix.channel import MatrixChannel
@@ -53,6 +55,7 @@ def test_no_client_follows_a_redirect_or_takes_a_proxy_from_the_environment() ->
     made = calls("AsyncClient", "Client", "AsyncHTTPTransport", "HTTPTransport")
     assert {where for where, _ in made} >= {
         "channels/http.py",
+        "channels/discord/transport.py",  # the address of a file in a message, at one of Discord's hosts for files only
         "channels/matrix/transport.py",
         "faces/client/connection.py",
     }
@@ -75,6 +78,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
     asks = {where for where, call in calls("stream", "handle_async_request") if where.startswith("channels/")}
     assert asks == {
         "channels/http.py",
+        "channels/discord/transport.py",  # the address of a file in a message, at one of Discord's hosts for files only
         "channels/matrix/transport.py",
         "channels/matrix/downloads.py",  # a path at the homeserver, made of an mxc:// address: two segments, quoted
         "channels/slack/transport.py",  # the address of a file that Slack gave, at its own hosts only
@@ -87,6 +91,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
     }
     assert users == {
         "channels/webhook.py",  # its setting `url`
+        "channels/discord/transport.py",  # its setting `api`, and paths below it
         "channels/matrix/transport.py",  # its setting `homeserver`, and paths below it
         "channels/slack/transport.py",  # its setting `api` and methods below it; uploads at Slack's own hosts only
         "channels/telegram/transport.py",  # its setting `api`, and paths below it
@@ -102,6 +107,7 @@ TAKEN = json.dumps(
     }
 ).encode()  # fmt: skip
 BOT = "123456:" + "A" * 35
+DISCORD_TOKEN = f"{'A' * 26}.{'B' * 6}.{'C' * 38}"
 CHANNELS: dict[str, tuple[Callable[[str], Channel], str, str]] = {
     "webhook": (lambda url: WebhookChannel("out", WebhookSettings(url=url, allow_private=True)), "7", r"POST /in"),
     "telegram": (
@@ -111,6 +117,10 @@ CHANNELS: dict[str, tuple[Callable[[str], Channel], str, str]] = {
     "slack": (
         lambda url: SlackChannel("out", SlackSettings(f"xoxb-{BOT[7:]}", "xapp-1-A-1-abcdef", api=url)), "C7",
         r"POST /in/(chat\.postMessage|conversations\.open)",
+    ),
+    "discord": (
+        lambda url: DiscordChannel("out", DiscordSettings(token=DISCORD_TOKEN, api=url, pace=0.0)), "7",
+        r"POST /in/channels/[0-9]{1,20}/messages",
     ),
     "matrix": (
         lambda url: MatrixChannel("out", MatrixSettings(homeserver=url.removesuffix("/in"), token="token-of-matrix")),

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from semel.channels import email, matrix, slack, telegram, xmpp
+from semel.channels import discord, email, matrix, slack, telegram, xmpp
 from semel.channels.webhook_settings import WebhookSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
@@ -61,6 +61,7 @@ def _make_webhook(name: str, settings: WebhookSettings) -> Channel:
 
 _OWN = {
     "webhook": Kind(WebhookSettings, _make_webhook, people=False),
+    "discord": Kind(discord.DiscordSettings, discord.make, person=(r"[0-9]{1,20}", "80351110224678912")),
     "email": Kind(email.EmailSettings, email.make),
     "matrix": Kind(matrix.MatrixSettings, matrix.make),
     "slack": Kind(slack.SlackSettings, slack.make, person=(r"[UW][A-Z0-9]{1,40}", "U0123ABCDEF")),

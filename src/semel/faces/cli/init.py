@@ -61,7 +61,9 @@ def init(
     ] = None,
     channel: Annotated[
         str | None,
-        typer.Option("--channel", metavar="KIND", help="A channel: telegram, slack, matrix, xmpp, email; or none."),
+        typer.Option(
+            "--channel", metavar="KIND", help="A channel: telegram, slack, discord, matrix, xmpp, email; or none."
+        ),
     ] = None,
     setting: Annotated[
         list[str] | None,

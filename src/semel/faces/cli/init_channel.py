@@ -31,6 +31,7 @@ NO_CHANNEL = "none"
 QUESTIONS = {
     "telegram": ("token",),
     "slack": ("bot_token", "app_token"),
+    "discord": ("token",),
     "matrix": ("homeserver", "token"),
     "xmpp": ("jid", "password"),
     "email": ("address", "imap", "smtp", "password", "authserv"),
@@ -39,6 +40,7 @@ QUESTIONS = {
 CHANNEL_REMARKS = {
     "telegram": "a bot of your own, made with @BotFather",
     "slack": "an app of your own, made from the manifest in `semel docs slack`",
+    "discord": "a bot of your own, made in the Developer Portal",
     "matrix": "an account on a homeserver",
     "xmpp": "an account on an XMPP (Jabber) server",
     "email": "a mail account of its own",

@@ -41,7 +41,7 @@ class ChannelSettings(NamedTable):
     """
 
     kind: str = Field(examples=["webhook"])
-    """The platform: "telegram", "slack", "matrix", "xmpp", "email", "webhook", or a kind that a package brings."""
+    """The platform: "telegram", "slack", "discord", "matrix", "xmpp", "email", "webhook", or a package's kind."""
     options: Mapping[str, Any] = Field(default_factory=dict, validation_alias="(options)", repr=False)
     narration: Narration = "last"
     """Which text of a turn is delivered: last (only the closing text), or all (every block of text)."""

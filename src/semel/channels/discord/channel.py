@@ -1,0 +1,190 @@
+"""A Discord bot as a channel: its capabilities, and the methods of the channel port.
+
+Each attempt to send makes one request that can take effect. A repeated nonce is folded by Discord for some minutes, so
+the safety class is idempotent; after that the part is looked up (`semel.channels.discord.lookups`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from semel.channels.discord.address import DiscordPlace, is_snowflake, parse_address
+from semel.channels.discord.lookups import find_part
+from semel.channels.discord.receipts import (
+    THREAD_EXISTS,
+    TOKEN_REFUSED,
+    TOKEN_RETRY_DELAY_S,
+    UNKNOWN_CHANNEL,
+    check_answer,
+    receipt_of,
+)
+from semel.channels.discord.receive import DiscordReceiver
+from semel.channels.discord.send import (
+    MAX_FILE_BYTES,
+    MAX_PART_UNITS,
+    DiscordRequest,
+    make_nonce,
+    make_request,
+    make_upload,
+)
+from semel.channels.discord.settings import DiscordSettings
+from semel.channels.discord.transport import DiscordApi, DiscordReply
+from semel.channels.http import CONNECT_TIMEOUT_S
+from semel.channels.recent_map import RecentMap
+from semel.gateway.ports import (
+    REPEAT_PREFIX,
+    Caps,
+    Denied,
+    Inbox,
+    NotSent,
+    Offline,
+    Op,
+    Receipt,
+    Rejected,
+    Safety,
+    Unknown,
+)
+from semel.text.json_types import text_at, value_at
+from semel.text.wellformed import one_line
+
+MIN_UPLOAD_BYTES_PER_S = 100_000
+"""Assumed minimum upload rate in bytes per second; it extends the time limit of uploads."""
+MAX_THREAD_NAME_CHARS = 100
+_MAX_REMEMBERED = 2_000
+
+
+class DiscordChannel:
+    """One bot. `run` receives, `send` makes one attempt."""
+
+    def __init__(self, name: str, settings: DiscordSettings) -> None:
+        self.name = name
+        self.settings = settings
+        spare = len(REPEAT_PREFIX)
+        self.caps = Caps(
+            safety=Safety.IDEMPOTENT,
+            max_len=MAX_PART_UNITS - spare,
+            unit="utf16",
+            key_life=settings.key_life,
+            settle=5.0,
+            finds=True,
+            pace=settings.pace,
+            timeout=3 * (CONNECT_TIMEOUT_S + settings.timeout) + MAX_FILE_BYTES / MIN_UPLOAD_BYTES_PER_S + 5,
+            edits=True,
+            deletes=True,
+            reactions=True,
+            typing=True,
+            threads=True,
+            files=True,
+            file_limit=MAX_FILE_BYTES,
+            empty_files=False,
+            dialect="discord",
+            numbered=True,
+            account_refusals=(TOKEN_REFUSED,),
+        )
+        self._api = DiscordApi(settings)
+        self._receiver = DiscordReceiver(name, settings, self._api)
+        self._direct: dict[str, str] = {}  # user id -> the channel of the direct conversation
+        self._sent = RecentMap[str, str](_MAX_REMEMBERED)  # message id -> nonce, of messages with a receipt
+
+    def __repr__(self) -> str:
+        return f"<DiscordChannel {self.name} at {self._api.host}>"
+
+    async def run(self, inbox: Inbox) -> None:
+        """See `semel.gateway.ports.Channel.run`."""
+        await self._receiver.run(inbox)
+
+    async def send(self, op: Op) -> Receipt:
+        """See `semel.gateway.ports.Channel.send`."""
+        if self._receiver.another_bot is not None:
+            raise NotSent(self._receiver.another_bot, TOKEN_RETRY_DELAY_S)
+        place = _parse(op.address)
+        channel = await self._find_channel(place, op) if op.kind in ("post", "file") else ""
+        reply = await self._make_call(op, make_request(op, channel, previews=self.settings.previews))
+        if reply.status == 404 and reply.code == UNKNOWN_CHANNEL and self._can_open(place, op):
+            await self._open_thread(place, op)
+            raise NotSent("a thread was opened for it; the next attempt goes there", 0)
+        receipt = receipt_of(op, reply)
+        if op.kind in ("post", "file"):
+            self._sent[receipt.id.partition("/")[2]] = make_nonce(op.key)
+        return receipt
+
+    async def _make_call(self, op: Op, request: DiscordRequest) -> DiscordReply:
+        if not request.has_file:
+            return await self._api.call(request.method, request.path, request.body)
+        if op.file is None:
+            raise Rejected("there is no file to send")
+        try:
+            content = await asyncio.to_thread(op.file.read_bytes)
+        except OSError as error:
+            raise Rejected(f"the stored file cannot be read: {error.strerror}") from None
+        patience = len(content) / MIN_UPLOAD_BYTES_PER_S
+        upload = make_upload(op, content)
+        return await self._api.call(request.method, request.path, request.body, upload=upload, patience=patience)
+
+    # ------------------------------------------------------------ destination
+
+    async def _find_channel(self, place: DiscordPlace, op: Op) -> str:
+        """Return the id of the channel or thread where a new message goes. Raises NotSent or Rejected."""
+        if place.user:
+            return await self._open_direct(place.user)
+        thread = value_at(dict(op.answers.data), "thread") if op.answers is not None else None
+        if not place.thread and self.settings.threads == "room" and is_snowflake(thread):
+            return str(thread)
+        return place.target
+
+    async def _open_direct(self, user: str) -> str:
+        """Return the channel of the direct conversation with a person. Opening it twice has no further effect."""
+        if user not in self._direct:
+            try:
+                reply = check_answer(await self._api.call("POST", "/users/@me/channels", {"recipient_id": user}))
+            except Unknown as error:
+                raise NotSent(f"the conversation could not be opened: {error}") from None
+            channel = text_at(reply.data, "id")
+            if not is_snowflake(channel):
+                raise NotSent("Discord did not name the conversation with this person")
+            self._direct[user] = str(channel)
+        return self._direct[user]
+
+    def _can_open(self, place: DiscordPlace, op: Op) -> bool:
+        return self.settings.threads == "open" and bool(place.thread) and op.kind in ("post", "file")
+
+    async def _open_thread(self, place: DiscordPlace, op: Op) -> None:
+        """Open a thread at the message whose id it has. Raises NotSent or Rejected."""
+        title = value_at(dict(op.answers.data), "title") if op.answers is not None else None
+        name = one_line(str(title or ""), MAX_THREAD_NAME_CHARS) or "Semel"
+        path = f"/channels/{place.channel}/messages/{place.thread}/threads"
+        reply = await self._api.call("POST", path, {"name": name})
+        if reply.code != THREAD_EXISTS:
+            try:
+                check_answer(reply)
+            except Unknown as error:  # a message has one thread at most
+                raise NotSent(f"the thread could not be opened: {error}") from None
+
+    # ------------------------------------------------------------ look-up, typing
+
+    async def find(self, op: Op, since: float) -> Receipt | None:
+        """Find a part and return its receipt; None if it was certainly not sent after `since`.
+
+        `since`: in seconds since the epoch. Raises NotSent, Rejected or Unknown.
+        """
+        try:
+            me = await self._receiver.identify()
+        except (Offline, Denied) as error:
+            raise Unknown(str(error)) from None
+        channel = await self._find_channel(_parse(op.address), op)
+        cursor = self._receiver.cursor
+        nonces = dict(self._sent) | (cursor.own if cursor is not None else {})
+        return await find_part(self._api, op, channel, me, nonces, since)
+
+    async def typing(self, address: str) -> None:
+        """Show the typing indicator for ten seconds. May raise; the indicator is best effort."""
+        place = parse_address(address)
+        if place.target:
+            check_answer(await self._api.call("POST", f"/channels/{place.target}/typing"))
+
+
+def _parse(address: str) -> DiscordPlace:
+    try:
+        return parse_address(address)
+    except ValueError as error:
+        raise Rejected(str(error)) from None
