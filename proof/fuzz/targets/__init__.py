@@ -13,6 +13,7 @@ READS: dict[str, tuple[str, ...]] = {
     ),
     "closing": ("semel.law", "semel.text"),
     "config": ("semel.faces.config", "semel.gateway.settings", "semel.channels", "semel.timing"),
+    "discord": ("semel.channels.discord", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
     "email": ("semel.channels.email", "semel.gateway.inbound.channel_inbox", "semel.law.access"),
     "http": (
         "semel.faces.http", "semel.gateway.api.reads", "semel.gateway.api.search", "semel.gateway.inbound.inbox",
