@@ -117,14 +117,17 @@ def make_snippet(text: str, terms: Sequence[SearchTerm], before: int = 60, after
     """Return the text around the first match as a list of pieces, with "…" where the text is cut.
 
     Each piece is {"text": ...}; a piece that matches also has "hit": True. The snippet begins `before` characters
-    before the match and ends `after` characters after the start of the match. Terms that do not match there get a
-    shorter stretch of their own, of at most MAX_STRETCHES in all. Marks of Markdown are left out, as in a list of
-    sessions.
+    before the match and ends `after` characters after the start of the match. If a term does not match there, it gets
+    a stretch of its own, and each of the at most MAX_STRETCHES is a third as long. Marks of Markdown are left out, as
+    in a list of sessions.
     """
     matches = list(_find_matches(text, terms))
     pieces: list[SnippetPiece] = []
     shown_to = 0
-    for begin, stop in _choose_stretches(text, matches, before, after):
+    stretches = _choose_stretches(text, matches, before, after)
+    if len(stretches) > 1:
+        stretches = _choose_stretches(text, matches, before // 3, after // 3)
+    for begin, stop in stretches:
         inside = [(start, min(end, stop)) for start, end, _ in matches if begin <= start < stop]
         pieces += [{"text": "…"}] if begin > shown_to else []
         pieces += _mark_stretch(text, begin, stop, inside)
@@ -142,8 +145,8 @@ def _choose_stretches(text: str, matches: Sequence[Match], before: int, after: i
         shown_to = stretches[-1][1]
         if term in shown or start < shown_to or len(stretches) >= MAX_STRETCHES:
             continue
-        begin = max(shown_to, _skip_to_word(text, max(0, start - before // 2), start))
-        stretches.append((begin, min(len(text), start + after // 2)))
+        begin = max(shown_to, _skip_to_word(text, max(0, start - before), start))
+        stretches.append((begin, min(len(text), start + after)))
         shown.add(term)
     return stretches
 
