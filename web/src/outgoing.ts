@@ -6,6 +6,7 @@ import { keep, kept, keptNames } from "./kept.ts";
 import { freshId } from "./text.ts";
 import type { BusyMode, Entry, FileRef } from "./wire.ts";
 
+const MAX_TAKEN_BACK = 100; // ids of messages that are remembered, for other tabs that hold them, too
 const PAUSES_MS = [500, 1000, 2000, 4000, 8000, 15000];
 
 export interface OutgoingMessage {
@@ -40,6 +41,7 @@ export class Outgoing {
   private queues = new Map<string, OutgoingMessage[]>();
   private failures = new Map<string, number>();
   private busy = new Set<string>();
+  private saved = new Set<string>(); // ids of messages that were in the storage once
   private events: OutgoingEvents;
 
   constructor(events: OutgoingEvents) {
@@ -53,6 +55,7 @@ export class Outgoing {
     if (!queue) {
       queue = kept<OutgoingMessage[]>(`out.${key}`, []).map((one) => ({ ...one, state: "waiting", tried: one.tried ?? true }));
       this.queues.set(key, queue);
+      for (const { id } of queue) this.saved.add(id);
     }
     return queue;
   }
@@ -70,18 +73,30 @@ export class Outgoing {
     void this.kick(key);
   }
 
-  /** Whether the gateway cannot have a message: it refused it, or no request with it has left. */
-  isHere(message: OutgoingMessage): boolean {
+  /** Whether the gateway cannot have a message: it refused it, or no request with it has left, from any tab. */
+  isHere(key: string, message: OutgoingMessage): boolean {
+    this.learn(key);
     return message.state === "refused" || !message.tried;
   }
 
-  /** Takes back a message. Returns false if the gateway may have it: then nothing changes. */
+  /** Takes back a message, for all tabs. Returns false if the gateway may have it: then nothing changes. */
   takeBack(key: string, message: OutgoingMessage): boolean {
-    if (!this.isHere(message)) return false;
+    if (!this.isHere(key, message)) return false;
+    keep("taken", [...kept<string[]>("taken", []), message.id].slice(-MAX_TAKEN_BACK));
+    this.forget(key, message);
+    return true;
+  }
+
+  private forget(key: string, message: OutgoingMessage): void {
     this.drop(this.queue(key), message);
     this.save(key);
     this.events.changed();
-    return true;
+  }
+
+  /** Takes over what other tabs have done with the messages: one that they tried, or that is no longer kept, may have left. */
+  private learn(key: string): void {
+    const stored = new Map(kept<OutgoingMessage[]>(`out.${key}`, []).map(({ id, tried }) => [id, tried]));
+    for (const one of this.queue(key)) if (this.saved.has(one.id) && stored.get(one.id) !== false) one.tried = true;
   }
 
   /** Sends a message that was refused, or that waits for a connection, again: under its id, so it is heard once. */
@@ -109,6 +124,10 @@ export class Outgoing {
 
   /** Returns whether the next message may be sent. */
   private async send(key: string, message: OutgoingMessage): Promise<boolean> {
+    if (kept<string[]>("taken", []).includes(message.id)) {
+      this.forget(key, message); // in another tab
+      return true;
+    }
     message.tried = true;
     this.save(key); // before the request: whatever becomes of the page, it may have left (Law 7)
     try {
@@ -149,7 +168,9 @@ export class Outgoing {
   }
 
   private save(key: string): void {
+    this.learn(key);
     const open = this.queue(key).filter((one) => one.state !== "accepted");
+    for (const { id } of open) this.saved.add(id);
     keep(`out.${key}`, open.map(({ id, text, rev, busy, files, tried }) => ({ id, text, rev, busy, files, tried })));
   }
 

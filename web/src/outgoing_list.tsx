@@ -37,7 +37,7 @@ export function OutgoingList({ outgoing, session, changes, edit }: OutgoingListP
             {message.state !== "accepted" ? (
               <span class="options">
                 {message.state === "sending" ? null : <button type="button" class="tiny" onClick={() => outgoing.again(key, message)}>{message.state === "refused" ? t("Send again") : t("Try now")}</button>}
-                {outgoing.isHere(message) ? (
+                {outgoing.isHere(key, message) ? (
                   <>
                     <button type="button" class="tiny" onClick={() => outgoing.takeBack(key, message) && edit(message)}>{t("Edit")}</button>
                     <button type="button" class="tiny" onClick={() => outgoing.takeBack(key, message)}>{t("Discard")}</button>

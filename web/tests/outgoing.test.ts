@@ -129,7 +129,8 @@ test("only a message that no request has carried, or that was refused, is taken 
   await settle();
   assert.equal(outgoing.takeBack("s", one!), false, "its answer was lost: the gateway may have it");
   assert.deepEqual(texts(make()), ["one: waiting"]);
-  assert.equal(make().isHere(make().shown("s")[0]!), false, "nor after a reload");
+  const reloaded = make();
+  assert.equal(reloaded.isHere("s", reloaded.shown("s")[0]!), false, "nor after a reload");
   outgoing.again("s", one!);
   requests[0]!.answer(404, { type: "not-found", title: "gone" });
   await settle();
@@ -141,4 +142,23 @@ test("only a message that no request has carried, or that was refused, is taken 
   await settle();
   assert.equal(outgoing.takeBack("s", one!), true);
   assert.deepEqual(texts(outgoing), []);
+});
+
+test("a message that one tab has taken back leaves from no other, and one that another has tried is not taken back", async () => {
+  const outgoing = make();
+  for (const text of ["one", "two", "three"]) outgoing.add("s", text, 4);
+  const other = make();
+  const [, two, three] = outgoing.shown("s");
+  assert.equal(outgoing.takeBack("s", two!), true);
+  requests[0]!.lose();
+  await settle();
+  other.kickAll();
+  assert.equal(requests[0]!.body.text, "one");
+  requests[0]!.answer(202, { event: 7 });
+  await settle();
+  assert.deepEqual(requests.map(({ body }) => body.text), ["three"]);
+  assert.equal(outgoing.takeBack("s", three!), false);
+  requests[0]!.answer(202, { event: 8 });
+  await settle();
+  assert.equal(outgoing.takeBack("s", three!), false, "also once the other tab has forgotten it");
 });
