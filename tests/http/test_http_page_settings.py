@@ -16,10 +16,16 @@ pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.mi
 GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
+def open_settings(page: Browser) -> None:
+    """Open the settings, which are loaded with the first look."""
+    page.click("#settings-button")
+    page.until(lambda: page.texts("#settings select"), "the settings")
+
+
 def choose(page: Browser, name: str, value: str) -> None:
     """Choose in the settings as a person does, with the keyboard or the mouse."""
     if not page.run("document.querySelector('#settings')"):
-        page.click("#settings-button")
+        open_settings(page)
     page.run(
         "((name, value) => { const select = document.querySelector(`#settings [name=${name}]`);"
         " select.value = value; select.dispatchEvent(new Event('change')); })(...arguments)",
@@ -43,7 +49,7 @@ def test_colours_and_density_are_changed_at_once_and_stay(page: Browser, live: L
     page.go(f"{live.server.url}/#/s/s")
     wait_live(page)
     assert page.run("{...document.documentElement.dataset}") == {"theme": "light", "density": "compact"}
-    page.click("#settings-button")
+    open_settings(page)
     assert page.run("[...document.querySelectorAll('#settings select')].map((one) => one.value)") == [
         "light",
         "compact",
@@ -106,7 +112,7 @@ def notifications(page: Browser) -> list[list[str]]:
 
 def switch(page: Browser) -> bool:
     """Switch notifications on or off, and return whether they are on."""
-    page.click("#settings-button")
+    open_settings(page)
     page.click("#settings [name=notify]")
     page.until(
         lambda: page.run("!!localStorage.getItem('semel.notify')") or page.texts("#settings [role=status]"), "it"
