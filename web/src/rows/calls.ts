@@ -31,20 +31,20 @@ export class CallFolder {
     const shown: Row[] = [];
     for (let place = 0; place < rows.length; ) {
       const run = runFrom(rows, place);
-      const line = run.length && this.lineOf(run, () => run.every((row) => !drawn.has(row)) || isFree(run));
+      const line = run.isOver && this.lineOf(run.rows, () => run.rows.every((row) => !drawn.has(row)) || isFree(run.rows));
       if (line) shown.push(line);
-      if (!line || isOpened(line)) shown.push(...(run.length ? run : [rows[place]!]));
-      place += run.length || 1;
+      if (!line || isOpened(line)) shown.push(...run.rows);
+      place += run.rows.length;
     }
     return (this.rows = shown);
   }
 
   private lineOf(run: readonly Row[], mayFold: () => boolean): Row | undefined {
-    const calls = run.map((row) => row.data.peek()).filter(isCall);
     const last = run.at(-1)!;
+    const calls = run.map((row) => row.data.peek()).filter(isCall);
     let line = this.lines.get(last);
     if (!line && (calls.length < MIN_CALLS || run.some(isOpened) || !mayFold())) return undefined;
-    const { id, rev, ended_at } = calls.at(-1)!;
+    const { id, rev, ended_at } = last.data.peek() as Item;
     const failed = calls.filter(({ status }) => status === "failed").length;
     const data: Item = { id, born: run[0]!.born, rev, kind: "calls", text: "", calls: calls.length, failed, at: calls[0]!.at, ended_at };
     line ??= new Row(`c${id}`, data, data.born);
@@ -54,8 +54,8 @@ export class CallFolder {
   }
 }
 
-/** The calls from a place on, and the thoughts between them; none if it is not over yet: something else follows it. */
-function runFrom(rows: readonly Row[], start: number): readonly Row[] {
+/** The calls from a place on and the thoughts between them, or the one row there. `isOver`: something else follows them. */
+function runFrom(rows: readonly Row[], start: number): { rows: readonly Row[]; isOver: boolean } {
   let end = start;
   let place = start;
   for (; place < rows.length; place++) {
@@ -63,5 +63,5 @@ function runFrom(rows: readonly Row[], start: number): readonly Row[] {
     if (isCall(data)) end = place + 1;
     else if (end === start || !isThought(data)) break;
   }
-  return place < rows.length ? rows.slice(start, end) : [];
+  return { rows: rows.slice(start, Math.max(end, start + 1)), isOver: place < rows.length };
 }
