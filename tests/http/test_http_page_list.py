@@ -84,6 +84,8 @@ def test_a_pinned_session_stays_on_top_and_its_menu_works_by_keyboard(page: Brow
     visit(page, live)
     page.until(lambda: page.texts("#sessions b")[:2] == ["say old", "say new"], "also after a reload")
     ask_for_menu = "new MouseEvent('contextmenu', { bubbles: true, cancelable: true })"
+    of_mouse = ask_for_menu.replace("{ ", "{ button: 2, ")
+    assert page.run(f'document.querySelector("{row("old")}").dispatchEvent({of_mouse})'), "the browser's own menu"
     page.run(f'void document.querySelector("{row("old")}").dispatchEvent({ask_for_menu})')
     shows(page, "#row-menu > *", "Unpin", "Rename", "Save as Markdown", "Save as JSON lines", "Archive")
     link = page.run("document.querySelector('#row-menu a[href*=jsonl]').href")

@@ -57,8 +57,9 @@ function SessionLink({ session, isOpen, showsAgent, chosen, menu }: SessionLinkP
   const needs = needsOf(session);
   const state = session.state === "running" || session.state === "waiting" ? tWord(session.state) : "";
   const unread = isOpen && document.hasFocus() ? 0 : session.unread ?? 0;
-  const openMenu = (event: Event) => {
-    event.preventDefault(); // the browser's own menu
+  const openMenu = (event: MouseEvent) => {
+    if (event.button === 2) return; // a mouse gets the browser's own menu of a link; a finger and the menu key get this one
+    event.preventDefault();
     menu(event.currentTarget as HTMLElement, session);
   };
   return (
