@@ -69,6 +69,7 @@ export class SessionList {
     if (!document.hidden) this.stream();
   }
 
+  /** Puts a session above the others, or back among them. */
   pin(key: string, yes: boolean): void {
     const others = kept<string[]>("pins", []).filter((one) => one !== key);
     this.pinned.value = yes ? [...others, key] : others;

@@ -117,6 +117,7 @@ export class Uploads {
     return taken;
   }
 
+  /** Replaces what is in the box. */
   put(list: readonly Upload[]): void {
     this.list.value = list;
     const done = list.filter((one) => one.state === "done").map((one) => one.file);

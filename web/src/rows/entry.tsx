@@ -149,7 +149,7 @@ function Why({ entry, context }: { entry: Entry; context: RowContext }) {
   );
 }
 
-/** The part of the reader's selection that is in a node, as text; "" if nothing is selected there. */
+/** What the reader has selected, as text, if some of it is in a node; else "". */
 function selectedIn(node: Element): string {
   const selection = document.getSelection();
   return selection && !selection.isCollapsed && selection.containsNode(node, true) ? selection.toString() : "";
