@@ -17,7 +17,7 @@ from semel.ledger.storage.sql import CutText, Tx
 from semel.ledger.storage.store import LedgerStore
 from semel.ledger.storage.work import runs_body
 from semel.ledger.transcript import entries, views
-from semel.ledger.turns import finish_turn, sessions, show, spawns, tool_calls, turns, utterances
+from semel.ledger.turns import finish_turn, interventions, sessions, show, spawns, tool_calls, turns, utterances
 from semel.ledger.turns.finish_turn import End
 from semel.ledger.turns.turn_events import TurnEvent
 from semel.ledger.turns.turn_ops import Op, Slots
@@ -130,7 +130,7 @@ class StoredLedger:
         return self.write(turns.cancel_put_off, session, turns.StopRequest(by))
 
     def stop(self, session: int, by: str) -> None:
-        self.write(turns.request_stop, session, turns.StopRequest(by))
+        self.write(interventions.request_stop, session, turns.StopRequest(by))
 
     # ---- agents and what they call
 

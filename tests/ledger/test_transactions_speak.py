@@ -12,7 +12,7 @@ from semel.ledger.delivery import held_notice, send_queue
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import lookup
-from semel.ledger.turns import finish_turn, spawns, tool_calls, turn_ops, turns, utterances
+from semel.ledger.turns import finish_turn, interventions, spawns, tool_calls, turn_ops, turns, utterances
 
 RULES = Rules("at-most-once")
 
@@ -287,5 +287,5 @@ def test_a_chat_is_not_told_of_a_request_whose_turn_is_being_stopped(desk: Desk)
     [part] = desk.do(send_queue.depart, {"chat": ChannelCapacity(RULES, 9)}).sends
     desk.do(send_queue.record_outcome, part.part, AttemptOutcome("silence", reason="lost"), RULES)
     assert desk.look(held_notice.list_chats_to_tell) == ["chat:1"]
-    desk.do(turns.request_stop, begun.session, turns.StopRequest("ada"))
+    desk.do(interventions.request_stop, begun.session, turns.StopRequest("ada"))
     assert desk.look(held_notice.list_chats_to_tell) == []

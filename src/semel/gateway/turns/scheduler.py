@@ -219,7 +219,7 @@ class TurnScheduler:
     async def _record_stop(self, session: int, by: StopRequest, root: int | None) -> bool:
         """Record that a turn was stopped: no gateway retries it (Law 9). Return False if it had ended."""
         try:
-            if not await self.record.write(turns.request_stop, session, by, root):
+            if not await self.record.write(interventions.request_stop, session, by, root):
                 return False
         except LedgerError as error:
             log.warning("a stop could not be recorded", session_id=session, why=str(error))

@@ -33,6 +33,7 @@ from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
 from semel.ledger.turns import (
     finish_turn,
+    interventions,
     job_calls,
     jobs,
     limits,
@@ -312,7 +313,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     turns.bind_steered: _fence,
     turns.record_prompting: _fence_alone,
     turns.release_lease: _fence_alone,
-    turns.request_stop: _session,
+    interventions.request_stop: _session,
     turns.cancel_put_off: _ends_requests,
     seats.tell_away: _session,
     seats.free_seat: _session_alone,

@@ -42,6 +42,18 @@ def find_root_to_stop(tx: Tx, session: int, turn: int | None) -> int | None:
     return 0 if turns.pending_wake(tx.get(SessionRow, "session_by_id", id=session)) is not None else None
 
 
+def request_stop(tx: Tx, session: int, order: turns.StopRequest, root: int | None = None) -> bool:
+    """Mark the running turn as stopped by a person: it is not tried again if it is lost. `root`: only of this root.
+
+    Return whether there is such a turn.
+    """
+    turn = turns.find_running_turn(tx, session)
+    if turn is None or root not in (None, turn.root):
+        return False
+    tx.run("turn_stopped", id=turn.id, by=order.by, seq=order.seq)
+    return True
+
+
 def read_intervention(tx: Tx, session: int) -> Intervention | None:
     """Return what was recorded for the session's running turn; None if no turn runs."""
     turn = turns.find_running_turn(tx, session)

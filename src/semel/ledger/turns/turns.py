@@ -330,18 +330,6 @@ def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: in
     return Evidence("stopped", stop_seq)
 
 
-def request_stop(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> bool:
-    """Mark the running turn as stopped by a person: it is not tried again if it is lost. `root`: only of this root.
-
-    Return whether there is such a turn.
-    """
-    turn = find_running_turn(tx, session)
-    if turn is None or root not in (None, turn.root):
-        return False
-    tx.run("turn_stopped", id=turn.id, by=order.by, seq=order.seq)
-    return True
-
-
 def release_lease(tx: Tx, fence: TurnFence) -> None:
     """Give up the lease of a turn whose agent died, so that `begin` settles the turn as lost. Raises Fenced."""
     check_fence(tx, fence)
