@@ -173,10 +173,7 @@ class TurnRow(Row):
 
 
 class AddedTurn(TurnRow):
-    """A turn that was just added. `has_waiting`: 1 if events wait in its session. `has_untold`: 1 if entries do.
-
-    `has_live_items`: 1 if an item of its session is not over, such as a question.
-    """
+    """A turn that was just added. Each is 1 if its session has waiting events, entries to tell, items not over."""
 
     has_waiting: int
     has_untold: int
