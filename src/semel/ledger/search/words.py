@@ -109,6 +109,7 @@ SnippetPiece = dict[str, object]
 Match = tuple[int, int, SearchTerm]  # its start, its end, and what matches there
 MAX_STRETCHES = 3
 _BEGIN, _END = "\x01", "\x02"  # the borders of a match, while marks are removed
+_CUT_LINK = re.compile(r"\[([^\[\]\n]*)\]\([^()\s]*\Z")  # a link of whose address the end is not in the stretch
 MAX_WORDS_SCANNED = 20_000
 """How many words of a text are searched for a match; if none of them matches, the snippet is the text's beginning."""
 
@@ -158,7 +159,7 @@ def _mark_stretch(text: str, begin: int, stop: int, matches: Sequence[tuple[int,
         marked += _without_borders(text[shown_to:start]) + _BEGIN + _without_borders(text[start:end]) + _END
         shown_to = end
     marked += _without_borders(text[shown_to:stop])
-    plain = remove_markup(marked)
+    plain = _CUT_LINK.sub(r"\1", remove_markup(marked))
     if plain.count(_BEGIN) != len(matches) or plain.count(_END) != len(matches):
         plain = marked
     pieces: list[SnippetPiece] = []
