@@ -65,6 +65,7 @@ def test_changes_are_shown_as_they_are_and_long_ones_are_counted() -> None:
     assert format_diffs(DIFFS).plain == SHOWN
     lines = SHOWN.split("\n")
     assert format_diffs(DIFFS, 4).plain == "\n".join([*lines[:4], f"… {len(lines) - 4} more lines"])
+    assert format_diffs(DIFFS, 4, key="ctrl+o").plain.endswith(f"… {len(lines) - 4} more lines (ctrl+o)")
     text = format_diffs(DIFFS)
     colours = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
     assert (colours["-line 10"], colours["+one"]) == ("red", "green")

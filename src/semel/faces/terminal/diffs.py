@@ -19,16 +19,17 @@ NUMBER_CELLS = 6  # of the number of a line, with its sign and a blank
 DIVIDER = " │ "
 
 
-def format_diffs(diffs: Sequence[Json], max_lines: int | None = None, width: int = 0) -> Text:
+def format_diffs(diffs: Sequence[Json], max_lines: int | None = None, width: int = 0, key: str = "") -> Text:
     """Format changes of files (ACP's `Diff`, as in the API's items), with three lines around each: as unified diffs, or
     side by side if there are cells enough in a line of `width` cells.
 
-    `max_lines`: more lines are left out and counted; None: none are.
+    `max_lines`: more lines are left out and counted; None: none are. `key`: which one shows them, if one does.
     """
     list_lines = _list_pairs if width >= SIDE_BY_SIDE_CELLS else _list_unified
     lines = [line for diff in diffs for line in list_lines(diff, width)]
     if max_lines is not None and len(lines) > max_lines + 1:
-        lines = [*lines[:max_lines], Text(f"… {len(lines) - max_lines} more lines", "dim")]
+        rest = f"… {len(lines) - max_lines} more lines{f' ({key})' if key else ''}"
+        lines = [*lines[:max_lines], Text(rest, "dim")]
     return Text("\n").join(lines)
 
 

@@ -26,6 +26,7 @@ MAX_COLLAPSED_LINES = 6  # lines shown of a tool's output or a thought until it 
 MAX_COLLAPSED_DIFF_LINES = 20  # lines shown of a change of files, likewise
 MAX_PART_CHARS = 8_000  # after which a part of an agent's message ends with its block
 MAX_WHOLE_CHARS = 200_000  # of an output that is loaded whole when its row is opened
+OPEN_KEY = "ctrl+o"
 MARGIN_CELLS = 6  # of a line of the screen, beside the text of a row
 STATUS_SIGNS = {
     "pending": ("○", "dim"), "running": ("◐", "cyan"), "done": ("●", "green"),
@@ -284,7 +285,7 @@ class ItemWidget(RowWidget):
         text = format_item(item, self.opened)
         if diffs := self.data.get("diffs"):
             max_lines = None if self.opened else MAX_COLLAPSED_DIFF_LINES
-            changes = format_diffs(diffs, max_lines, self.app.size.width - MARGIN_CELLS)
+            changes = format_diffs(diffs, max_lines, self.app.size.width - MARGIN_CELLS, OPEN_KEY)
             text = Text("\n").join((text, changes)) if text else changes
         body_widget = self.query_one(".body", Static)
         body_widget.update(text)
@@ -361,7 +362,7 @@ def _shorten(text: str, opened: bool) -> Text:
     lines = text.split("\n")
     if opened or len(lines) <= MAX_COLLAPSED_LINES + 1:
         return style_output(text)
-    rest = Text(f"\n… {len(lines) - MAX_COLLAPSED_LINES} more lines (ctrl+o)", "dim")
+    rest = Text(f"\n… {len(lines) - MAX_COLLAPSED_LINES} more lines ({OPEN_KEY})", "dim")
     return style_output("\n".join(lines[:MAX_COLLAPSED_LINES])).append_text(rest)
 
 
@@ -369,7 +370,7 @@ def _show_end(text: str, opened: bool) -> Text:
     lines = text.split("\n")
     if opened or len(lines) <= MAX_COLLAPSED_LINES + 1:
         return style_output(text)
-    rest = Text().append(f"… {len(lines) - MAX_COLLAPSED_LINES} lines above (ctrl+o)\n", "dim")
+    rest = Text().append(f"… {len(lines) - MAX_COLLAPSED_LINES} lines above ({OPEN_KEY})\n", "dim")
     return rest.append_text(style_output("\n".join(lines[-MAX_COLLAPSED_LINES:])))
 
 
