@@ -15,9 +15,20 @@ from typing import Any
 from semel.acp_stream.redelivery import without_white_space
 from semel.ledger.delivery import parts, placeholders
 from semel.ledger.delivery.placeholders import OpenPlaceholder
-from semel.ledger.storage.rows import ClaimEntry, ClaimRow, EntryRow, HomeSession, OvertakenClaim, SessionRow, TurnRow
+from semel.ledger.storage.rows import ClaimEntry, ClaimRow, EntryRow, HomeSession, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+
+
+class OvertakenClaim(Row):
+    """A claim whose text reaches the session's home only after the text of a later entry.
+
+    `session`, `seq`: the claim's own entry. `behind`: the seq of the newest entry whose text reaches the home first.
+    """
+
+    session: int
+    seq: int
+    behind: int
 
 
 @dataclass(frozen=True)

@@ -375,17 +375,6 @@ class TurnClaimBoundaries(Row):
     joined_root: int
 
 
-class OvertakenClaim(Row):
-    """A claim whose text reaches the session's home only after the text of a later entry.
-
-    `session`, `seq`: the claim's own entry. `behind`: the seq of the newest entry whose text reaches the home first.
-    """
-
-    session: int
-    seq: int
-    behind: int
-
-
 class PartRow(Row):
     """A part of an utterance on its way to a platform."""
 
