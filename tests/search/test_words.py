@@ -115,6 +115,9 @@ def test_a_snippet_shows_each_word_of_the_query_and_no_marks() -> None:
     shown = "".join(str(piece["text"]) for piece in pieces)
     assert shown.startswith("Report\n\nRevenue is 5 percent up, see the list…")
     assert "filler The margin fell. filler" in shown and shown.endswith("…") and len(shown) < 140
+    far = " filler" * 60
+    pieces = make_snippet(f"alpha{far} beta gamma{far} gamma", read_query("alpha beta gamma").terms)
+    assert [piece["text"] for piece in pieces if piece.get("hit")] == ["alpha", "beta", "gamma"], "none twice"
     link = make_snippet("see [the list](https://a.example/orders)", read_query("orders").terms)
     assert [piece["text"] for piece in link if piece.get("hit")] == ["orders"], "what is found is shown"
 

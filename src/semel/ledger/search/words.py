@@ -144,11 +144,12 @@ def _choose_stretches(text: str, matches: Sequence[Match], before: int, after: i
     shown = {term for start, _, term in matches if begin <= start < stretches[0][1]}
     for start, _, term in matches:
         shown_to = stretches[-1][1]
-        if term in shown or start < shown_to or len(stretches) >= MAX_STRETCHES:
+        is_shown = term in shown or start < shown_to
+        shown.add(term)
+        if is_shown or len(stretches) >= MAX_STRETCHES:
             continue
         begin = max(shown_to, _skip_to_word(text, max(0, start - before), start))
         stretches.append((begin, min(len(text), start + after)))
-        shown.add(term)
     return stretches
 
 
