@@ -82,8 +82,7 @@ class House:
 
     def cpu(self) -> float:
         """CPU seconds the gateway's process has used."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_of(self.process.pid)
 
     def down(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -116,6 +115,12 @@ def beside(module: str) -> Iterator[str]:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rss(pid: int) -> float:
