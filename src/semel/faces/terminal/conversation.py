@@ -36,10 +36,11 @@ FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of
 
 
 class Spot(NamedTuple):
-    """Where a reader is: the first row in sight, how far it is from the top, and the oldest row that is drawn."""
+    """Where a reader is. `row`: the first one in sight, and `row_y` where it begins; `oldest`: the first drawn one."""
 
+    offset: int
     row: RowWidget
-    y: int
+    row_y: int
     oldest: RowWidget
 
 
@@ -318,12 +319,16 @@ class ConversationView(VerticalScroll, can_focus=False):
 
     def _find_spot(self) -> Spot | None:
         row = self._find_first_row()
-        return None if row is None else Spot(row, row.virtual_region.y, self._ordered_rows[0])
+        return None if row is None else Spot(self.scroll_offset.y, row, row.virtual_region.y, self._ordered_rows[0])
 
     def _follow_spot(self, spot: Spot) -> None:
         """Scroll as far as the reader's row was moved by rows above it that grew or shrank (Law 8)."""
         is_same_page = self._ordered_rows[:1] == [spot.oldest]  # older rows that are loaded keep the place themselves
-        if is_same_page and spot.row.is_attached and (moved := spot.row.virtual_region.y - spot.y):
+        if not is_same_page or not spot.row.is_attached or not (moved := spot.row.virtual_region.y - spot.row_y):
+            return
+        if self.scroll_offset.y == min(spot.offset, self.max_scroll_y):  # nobody has scrolled since
+            self.scroll_to(y=spot.offset + moved, animate=False, immediate=True)
+        elif not self.is_at_bottom:
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, immediate=True)
 
     @work

@@ -308,7 +308,9 @@ def format_item_head(item: Json) -> Text:
         line = Text(f"{sign} ", style).append(title or "a tool", "bold")
         if item.get("exit") not in (None, 0):
             line.append(f"  exit {item['exit']}", "red")
-        return line.append(f"  {_count_output(item)}", "dim") if _went_well(item) else line
+        if _went_well(item) and (count := _count_output(item)):
+            line.append(f"  {count}", "dim")
+        return line
     if kind == "permission":
         return Text("? ", "yellow").append(title, "bold").append(f"  {_describe_answer(item)}", "dim")
     return Text({"thought": "thought", "plan": "plan"}.get(kind, ""), "dim italic")
