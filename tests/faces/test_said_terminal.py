@@ -43,9 +43,9 @@ class OneRow(App[None]):
         yield VerticalScroll(self.row)
 
     def seen(self) -> str:
-        """The screen, but for the line that says who spoke."""
+        """The screen, but for the blank line and the one that says who spoke."""
         lines = [strip.text.rstrip() for strip in self.screen._compositor.render_strips()]
-        return "\n".join(lines[1:])
+        return "\n".join(lines[2:])
 
 
 def said_by(seed: int) -> list[str]:
