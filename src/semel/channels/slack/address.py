@@ -71,8 +71,15 @@ def to_ts(number: str) -> str:
 
 
 def message_id(channel: str, ts: str) -> str:
-    """Return the id of a message. Raises ValueError if `ts` is none."""
-    return f"{channel}/{to_number(ts)}"
+    """Return the id of a message. Raises ValueError if the channel or `ts` is none."""
+    return f"{check_channel(channel)}/{to_number(ts)}"
+
+
+def check_channel(channel: str) -> str:
+    """Return the id of a conversation. Raises ValueError if it is none."""
+    if not _CHANNEL.fullmatch(channel):
+        raise ValueError(f"{channel!r} is not the id of a Slack conversation")
+    return channel
 
 
 def parse_message_id(id: str) -> tuple[str, str]:

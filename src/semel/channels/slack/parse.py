@@ -25,7 +25,14 @@ from typing import Any
 
 from semel.channels.recent_map import RecentMap
 from semel.channels.slack.account import SlackIdentity
-from semel.channels.slack.address import SlackCursor, SlackPlace, is_direct, message_id, to_number
+from semel.channels.slack.address import (
+    SlackCursor,
+    SlackPlace,
+    check_channel,
+    is_direct,
+    message_id,
+    to_number,
+)
 from semel.channels.slack.emoji import to_character
 from semel.channels.slack.parse_text import read_text
 from semel.channels.slack.settings import ThreadPolicy
@@ -99,7 +106,7 @@ class SlackParser:
     def parse_command(self, payload: Json) -> list[SlackDraft]:
         """Parse a slash command: `/semel stop` is the command /stop. Raises nothing."""
         try:
-            channel, user = str(payload["channel_id"]), str(payload["user_id"])
+            channel, user = check_channel(str(payload["channel_id"])), str(payload["user_id"])
             text = str(payload.get("text") or "help").strip()
             name, direct = scrub(text_at(payload, "channel_name") or ""), is_direct(channel)
             return [

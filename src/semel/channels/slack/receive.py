@@ -195,7 +195,7 @@ class SlackReceiver:
             if (cursor := self._cursor) is None:
                 raise Offline("the channel was stopped")
             if not self._is_catching_up:
-                cursor.advance(max(event.at for event in events))
+                cursor.advance(min(max(event.at for event in events), self._clock()))
             await inbox.put(events, cursor.dump())
 
     async def _add_names(self, draft: SlackDraft) -> SlackDraft:

@@ -81,9 +81,11 @@ class SlackSender:
                 channel, ts = _parse_target(op)
                 return receipt_of(op, await self._api.call("chat.delete", channel=channel, ts=ts))
         place = await self._open(op)
+        previews = None if op.kind == "file" else False  # the link to a file has to be followed: that shares it
+        metadata = {"event_type": METADATA_TYPE, "event_payload": {"key": op.key}}
         reply = await self._api.call(
-            "chat.postMessage", channel=place.channel, thread_ts=self._thread(op, place), unfurl_links=False,
-            unfurl_media=False, metadata={"event_type": METADATA_TYPE, "event_payload": {"key": op.key}}, **arguments,
+            "chat.postMessage", channel=place.channel, thread_ts=self._thread(op, place), unfurl_links=previews,
+            unfurl_media=previews, metadata=metadata, **arguments,
         )  # fmt: skip
         return receipt_of(op, reply)
 
