@@ -85,6 +85,19 @@ async def test_a_request_that_slack_did_not_sign_is_refused(
     assert answer[0] == status and posted.inbox.events == []
 
 
+async def test_a_file_that_cannot_be_fetched_now_lets_slack_come_again(posted: SlackHouse) -> None:
+    await posted.online()
+    posted.double.send_file(posted.direct, ANN, "list.txt", b"milk")
+    event = posted.double.sent[-1]["payload"]
+    event["event"]["files"][0]["size"] = 9  # more than comes: it broke off
+    headers, body = posted.double.make_request(event)
+    assert (await posted.channel.receive(posted.inbox, headers, body))[0] == 503
+    assert posted.inbox.events == []
+    outcomes = [(await posted.channel.receive(posted.inbox, headers, body))[0] for _ in range(2)]
+    assert outcomes == [503, 200]
+    assert "broke off" in posted.inbox.events[0].files[0].why
+
+
 async def test_while_the_channel_does_not_run_slack_is_told_to_come_again(posted: SlackHouse) -> None:
     headers, body = posted.double.make_request({"type": "event_callback", "event": {}})
     assert (await posted.channel.receive(posted.inbox, headers, body))[0] == 503

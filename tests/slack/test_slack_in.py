@@ -11,6 +11,7 @@ import pytest
 from slack_house import ANN, BOB, BOT, ROOM, SlackDouble, SlackHouse, slack, until
 
 from semel.channels.slack.address import to_number
+from semel.faces.channel_check import ChannelCheck, check_channel
 from semel.gateway.ports import Denied, Kept, Missing, Offline
 
 
@@ -294,6 +295,16 @@ async def test_a_refused_token_is_denied_and_named(there: SlackHouse, change: di
         await there.fresh(**change).run(there.inbox)
     assert not any(str(value) in str(denied.value) for value in change.values())
     assert there.inbox.puts == []
+
+
+async def test_an_account_is_tried_without_reading_anything(there: SlackHouse) -> None:
+    """As `semel init` does: both tokens, the scopes and the connection."""
+    there.double.write(there.direct, ANN, "not read")
+    assert await check_channel(there.fresh()) == ChannelCheck()
+    there.double.scopes.discard("im:history")
+    refused = await check_channel(there.fresh())
+    assert refused.refused and "lacks im:history" in refused.problem
+    assert there.asked("conversations.history") == []
 
 
 async def test_missing_scopes_are_named_before_anything_is_read(there: SlackHouse) -> None:

@@ -36,11 +36,17 @@ async def test_nobody_is_called_by_accident_and_a_person_can_be_mentioned(there:
 async def test_a_long_text_leaves_whole_in_parts_that_slack_takes(there: SlackHouse) -> None:
     caps = there.channel.caps
     assert caps.max_len is not None
-    for text in ("x" * caps.max_len, "&<>" * (caps.max_len // 3), "é" * caps.max_len):
-        with_mark = there.op(text, marked=True)
-        await there.channel.send(with_mark)
-        (block,) = there.double.shown(there.direct)[-1]["blocks"]
-        assert block["text"].endswith(text[-9:]) and block["text"].startswith("(repeat)")
+    for char in ("x", "&", "é", "*", "\u202e"):
+        for code in (None, "msg_blocks_too_long"):
+            text, op = char * caps.max_len, there.op(char * caps.max_len, marked=True)
+            if code is not None:
+                there.double.fail("chat.postMessage", "error", code=code)
+                with pytest.raises(NotSent):
+                    await there.channel.send(op)
+            await there.channel.send(op)
+            message = there.double.shown(there.direct)[-1]
+            shown = message["blocks"][0]["text"] if code is None else message["text"].replace("&amp;", "&")
+            assert shown.removeprefix("(repeat) ") in (text, "\ufffd" * caps.max_len)
 
 
 async def test_blocks_that_slack_refuses_go_without_at_the_next_attempt(there: SlackHouse) -> None:

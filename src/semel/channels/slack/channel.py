@@ -20,8 +20,8 @@ from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt
 from semel.installation import find_install_command
 from semel.text.json_types import Json
 
-MAX_PART_CHARS = 11_000
-"""Characters of one message: a `markdown` block takes 12,000, and all blocks together about 13,000."""
+MAX_PART_CHARS = 8_000
+"""Characters of one message. A `markdown` block takes 12,000, and a text of 40,000 in which `&` and `<` are escaped."""
 
 
 class SlackChannel:

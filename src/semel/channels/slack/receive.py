@@ -125,24 +125,31 @@ class SlackReceiver:
 
         While `run` is not running the answer is 503, and Slack sends the request again.
         """
-        secret = self._settings.signing_secret
         try:
-            if secret is None:
-                detail = f"the channel {self._name} gets its events over Socket Mode: it has no signing_secret"
-                raise RequestRefused(403, "channel-scope", detail)
-            request = read_request(secret, headers, body, self._clock())
-            if request.kind == "challenge":
-                return 200, challenge_answer(request.payload)
-            if (parser := self._parser) is None:
-                raise RequestRefused(503, "unavailable", "the channel is not connected to Slack: try again")
+            return 200, await self._take(inbox, headers, body)
         except RequestRefused as refusal:
             return refusal.status, refusal.answer
-        parsers = {
-            "event": parser.parse_event, "interaction": parser.parse_interaction, "command": parser.parse_command,
-        }  # fmt: skip
-        if request.kind in parsers:
-            await self._put(parsers[request.kind](request.payload), inbox)
-        return 200, {}
+        except Offline as error:  # a file could not be fetched, or the channel was stopped
+            return 503, RequestRefused(503, "unavailable", str(error)).answer
+
+    async def _take(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> Json:
+        """Put what a request holds. Return the body of the answer. Raises RequestRefused or Offline."""
+        if self._settings.signing_secret is None:
+            detail = f"the channel {self._name} gets its events over Socket Mode: it has no signing_secret"
+            raise RequestRefused(403, "channel-scope", detail)
+        request = read_request(self._settings.signing_secret, headers, body, self._clock())
+        if request.kind == "challenge":
+            return challenge_answer(request.payload)
+        if (parser := self._parser) is None:
+            raise RequestRefused(503, "unavailable", "the channel is not connected to Slack: try again")
+        match request.kind:
+            case "event":
+                await self._put(parser.parse_event(request.payload), inbox)
+            case "interaction":
+                await self._put(parser.parse_interaction(request.payload), inbox)
+            case "command":
+                await self._put(parser.parse_command(request.payload), inbox)
+        return {}
 
     # ------------------------------------------------------------ what both share
 

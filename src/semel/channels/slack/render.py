@@ -25,11 +25,11 @@ from markdown_it.tree import SyntaxTreeNode as Node
 
 from semel.channels.markdown import MAX_FORMATTED_CHARS, parse
 from semel.channels.text_table import draw_table
-from semel.text.visible import visible
+from semel.text.visible import visible, visible_within
 from semel.text.wellformed import scrub
 
-MAX_MARKDOWN_CHARS = 12_000
-"""Characters of a `markdown` block."""
+MAX_VISIBLE_CHARS = 10_000
+"""Characters of a text with stand-ins for its control characters. A `markdown` block has at most 12,000."""
 MAX_TEXT_CHARS = 40_000
 """Characters of a text, beyond which Slack cuts it."""
 MAX_NOTIFICATION_CHARS = 3_000
@@ -45,12 +45,12 @@ _LINK = re.compile(r"(?:https?|mailto|slack):\S+", re.I)
 
 def render_markdown(text: str) -> str:
     """Return the text of a `markdown` block: the Markdown as written, without calls to whole channels."""
-    return _CALLS.sub("<" + _WORD_JOINER, visible(scrub(text.strip())))
+    return _CALLS.sub("<" + _WORD_JOINER, _show(text))
 
 
 def render_mrkdwn(text: str) -> str:
     """Render Markdown as mrkdwn. A text that is too long or nests too deep is escaped, and stays as it was written."""
-    plain = visible(scrub(text.strip()))
+    plain = _show(text)
     if len(plain) > MAX_FORMATTED_CHARS:
         return escape(plain)
     try:
@@ -58,6 +58,12 @@ def render_mrkdwn(text: str) -> str:
     except RecursionError:
         return escape(plain)
     return rendered or escape(plain)
+
+
+def _show(text: str) -> str:
+    """Return a text in which control characters can be seen, if it then still fits into a block."""
+    plain = scrub(text.strip())
+    return visible_within(plain, len(visible(plain)) <= MAX_VISIBLE_CHARS)
 
 
 def escape(text: str) -> str:

@@ -20,7 +20,6 @@ from semel.channels.slack.emoji import to_name
 from semel.channels.slack.parse import METADATA_TYPE, part_key
 from semel.channels.slack.receipts import PlainNeeded, check_reply, receipt_of
 from semel.channels.slack.render import (
-    MAX_MARKDOWN_CHARS,
     MAX_NOTIFICATION_CHARS,
     MAX_TEXT_CHARS,
     escape,
@@ -68,12 +67,12 @@ class SlackSender:
     async def _attempt(self, op: Op) -> Receipt:
         match op.kind:
             case "post":
-                arguments = self._content(op, MAX_TEXT_CHARS)
+                arguments = self._content(op)
             case "file":
                 arguments = {"text": await self._file_text(op)}
             case "edit":
                 channel, ts = _parse_target(op)
-                reply = await self._api.call("chat.update", channel=channel, ts=ts, **self._content(op, MAX_TEXT_CHARS))
+                reply = await self._api.call("chat.update", channel=channel, ts=ts, **self._content(op))
                 return receipt_of(op, reply)
             case "react":
                 return await self._react(op)
@@ -124,20 +123,17 @@ class SlackSender:
 
     # ------------------------------------------------------------ what
 
-    def _content(self, op: Op, max_chars: int) -> Json:
+    def _content(self, op: Op) -> Json:
         """Return the arguments with the text: blocks with a text for notifications, or the text alone."""
-        ahead = REPEAT_PREFIX if op.marked else ""
-        markdown, text = render_markdown(ahead + op.text), render_mrkdwn(ahead + op.text)
-        if not markdown:
+        written = (REPEAT_PREFIX if op.marked else "") + op.text
+        markdown, text = render_markdown(written), render_mrkdwn(written)
+        if not op.text.strip():
             raise Rejected("there is nothing to see in this message: Slack takes no empty one")
-        is_plain = op.key in self._plain_keys or len(markdown) > MAX_MARKDOWN_CHARS
-        if is_plain:
-            short = text if len(text) <= max_chars else escape(op.text)
-            actions = [] if op.key in self._plain_keys else _make_actions(op)
-            if not actions:
-                return {"text": short[:max_chars], **({"blocks": []} if op.kind == "edit" else {})}
-        blocks: list[Json] = [{"type": "markdown", "text": markdown[:MAX_MARKDOWN_CHARS]}, *_make_actions(op)]
-        return {"text": shorten(text, MAX_NOTIFICATION_CHARS), "blocks": blocks}
+        if op.key not in self._plain_keys:
+            blocks: list[Json] = [{"type": "markdown", "text": markdown}, *_make_actions(op)]
+            return {"text": shorten(text, MAX_NOTIFICATION_CHARS), "blocks": blocks}
+        text = text if len(text) <= MAX_TEXT_CHARS else escape(markdown)
+        return {"text": text, "blocks": []} if op.kind == "edit" else {"text": text}
 
     async def _file_text(self, op: Op) -> str:
         """Upload the file of a part, and return the text of the message that shows it. Raises NotSent or Rejected."""
