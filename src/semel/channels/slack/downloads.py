@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from semel.channels.slack.parse import SlackDraft, SlackFile, read_file
+from semel.channels.slack.parse import SlackDraft, SlackFile, parse_file
 from semel.channels.slack.transport import FileRefused, SlackApi
 from semel.gateway.ports import Inbox, Incoming, Kept, Missing, NotSent, Offline, Person, TooLarge, Unknown
 from semel.text.json_types import object_at
@@ -87,7 +87,7 @@ class SlackFetcher:
             raise Offline(f"Slack does not tell where a file is: {reply.describe()}", reply.retry_after)
         if not reply.ok:
             raise FileRefused(f"Slack does not give it: {reply.describe()}")
-        return read_file({"id": file.id, **object_at(reply.data, "file")})
+        return parse_file({"id": file.id, **object_at(reply.data, "file")})
 
     def _count_failure(self, file: SlackFile, error: Exception) -> Missing:
         """Count a transient failure. Raises Offline, or returns the file as missing after the last attempt."""

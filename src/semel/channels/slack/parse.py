@@ -19,7 +19,6 @@ A message has the same key from the Events API, from Socket Mode and from the hi
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -314,10 +313,11 @@ def _author(message: Json) -> Person:
 
 
 def _parse_files(message: Json) -> tuple[SlackFile, ...]:
-    return tuple(_parse_file(file) for file in objects_in(message.get("files")) if text_at(file, "id"))
+    return tuple(parse_file(file) for file in objects_in(message.get("files")) if text_at(file, "id"))
 
 
-def _parse_file(file: Json) -> SlackFile:
+def parse_file(file: Json) -> SlackFile:
+    """Return a file as messages and files.info describe it (https://docs.slack.dev/reference/objects/file-object)."""
     size = file.get("size")
     name = scrub(text_at(file, "name") or text_at(file, "title") or "file")
     mime = text_at(file, "mimetype") or "application/octet-stream"
@@ -331,17 +331,6 @@ def _parse_file(file: Json) -> SlackFile:
         text_at(file, "url_private_download") or text_at(file, "url_private"),
         reasons.get(str(file.get("mode")), ""),
     )  # fmt: skip
-
-
-def read_file(file: Json) -> SlackFile:
-    """Return a file as files.info describes it."""
-    return _parse_file(file)
-
-
-def list_people(drafts: Sequence[SlackDraft]) -> set[str]:
-    """Return the ids of people whose names are still to be looked up."""
-    senders = [draft.incoming.sender for draft in drafts]
-    return {sender.id for sender in senders if sender is not None and not sender.bot and not sender.name}
 
 
 def _make_unreadable(key: str, payload: Json, error: Exception) -> SlackDraft:
