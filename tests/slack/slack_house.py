@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from semel.channels.slack.backfill import OVERLAP_S
 from semel.channels.slack.channel import SlackChannel
 from semel.channels.slack.settings import SlackSettings
 from semel.gateway.ports import Op
@@ -72,6 +75,13 @@ class SlackHouse:
         await self.stop()
         self.channel = self.fresh()
         await self.online()
+
+    async def stop_for_long(self) -> None:
+        """Stop, as if what was heard so far were older than what the history is read again for."""
+        await self.stop()
+        cursor = json.loads(str(self.inbox.at))
+        await asyncio.sleep(0.01)
+        self.inbox.at = json.dumps({**cursor, "at": time.time() + OVERLAP_S})
 
     async def hear(self, events: int) -> list[Any]:
         """The first so many events, once they are there."""

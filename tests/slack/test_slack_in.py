@@ -63,9 +63,10 @@ async def test_one_message_of_a_person_under_two_time_stamps_is_one(there: Slack
     for _ in range(2):
         there.double.write(there.direct, ANN, "once", gesture="g-1")
     there.double.write(there.direct, ANN, "once", gesture="g-2")
-    assert [event.text for event in await there.hear(2)] == ["once", "once"]
+    there.double.write(ROOM, ANN, "elsewhere", gesture="g-1")
+    assert [event.text for event in await there.hear(3)] == ["once", "once", "elsewhere"]
     await there.acknowledged()
-    assert len(there.inbox.events) == 2
+    assert len(there.inbox.events) == 3
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,36 @@ async def test_in_a_thread_that_began_with_a_mention_or_with_us_every_message_is
     await there.again()
     there.double.write(ROOM, BOB, "later", thread=root)
     assert (await there.hear(5))[-1].mentioned  # before it, the history told of our own message
+
+
+async def test_a_mention_within_a_thread_of_others_makes_not_every_reply_ours(there: SlackHouse) -> None:
+    await there.online()
+    root = there.double.write(ROOM, ANN, "among us")
+    there.double.write(ROOM, BOB, f"what does <@{BOT}> say?", thread=root)
+    there.double.write(ROOM, ANN, "who knows", thread=root)
+    assert [event.mentioned for event in await there.hear(3)] == [False, True, False]
+    await there.stop_for_long()
+    there.double.write(ROOM, BOB, "missed there", thread=root)
+    await there.again()
+    assert there.inbox.events[-1].text == "missed there"
+
+
+@pytest.mark.parametrize("policy", ["own", "room"])
+async def test_threads_that_a_mention_began_are_read_after_an_outage_by_every_setting(
+    tmp_path: Path, policy: str
+) -> None:
+    async with slack(tmp_path, threads=policy) as there:
+        await there.online()
+        root = there.double.write(ROOM, ANN, f"<@{BOT}> look")
+        direct = there.double.write(there.direct, ANN, "a root")
+        there.double.write(there.direct, ANN, "a reply", thread=direct)
+        await there.hear(3)
+        await there.stop_for_long()
+        there.double.write(ROOM, BOB, "missed", thread=root)
+        there.double.write(there.direct, ANN, "missed, too", thread=direct)
+        await there.again()
+        heard = there.inbox.events[3:]
+        assert {(event.text, event.mentioned) for event in heard} == {("missed", True), ("missed, too", False)}
 
 
 async def test_what_is_our_own_is_no_message_and_settles_our_part(there: SlackHouse) -> None:

@@ -71,7 +71,7 @@ def one(data: bytes) -> None:
     if envelope is None:
         return
     now = time.time()
-    cursor = receiver._cursor = SlackCursor("T1", "UB", 0.0, 1_780_000_000.0, [("C1", "1780000000.000001")])
+    cursor = receiver._cursor = SlackCursor("T1", "UB", 0.0, 1_780_000_000.0, {("C1", "1780000000.000001"): True})
     parser = receiver._parser = SlackParser(US, cursor, policy)
     drafts = receiver._parse_envelope(envelope)
     event = object_at(envelope.payload, "event")

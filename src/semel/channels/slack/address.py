@@ -96,27 +96,33 @@ class SlackCursor:
 
     `team`, `bot`: whose messages they are. `first`: when the channel first ran; older messages are never read. `at`:
     the time stamp up to which everything was put, apart from what Slack delivers late. Both are seconds since the
-    epoch. `threads`: (channel, `ts`) of threads that the bot takes part in, oldest first.
+    epoch. `threads`: threads that the bot takes part in, as (channel, `ts`), the least recent first. The value says
+    whether the thread began with a mention of the bot, so that every reply in it is for the bot.
     """
 
     team: str
     bot: str
     first: float
     at: float
-    threads: list[tuple[str, str]] = field(default_factory=list)
+    threads: dict[tuple[str, str], bool] = field(default_factory=dict)
 
-    def join_thread(self, channel: str, ts: str) -> None:
-        """Remember that the bot takes part in a thread."""
-        thread = (channel, ts)
-        if thread in self.threads:
-            self.threads.remove(thread)
-        self.threads = [*self.threads, thread][-MAX_REMEMBERED_THREADS:]
+    def join_thread(self, channel: str, ts: str, began_with_us: bool = False) -> None:
+        """Remember that the bot takes part in a thread. `began_with_us`: its first message mentions the bot."""
+        began_with_us = self.threads.pop((channel, ts), False) or began_with_us
+        self.threads[channel, ts] = began_with_us
+        if len(self.threads) > MAX_REMEMBERED_THREADS:
+            del self.threads[next(iter(self.threads))]
+
+    def began_with_us(self, channel: str, ts: str | None) -> bool:
+        """Return whether a thread is known to have begun with a mention of the bot."""
+        return ts is not None and self.threads.get((channel, ts), False)
 
     def advance(self, ts: float) -> None:
         self.at = max(self.at, ts)
 
     def dump(self) -> str:
-        fields = {"team": self.team, "bot": self.bot, "first": self.first, "at": self.at, "threads": self.threads}
+        threads = [[channel, ts, began] for (channel, ts), began in self.threads.items()]
+        fields = {"team": self.team, "bot": self.bot, "first": self.first, "at": self.at, "threads": threads}
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
@@ -126,5 +132,5 @@ class SlackCursor:
         team, bot = text_at(saved, "team"), text_at(saved, "bot")
         if team is None or bot is None:
             raise ValueError("the saved cursor is not one of Slack")
-        threads = [(str(item[0]), str(item[1])) for item in list_at(saved, "threads")]
+        threads = {(str(channel), str(ts)): bool(began) for channel, ts, began in list_at(saved, "threads")}
         return cls(team, bot, float(saved["first"]), float(saved["at"]), threads)

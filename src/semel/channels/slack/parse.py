@@ -75,7 +75,8 @@ class SlackParser:
         self._cursor = cursor
         self._policy = policy
         self._addresses = RecentMap[str, str](MAX_REMEMBERED_MESSAGES)  # by message id: reactions do not say a thread
-        self._gestures = RecentMap[str, str](MAX_REMEMBERED_MESSAGES)  # client_msg_id: the key of its first message
+        self._gestures = RecentMap[tuple[str, str, str], str](MAX_REMEMBERED_MESSAGES)
+        """(channel, author, client_msg_id) -> the key of the first message with it."""
 
     # ------------------------------------------------------------ entrances
 
@@ -142,8 +143,8 @@ class SlackParser:
         if self._us.wrote(message):
             return self._parse_own(channel, message)
         incoming = self._make_incoming("message", channel, message, message)
-        gesture = text_at(message, "client_msg_id")
-        if gesture is not None:
+        if (id := text_at(message, "client_msg_id")) is not None:
+            gesture = channel, _author_id(message), id
             if self._gestures.get(gesture, incoming.key) != incoming.key:
                 return []
             self._gestures[gesture] = incoming.key
@@ -209,8 +210,7 @@ class SlackParser:
 
     def _find_address(self, channel: str, ts: str, id: str, thread: str | None = None) -> str:
         """Return the address of a message that is only named, as far as it is known. `thread`: the thread it is in."""
-        began_thread = (channel, ts) in self._cursor.threads
-        place = self._place(channel, {"ts": ts, "thread_ts": thread}, began_thread)
+        place = self._place(channel, {"ts": ts, "thread_ts": thread}, self._cursor.began_with_us(channel, ts))
         return self._addresses.get(id) or str(place)
 
     def _parse_old(self, channel: str, message: Json) -> list[SlackDraft]:
@@ -261,15 +261,19 @@ class SlackParser:
         direct = is_direct(channel)
         thread = text_at(message, "thread_ts")
         thread = None if thread == ts else thread
-        if not direct and mentions and place.thread is not None:
-            self._cursor.join_thread(channel, place.thread)
-        is_in_our_thread = thread is not None and (channel, thread) in self._cursor.threads
-        replies_to_us = message.get("parent_user_id") == self._us.user
+        is_addressed = mentions or self._is_reply_to_us(channel, thread, message)
+        if not direct and mentions and thread is None:
+            self._cursor.join_thread(channel, ts, began_with_us=True)
+        elif thread is not None and (direct or is_addressed or (channel, thread) in self._cursor.threads):
+            self._cursor.join_thread(channel, thread)
         return Incoming(
             kind, id, address, _author(message), text, at=float(ts), group=not direct,
-            mentioned=mentions or (not direct and (is_in_our_thread or replies_to_us)),
-            data={"channel": channel, "thread": place.thread or thread},
+            mentioned=not direct and is_addressed, data={"channel": channel, "thread": place.thread or thread},
         )  # fmt: skip
+
+    def _is_reply_to_us(self, channel: str, thread: str | None, message: Json) -> bool:
+        """Return whether a message is in a thread that began with a message of the bot, or with a mention of it."""
+        return message.get("parent_user_id") == self._us.user or self._cursor.began_with_us(channel, thread)
 
     def _read_text(self, message: Json) -> tuple[str, bool]:
         """Return (the text of a message, whether it mentions the bot)."""

@@ -184,7 +184,9 @@ class SlackReceiver:
         self._is_catching_up = True  # the cursor stays: an older message of another conversation may still be missing
         try:
             channels = await self._directory.list_conversations(us.scopes)
-            async for channel, messages in self._backfill.read(replace(self._cursor), channels):
+            async for channel, messages in self._backfill.read(
+                replace(self._cursor, threads=dict(self._cursor.threads)), channels
+            ):
                 drafts = [draft for message in messages for draft in self._parser.parse_history(channel, message)]
                 for start in range(0, len(drafts), MAX_EVENTS_PER_PUT):
                     await self._put(drafts[start : start + MAX_EVENTS_PER_PUT], inbox)
