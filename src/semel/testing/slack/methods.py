@@ -169,7 +169,7 @@ def _page(messages: list[Json], params: Json, limit: int, root: str = "") -> Jso
     size = min(int(params.get("limit") or limit), 999)
     page = found[start : start + size]
     more = start + size < len(found)
-    if params.get("include_all_metadata") != "true":
+    if params.get("include_all_metadata") not in ("true", "True", "1"):
         page = [{name: value for name, value in m.items() if name != "metadata"} for m in page]
     following = {"response_metadata": {"next_cursor": f"page:{start + size}"}} if more else {}
     return {"messages": page, "has_more": more, **following}
