@@ -12,7 +12,8 @@ In a process of its own, controlled over HTTP:
     python -m semel.testing.discord --port 8082      # prints the settings of a channel
 
 Modelled, as https://docs.discord.com/developers documents it; tests/discord/test_discord_double.py has a table of
-requests and documented answers:
+requests and documented answers, and discord.py 2.7.1 runs against it (identify, resume, messages, files, threads,
+reactions, interactions):
 
 - the gateway: Hello, heartbeats and their acknowledgement, heartbeats that stay away, Identify with intents (also the
   privileged one that is switched off), Ready, GUILD_CREATE, numbered events, Resume with everything after a number,

@@ -80,8 +80,14 @@ class DiscordChannelModel:
         body: Json = {"id": self.id, "type": self.type, "last_message_id": next(reversed(self.messages), None)}
         if self.user is not None:
             return body | {"recipients": [self.user.json()]}
-        body |= {"name": self.name, "guild_id": self.guild, "parent_id": self.parent or None}
-        return body | ({"thread_metadata": {"archived": False, "locked": False}} if self.type == THREAD else {})
+        body |= {"name": self.name, "guild_id": self.guild, "parent_id": self.parent or None, "rate_limit_per_user": 0}
+        if self.type != THREAD:
+            return body | {"position": 0, "permission_overwrites": [], "nsfw": False, "topic": None, "flags": 0}
+        state = {
+            "archived": False, "locked": False, "auto_archive_duration": 4320,
+            "archive_timestamp": "2026-01-01T00:00:00+00:00",
+        }  # fmt: skip
+        return body | {"owner_id": "1", "message_count": 0, "member_count": 1, "flags": 0, "thread_metadata": state}
 
 
 @dataclass

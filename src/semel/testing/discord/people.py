@@ -88,10 +88,21 @@ class DiscordPeople:
         """Return a server as GUILD_CREATE shows it."""
         places = [place for place in self.channels.values() if place.guild == guild.id and not place.hidden]
         return {
-            "id": guild.id, "name": guild.name,
-            "roles": [{"id": guild.role, "name": self.me.name, "tags": {"bot_id": self.me.id}}],
+            "id": guild.id, "name": guild.name, "owner_id": "1", "member_count": len(self.accounts), "large": False,
+            "roles": [_make_role(guild.id, "@everyone"), _make_role(guild.role, self.me.name, self.me.id)],
+            "members": [{"user": self.me.json(), **self.member_json(self.me)}],
+            "emojis": [], "stickers": [], "features": [], "unavailable": False, "verification_level": 0,
+            "nsfw_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0, "mfa_level": 0, "premium_tier": 0,
+            "system_channel_flags": 0, "preferred_locale": "en-US", "afk_timeout": 300, "presences": [],
             "channels": [place.json() for place in places if place.type != THREAD],
             "threads": [place.json() for place in places if place.type == THREAD],
+        }  # fmt: skip
+
+    def member_json(self, account: DiscordAccount) -> Json:
+        """Return an account as a member of a server, without its user object."""
+        return {
+            "nick": account.nick or None, "roles": [], "joined_at": "2026-01-01T00:00:00+00:00", "deaf": False,
+            "mute": False, "flags": 0,
         }  # fmt: skip
 
     # ------------------------------------------------------------ messages
@@ -140,8 +151,7 @@ class DiscordPeople:
                 told["guild_id"] = place.guild
             if kind in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
                 if place.guild:
-                    nick = self.account(body["author"]["id"]).nick
-                    told["member"] = {"nick": nick or None, "roles": []}
+                    told["member"] = self.member_json(self.account(body["author"]["id"]))
                 if not session.intents & MESSAGE_CONTENT and not self._is_for_us(place, body):
                     told |= {"content": "", "embeds": [], "attachments": [], "components": []}
             return told
@@ -180,9 +190,10 @@ class DiscordPeople:
         users.remove(user) if removed else users.append(user)
         body: Json = {
             "user_id": user, "channel_id": channel, "message_id": message, "emoji": {"id": None, "name": emoji},
+            "type": 0, "burst": False,
         }  # fmt: skip
         if place.guild and not removed:
-            body["member"] = {"user": self.account(user).json(), "nick": self.account(user).nick or None}
+            body["member"] = {"user": self.account(user).json(), **self.member_json(self.account(user))}
         self._tell(place, "MESSAGE_REACTION_REMOVE" if removed else "MESSAGE_REACTION_ADD", body)
 
     def attach(self, name: str, content: bytes, mime: str = "text/plain") -> Json:
@@ -210,10 +221,14 @@ class DiscordPeople:
         place, account = self.channels[channel], self.account(user)
         interaction = InteractionModel(self.snowflake(), f"token-{self.snowflake()}", self.now())
         self.interactions[interaction.id] = interaction
-        who: Json = {"member": {"user": account.json(), "nick": account.nick or None}} if place.guild else {}
+        who: Json = (
+            {"member": {"user": account.json(), "permissions": "0", **self.member_json(account)}} if place.guild else {}
+        )
         body: Json = {
             "id": interaction.id, "application_id": self.me.id, "type": type, "token": interaction.token, "version": 1,
             "channel_id": channel, "channel": place.json(), "data": data, **more,
+            "attachment_size_limit": 10 * 1024 * 1024, "entitlements": [], "authorizing_integration_owners": {},
+            "context": 0 if place.guild else 1, "locale": "en-US", "app_permissions": "0",
             **(who or {"user": account.json()}), **({"guild_id": place.guild} if place.guild else {}),
         }  # fmt: skip
         self.sessions.dispatch("INTERACTION_CREATE", lambda session: body)
@@ -221,3 +236,13 @@ class DiscordPeople:
 
     def iso_now(self) -> str:
         return datetime.fromtimestamp(self.now(), UTC).isoformat()
+
+
+def _make_role(id: str, name: str, bot: str = "") -> Json:
+    """Return a role object. `bot`: the bot for which Discord made it."""
+    role: Json = {
+        "id": id, "name": name, "permissions": "8", "position": 0, "color": 0, "hoist": False, "mentionable": False,
+        "managed": bool(bot), "flags": 0,
+        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
+    }  # fmt: skip
+    return role | ({"tags": {"bot_id": bot}} if bot else {})

@@ -41,7 +41,11 @@ def _bot(double: DiscordDouble, call: Call) -> Any:
 
 
 def _application(double: DiscordDouble, call: Call) -> Any:
-    return {"id": double.me.id, "name": double.me.name, "flags": 1 << 19 if double.content_switch else 0}
+    return {
+        "id": double.me.id, "name": double.me.name, "flags": 1 << 19 if double.content_switch else 0, "icon": None,
+        "description": "", "bot_public": True, "bot_require_code_grant": False, "verify_key": "0" * 64, "team": None,
+        "owner": double.me.json(),
+    }  # fmt: skip
 
 
 def _gateway(double: DiscordDouble, call: Call) -> Any:
@@ -221,6 +225,8 @@ def _respond(double: DiscordDouble, call: Call) -> Any:
     if double.now() - interaction.at > INTERACTION_TIMEOUT_S:
         raise UNKNOWN_INTERACTION
     interaction.answer = call.body
+    if call.query.get("with_response", "").lower() in ("1", "true"):
+        return {"interaction": {"id": interaction.id, "type": 2, "response_message_loading": False}}
     return ApiAnswer(204)
 
 
@@ -238,6 +244,7 @@ ROUTES: list[tuple[str, re.Pattern[str], Route]] = [
     for method, path, function in (
         ("GET", r"/users/@me", _bot),
         ("GET", r"/applications/@me", _application),
+        ("GET", r"/oauth2/applications/@me", _application),
         ("GET", r"/gateway/bot", _gateway),
         ("GET", rf"/applications/{_ID}/commands", _commands),
         ("PUT", rf"/applications/{_ID}/commands", _commands),

@@ -80,7 +80,7 @@ def _call(
     has_own_token = path.startswith(("/interactions/", "/webhooks/"))
     if not has_own_token and request.headers.get("authorization") != f"Bot {double.token}":
         return ApiAnswer(401, UNAUTHORIZED.body())
-    if not request.headers.get("user-agent", "").startswith("DiscordBot ("):
+    if not has_own_token and not request.headers.get("user-agent", "").startswith("DiscordBot ("):
         return ApiAnswer(403, b"error code: 1010", {"content-type": "text/plain"})
     return double.call(request.method, path, query, body, files)
 
