@@ -221,6 +221,19 @@ async def test_servers_in_an_outage_are_read_once_they_are_back(
         assert texts(house) == ["before", "meanwhile"]
 
 
+async def test_what_was_written_around_an_outage_of_one_server_is_read_after_it(hearing: DiscordHouse) -> None:
+    double, guild = hearing.double, hearing.double.guilds[hearing.guild]
+    await hearing.heard_next("before")
+    double.sessions.dispatch("GUILD_DELETE", lambda session: {"id": guild.id, "unavailable": True})
+    double.channels[hearing.room].hidden = True  # no event of it reaches the bot
+    double.write(hearing.room, ANN, "meanwhile")
+    await hearing.heard_next("elsewhere all the while")
+    double.channels[hearing.room].hidden = False
+    double.sessions.dispatch("GUILD_CREATE", lambda session: double.guild_json(guild))
+    heard = await hearing.heard_next("after")
+    assert [event.text for event in heard] == ["before", "elsewhere all the while", "meanwhile"]
+
+
 async def test_the_position_is_no_larger_than_it_has_to_be(hearing: DiscordHouse) -> None:
     for n in range(150):
         await hearing.channel.send(hearing.op(f"message {n}"))

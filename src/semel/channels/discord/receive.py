@@ -252,9 +252,8 @@ class _Reading:
                 await self._go_online_if_complete()
             case "GUILD_CREATE":
                 await self._read_guild(data)
-            case "GUILD_DELETE" if self._awaited is not None:
-                self._awaited.discard(str(data.get("id")))
-                await self._go_online_if_complete()
+            case "GUILD_DELETE":
+                await self._lose_guild(str(data.get("id")), is_outage=data.get("unavailable") is True)
             case _:
                 self._places.learn(kind, data)
         if kind == "MESSAGE_CREATE":
@@ -280,6 +279,17 @@ class _Reading:
         if self._awaited is not None:
             self._awaited.discard(str(guild.get("id")))
             await self._go_online_if_complete()
+
+    async def _lose_guild(self, guild: str, is_outage: bool) -> None:
+        """Await a server that is in an outage, since messages may be missing then; forget one that the bot has left."""
+        if self._awaited is None:
+            return
+        if is_outage:
+            self._cursor.gap = self._cursor.gap or missed.find_start(self._cursor)
+            self._awaited.add(guild)
+            return
+        self._awaited.discard(guild)
+        await self._go_online_if_complete()
 
     async def _read_missed(self, channel: str, is_group: bool) -> None:
         """Put what was written in a channel since the gap began."""
