@@ -92,8 +92,9 @@ class DiscordPeople:
             "roles": [_make_role(guild.id, "@everyone"), _make_role(guild.role, self.me.name, self.me.id)],
             "members": [{"user": self.me.json(), **self.member_json(self.me)}],
             "emojis": [], "stickers": [], "features": [], "unavailable": False, "verification_level": 0,
-            "nsfw_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0, "mfa_level": 0, "premium_tier": 0,
-            "system_channel_flags": 0, "preferred_locale": "en-US", "afk_timeout": 300, "presences": [],
+            "nsfw_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0, "mfa_level": 0,
+            "premium_tier": 0, "system_channel_flags": 0, "preferred_locale": "en-US", "afk_timeout": 300,
+            "presences": [],
             "channels": [place.json() for place in places if place.type != THREAD],
             "threads": [place.json() for place in places if place.type == THREAD],
         }  # fmt: skip
