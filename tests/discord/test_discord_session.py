@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 
@@ -232,6 +233,22 @@ async def test_what_was_written_around_an_outage_of_one_server_is_read_after_it(
     double.sessions.dispatch("GUILD_CREATE", lambda session: double.guild_json(guild))
     heard = await hearing.heard_next("after")
     assert [event.text for event in heard] == ["before", "elsewhere all the while", "meanwhile"]
+
+
+async def test_no_position_is_stored_before_the_events_that_it_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receive, "GUILDS_TIMEOUT_S", 0.1)
+    async with discord(tmp_path) as house:
+        guild = house.double.guilds[house.guild]
+        guild.unavailable = True
+        await house.online()
+        house.double.write(house.direct, ANN, "hello")
+        house.double.sessions.dispatch("GUILD_DELETE", lambda session: {"id": guild.id})  # the bot was removed from it
+        await house.hear(1)
+        [position] = [json.loads(str(cursor))["seq"] for events, cursor in house.inbox.puts if events]
+        before = itertools.takewhile(lambda put: not put[0], house.inbox.puts)
+        assert all(json.loads(str(cursor)).get("seq", 0) < position for _, cursor in before)
 
 
 async def test_the_position_is_no_larger_than_it_has_to_be(hearing: DiscordHouse) -> None:

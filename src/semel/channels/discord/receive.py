@@ -56,6 +56,8 @@ MAX_FAILED_RESUMES = 5
 """Times that the address to resume at may not answer, one after the other, until a new session is begun elsewhere."""
 SESSION_ENDS = frozenset({4003, 4007, 4009})
 """Close codes after which the session cannot be resumed."""
+_STORED_AT_ONCE = frozenset({"READY", "RESUMED", "GUILD_CREATE", "GUILD_DELETE"})
+"""Dispatches that may store the position: what came before them has to be put before."""
 _ANOTHER = (
     "this token belongs to another bot, {}, than before: give this bot a section of its own, [channels.{}-2], or put "
     "the first bot's token back"
@@ -225,7 +227,7 @@ class _Reading:
         for payload in payloads:
             op, data = payload.get("op"), payload.get("d")
             if op == gateway.DISPATCH:
-                if drafts and payload.get("t") in ("READY", "RESUMED", "GUILD_CREATE"):
+                if payload.get("t") in _STORED_AT_ONCE:
                     await self._store(drafts)
                     drafts = []
                 seq = payload.get("s")
