@@ -272,6 +272,11 @@ async def test_a_file_is_found_by_its_size(there: DiscordHouse) -> None:
     assert await there.channel.find(other, time.time() - 60) is None
 
 
+async def test_a_thread_that_was_never_opened_holds_nothing(there: DiscordHouse) -> None:
+    op = there.op(LONG, to=f"{there.room}:thread-123456789012345678", at=time.time())
+    assert await there.channel.find(op, time.time() - 60) is None
+
+
 async def test_who_may_not_look_proves_nothing(there: DiscordHouse) -> None:
     op = await lose_answer(there, LONG)
     there.double.channels[there.room].hidden = True

@@ -14,7 +14,7 @@ from typing import Any
 
 from semel.channels.discord import missed
 from semel.channels.discord.address import message_id, snowflake_at
-from semel.channels.discord.receipts import check_answer
+from semel.channels.discord.receipts import UNKNOWN_CHANNEL, check_answer
 from semel.channels.discord.send import make_nonce, render_content
 from semel.channels.discord.transport import DiscordApi
 from semel.gateway.ports import Op, Receipt, Rejected, Unknown
@@ -56,8 +56,11 @@ async def _list_own(api: DiscordApi, channel: str, me: str, after: int) -> Any:
     """Yield our own messages in a channel after a snowflake, to the last page. Raises NotSent, Rejected or Unknown."""
     while True:
         path = f"/channels/{channel}/messages?after={after}&limit={missed.MESSAGES_PER_PAGE}"
+        reply = await api.call("GET", path)
+        if reply.status == 404 and reply.code == UNKNOWN_CHANNEL:  # a thread that was not opened, or a deleted channel
+            return
         try:
-            reply = check_answer(await api.call("GET", path))
+            check_answer(reply)
         except Rejected as error:  # whether the part is there, nobody can say who may not look
             raise Unknown(str(error)) from None
         page = missed.sort_page(reply.data)
