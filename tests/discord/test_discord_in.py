@@ -150,6 +150,15 @@ async def test_a_mention_can_open_a_thread_where_it_is_answered(tmp_path: Path) 
         assert [event.address for event in heard if event.text == "thanks"] == [message.address]
 
 
+async def test_a_mention_where_no_thread_can_be_opened_is_answered_in_its_channel(tmp_path: Path) -> None:
+    async with discord(tmp_path, threads="open") as house:
+        house.double.channels[house.room].type = 2  # a voice channel, which has messages, too
+        await house.online()
+        house.double.write(house.room, ANN, f"<@{BOT}> hello")
+        [message] = await house.hear(1)
+        assert message.address == house.room
+
+
 # ---------------------------------------------------------------- what cannot be read
 
 

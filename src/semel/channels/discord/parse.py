@@ -184,6 +184,8 @@ class DispatchParser:
         if self._threads == "room" and place.thread:
             return DiscordPlace(place.channel), "room"
         if self._threads == "open" and is_group and not place.thread and (opens or message in self._opened):
+            if not self._places.can_open_thread(channel):
+                return place, ""
             self._opened[message] = None
             return DiscordPlace(place.channel, message), "open"  # a thread has the id of the message that opened it
         return place, ""

@@ -16,6 +16,7 @@ from semel.text.json_types import Json, list_at, object_at, objects_in, value_at
 THREAD_TYPES = frozenset({10, 11, 12})
 """Announcement, public and private threads
 (https://docs.discord.com/developers/resources/channel#channel-object-channel-types)."""
+THREADED_TYPES = frozenset({0, 5})
 READABLE_TYPES = frozenset({0, 1, 2, 5, 13, *THREAD_TYPES})
 """Channels that have messages: text, direct, voice, announcement, stage, threads."""
 MAX_CHANNELS = 20_000
@@ -103,6 +104,11 @@ class Places:
         if info is None:  # it is gone, or hidden from the bot by now
             info = self._channels[channel] = DiscordChannelInfo(channel, 0)
         return info
+
+    def can_open_thread(self, channel: str) -> bool:
+        """Return whether a message in this channel can open a thread: in text and announcement channels."""
+        info = self._channels.get(channel)
+        return info is not None and info.type in THREADED_TYPES
 
     def title(self, channel: str) -> str:
         """Return the name of a channel as people read it, such as "Garden #roses"; "" if it is not known."""

@@ -32,7 +32,8 @@ _HINTS = {
     40005: "the file is larger than Discord takes here, usually 10 MiB",
     50001: "the bot may not see this channel: give its role View Channel there",
     50007: "this person takes no direct messages from the bot",
-    50013: "give the bot's role Send Messages, Attach Files, Add Reactions and Read Message History there",
+    50013: "give the bot's role Send Messages, Attach Files, Add Reactions, Create Public Threads and Read Message "
+    "History there",
     50083: "the thread is archived and locked",
     160005: "the thread is locked",
 }
