@@ -31,6 +31,8 @@ RESUMABLE_CLOSE = 4000
 """The code with which we close: the session stays."""
 MAX_PAYLOAD_BYTES = 128 * 1024 * 1024
 """Maximum bytes of one payload. GUILD_CREATE of a large server has megabytes."""
+MAX_BATCH = 500
+"""Payloads that are handled together at most."""
 HELLO_TIMEOUT_S = 20.0
 CLOSE_TIMEOUT_S = 2.0
 QUERY = "/?v=10&encoding=json"
@@ -68,13 +70,13 @@ class GatewayConnection:
             await self._socket.send(json.dumps({"op": op, "d": data}))
 
     async def receive(self, wait_s: float) -> list[Json]:
-        """Return the next payloads in order, at least one; [] after `wait_s` seconds. Raises GatewayClosed."""
+        """Return the next payloads in order, 1 to MAX_BATCH; [] after `wait_s` seconds. Raises GatewayClosed."""
         try:
             async with asyncio.timeout(wait_s):
                 items = [await self._queue.get()]
         except TimeoutError:
             return []
-        while not self._queue.empty() and isinstance(items[-1], dict):
+        while not self._queue.empty() and isinstance(items[-1], dict) and len(items) < MAX_BATCH:
             items.append(self._queue.get_nowait())
         payloads = [item for item in items if isinstance(item, dict)]
         if isinstance(items[-1], GatewayClosed):
@@ -101,8 +103,9 @@ class GatewayConnection:
             code = closed.rcvd.code if closed.rcvd is not None else 0
             reason = "Discord's gateway did not answer a heartbeat" if self._is_zombie else ""
             self._queue.put_nowait(GatewayClosed(code, reason))
-        except GatewayClosed as closed:
-            self._queue.put_nowait(closed)
+        except Exception as error:  # whatever it is, `receive` must not wait for ever
+            closed_by_us = error if isinstance(error, GatewayClosed) else GatewayClosed(0, f"it broke: {error!r}")
+            self._queue.put_nowait(closed_by_us)
         finally:
             beating.cancel()
 
