@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from semel.channels.discord.parse import DiscordDraft, Interaction
 from semel.channels.discord.transport import DiscordApi
@@ -83,13 +84,13 @@ class InteractionDesk:
             _log.warning("an interaction was heard, and Discord was not told so: %s", error)
 
     async def _respond(self, interaction: Interaction, body: Json) -> None:
-        path = f"/interactions/{interaction.id}/{interaction.token}/callback"
+        path = f"/interactions/{interaction.id}/{quote(interaction.token, safe='')}/callback"
         reply = await self._api.call("POST", path, body, authorized=False)
         if not reply.ok:  # it was acknowledged before, or is too old: the event counts all the same
             _log.info("an interaction was heard, and its acknowledgement came to nothing: %s", reply.error_text)
 
     async def _fill_in(self, interaction: Interaction, text: str) -> None:
-        path = f"/webhooks/{interaction.application}/{interaction.token}/messages/@original"
+        path = f"/webhooks/{interaction.application}/{quote(interaction.token, safe='')}/messages/@original"
         await self._api.call("PATCH", path, {"content": text}, authorized=False)
 
 
