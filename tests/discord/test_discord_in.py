@@ -32,6 +32,38 @@ async def test_a_message_in_a_server_says_where_it_is_and_whether_it_mentions_us
     assert by_role.mentioned and by_role.text == "and this?"
 
 
+async def test_a_message_reads_the_same_live_and_from_the_history(hearing: DiscordHouse) -> None:
+    """Else a repeat would count as a conflict (Law 1)."""
+    role = hearing.double.guilds[hearing.guild].role
+    hearing.double.write(hearing.room, BOB, f"<@{ANN}> look in <#{hearing.room}>, <@&{role}>")
+    [live] = await hearing.hear(1)
+    assert live.text == f"@Ann look in <#{hearing.room}>, <@&{role}>"  # not Annie, as she is called here
+    hearing.double.sessions.invalidate()
+    hearing.inbox.events.clear()
+    hearing.inbox._keys.clear()
+    await hearing.restart()
+    [read] = hearing.inbox.events
+    assert (read.key, read.text, read.of, read.address, read.sender and read.sender.id) == (
+        live.key, live.text, live.of, live.address, BOB,
+    )  # fmt: skip
+
+
+async def test_a_bare_mention_is_told_in_words(hearing: DiscordHouse) -> None:
+    hearing.double.write(hearing.room, ANN, f"<@{BOT}>")
+    [message] = await hearing.hear(1)
+    assert message.text == "[a message that only mentions you]" and message.mentioned
+
+
+async def test_a_message_of_a_history_that_cannot_be_read_is_kept(hearing: DiscordHouse) -> None:
+    await hearing.stop()
+    hearing.double.sessions.invalidate()
+    id = hearing.double.write(hearing.room, ANN, "odd")
+    hearing.double.write(hearing.room, ANN, "after")
+    hearing.double.channels[hearing.room].messages[id].body["author"] = None
+    await hearing.restart()
+    assert [(event.kind, event.text) for event in hearing.inbox.events] == [("unreadable", ""), ("message", "after")]
+
+
 async def test_a_reply_names_its_original_and_a_reply_to_us_mentions_us(hearing: DiscordHouse) -> None:
     ours = await hearing.channel.send(hearing.op("I am here"))
     first = hearing.double.write(hearing.room, ANN, "one")

@@ -38,8 +38,11 @@ MESSAGE_TYPES = frozenset({0, REPLY})
 COMMAND, COMPONENT = 2, 3
 """Types of interactions: a slash command, and a button or another component."""
 NO_CONTENT = "[a message without content]"
+ONLY_A_MENTION = "[a message that only mentions you]"
 MAX_TITLE_CHARS = 80
 _MAX_AUTHORS = 20_000
+_UNREADABLE = (TypeError, KeyError, ValueError, AttributeError, OverflowError)
+"""What reading raises if a field is missing or of another type."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +99,20 @@ class DispatchParser:
         """
         try:
             return await self._parse(kind, data, position)
-        except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
-            raw = json.dumps({"t": kind, "d": data}, ensure_ascii=False).encode("utf-8", "backslashreplace")
-            why = f"it cannot be read ({type(error).__name__}: {error})"[:300]
-            return [DiscordDraft(Incoming("unreadable", position, raw=raw, why=why))]
+        except _UNREADABLE as error:
+            return [_make_unreadable(kind, data, position, error)]
+
+    async def parse_missed(self, message: Json, is_group: bool) -> list[DiscordDraft]:
+        """Return the events of a message from a channel's history, as `parse` does."""
+        try:
+            return await self._parse_message(message, is_group)
+        except _UNREADABLE as error:
+            return [_make_unreadable("history", message, f"history.{message.get('id')}", error)]
 
     async def _parse(self, kind: str, data: Json, position: str) -> list[DiscordDraft]:
         match kind:
             case "MESSAGE_CREATE":
-                return await self.parse_message(data, bool(data.get("guild_id")))
+                return await self._parse_message(data, bool(data.get("guild_id")))
             case "MESSAGE_UPDATE":
                 return await self._parse_edit(data)
             case "MESSAGE_DELETE":
@@ -119,8 +127,8 @@ class DispatchParser:
 
     # ------------------------------------------------------------ messages
 
-    async def parse_message(self, message: Json, is_group: bool) -> list[DiscordDraft]:
-        """Return the event of a message object, from the gateway or from a channel's history."""
+    async def _parse_message(self, message: Json, is_group: bool) -> list[DiscordDraft]:
+        """Return the event of a message object."""
         author = object_at(message, "author")
         channel, id = str(message["channel_id"]), str(message["id"])
         if author.get("id") == self.me and not message.get("webhook_id"):
@@ -135,7 +143,8 @@ class DispatchParser:
         if incoming.text == "" and not files:
             if not self._content and is_group and not incoming.mentioned:  # Discord does not show it to us
                 return []
-            incoming = replace(incoming, text=NO_CONTENT)
+            has_mention = bool(message.get("content"))
+            incoming = replace(incoming, text=ONLY_A_MENTION if has_mention else NO_CONTENT)
         return [DiscordDraft(incoming, files)]
 
     async def _parse_edit(self, message: Json) -> list[DiscordDraft]:
@@ -258,6 +267,12 @@ class DispatchParser:
             title=self._places.title(channel), data=more,
         )  # fmt: skip
         return [DiscordDraft(incoming, interaction=interaction)]
+
+
+def _make_unreadable(kind: str, data: Json, position: str, error: Exception) -> DiscordDraft:
+    raw = json.dumps({"t": kind, "d": data}, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    why = f"it cannot be read ({type(error).__name__}: {error})"[:300]
+    return DiscordDraft(Incoming("unreadable", position, raw=raw, why=why))
 
 
 def _replied_id(message: Json, channel: str) -> str | None:

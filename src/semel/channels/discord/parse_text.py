@@ -20,15 +20,19 @@ _MARKUP = re.compile(
 def read_text(message: Json, me: str, places: Places) -> tuple[str, bool]:
     """Return (the text, whether it mentions us). `me`: our user id.
 
-    A leading mention of us is removed. Only ids whose names come with the message are replaced by them, so that the
-    text is the same in every delivery (Law 1); the ids of channels and roles stay.
+    A leading mention of us is removed. A mention of a person becomes their display name: it comes with the message
+    in every delivery (Law 1), while their name in the server does not stand in histories, nor the names of channels and
+    roles.
     """
     content = str(message.get("content") or "")
     roles = [role for role in list_at(message, "mention_roles") if role in places.own_roles]
     mentioned = any(user.get("id") == me for user in objects_in(message.get("mentions"))) or bool(roles)
     own = "|".join([f"@!?{re.escape(me)}", *(f"@&{re.escape(str(role))}" for role in roles)])
     content = re.sub(rf"\A\s*(?:<(?:{own})>[\s,:]*)+", "", content)
-    names = {str(user.get("id")): name_of(user) for user in objects_in(message.get("mentions"))}
+    names = {
+        str(user.get("id")): str(user.get("global_name") or user.get("username") or "")
+        for user in objects_in(message.get("mentions"))
+    }
 
     def name(match: re.Match[str]) -> str:
         if user := match["user"]:
@@ -61,7 +65,7 @@ def _describe(message: Json) -> Iterator[str]:
 
 def name_of(user: Json, member: Any = None) -> str:
     """Return the name that people see of a user: their name in the server, their display name, or their user name."""
-    nick = object_at({"member": member}, "member").get("nick") or object_at(user, "member").get("nick")
+    nick = object_at({"member": member}, "member").get("nick")
     return str(nick or user.get("global_name") or user.get("username") or "")
 
 

@@ -299,7 +299,7 @@ class _Reading:
             drafts = []
             for message in page:
                 self._note_message(message, is_direct=not is_group)
-                drafts += await self._parser.parse_message(message, is_group)
+                drafts += await self._parser.parse_missed(message, is_group)
             await self._store(drafts)
 
     def _note_message(self, message: Json, is_direct: bool) -> None:

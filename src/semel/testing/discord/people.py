@@ -153,6 +153,9 @@ class DiscordPeople:
             if kind in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
                 if place.guild:
                     told["member"] = self.member_json(self.account(body["author"]["id"]))
+                    told["mentions"] = [
+                        {**user, "member": self.member_json(self.account(user["id"]))} for user in body["mentions"]
+                    ]
                 if not session.intents & MESSAGE_CONTENT and not self._is_for_us(place, body):
                     told |= {"content": "", "embeds": [], "attachments": [], "components": []}
             return told
