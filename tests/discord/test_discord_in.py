@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from discord_house import ANN, BOB, DiscordHouse, discord
 
+from semel.channels.discord.settings import DiscordSettings
+from semel.channels.discord.transport import DiscordApi, FileGone
 from semel.gateway.ports import Answers, Kept, Missing, NotSent, Person
-from semel.testing.discord import BOT
+from semel.testing.discord import BOT, TOKEN
 
 
 async def test_a_direct_message_is_put_with_its_author_and_place(hearing: DiscordHouse) -> None:
@@ -131,6 +133,15 @@ async def test_a_file_that_is_gone_is_missing_and_its_message_is_not(hearing: Di
     [message] = await hearing.hear(1)
     assert message.text == "see"
     assert message.files == (Missing("a.txt", "Discord does not give it any more", "text/plain"),)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://cdn.discordapp.com/a", "https://169.254.169.254/a", "https://cdn.discordapp.com.evil.org/a", ""]
+)
+async def test_files_come_from_discords_own_hosts_only(address: str) -> None:
+    with pytest.raises(FileGone, match="not one of Discord's"):
+        async for _ in DiscordApi(DiscordSettings(TOKEN)).download(address):
+            pass
 
 
 # ---------------------------------------------------------------- threads
