@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "gateway"))  # the gateway's world
+
 from discord_house import DiscordHouse, discord
 
 

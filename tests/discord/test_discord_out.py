@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from discord_house import ANN, BOB, DiscordHouse, discord
 
-from semel.channels import make
+from semel.channels import ChannelError, make
 from semel.channels.discord.receipts import TOKEN_REFUSED
 from semel.channels.discord.receive import check_gateway
 from semel.channels.discord.settings import DEFAULT_API, DiscordSettings
@@ -293,6 +293,12 @@ def test_what_the_channel_can_do() -> None:
     assert (caps.safety, caps.key_life, caps.finds, caps.file_limit) == (Safety.IDEMPOTENT, 120.0, True, 10_485_760)
     assert caps.edits and caps.deletes and caps.reactions and caps.files and caps.typing and caps.threads
     assert caps.account_refusals == (TOKEN_REFUSED,)
+
+
+def test_without_its_library_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.channels.discord.find_spec", lambda name: None)
+    with pytest.raises(ChannelError, match="discord needs one more package: .*websockets"):
+        make(ChannelSettings(name="dc", kind="discord", options={"token": TOKEN}))
 
 
 @pytest.mark.parametrize(
