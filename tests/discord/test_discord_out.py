@@ -297,7 +297,7 @@ def test_what_the_channel_can_do() -> None:
 
 def test_without_its_library_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("semel.channels.discord.find_spec", lambda name: None)
-    with pytest.raises(ChannelError, match="discord needs one more package: .*websockets"):
+    with pytest.raises(ChannelError, match=r"discord needs one more package: .*websockets"):
         make(ChannelSettings(name="dc", kind="discord", options={"token": TOKEN}))
 
 
