@@ -50,7 +50,7 @@ class InteractionDesk:
         return committed
 
     async def close(self) -> None:
-        """Cancel what is not done: after the commit, for a moment's patience."""
+        """Cancel the acknowledgements that have not left."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
