@@ -9,7 +9,7 @@ from discord_house import ANN, BOB, DiscordHouse, discord
 
 from semel.channels.discord.settings import DiscordSettings
 from semel.channels.discord.transport import DiscordApi, FileGone
-from semel.gateway.ports import Answers, Kept, Missing, NotSent, Person
+from semel.gateway.ports import Answers, Kept, Missing, NotSent, Person, Rejected
 from semel.testing.discord import BOT, TOKEN
 
 
@@ -191,6 +191,17 @@ async def test_a_mention_can_open_a_thread_where_it_is_answered(tmp_path: Path) 
         house.double.write(id, ANN, "thanks")
         heard = await house.heard_next("after")
         assert [event.address for event in heard if event.text == "thanks"] == [message.address]
+
+
+async def test_a_thread_that_was_deleted_is_not_opened_for_ever(tmp_path: Path) -> None:
+    async with discord(tmp_path, threads="open") as house:
+        id = house.double.write(house.room, ANN, f"<@{BOT}> hello")
+        house.double.fail("POST */threads", "400", code=160004, times=None)  # the message had its thread
+        op = house.op("Hello.", to=f"{house.room}:thread-{id}")
+        with pytest.raises(NotSent):
+            await house.channel.send(op)
+        with pytest.raises(Rejected, match="Unknown Channel"):
+            await house.channel.send(op)
 
 
 async def test_a_mention_where_no_thread_can_be_opened_is_answered_in_its_channel(tmp_path: Path) -> None:

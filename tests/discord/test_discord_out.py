@@ -14,7 +14,7 @@ from semel.channels import ChannelError, make
 from semel.channels.discord.receipts import TOKEN_REFUSED
 from semel.channels.discord.receive import check_gateway
 from semel.channels.discord.settings import DEFAULT_API, DiscordSettings
-from semel.gateway.ports import Answers, NotSent, Offline, Op, Receipt, Rejected, Safety, Unknown
+from semel.gateway.ports import Answers, Denied, NotSent, Offline, Op, Receipt, Rejected, Safety, Unknown
 from semel.gateway.settings import ChannelSettings
 from semel.testing.discord import BOT, TOKEN, DiscordDouble
 
@@ -242,21 +242,23 @@ async def test_without_its_nonce_a_long_text_is_found_and_a_short_or_double_one_
 ) -> None:
     """Nobody hears: the events with the nonces are missed."""
     found, short, absent = await lose_answer(there, LONG), await lose_answer(there, "ok"), there.op("elsewhere")
-    there.channel = there.fresh()
+    await there.restart()
     [message, _] = there.double.shown(there.room)
     assert await there.channel.find(found, time.time() - 60) == Receipt(f"{there.room}/{message['id']}")
     assert await there.channel.find(absent, time.time() - 60) is None
     with pytest.raises(Rejected, match="the same text"):
         await there.channel.find(short, time.time() - 60)
+    await there.stop()
     await lose_answer(there, LONG)
+    there.double.sessions.invalidate()
+    await there.restart()
     with pytest.raises(Rejected, match="the same text"):
         await there.channel.find(found, time.time() - 60)
 
 
 async def test_an_equal_text_from_before_it_was_said_is_not_it(there: DiscordHouse) -> None:
     await there.channel.send(there.op(LONG))
-    there.channel = there.fresh()
-    await there.channel.typing(there.room)  # so that the clocks are compared
+    await there.restart()
     op = there.op(LONG, at=time.time() + 30)
     assert await there.channel.find(op, time.time() - 60) is None
 
@@ -266,19 +268,34 @@ async def test_a_file_is_found_by_its_size(there: DiscordHouse) -> None:
     there.double.fail(POST, "drop", after=True)
     with pytest.raises(Unknown):
         await there.channel.send(op)
-    there.channel = there.fresh()
+    await there.restart()
     assert await there.channel.find(op, time.time() - 60) is not None
     other = there.op("", kind="file", file=there.file(b"cream", "b"), name="a.txt", at=time.time())
     assert await there.channel.find(other, time.time() - 60) is None
 
 
 async def test_a_thread_that_was_never_opened_holds_nothing(there: DiscordHouse) -> None:
+    await there.online()
     op = there.op(LONG, to=f"{there.room}:thread-123456789012345678", at=time.time())
     assert await there.channel.find(op, time.time() - 60) is None
 
 
+async def test_another_bot_cannot_say_what_ours_has_sent(hearing: DiscordHouse) -> None:
+    op = await lose_answer(hearing, LONG)
+    await hearing.stop()
+    hearing.double.me.id = "1100000000000000002"
+    hearing.channel = hearing.fresh()
+    with pytest.raises(Unknown, match="not been connected"):
+        await hearing.channel.find(op, time.time() - 60)
+    with pytest.raises(Denied):
+        await hearing.online()
+    with pytest.raises(Unknown, match="belongs to another bot"):
+        await hearing.channel.find(op, time.time() - 60)
+
+
 async def test_who_may_not_look_proves_nothing(there: DiscordHouse) -> None:
     op = await lose_answer(there, LONG)
+    await there.online()
     there.double.channels[there.room].hidden = True
     with pytest.raises(Unknown, match="Missing Access"):
         await there.channel.find(op, time.time() - 60)

@@ -34,10 +34,8 @@ from semel.channels.recent_map import RecentMap
 from semel.gateway.ports import (
     REPEAT_PREFIX,
     Caps,
-    Denied,
     Inbox,
     NotSent,
-    Offline,
     Op,
     Receipt,
     Rejected,
@@ -84,6 +82,7 @@ class DiscordChannel:
         self._api = DiscordApi(settings)
         self._receiver = DiscordReceiver(name, settings, self._api)
         self._direct: dict[str, str] = {}  # user id -> the channel of the direct conversation
+        self._thread_keys = RecentMap[str, None](_MAX_REMEMBERED)  # keys of parts for which a thread was opened
         self._sent = RecentMap[str, str](_MAX_REMEMBERED)  # message id -> nonce, of messages with a receipt
 
     def __repr__(self) -> str:
@@ -102,6 +101,7 @@ class DiscordChannel:
         reply = await self._make_call(op, make_request(op, channel, previews=self.settings.previews))
         if reply.status == 404 and reply.code == UNKNOWN_CHANNEL and self._can_open(place, op):
             await self._open_thread(place, op)
+            self._thread_keys[op.key] = None
             raise NotSent("a thread was opened for it; the next attempt goes there", 0)
         receipt = receipt_of(op, reply)
         if op.kind in ("post", "file"):
@@ -146,7 +146,9 @@ class DiscordChannel:
         return self._direct[user]
 
     def _can_open(self, place: DiscordPlace, op: Op) -> bool:
-        return self.settings.threads == "open" and bool(place.thread) and op.kind in ("post", "file")
+        """Whether a thread may be opened for a part: once, since one that was deleted is never opened again."""
+        is_new = op.kind in ("post", "file") and op.key not in self._thread_keys
+        return self.settings.threads == "open" and bool(place.thread) and is_new
 
     async def _open_thread(self, place: DiscordPlace, op: Op) -> None:
         """Open a thread at the message whose id it has. Raises NotSent or Rejected."""
@@ -167,14 +169,11 @@ class DiscordChannel:
 
         `since`: in seconds since the epoch. Raises NotSent, Rejected or Unknown.
         """
-        try:
-            me = await self._receiver.identify()
-        except (Offline, Denied) as error:
-            raise Unknown(str(error)) from None
-        channel = await self._find_channel(_parse(op.address), op)
         cursor = self._receiver.cursor
-        nonces = dict(self._sent) | (cursor.own if cursor is not None else {})
-        return await find_part(self._api, op, channel, me, nonces, since)
+        if cursor is None:  # it may be another bot's token, to whom the messages of ours are a stranger's
+            raise Unknown(self._receiver.another_bot or "the channel has not been connected yet")
+        channel = await self._find_channel(_parse(op.address), op)
+        return await find_part(self._api, op, channel, cursor.bot, dict(self._sent) | cursor.own, since)
 
     async def typing(self, address: str) -> None:
         """Show the typing indicator for ten seconds. May raise; the indicator is best effort."""

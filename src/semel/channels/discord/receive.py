@@ -73,13 +73,11 @@ class _ConnectAgain(Exception):
 class DiscordReceiver:
     """The receiving half of one bot.
 
-    `cursor`: where reading goes on, None before the first run; `me`: the bot's user id, "" before. The sending half
-    reads both.
+    `cursor`: where reading goes on; None until `run` has found that it is this bot's. The sending half reads it.
     """
 
     def __init__(self, name: str, settings: DiscordSettings, api: DiscordApi) -> None:
         self.cursor: DiscordCursor | None = None
-        self.me = ""
         self.another_bot: str | None = None
         """Why the channel is blocked: the token belongs to another bot than the cursor. `None` if it is not blocked."""
         self._name = name
@@ -93,7 +91,7 @@ class DiscordReceiver:
 
     async def run(self, inbox: Inbox) -> None:
         """See `semel.gateway.ports.Channel.run`."""
-        me = await self.identify()
+        me = str((await _get(self._api, "/users/@me", "id"))["id"])
         application = await _get(self._api, "/applications/@me", "id")
         flags = application.get("flags")
         if self._settings.content and isinstance(flags, int) and not flags & MESSAGE_CONTENT_FLAGS:
@@ -123,12 +121,6 @@ class DiscordReceiver:
                 cursor.drop_session()
                 await inbox.put((), cursor.dump())
             raise Offline(str(error)) from None
-
-    async def identify(self) -> str:
-        """Return the bot's user id. Raises Offline or Denied."""
-        if not self.me:
-            self.me = str((await _get(self._api, "/users/@me", "id"))["id"])
-        return self.me
 
 
 class _Reading:
