@@ -39,8 +39,10 @@ export class Place {
   private look(): void {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     const isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_PX;
-    if (isAtEnd) this.pinned = true;
-    else if (scrollTop < this.top) {
+    if (isAtEnd) {
+      this.pinned = true;
+      if (!this.watched?.isConnected) this.watch(); // what is in sight is drawn only now
+    } else if (scrollTop < this.top) {
       if (this.pinned && this.isWatchedInPlace()) return this.toEnd();
       this.pinned = false;
     }
@@ -53,6 +55,10 @@ export class Place {
     this.button.hidden = true;
     this.scroller.scrollTop = this.scroller.scrollHeight;
     this.top = this.scroller.scrollTop;
+    this.watch();
+  }
+
+  private watch(): void {
     const first = this.anchor();
     this.watched = first?.nextElementSibling ?? first ?? null; // the first one may change above what is in sight
     this.watchedAt = this.placeOf(this.watched);
@@ -60,7 +66,8 @@ export class Place {
 
   /** Whether nobody has scrolled up since the view went to the end. */
   private isWatchedInPlace(): boolean {
-    return Boolean(this.watched?.isConnected) && this.placeOf(this.watched) <= this.watchedAt + 1;
+    if (!this.watched) return this.scroller.querySelector("#rows > li") !== null; // much came at once: nothing in sight is drawn
+    return this.watched.isConnected && this.placeOf(this.watched) <= this.watchedAt + 1;
   }
 
   /** Where a row stands below the upper end of the view, in pixels. */
