@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from export_house import agent, content, exported, header, turn, user, written
-from gateway_world import World, until
+from gateway_world import World, script, until
 
 from semel.gateway.api import archive
 from semel.gateway.errors import BadRequest, Conflict
@@ -132,7 +132,7 @@ async def test_a_session_of_somebody_else_keeps_its_key_and_the_conversation_get
 
 async def test_nothing_is_added_while_a_turn_runs(world: World) -> None:
     await world.gateway.import_session(conversation(1))
-    await world.gateway.say("main:web:old", "sleep: 30", key="long")
+    await world.gateway.say("main:web:old", script({"sleep": 30}), key="long")
 
     async def runs() -> bool:
         return bool(world.gateway.turns.runs)

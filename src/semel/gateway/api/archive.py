@@ -109,15 +109,14 @@ class ArchiveApi(Components):
 
     async def _import_conversation(self, file: IO[bytes], checked: CheckedFile, origin: str, target: Addressee) -> Json:
         """Import another system's conversation, or add what it has gained since."""
-        page = self._import_to(page_key(target.key, origin), checked.header.agent)
-        for place in (target, page):
-            held = await self.record.read(import_session.read_held, place.key)
-            if held is not None and held.origin == origin:
-                return await self._grow(file, checked, place, held)
-        is_taken = await self.record.read(views.find_session, target.key) is not None
-        place = page if is_taken else target
-        status = await self._import(file, checked, place)
-        return _outcome(place, checked, status, checked.header.entries if status == "imported" else 0)
+        found = await self.record.read(import_session.find_held, origin)
+        if found is not None:
+            key, held = found
+            return await self._grow(file, checked, self._import_to(key, checked.header.agent), held)
+        if await self.record.read(views.find_session, target.key) is not None:
+            target = self._import_to(page_key(target.key, origin), checked.header.agent)
+        status = await self._import(file, checked, target)
+        return _outcome(target, checked, status, checked.header.entries if status == "imported" else 0)
 
     async def _grow(self, file: IO[bytes], checked: CheckedFile, target: Addressee, held: HeldConversation) -> Json:
         digest = await asyncio.to_thread(lambda: digest_entries(_lines(file), held.entries))

@@ -16,7 +16,7 @@ from semel.ledger.admin.import_session import (
     HeldConversation,
     ImportDisturbed,
     LineImporter,
-    read_held,
+    find_held,
     require_session,
     save_progress,
 )
@@ -34,7 +34,7 @@ def add_lines(
     `digest`: of the identities of all the file's entries up to the last one in `records`. Raises ImportDisturbed, also
     while a turn runs in the session.
     """
-    if read_held(tx, target.key) != held:
+    if find_held(tx, held.origin) != (target.key, held):
         raise ImportDisturbed(f"another import of {target.key!r} goes on")
     row = require_session(tx, held.session)
     if row.turn is not None:

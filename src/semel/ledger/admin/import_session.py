@@ -6,6 +6,7 @@ session or none. Each transaction also stores the progress of the import.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -78,14 +79,21 @@ class HeldConversation:
         return turn + next((shift for first, shift in reversed(self.shifts) if first <= turn), 0)
 
 
-def read_held(tx: Tx, key: str) -> HeldConversation | None:
-    """Return what the session `key` holds of another system's conversation; None if it was not imported from one."""
+def find_held(tx: Tx, origin: str) -> tuple[str, HeldConversation] | None:
+    """Return the key of the session that holds another system's conversation, and how much it holds; None if none does.
+
+    `origin`: the conversation, as the header of its file names it.
+    """
+    place = entries.load(tx.value(str, "cursor_get", source=_origin_source(origin)))
+    if not place:
+        return None
+    key: str = place["key"]
     progress = entries.load(tx.value(str, "cursor_get", source=_cursor_source(key)))
     row = tx.one(SessionRow, "session_by_key", key=key)
     held = progress.get("held")
-    if not held or row is None or row.deleted is not None or row.id != held["session"]:
+    if not held or held["origin"] != origin or row is None or row.deleted is not None or row.id != held["session"]:
         return None
-    return HeldConversation(**held)
+    return key, HeldConversation(**held)
 
 
 def begin_import(tx: Tx, target: Addressee, file: CheckedFile) -> ImportProgress:
@@ -161,6 +169,7 @@ def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: Che
                 progress.session, header.origin, header.entries, header.turns, file.entries_digest, header.chapter
             )
         )
+        tx.run("cursor_set", source=_origin_source(header.origin), value=dump({"key": target.key}), at=tx.now)
     save_progress(tx, target, file, lines=progress.lines, done=progress.session, held=held)
     entries.touch_session(tx, progress.session)
 
@@ -175,6 +184,10 @@ def require_session(tx: Tx, session: int) -> SessionRow:
 
 def _cursor_source(key: str) -> str:
     return f"import:{key}"
+
+
+def _origin_source(origin: str) -> str:
+    return f"import-of:{hashlib.blake2b(origin.encode(), digest_size=16).hexdigest()}"
 
 
 def _staging_key(digest: str, key: str) -> str:
