@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import contextlib
 import io
@@ -186,19 +187,39 @@ def _open_output(output: Path | None) -> Iterator[IO[bytes]]:
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file from `semel export --format jsonl`.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file from `semel export --format jsonl`; with --from, a folder.")
+    ],
     key: Annotated[
         str | None, typer.Option("--as", metavar="KEY", help="The new session's key. Default: its old one.")
     ] = None,
+    system: Annotated[
+        Literal["openclaw", "hermes", "nanoclaw"] | None,
+        typer.Option("--from", help="FILE is the folder of this system: import its conversations, people, schedules."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --from: change nothing, and print what would be imported.")
+    ] = False,
+    schedules: Annotated[
+        Literal["on", "off"],
+        typer.Option("--schedules", help="With --from: whether imported schedules fire from now on, or are paused."),
+    ] = "off",
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Create a session from an exported one.
+    """Create a session from an exported one; with --from, import what another system has kept.
 
-    The import wakes nothing, sends nothing and never overwrites a session. Importing the same file again changes
-    nothing; an interrupted import continues.
+    The import wakes nothing, sends nothing and never overwrites a session. Importing the same again changes nothing; an
+    interrupted import continues. With --from, what is new there is added.
     """
+    if system is not None:
+        if key is not None:
+            raise typer.BadParameter("--as is for the import of one session; with --from, each has a key of its own")
+        _import_store(system, file, dry_run, schedules == "on", json, config, data_dir)
+        return
+    if dry_run or schedules == "on":
+        raise typer.BadParameter("--dry-run and --schedules need --from")
     try:
         with file.open("rb"):
             pass
@@ -209,5 +230,37 @@ def import_(
     if json:
         print_json(imported)
         return
-    status = "is there now, with" if imported["status"] == "imported" else "was there already, with"
-    print_remark(f"{imported['session']} {status} {imported['entries']} entries")
+    statuses = {"imported": "is there now, with", "known": "was there already, with", "grown": "has grown, to"}
+    print_remark(f"{imported['session']} {statuses[imported['status']]} {imported['entries']} entries")
+
+
+def _import_store(
+    system: Literal["openclaw", "hermes", "nanoclaw"],
+    folder: Path,
+    dry_run: bool,
+    schedules_on: bool,
+    json: bool,
+    config: Path | None,
+    data_dir: Path | None,
+) -> None:
+    from semel.faces.cli.store_report import print_report
+    from semel.faces.stores.importing import import_store, open_store
+    from semel.faces.stores.records import BadStore
+
+    try:
+        store = open_store(system, folder)
+        if dry_run:
+            report = asyncio.run(import_store(store, None))
+        else:
+            report = ask_gateway(
+                config, data_dir, lambda client: import_store(store, client, schedules_on=schedules_on)
+            )
+    except BadStore as error:
+        print_error(str(error))
+        raise typer.Exit(1) from None
+    if json:
+        print_json(report)
+    else:
+        print_report(report)
+    if any(row["status"] == "refused" for kind in ("sessions", "people", "schedules") for row in report[kind]):
+        raise typer.Exit(1)

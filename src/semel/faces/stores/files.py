@@ -1,0 +1,129 @@
+"""Read the files and SQLite databases of another program: read-only, and with errors that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from semel.faces.stores.records import BadStore, StoreReport
+from semel.text.json_types import Json
+
+BUSY_TIMEOUT_S = 5.0
+MAX_SMALL_FILE_BYTES = 64 << 20
+
+
+@contextmanager
+def open_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open an SQLite database that another program may be using, for reading. Raises BadStore.
+
+    All that is read in the `with` is the state of one moment.
+    """
+    wal = path.with_name(f"{path.name}-wal")
+    is_idle = not wal.exists() or wal.stat().st_size == 0
+    try:
+        # An idle database is opened without locks, so that no file is created beside it.
+        uri = f"{path.absolute().as_uri()}?{'immutable=1' if is_idle else 'mode=ro'}"
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+    except sqlite3.Error as error:
+        raise BadStore(f"{path} cannot be opened: {error}") from None
+    connection.row_factory = sqlite3.Row
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        yield connection
+    except sqlite3.DatabaseError as error:
+        raise BadStore(describe_database_error(path, error)) from None
+    finally:
+        connection.close()
+
+
+def describe_database_error(path: Path, error: sqlite3.Error) -> str:
+    """Return a sentence about an error of a database, which says what to do."""
+    if "locked" in str(error) or "busy" in str(error):
+        return f"{path} is locked by another program; stop that program, and import again"
+    return f"{path} cannot be read ({error}); if it is damaged, import from a backup of it"
+
+
+def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
+    """Return the names of a table's columns; none if there is no such table."""
+    return {row["name"] for row in connection.execute(f'PRAGMA table_info("{table}")')}
+
+
+def require_version(system: str, path: Path, version: int, lowest: int, highest: int, advice: str) -> None:
+    """Raise BadStore if the version of a store's format is not one that Semel knows. `advice`: for an old one."""
+    if version > highest:
+        raise BadStore(
+            f"{path} has version {version} of {system}'s format; this Semel knows up to {highest}. Import it with a "
+            "newer Semel"
+        )
+    if version < lowest:
+        raise BadStore(f"{path} has version {version} of {system}'s format, which is too old to be read. {advice}")
+
+
+def read_json_file(path: Path, report: StoreReport) -> Any:
+    """Return the content of a JSON file. If it cannot be read, name it in the report and return None."""
+    try:
+        if path.stat().st_size > MAX_SMALL_FILE_BYTES:
+            raise ValueError(f"it has more than {MAX_SMALL_FILE_BYTES:,} bytes")
+        return json.loads(path.read_text(encoding="utf-8-sig", errors="replace"))
+    except OSError as error:
+        report.name_unread(str(path), error.strerror or str(error))
+    except (ValueError, RecursionError) as error:
+        report.name_unread(str(path), f"it is no JSON: {error}")
+    return None
+
+
+def parse_object(text: str | bytes | None) -> Json:
+    """Return a JSON object; {} if the text is none."""
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def parse_time(value: Any) -> int | None:
+    """Return a time in ms since 1970: from ISO 8601 (UTC if it has no zone), seconds or ms. None if it is no time."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return int(value) if value > 1e11 else int(value * 1000)
+    try:
+        moment = datetime.fromisoformat(str(value).strip().replace("Z", "+00:00"))
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def format_moment(at: int) -> str:
+    """Return a time (ms) as a schedule's `at`."""
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_environment_file(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the assignments of a .env file: (name, value)."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        name, is_assignment, value = line.strip().removeprefix("export ").partition("=")
+        if is_assignment and not name.startswith("#"):
+            yield name.strip(), value.strip().strip("\"'")
+
+
+def local_zone() -> str:
+    """Return the name of this machine's time zone; UTC if it has none."""
+    name = os.environ.get("TZ") or ""
+    if not name:
+        with contextlib.suppress(OSError):
+            name = str(Path("/etc/localtime").readlink()).partition("zoneinfo/")[2]
+    return name.lstrip(":") or "UTC"

@@ -1,0 +1,177 @@
+"""Import a store into a running gateway, over its API; or read it alone, to tell what an import would do."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal
+
+from semel.faces.client import RequestRefused
+from semel.faces.stores.conversation_file import ConversationFile
+from semel.faces.stores.hermes import HermesStore
+from semel.faces.stores.nanoclaw import NanoClawStore
+from semel.faces.stores.openclaw import OpenClawStore
+from semel.faces.stores.records import BadStore, StoredPerson, StoredSchedule, StoreReader
+from semel.law.access import make_unique_name
+from semel.text.json_types import Json
+from semel.text.wellformed import scrub
+
+if TYPE_CHECKING:
+    from semel.faces.client import AsyncClient
+
+System = Literal["openclaw", "hermes", "nanoclaw"]
+SYSTEMS: dict[str, type[OpenClawStore | HermesStore | NanoClawStore]] = {
+    "openclaw": OpenClawStore,
+    "hermes": HermesStore,
+    "nanoclaw": NanoClawStore,
+}
+
+
+def open_store(system: System, path: Path) -> StoreReader:
+    """Return a reader of a store. Raises BadStore."""
+    if not path.is_dir() and not path.is_file():
+        raise BadStore(f"there is no {path}")
+    return SYSTEMS[system](path)
+
+
+async def import_store(store: StoreReader, client: AsyncClient | None, *, schedules_on: bool = False) -> Json:
+    """Import conversations, people and schedules. Return the report.
+
+    `client`: None changes nothing, and reports what the store has. `schedules_on`: schedules fire from now on; else
+    they are paused. Nothing is imported twice. What the gateway refuses is in the report, and the rest goes on. Raises
+    BadStore, NoGateway.
+
+    The report has "system", "version", "sessions" ({"session", "title", "from", "entries", "added", "status", "why"}),
+    "people" ({"account", "name", "role", "status", "why"}), "schedules" ({"name", "when", "session", "status", "why"}),
+    "collapsed" and "left_out" (how many, by kind), "unread" ({"place", "why"}) and "more_unread" (how many more). A
+    status is "new" (without a client), "imported", "grown", "known" or "refused".
+    """
+    sessions = [await _import_conversation(file, client) for file in _conversation_files(store)]
+    people = await _import_people(store, client)
+    schedules = await _import_schedules(store, client, schedules_on)
+    report = store.report
+    return {
+        "system": store.system, "version": store.version, "dry_run": client is None, "sessions": sessions,
+        "people": people, "schedules": schedules, "collapsed": _positive(report.collapsed),
+        "left_out": _positive(report.left_out), "more_unread": report.more_unread,
+        "unread": [{"place": scrub(place), "why": scrub(why)} for place, why in report.unread],
+    }  # fmt: skip
+
+
+def _positive(counts: dict[str, int]) -> dict[str, int]:
+    return {kind: count for kind, count in sorted(counts.items()) if count}
+
+
+def _conversation_files(store: StoreReader) -> Iterator[ConversationFile]:
+    """Yield the conversations as files, each of which is closed when the next one is asked for."""
+    for conversation in store.read_conversations():
+        with ConversationFile(conversation, store.system, store.report) as file:
+            if file.entries:
+                yield file
+            else:
+                store.report.left_out["conversations without a message"] += 1
+
+
+async def _import_conversation(file: ConversationFile, client: AsyncClient | None) -> Json:
+    conversation = file.conversation
+    row: Json = {
+        "session": conversation.key, "title": conversation.title, "from": conversation.origin, "entries": file.entries,
+        "added": 0, "status": "new",
+    }  # fmt: skip
+    if client is None:
+        return row
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as content:
+        file.write(_as_binary(content))
+        content.flush()
+        try:
+            outcome = await client.import_file(content.name)
+        except RequestRefused as error:
+            return {**row, "status": "refused", "why": str(error)}
+    return {**row, **{name: outcome[name] for name in ("session", "status", "entries", "added")}}
+
+
+def _as_binary(file: object) -> IO[bytes]:
+    return file  # type: ignore[return-value]
+
+
+async def _import_people(store: StoreReader, client: AsyncClient | None) -> list[Json]:
+    known = {} if client is None else await _known_accounts(client)
+    taken = set(known.values())
+    rows = []
+    for person in store.read_people():
+        account = f"{person.channel}:{person.account}"
+        row: Json = {"account": account, "name": person.name, "role": "member", "status": "new"}
+        if why := _describe_role(person, store.system):
+            row["why"] = why
+        if client is not None and account in known:
+            row |= {"status": "known", "name": known[account]}
+        elif client is not None:
+            name = make_unique_name(person.name or person.account, taken)
+            taken.add(name)
+            try:
+                await client.post("/v1/people", {"account": account, "name": name, "role": "member"})
+                row |= {"status": "imported", "name": name}
+            except RequestRefused as error:
+                row |= {"status": "refused", "why": str(error)}
+        rows.append(row)
+    return rows
+
+
+async def _known_accounts(client: AsyncClient) -> dict[str, str]:
+    """Return the name of each account's person. People without an account are under their name."""
+    people = (await client.get("/v1/people"))["people"]
+    return {
+        account: person["name"]
+        for person in people
+        for account in [*(known["account"] for known in person["accounts"]), person["name"]]
+    }
+
+
+def _describe_role(person: StoredPerson, system: str) -> str | None:
+    if person.role is None:
+        return None
+    return (
+        f"{person.role} in {system}; if they are to be the owner here, too: semel people add "
+        f"{person.channel}:{person.account} --role owner"
+    )
+
+
+async def _import_schedules(store: StoreReader, client: AsyncClient | None, schedules_on: bool) -> list[Json]:
+    known = set() if client is None else {row["name"] for row in (await client.get("/v1/schedules"))["schedules"]}
+    rows, names = list[Json](), set[str]()
+    for schedule in store.read_schedules():
+        name = _schedule_name(store.system, schedule.name, names)
+        names.add(name)
+        row: Json = {"name": name, "when": _describe_timing(schedule), "session": schedule.session, "status": "new"}
+        rows.append(row)
+        if client is None:
+            continue
+        body = {
+            "name": name, "text": scrub(schedule.text), schedule.form: schedule.spec, "tz": schedule.tz,
+            "paused": not (schedules_on and schedule.enabled),
+            **({"session": schedule.session} if schedule.session else {}),
+        }  # fmt: skip
+        try:
+            made = await client.post("/v1/schedules", body)
+        except RequestRefused as error:
+            row |= {"status": "refused", "why": str(error)}
+        else:
+            row |= {"status": "known" if name in known else "imported", "paused": not made["enabled"]}
+    return rows
+
+
+def _schedule_name(system: str, name: str, taken: set[str]) -> str:
+    """Return a name that Semel's schedules may have, and that no other schedule of the store has."""
+    bare = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{system}-{name}").strip("-")[:58]
+    numbers = iter(range(2, 10_000))
+    chosen = bare
+    while chosen in taken:
+        chosen = f"{bare}-{next(numbers)}"
+    return chosen
+
+
+def _describe_timing(schedule: StoredSchedule) -> str:
+    zone = f" ({schedule.tz})" if schedule.form == "cron" else ""
+    return f"{schedule.form} {schedule.spec}{zone}"

@@ -1,0 +1,358 @@
+"""OpenClaw's store, `~/.openclaw`: databases since 2026.7, and the JSONL files of the versions before."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from semel.faces.stores.files import (
+    columns_of,
+    format_moment,
+    local_zone,
+    open_database,
+    parse_object,
+    parse_time,
+    read_json_file,
+    require_version,
+)
+from semel.faces.stores.openclaw_events import TranscriptReader
+from semel.faces.stores.records import (
+    BadStore,
+    StoredConversation,
+    StoredMessage,
+    StoredPerson,
+    StoredSchedule,
+    StoreReport,
+    chat_key,
+    page_session_key,
+)
+from semel.text.json_types import Json
+
+OLDEST_SCHEMA, NEWEST_SCHEMA = 14, 23  # of an agent's database
+NEWEST_TRANSCRIPT = 4  # of a JSONL file's header
+MAX_LINE_BYTES = 64 << 20
+PAGE_EVENTS = 200
+CHAT_KINDS = ("group", "channel", "room", "direct", "dm")
+
+_TRANSCRIPT_NAME = re.compile(r"(.+?)(?:-topic-[^.]+)?\.jsonl(?:\.(?:reset|deleted)\..+)?")
+
+
+class OpenClawStore:
+    """Reads an OpenClaw state folder."""
+
+    system = "openclaw"
+
+    def __init__(self, path: Path) -> None:
+        """`path`: the state folder (`~/.openclaw`), or the home that it is in. Raises BadStore."""
+        self.folder = path / ".openclaw" if (path / ".openclaw").is_dir() else path
+        self.report = StoreReport()
+        self.databases = sorted(self.folder.glob("agents/*/agent/openclaw-agent.sqlite"))
+        self.transcript_folders = sorted(self.folder.glob("agents/*/sessions"))
+        if not self.databases and not self.transcript_folders:
+            raise BadStore(
+                f"{path} is no OpenClaw state folder: it has no agents/*/agent/openclaw-agent.sqlite and no "
+                "agents/*/sessions. Give the folder that has `agents`, as ~/.openclaw"
+            )
+        versions = [self._check_database(database) for database in self.databases]
+        self.version = f"agent schema {max(versions)}" if versions else "JSONL transcripts"
+
+    def _check_database(self, database: Path) -> int:
+        with open_database(database) as db:
+            version = int(db.execute("PRAGMA user_version").fetchone()[0])
+            advice = "Run `openclaw doctor --fix` with OpenClaw's newest version, and import again"
+            require_version("OpenClaw", database, version, OLDEST_SCHEMA, NEWEST_SCHEMA, advice)
+            for table in ("session_nodes", "session_windows", "transcript_events"):
+                if not columns_of(db, table):
+                    raise BadStore(f"{database} is not OpenClaw's: it has no table `{table}`")
+        return version
+
+    # ------------------------------------------------------------ conversations
+
+    def read_conversations(self) -> Iterator[StoredConversation]:
+        """Yield the transcripts. Those that continue a chat come first, because only one can have the chat's key."""
+        in_databases: set[str] = set()
+        for database in self.databases:
+            yield from self._list_windows(database, in_databases)
+        for folder in self.transcript_folders:
+            yield from self._list_files(folder, in_databases)
+
+    def _list_windows(self, database: Path, listed: set[str]) -> Iterator[StoredConversation]:
+        agent = database.parents[1].name
+        with open_database(database) as db:
+            rows = db.execute(
+                "SELECT w.session_id, w.session_key, n.current_session_id IS w.session_id AS is_current, n.entry_json, "
+                "coalesce(n.label, n.display_name, w.display_name) AS title FROM session_windows w "
+                "LEFT JOIN session_nodes n ON n.session_key = w.session_key "
+                "ORDER BY is_current DESC, w.created_at, w.session_id"
+            ).fetchall()
+            if "session_id" in columns_of(db, "session_transcript_cold_archives"):
+                for row in db.execute("SELECT session_id FROM session_transcript_cold_archives"):
+                    self.report.name_unread(
+                        f"{database}, session {row['session_id']}",
+                        "its transcript is in a cold archive; open it once in OpenClaw, which restores it",
+                    )
+        for row in rows:
+            session = row["session_id"]
+            listed.add(session)
+            key = _session_key(agent, row["session_key"], parse_object(row["entry_json"]), session)
+            if not row["is_current"]:
+                key = page_session_key(f"openclaw-{session}", agent)
+            read_messages = partial(self._read_window, database, session)
+            yield StoredConversation(f"openclaw:{agent}:{session}", key, row["title"], read_messages)
+
+    def _read_window(self, database: Path, session: str) -> Iterator[StoredMessage]:
+        try:
+            with open_database(database) as db:
+                yield from TranscriptReader(session, self.report).read(self._read_rows(db, database, session))
+        except BadStore as error:
+            self.report.name_unread(f"{database}, session {session}", str(error))
+
+    def _read_rows(self, db: sqlite3.Connection, database: Path, session: str) -> Iterator[tuple[str, Json]]:
+        zstd = "event_zstd" if "event_zstd" in columns_of(db, "transcript_events") else "NULL AS event_zstd"
+        after = -1
+        while True:
+            rows = db.execute(
+                f"SELECT seq, event_json, {zstd} FROM transcript_events WHERE session_id = ? AND seq > ? "
+                f"ORDER BY seq LIMIT {PAGE_EVENTS}",
+                (session, after),
+            ).fetchall()
+            if not rows:
+                return
+            for row in rows:
+                place = f"{database}, session {session}, event {row['seq']}"
+                try:
+                    text = row["event_json"] if row["event_json"] is not None else _decompress(row["event_zstd"])
+                    event = json.loads(text)
+                    if not isinstance(event, dict):
+                        raise ValueError("it is no JSON object")
+                except (ValueError, RecursionError) as error:
+                    self.report.name_unread(place, str(error))
+                    continue
+                yield place, event
+            after = rows[-1]["seq"]
+
+    def _list_files(self, folder: Path, in_databases: set[str]) -> Iterator[StoredConversation]:
+        agent = folder.parent.name
+        index = folder / "sessions.json"
+        entries = read_json_file(index, self.report) if index.exists() else {}
+        current = {
+            str(entry.get("sessionId")): (key, entry)
+            for key, entry in (entries.items() if isinstance(entries, dict) else ())
+            if isinstance(entry, dict)
+        }
+        paths = [path for path in sorted(folder.glob("*.jsonl*")) if _is_transcript(path)]
+        paths.sort(key=lambda path: _session_of(path) not in current or path.suffix != ".jsonl")
+        seen = set(in_databases)
+        for path in paths:
+            session = _session_of(path)
+            if session in seen:
+                continue  # the database, or the file that goes on, has it
+            seen.add(session)
+            name, entry = current.get(session, ("", {}))
+            key = _session_key(agent, name, entry, session)
+            title = entry.get("label") or entry.get("displayName")
+            read_messages = partial(self._read_file, path, session)
+            yield StoredConversation(f"openclaw:{agent}:{session}", key, title, read_messages)
+
+    def _read_file(self, path: Path, session: str) -> Iterator[StoredMessage]:
+        yield from TranscriptReader(session, self.report).read(self._read_lines(path))
+
+    def _read_lines(self, path: Path) -> Iterator[tuple[str, Json]]:
+        try:
+            with path.open("rb") as file:
+                number = 0
+                while line := file.readline(MAX_LINE_BYTES):
+                    number += 1
+                    place = f"{path}:{number}"
+                    if not line.strip():
+                        continue
+                    try:
+                        event = json.loads(line)
+                        if not isinstance(event, dict):
+                            raise ValueError("it is no JSON object")
+                    except (ValueError, RecursionError) as error:
+                        cut = "" if line.endswith(b"\n") else "; the file ends here, in the middle of a line"
+                        self.report.name_unread(place, f"{error}{cut}")
+                        continue
+                    version = event.get("version")
+                    if event.get("type") == "session" and isinstance(version, int) and version > NEWEST_TRANSCRIPT:
+                        self.report.name_unread(place, f"version {version} of the format is newer than this Semel")
+                        return
+                    yield place, event
+        except OSError as error:
+            self.report.name_unread(str(path), error.strerror or str(error))
+
+    # ------------------------------------------------------------ people
+
+    def read_people(self) -> Iterator[StoredPerson]:
+        """Yield the accounts that were paired, and those that the configuration allows."""
+        seen = set()
+        for channel, account in self._read_accounts():
+            account = account.removeprefix(f"{channel}:").removeprefix("tg:" if channel == "telegram" else "")
+            if account == "*" or account.startswith("accessGroup:"):
+                self.report.left_out["rules that let in more than one account"] += 1
+            elif (channel, account) not in seen:
+                seen.add((channel, account))
+                yield StoredPerson(channel, account, None)
+
+    def _read_accounts(self) -> Iterator[tuple[str, str]]:
+        state = self.folder / "state" / "openclaw.sqlite"
+        if state.is_file():
+            with open_database(state) as db:
+                if columns_of(db, "channel_pairing_allow_entries"):
+                    query = "SELECT channel_key, entry FROM channel_pairing_allow_entries ORDER BY channel_key, entry"
+                    yield from [(row["channel_key"], row["entry"]) for row in db.execute(query)]
+        for path in sorted((self.folder / "credentials").glob("*-allowFrom.json")):
+            content = read_json_file(path, self.report)
+            for account in (content.get("allowFrom") or []) if isinstance(content, dict) else []:
+                yield path.name.partition("-")[0], str(account)
+        path = self.folder / "openclaw.json"
+        config = read_json_file(path, self.report) if path.exists() else None
+        channels = config.get("channels") if isinstance(config, dict) else None
+        for channel, settings in (channels if isinstance(channels, dict) else {}).items():
+            for account in (settings.get("allowFrom") or []) if isinstance(settings, dict) else []:
+                yield str(channel), str(account)
+
+    # ------------------------------------------------------------ schedules
+
+    def read_schedules(self) -> Iterator[StoredSchedule]:
+        main_keys = {database.parents[1].name: self._main_key(database) for database in self.databases}
+        for place, job in self._read_jobs():
+            if job.get("declarationKey"):
+                self.report.left_out["schedules that OpenClaw makes for itself"] += 1
+                continue
+            try:
+                yield _parse_job(job, main_keys)
+            except ValueError as error:
+                self.report.name_unread(f"{place}, job {job.get('name') or job.get('id')}", str(error))
+
+    def _main_key(self, database: Path) -> str:
+        """Return the key of the session that an agent's main conversation becomes."""
+        agent = database.parents[1].name
+        key = f"agent:{agent}:main"
+        with open_database(database) as db:
+            row = db.execute("SELECT entry_json FROM session_nodes WHERE session_key = ?", (key,)).fetchone()
+        return _session_key(agent, key, parse_object(row["entry_json"] if row else None), "")
+
+    def _read_jobs(self) -> Iterator[tuple[str, Json]]:
+        state = self.folder / "state" / "openclaw.sqlite"
+        if state.is_file():
+            with open_database(state) as db:
+                rows = []
+                if columns_of(db, "cron_jobs"):
+                    rows = db.execute("SELECT job_json, enabled FROM cron_jobs ORDER BY sort_order, job_id").fetchall()
+            for row in rows:
+                yield str(state), {**parse_object(row["job_json"]), "enabled": bool(row["enabled"])}
+            if rows:
+                return  # the file is what the table was made of
+        path = self.folder / "cron" / "jobs.json"
+        content = read_json_file(path, self.report) if path.exists() else None
+        jobs = content.get("jobs") if isinstance(content, dict) else content
+        for job in jobs if isinstance(jobs, list) else []:
+            if isinstance(job, dict):
+                yield str(path), job
+
+
+def _is_transcript(path: Path) -> bool:
+    return ".trajectory" not in path.name and _TRANSCRIPT_NAME.fullmatch(path.name) is not None
+
+
+def _session_of(path: Path) -> str:
+    match = _TRANSCRIPT_NAME.fullmatch(path.name)
+    return match[1] if match else path.name
+
+
+def _session_key(agent: str, key: str, entry: Json, session: str) -> str:
+    """Return the key of the session that a transcript becomes: that of its chat, or one on the page.
+
+    `key`: OpenClaw's key of it, such as agent:main:telegram:group:-100:topic:5; "" if the transcript has none.
+    """
+    rest = key.removeprefix(f"agent:{agent}:")
+    if rest == "main":
+        channel, address = _direct_chat(entry)
+        return chat_key(channel, address, agent) if address else page_session_key("openclaw-main", agent)
+    parts = rest.split(":")
+    place = next((index for index in (1, 2) if len(parts) > index + 1 and parts[index] in CHAT_KINDS), None)
+    if place is None:
+        return page_session_key(f"openclaw-{rest or session}", agent)
+    return chat_key(parts[0], _address(parts[0], ":".join(parts[place + 1 :])), agent)
+
+
+def _direct_chat(entry: Json) -> tuple[str, str]:
+    """Return the channel and address of the private chat that a main session was last used from, or ("", "")."""
+    delivery = entry.get("delivery")
+    context = entry.get("deliveryContext") or (delivery.get("context") if isinstance(delivery, dict) else None)
+    if not isinstance(context, dict) or entry.get("chatType") not in (None, "direct"):
+        return "", ""
+    channel, target = str(context.get("channel") or ""), str(context.get("to") or "")
+    return (channel, _address(channel, target)) if channel and target and channel != "webchat" else ("", "")
+
+
+def _address(channel: str, target: str) -> str:
+    """Return a chat's address as Semel writes it."""
+    target = target.removeprefix(f"{channel}:").removeprefix("group:")
+    for mark in (":topic:", ":thread:"):
+        chat, is_in_topic, topic = target.partition(mark)
+        if is_in_topic:
+            return f"{chat}:topic-{topic}" if channel == "telegram" else f"{chat}:{topic}"
+    return target
+
+
+def _decompress(frame: Any) -> bytes:
+    """Return a compressed event. Raises ValueError, also if this Python cannot decompress it."""
+    if not isinstance(frame, bytes):
+        raise ValueError("it has no content")
+    for name in ("compression.zstd", "backports.zstd", "zstandard"):
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(name)
+            try:
+                content: bytes = (
+                    module.ZstdDecompressor().decompressobj().decompress(frame)
+                    if name == "zstandard"
+                    else module.decompress(frame)
+                )
+            except Exception as error:  # each module has an error class of its own
+                raise ValueError(f"it cannot be decompressed: {error}") from None
+            return content
+    raise ValueError("it is compressed; install a decompressor (pip install zstandard), and import again")
+
+
+def _parse_job(job: Json, main_keys: dict[str, str]) -> StoredSchedule:
+    """Return a schedule. Raises ValueError if Semel has no such schedule."""
+    payload, timing = job.get("payload"), job.get("schedule")
+    text = (payload.get("message") or payload.get("text")) if isinstance(payload, dict) else None
+    if not text or not isinstance(timing, dict):
+        kind = payload.get("kind") if isinstance(payload, dict) else None
+        raise ValueError(f"it is of the kind {kind!r}; Semel's schedules ask an agent")
+    agent = str(job.get("agentId") or "main")
+    delivery, session = job.get("delivery"), None
+    if isinstance(delivery, dict) and delivery.get("to") and delivery.get("channel") not in (None, "last"):
+        channel = str(delivery["channel"])
+        session = chat_key(channel, _address(channel, str(delivery["to"])), agent)
+    elif job.get("sessionTarget") == "main":
+        session = main_keys.get(agent)
+    name = str(job.get("name") or job.get("id") or "job")
+    common: Json = {"name": name, "text": str(text), "session": session, "enabled": job.get("enabled") is not False}
+    match timing.get("kind"):
+        case "cron":
+            fields = str(timing.get("expr") or "").split()
+            if len(fields) == 6 and fields[0] != "0":
+                raise ValueError(f"Semel's schedules have no seconds: {' '.join(fields)}")
+            spec = " ".join(fields[-5:] if len(fields) == 6 else fields)
+            return StoredSchedule(**common, form="cron", spec=spec, tz=str(timing.get("tz") or local_zone()))
+        case "every":
+            return StoredSchedule(**common, form="every", spec=f"{int(timing.get('everyMs') or 0) // 1000}s", tz="UTC")
+        case "at":
+            at = parse_time(timing.get("at") or timing.get("atMs"))
+            if at is None:
+                raise ValueError(f"its time cannot be read: {timing.get('at')}")
+            return StoredSchedule(**common, form="at", spec=format_moment(at), tz="UTC")
+        case kind:
+            raise ValueError(f"Semel has no schedules of the kind {kind!r}")
