@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cli"))  # the command line as people have it
+sys.path.append(str(Path(__file__).parent.parent / "stores"))
 
 from cli_house import SCRIPTED, Cli
 

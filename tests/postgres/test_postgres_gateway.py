@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from cli_house import SCRIPTED, Cli, end, until
 from python_process import Process
+from store_house import openclaw_event, openclaw_folder
 
 from proof.postgres_server import PostgresServer
 from semel.faces.client import Client, RequestRefused
@@ -58,6 +59,21 @@ def test_what_was_said_is_in_the_database_and_read_without_a_gateway(cli: Cli) -
     assert status["database"].startswith("postgresql://") and status["disk"]["ledger"] > 1_000_000
     assert "database  postgresql://" in cli("status").stdout and "semel backup" not in cli("status").stdout
     assert cli.json("doctor", "--laws")["ok"]
+
+
+def test_another_systems_conversation_grows_in_the_database_once(cli: Cli, tmp_path: Path) -> None:
+    process = cli.up()
+    events = [openclaw_event(1, "user", "first question"), openclaw_event(2, "assistant", "first answer")]
+    command = ("import", "--from", "openclaw", str(openclaw_folder(tmp_path / "store", events)))
+    (first,) = cli.json(*command)["sessions"]
+    cli("say", first["session"], "between", "--wait")
+    events += [openclaw_event(3, "user", "second question"), openclaw_event(4, "assistant", "second answer")]
+    openclaw_folder(tmp_path / "store", events)
+    statuses = [cli.json(*command)["sessions"][0]["status"] for _ in range(2)]
+    assert [first["status"], *statuses] == ["imported", "grown", "known"]
+    assert texts(cli, first["session"], "user") == ["first question", "between", "second question"]
+    assert cli.json("doctor", "--laws")["ok"]
+    end(process)
 
 
 def test_a_database_has_one_gateway(cli: Cli) -> None:
