@@ -42,19 +42,20 @@ DATA = Path(__file__).parents[1] / "data" / "stores"
 HOME = "/home/ada"  # stands for the folder in which a program ran
 START_S = 90.0
 ANSWERS = {
-    "train": "The train leaves at 9:41.",
-    "bread": "Ben brings the bread.",
-    "And back": "The last one back leaves at 22:15.",
-    "command line": "Hello from the agent.",
-    "Think": "I have thought about it.",
+    "time of the train": "The train leaves at 9:41.",
+    "brings bread": "Ben brings the bread.",
+    "And back?": "The last one back leaves at 22:15.",
+    "From the command line": "Hello from the agent.",
+    "Think about it": "I have thought about it.",
 }
+"""The answers to the questions, in the order in which they are asked."""
 OTHER_ANSWER = "Noted."
-SLOW_WORD, SLOW_S = "Think", 30.0
+SLOW_QUESTION, SLOW_S = "Think about it", 30.0
 KEPT_ENTRY_FIELDS = {"sessionId", "chatType", "delivery", "deliveryContext", "displayName", "label", "sessionStartedAt"}
 
 
 class Model(BaseHTTPRequestHandler):
-    """OpenAI's chat completions, as far as both programs call them. The last question that it knows is answered."""
+    """OpenAI's chat completions, as far as both programs call them."""
 
     protocol_version = "HTTP/1.1"
 
@@ -66,11 +67,10 @@ class Model(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
-        said = [message for message in body.get("messages", ()) if message["role"] == "user"]
-        places = {word: json.dumps(said).rfind(word) for word in ANSWERS}
-        word = max(places, key=lambda word: places[word])
-        text = ANSWERS[word] if places[word] >= 0 else OTHER_ANSWER
-        if word == SLOW_WORD and places[word] >= 0:
+        said = json.dumps([message for message in body.get("messages", ()) if message["role"] == "user"])
+        asked = [question for question in ANSWERS if question in said]
+        text = ANSWERS[asked[-1]] if asked else OTHER_ANSWER
+        if asked[-1:] == [SLOW_QUESTION]:
             time.sleep(SLOW_S)
         common = {"id": "answer", "created": 1, "model": "small"}
         usage = {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}

@@ -21,7 +21,7 @@ from store_house import (
 )
 
 from semel.faces.stores import hermes, nanoclaw, openclaw_events
-from semel.faces.stores.importing import SYSTEMS, open_store
+from semel.faces.stores.importing import SYSTEMS, import_store, open_store
 from semel.faces.stores.records import BadStore
 
 CHAT = "main:telegram:7"
@@ -168,6 +168,27 @@ def test_a_broken_line_is_named_with_its_number_and_the_others_are_read(tmp_path
     assert read_texts(store)[CHAT] == [("user", "hello"), ("agent", "hi")]
     ((place, _),) = store.report.unread
     assert place.endswith("s1.jsonl:3")
+
+
+def test_a_file_that_is_no_transcript_or_a_newer_one_is_named(tmp_path: Path) -> None:
+    sessions = openclaw_folder(tmp_path, [openclaw_event(1, "user", "hello")]) / "agents/main/sessions"
+    (sessions / "other.jsonl").write_text('{"type": "something"}\n')
+    (sessions / "newer.jsonl").write_text('{"type": "session", "version": 9, "id": "newer"}\n')
+    store = open_store("openclaw", tmp_path)
+    assert read_texts(store)[CHAT] == [("user", "hello")]
+    assert [(Path(place).name, why) for place, why in store.report.unread] == [
+        ("newer.jsonl:1", "its format has version 9; this Semel knows up to 4"),
+        ("other.jsonl:1", "the file does not begin as a transcript does"),
+    ]
+
+
+async def test_people_that_cannot_be_read_are_named_and_the_rest_is_imported(tmp_path: Path) -> None:
+    openclaw_folder(tmp_path, [openclaw_event(1, "user", "hello")])
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/openclaw.sqlite").write_bytes(b"no database, " * 1000)
+    report = await import_store(open_store("openclaw", tmp_path), None)
+    assert [row["entries"] for row in report["sessions"]] == [1]
+    assert [row["place"] for row in report["unread"]] == ["people", "schedules"]
 
 
 # ---------------------------------------------------------------- NanoClaw

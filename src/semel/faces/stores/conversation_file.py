@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 import msgspec
@@ -20,8 +20,9 @@ from semel.law.identity import KEY_LENGTH, digest_fields
 from semel.ledger.admin.export import FORMAT, VERSION, ExportWriter
 from semel.text.json_types import Json
 from semel.text.verbatim import verbatim_digest
-from semel.text.wellformed import scrub
+from semel.text.wellformed import one_line, scrub
 
+MAX_TITLE_CHARS = 80
 MAX_TEXT_BYTES = 4 << 20  # the file's lines hold a text at most twice, and are limited
 
 
@@ -82,13 +83,14 @@ class ConversationFile:
         title = self.conversation.title
         return {
             "line": "session", "format": FORMAT, "version": VERSION, "key": self.conversation.key, "agent": "",
-            "home": None, "title": scrub(title) if title else None, "chapter": max(self.chapter, 1),
+            "home": None, "title": one_line(title, MAX_TITLE_CHARS) if title else None, "chapter": max(self.chapter, 1),
             "since": self._since, "entries": self.entries, "turns": self.turns, "at": self._first_at,
             "exported": self._first_at, "ledger": self.system, "numbers": 0, "origin": self.conversation.origin,
         }  # fmt: skip
 
     def _add(self, message: StoredMessage) -> None:
         text = scrub(message.text)
+        message = replace(message, at=max(0, message.at))
         if len(text.encode()) > MAX_TEXT_BYTES:
             self.report.name_unread(message.id, f"a message of more than {MAX_TEXT_BYTES:,} bytes")
             return

@@ -25,13 +25,10 @@ def open_database(path: Path) -> Iterator[sqlite3.Connection]:
 
     All that is read in the `with` is the state of one moment.
     """
-    wal = path.with_name(f"{path.name}-wal")
-    is_idle = not wal.exists() or wal.stat().st_size == 0
     try:
-        # An idle database is opened without locks, so that no file is created beside it.
-        uri = f"{path.absolute().as_uri()}?{'immutable=1' if is_idle else 'mode=ro'}"
+        uri = f"{path.absolute().as_uri()}?{'immutable=1' if _is_idle_wal(path) else 'mode=ro'}"
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-    except sqlite3.Error as error:
+    except (OSError, sqlite3.Error) as error:
         raise BadStore(f"{path} cannot be opened: {error}") from None
     connection.row_factory = sqlite3.Row
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -43,6 +40,17 @@ def open_database(path: Path) -> Iterator[sqlite3.Connection]:
         raise BadStore(describe_database_error(path, error)) from None
     finally:
         connection.close()
+
+
+def _is_idle_wal(path: Path) -> bool:
+    """Return whether a database has a write-ahead log, which is empty now.
+
+    Such a database is opened without locks, because SQLite would create files beside it.
+    """
+    wal = path.with_name(f"{path.name}-wal")
+    with path.open("rb") as file:
+        has_wal = file.read(20)[18:20] == b"\2\2"  # https://www.sqlite.org/fileformat.html, read and write version
+    return has_wal and not (wal.exists() and wal.stat().st_size)
 
 
 def describe_database_error(path: Path, error: sqlite3.Error) -> str:

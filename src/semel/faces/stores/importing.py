@@ -6,7 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal, TypeVar
 
 from semel.faces.client import RequestRefused
 from semel.faces.stores.conversation_file import ConversationFile
@@ -21,6 +21,7 @@ from semel.text.wellformed import scrub
 if TYPE_CHECKING:
     from semel.faces.client import AsyncClient
 
+T = TypeVar("T")
 System = Literal["openclaw", "hermes", "nanoclaw"]
 SYSTEMS: dict[str, type[OpenClawStore | HermesStore | NanoClawStore]] = {
     "openclaw": OpenClawStore,
@@ -96,11 +97,19 @@ def _as_binary(file: object) -> IO[bytes]:
     return file  # type: ignore[return-value]
 
 
+def _read_all(store: StoreReader, what: str, rows: Iterator[T]) -> Iterator[T]:
+    """Yield what a reader yields. If it fails, name that in the report, which the rest of the import is in already."""
+    try:
+        yield from rows
+    except BadStore as error:
+        store.report.name_unread(what, str(error))
+
+
 async def _import_people(store: StoreReader, client: AsyncClient | None) -> list[Json]:
     known = {} if client is None else await _known_accounts(client)
     taken = set(known.values())
     rows = []
-    for person in store.read_people():
+    for person in _read_all(store, "people", store.read_people()):
         account = f"{person.channel}:{person.account}"
         row: Json = {"account": account, "name": person.name, "role": "member", "status": "new"}
         if why := _describe_role(person, store.system):
@@ -141,7 +150,7 @@ def _describe_role(person: StoredPerson, system: str) -> str | None:
 async def _import_schedules(store: StoreReader, client: AsyncClient | None, schedules_on: bool) -> list[Json]:
     known = set() if client is None else {row["name"] for row in (await client.get("/v1/schedules"))["schedules"]}
     rows, names = list[Json](), set[str]()
-    for schedule in store.read_schedules():
+    for schedule in _read_all(store, "schedules", store.read_schedules()):
         name = _schedule_name(store.system, schedule.name, names)
         names.add(name)
         row: Json = {"name": name, "when": _describe_timing(schedule), "session": schedule.session, "status": "new"}

@@ -181,9 +181,8 @@ class OpenClawStore:
                         cut = "" if line.endswith(b"\n") else "; the file ends here, in the middle of a line"
                         self.report.name_unread(place, f"{error}{cut}")
                         continue
-                    version = event.get("version")
-                    if event.get("type") == "session" and isinstance(version, int) and version > NEWEST_TRANSCRIPT:
-                        self.report.name_unread(place, f"version {version} of the format is newer than this Semel")
+                    if number == 1 and (why := _refuse_header(event)):
+                        self.report.name_unread(place, why)
                         return
                     yield place, event
         except OSError as error:
@@ -262,6 +261,16 @@ class OpenClawStore:
 
 def _is_transcript(path: Path) -> bool:
     return ".trajectory" not in path.name and _TRANSCRIPT_NAME.fullmatch(path.name) is not None
+
+
+def _refuse_header(event: Json) -> str | None:
+    """Return why a file that begins with this record is not read; None if it is."""
+    version = event.get("version")
+    if event.get("type") != "session":
+        return "the file does not begin as a transcript does"
+    if isinstance(version, int) and version > NEWEST_TRANSCRIPT:
+        return f"its format has version {version}; this Semel knows up to {NEWEST_TRANSCRIPT}"
+    return None
 
 
 def _session_of(path: Path) -> str:

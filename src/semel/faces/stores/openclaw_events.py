@@ -68,8 +68,10 @@ class TranscriptReader:
                 self.report.left_out["summaries of compaction"] += 1
             elif kind == "custom_message" and event.get("customType") != CONTEXT:
                 self.report.left_out["texts of plugins"] += 1
-            elif kind is None:
+            elif kind is None or kind == "message":
                 self.report.name_unread(place, "it is no event")
+            elif kind not in ("session", "custom_message"):
+                self.report.left_out["marks of models, settings and plugins"] += 1
         if self._held is not None:
             yield self._held
             self._held = None
