@@ -311,7 +311,9 @@ class AsyncClient(Connection):
         return StreamIterator(pieces, self.open_streams)
 
     async def import_file(self, path: str | Path, key: str | None = None) -> Json:
-        """Import an exported session. Returns {"session", "status": "imported" | "known", "entries"}.
+        """Import an exported session. Returns {"session", "status", "entries", "added"}.
+
+        The status is "imported", "known" or, for another system's conversation with new messages, "grown".
 
         `key`: the new session's key, if not the exported one. Repeating the import is harmless.
         """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from array import array
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -44,7 +45,7 @@ MACHINE_TEXTS = ("[System note:", "[System:")
 EMPTY_TEXTS = ("", "(empty)")
 COMPACTION_S = 1.0
 """Compaction writes the rows that it keeps again within this time of its summary."""
-MAX_PAGE = 500
+PAGE_ROWS = 200
 
 COPY_COMPACTED = "rows that compaction wrote again"
 COPY_SAME_ROW = "rows that were written twice"
@@ -129,6 +130,7 @@ class HermesStore:
         summaries = self._find_summaries(db, session["id"])
         sender = _sender(session)
         previous: Json | None = None
+        delivered: set[int] = set()  # hashes of the platform's ids and the texts of messages
         for row in self._read_rows(db, session["id"]):
             content, files = _parse_content(row["content"])
             self.report.left_out["tool calls"] += _count_tool_calls(row)
@@ -147,7 +149,7 @@ class HermesStore:
                 continue
             if not content and not files:
                 continue  # a row that has tool calls alone
-            if copy := self._find_copy(db, row, previous, summaries):
+            if copy := self._find_copy(db, row, previous, summaries, delivered):
                 self.report.collapsed[copy] += 1
                 continue
             previous = row
@@ -161,16 +163,13 @@ class HermesStore:
     def _read_rows(self, db: sqlite3.Connection, session: str) -> Iterator[Json]:
         wanted = ("id", "session_id", "role", "content", "timestamp", "tool_calls", "platform_message_id")
         columns = ", ".join(name if name in self._message_columns else f"NULL AS {name}" for name in wanted)
-        after = -1
-        while True:
-            rows = db.execute(
-                f"SELECT {columns} FROM messages WHERE session_id = ? AND id > ? ORDER BY id LIMIT {MAX_PAGE}",
-                (session, after),
-            ).fetchall()
-            if not rows:
-                return
-            yield from map(dict, rows)
-            after = rows[-1]["id"]
+        # The ids first: sorting whole rows would take memory, and walking all rows by their id would take time.
+        query = "SELECT id FROM messages WHERE session_id = ? ORDER BY id"
+        ids = array("q", (row["id"] for row in db.execute(query, (session,))))
+        for start in range(0, len(ids), PAGE_ROWS):
+            page = ids[start : start + PAGE_ROWS].tolist()
+            marks = ", ".join("?" * len(page))
+            yield from map(dict, db.execute(f"SELECT {columns} FROM messages WHERE id IN ({marks}) ORDER BY id", page))
 
     # ------------------------------------------------------------ what was written more than once
 
@@ -183,20 +182,23 @@ class HermesStore:
         return [row["timestamp"] for row in rows]
 
     def _find_copy(
-        self, db: sqlite3.Connection, row: Json, previous: Json | None, summaries: list[float]
+        self, db: sqlite3.Connection, row: Json, previous: Json | None, summaries: list[float], delivered: set[int]
     ) -> str | None:
-        """Return why a row is a copy of an earlier one; None if it is none."""
-        same = (row["session_id"], row["id"], row["role"], row["content"])
-        earlier = "SELECT 1 FROM messages WHERE session_id = ? AND id < ? AND role = ? AND content IS ?"
-        if platform_id := row["platform_message_id"]:
-            query = f"{earlier} AND platform_message_id = ? LIMIT 1"
-            if db.execute(query, (*same, platform_id)).fetchone():
+        """Return why a row is a copy of an earlier one; None if it is none. `delivered`: what was delivered before."""
+        if row["platform_message_id"]:
+            identity = hash((row["role"], row["platform_message_id"], row["content"]))
+            if identity in delivered:
                 return COPY_DELIVERED_TWICE
+            delivered.add(identity)
         if self._is_same_row(db, row):
             return COPY_SAME_ROW
         is_near = any(abs(row["timestamp"] - at) < COMPACTION_S for at in summaries)
-        if is_near and db.execute(f"{earlier} AND timestamp < ? LIMIT 1", (*same, row["timestamp"])).fetchone():
-            return COPY_COMPACTED
+        if is_near:
+            query = (
+                "SELECT 1 FROM messages WHERE session_id = ? AND timestamp < ? AND role = ? AND content IS ? LIMIT 1"
+            )
+            if db.execute(query, (row["session_id"], row["timestamp"], row["role"], row["content"])).fetchone():
+                return COPY_COMPACTED
         if (
             previous is not None
             and row["role"] == previous["role"] == "user"

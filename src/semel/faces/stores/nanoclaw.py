@@ -106,6 +106,7 @@ class NanoClawStore:
             with ExitStack() as databases:
                 inbound = self._open(databases, session, "inbound.db")
                 outbound = self._open(databases, session, "outbound.db")
+                deliveries = inbound if inbound is not None and columns_of(inbound, "delivered") else None
                 said: set[tuple[Any, ...]] = set()  # texts that the tool sent in this turn
                 for is_inbound, row in _merge(inbound, outbound):
                     place = f"{session.folder}, {'messages_in' if is_inbound else 'messages_out'} {row['id']}"
@@ -121,7 +122,7 @@ class NanoClawStore:
                         if message is not None:
                             said.clear()
                     else:
-                        message = self._read_outbound(session, row, content, inbound)
+                        message = self._read_outbound(session, row, content, deliveries)
                         if message is not None and self._is_echo(row, message, said):
                             continue
                     if message is not None:
@@ -160,7 +161,7 @@ class NanoClawStore:
         return replace(stored, sender=_sender_of(content))
 
     def _read_outbound(
-        self, session: _Session, row: Json, content: Json, inbound: sqlite3.Connection | None
+        self, session: _Session, row: Json, content: Json, deliveries: sqlite3.Connection | None
     ) -> StoredMessage | None:
         if row["channel_type"] == "agent":
             self.report.left_out["messages between agents"] += 1
@@ -180,7 +181,7 @@ class NanoClawStore:
             to = chat_place(row["channel_type"], row["platform_id"], row["thread_id"])
         return StoredMessage(
             id=f"{session.id}/{row['id']}", role="agent", text=text, at=row["at"], stretch=session.id, files=files,
-            undelivered=_why_undelivered(inbound, row["id"]), to=to,
+            undelivered=_why_undelivered(deliveries, row["id"]), to=to,
         )  # fmt: skip
 
     def _is_echo(self, row: Json, message: StoredMessage, said: set[tuple[Any, ...]]) -> bool:
@@ -304,10 +305,10 @@ def _sender_of(content: Json) -> str | None:
     return str(name) if name else None
 
 
-def _why_undelivered(inbound: sqlite3.Connection | None, message: str) -> str | None:
-    if inbound is None or not columns_of(inbound, "delivered"):
+def _why_undelivered(deliveries: sqlite3.Connection | None, message: str) -> str | None:
+    if deliveries is None:
         return None
-    row = inbound.execute("SELECT status FROM delivered WHERE message_out_id = ?", (message,)).fetchone()
+    row = deliveries.execute("SELECT status FROM delivered WHERE message_out_id = ?", (message,)).fetchone()
     return "NanoClaw gave up sending it" if row is not None and row["status"] == "failed" else None
 
 
