@@ -392,10 +392,10 @@ def copy_database(source: Path, target: Path, tables: tuple[str, ...], home: str
     db = sqlite3.connect(source)
     lines = [f"PRAGMA user_version={db.execute('PRAGMA user_version').fetchone()[0]};"]
     for table in tables:
-        made = db.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
-        if made is None:
+        columns = [f'"{row[1]}" {row[2]}' for row in db.execute(f'PRAGMA table_info("{table}")')]
+        if not columns:
             continue
-        lines.append(f"{made[0]};")
+        lines.append(f'CREATE TABLE "{table}" ({", ".join(columns)});')  # without checks, which an old SQLite lacks
         cursor = db.execute(f'SELECT * FROM "{table}" ORDER BY rowid')
         names = [column[0] for column in cursor.description]
         for row in cursor.fetchall():

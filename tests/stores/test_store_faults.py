@@ -191,6 +191,31 @@ async def test_people_that_cannot_be_read_are_named_and_the_rest_is_imported(tmp
     assert [row["place"] for row in report["unread"]] == ["people", "schedules"]
 
 
+def test_a_compressed_event_that_this_python_cannot_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = unpack("openclaw-2026.9.6", tmp_path / "store")
+    database = folder / "agents/main/agent/openclaw-agent.sqlite"
+    db = sqlite3.connect(database)
+    (session,) = db.execute("SELECT session_id FROM transcript_events LIMIT 1").fetchone()
+    db.execute(
+        "UPDATE transcript_events SET event_json = NULL, event_zstd = x'28b52ffd' WHERE session_id = ? AND seq = 1",
+        (session,),
+    )
+    db.commit()
+    db.close()
+    monkeypatch.setattr("importlib.import_module", _no_module)
+    store = open_store("openclaw", folder)
+    read_texts(store)
+    ((place, why),) = store.report.unread
+    assert place.endswith(f"session {session}, event 1")
+    assert "pip install zstandard" in why
+
+
+def _no_module(name: str) -> None:
+    raise ImportError(name)
+
+
 # ---------------------------------------------------------------- NanoClaw
 
 

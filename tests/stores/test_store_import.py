@@ -13,7 +13,7 @@ from store_house import DATA, openclaw_event, openclaw_folder, unpack
 
 from semel.faces.stores.importing import open_store
 
-SAMPLES = {"hermes-0.19.0": "hermes"}
+SAMPLES = {"openclaw-2026.9.6": "openclaw", "hermes-0.19.0": "hermes"}
 ASKED = {"What is the time of the train?", "Who brings bread?", "And back?"}
 ANSWERED = {"The train leaves at 9:41.", "Ben brings the bread.", "The last one back leaves at 22:15."}
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
