@@ -20,7 +20,7 @@ from store_house import (
     unpack,
 )
 
-from semel.faces.stores import hermes, nanoclaw, openclaw_events
+from semel.faces.stores import hermes, nanoclaw, openclaw, openclaw_events
 from semel.faces.stores.importing import SYSTEMS, import_store, open_store
 from semel.faces.stores.records import BadStore
 
@@ -191,29 +191,39 @@ async def test_people_that_cannot_be_read_are_named_and_the_rest_is_imported(tmp
     assert [row["place"] for row in report["unread"]] == ["people", "schedules"]
 
 
-def test_a_compressed_event_that_this_python_cannot_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = unpack("openclaw-2026.9.6", tmp_path / "store")
-    database = folder / "agents/main/agent/openclaw-agent.sqlite"
-    db = sqlite3.connect(database)
-    (session,) = db.execute("SELECT session_id FROM transcript_events LIMIT 1").fetchone()
-    db.execute(
-        "UPDATE transcript_events SET event_json = NULL, event_zstd = x'28b52ffd' WHERE session_id = ? AND seq = 1",
-        (session,),
-    )
+def compressed_store(folder: Path) -> Path:
+    """A store whose first event, which is no message, is compressed."""
+    unpack("openclaw-2026.9.6", folder)
+    db = sqlite3.connect(folder / "agents/main/agent/openclaw-agent.sqlite")
+    db.execute("UPDATE transcript_events SET event_json = NULL, event_zstd = CAST(event_json AS BLOB) WHERE seq = 0")
     db.commit()
     db.close()
-    monkeypatch.setattr("importlib.import_module", _no_module)
+    return folder
+
+
+def test_a_store_with_compressed_events_is_refused_without_a_decompressor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openclaw, "_find_decompressor", lambda: None)
+    with pytest.raises(BadStore, match=r"has compressed events.*pip install zstandard"):
+        open_store("openclaw", compressed_store(tmp_path / "store"))
+
+
+def test_compressed_events_are_read_and_a_damaged_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = read_texts(open_store("openclaw", unpack("openclaw-2026.9.6", tmp_path / "plain")))
+    folder = compressed_store(tmp_path / "store")
+    monkeypatch.setattr(openclaw, "_find_decompressor", lambda: lambda frame: frame)
     store = open_store("openclaw", folder)
-    read_texts(store)
-    ((place, why),) = store.report.unread
-    assert place.endswith(f"session {session}, event 1")
-    assert "pip install zstandard" in why
+    assert read_texts(store) == plain
+    assert store.report.unread == []
 
+    def refuse(frame: bytes) -> bytes:
+        raise RuntimeError("Unknown frame descriptor")
 
-def _no_module(name: str) -> None:
-    raise ImportError(name)
+    monkeypatch.setattr(openclaw, "_find_decompressor", lambda: refuse)
+    store = open_store("openclaw", folder)
+    assert read_texts(store) == plain
+    assert [why for _, why in store.report.unread] == ["it cannot be decompressed: Unknown frame descriptor"] * 3
 
 
 # ---------------------------------------------------------------- NanoClaw

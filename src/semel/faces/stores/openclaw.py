@@ -7,10 +7,9 @@ import importlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from semel.faces.stores.files import (
     columns_of,
@@ -53,6 +52,7 @@ class OpenClawStore:
         """`path`: the state folder (`~/.openclaw`), or the home that it is in. Raises BadStore."""
         self.folder = path / ".openclaw" if (path / ".openclaw").is_dir() else path
         self.report = StoreReport()
+        self._decompress = _find_decompressor()
         self.databases = sorted(self.folder.glob("agents/*/agent/openclaw-agent.sqlite"))
         self.transcript_folders = sorted(self.folder.glob("agents/*/sessions"))
         if not self.databases and not self.transcript_folders:
@@ -71,6 +71,12 @@ class OpenClawStore:
             for table in ("session_nodes", "session_windows", "transcript_events"):
                 if not columns_of(db, table):
                     raise BadStore(f"{database} is not OpenClaw's: it has no table `{table}`")
+            # An import without these events would have to be done anew.
+            if self._decompress is None and _has_compressed(db):
+                raise BadStore(
+                    f"{database} has compressed events. Install a decompressor for Semel's Python (pip install "
+                    "zstandard; pipx inject semel zstandard), and import again"
+                )
         return version
 
     # ------------------------------------------------------------ conversations
@@ -128,8 +134,7 @@ class OpenClawStore:
             for row in rows:
                 place = f"{database}, session {session}, event {row['seq']}"
                 try:
-                    text = row["event_json"] if row["event_json"] is not None else _decompress(row["event_zstd"])
-                    event = json.loads(text)
+                    event = json.loads(self._text_of(row))
                     if not isinstance(event, dict):
                         raise ValueError("it is no JSON object")
                 except (ValueError, RecursionError) as error:
@@ -137,6 +142,17 @@ class OpenClawStore:
                     continue
                 yield place, event
             after = rows[-1]["seq"]
+
+    def _text_of(self, row: sqlite3.Row) -> str | bytes:
+        """Return an event's JSON. Raises ValueError."""
+        if row["event_json"] is not None:
+            return str(row["event_json"])
+        if self._decompress is None or not isinstance(row["event_zstd"], bytes):
+            raise ValueError("it has no content")
+        try:
+            return self._decompress(row["event_zstd"])
+        except Exception as error:  # each module has an error class of its own
+            raise ValueError(f"it cannot be decompressed: {error}") from None
 
     def _list_files(self, folder: Path, in_databases: set[str]) -> Iterator[StoredConversation]:
         agent = folder.parent.name
@@ -259,6 +275,12 @@ class OpenClawStore:
                 yield str(path), job
 
 
+def _has_compressed(db: sqlite3.Connection) -> bool:
+    if "event_zstd" not in columns_of(db, "transcript_events"):
+        return False
+    return db.execute("SELECT 1 FROM transcript_events WHERE event_zstd IS NOT NULL LIMIT 1").fetchone() is not None
+
+
 def _is_transcript(path: Path) -> bool:
     return ".trajectory" not in path.name and _TRANSCRIPT_NAME.fullmatch(path.name) is not None
 
@@ -314,23 +336,16 @@ def _address(channel: str, target: str) -> str:
     return target
 
 
-def _decompress(frame: Any) -> bytes:
-    """Return a compressed event. Raises ValueError, also if this Python cannot decompress it."""
-    if not isinstance(frame, bytes):
-        raise ValueError("it has no content")
-    for name in ("compression.zstd", "backports.zstd", "zstandard"):
+def _find_decompressor() -> Callable[[bytes], bytes] | None:
+    """Return a function that decompresses Zstandard frames; None if this Python has none."""
+    for name in ("compression.zstd", "backports.zstd"):
         with contextlib.suppress(ImportError):
-            module = importlib.import_module(name)
-            try:
-                content: bytes = (
-                    module.ZstdDecompressor().decompressobj().decompress(frame)
-                    if name == "zstandard"
-                    else module.decompress(frame)
-                )
-            except Exception as error:  # each module has an error class of its own
-                raise ValueError(f"it cannot be decompressed: {error}") from None
-            return content
-    raise ValueError("it is compressed; install a decompressor (pip install zstandard), and import again")
+            decompress: Callable[[bytes], bytes] = importlib.import_module(name).decompress
+            return decompress
+    with contextlib.suppress(ImportError):
+        module = importlib.import_module("zstandard")
+        return lambda frame: bytes(module.ZstdDecompressor().decompressobj().decompress(frame))
+    return None
 
 
 def _parse_job(job: Json, main_keys: dict[str, str]) -> StoredSchedule:
