@@ -53,6 +53,16 @@ def telegram() -> Iterator[str]:
         double.kill()
 
 
+@pytest.fixture
+def slack() -> Iterator[list[str]]:
+    """The URL, the bot's token and the app's token of a double of Slack."""
+    arguments = [sys.executable, "-m", "semel.testing.slack", "--port", "0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as double:
+        assert double.stdout is not None
+        yield double.stdout.readline().split()
+        double.kill()
+
+
 def install(cli: Cli, name: str, *argv: str) -> None:
     """Put a program into PATH: a real one, that speaks ACP, if there is a command for it."""
     program = cli.home / "bin" / name
@@ -106,6 +116,28 @@ def test_a_dialogue_writes_an_agent_a_channel_and_its_owner_and_tries_them(cli: 
     token = cli.home / "telegram.token"
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
     assert load_config(config(cli)).gateway.channels["telegram"].options["token"] == TOKEN
+
+
+def test_a_slack_app_is_made_first_and_both_its_tokens_are_tried(cli: Cli, slack: list[str]) -> None:
+    api, bot_token, app_token = slack
+    with dialogue(cli, "--agent", "demo", "--channel", "slack", "--set", f"api={api}") as terminal:
+        terminal.expect("Make the app first: https://api.slack.com/apps, From a manifest;")
+        terminal.answer("(The Bot User OAuth Token (xoxb-...) that the installation gave): ", bot_token)
+        terminal.answer("events come over Socket Mode): ", f"xapp-{'x' * 20}")
+        terminal.expect("slack: Slack does not accept app_token (invalid_auth)")
+        terminal.answer_unseen(
+            "Enter the bot_token and the app_token again? (n: choose another chat, or none) [Y/n]:", "y"
+        )
+        terminal.answer("that the installation gave): ", bot_token)
+        terminal.answer("events come over Socket Mode): ", app_token)
+        terminal.expect("slack accepts the account.")
+        terminal.answer("by which it knows you [ada]:")
+        terminal.answer("Your own account on slack, such as U0123ABCDEF", "U7")
+        terminal.answer("Write this to semel.toml? [Y/n]:")
+        assert terminal.wait() == 0
+    assert bot_token not in terminal.said and app_token not in terminal.said
+    written = load_config(config(cli)).gateway.channels["slack"].options
+    assert (written["bot_token"], written["app_token"]) == (bot_token, app_token)
 
 
 def test_ctrl_c_at_any_question_writes_nothing(cli: Cli, telegram: str) -> None:

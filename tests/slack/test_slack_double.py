@@ -186,3 +186,34 @@ def test_an_event_without_a_connection_is_lost_and_an_unacknowledged_one_comes_f
         slack.repeat_pending()
     assert [link.get_nowait()["retry_attempt"] for _ in range(link.qsize())] == [0, 1, 2, 3]
     assert slack.pending == {}
+
+
+def test_the_double_runs_in_a_process_of_its_own_and_does_what_a_tester_says() -> None:
+    import subprocess
+    import sys
+    import urllib.error
+    import urllib.request
+
+    def control(name: str, **arguments: Any) -> Json:
+        request = urllib.request.Request(f"{base}/control/{name}", json.dumps(arguments).encode())
+        try:
+            with direct.open(request, timeout=20) as answer:
+                return dict(json.load(answer))
+        except urllib.error.HTTPError as error:
+            with error:
+                return dict(json.load(error))
+
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    arguments = [sys.executable, "-m", "semel.testing.slack", "--port", "0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url, bot_token, app_token = process.stdout.readline().split()
+            base = url.removesuffix("/api")
+            assert (bot_token, app_token) == (BOT_TOKEN, APP_TOKEN)
+            assert control("write", channel="D7", user="U7", text="hello")["result"]
+            assert control("texts", channel="D7") == {"result": []}
+            assert "there is no control 'bot_token'" in control("bot_token")["error"]
+            assert "missing 2 required" in control("write", channel="D7")["error"]
+        finally:
+            process.kill()

@@ -26,9 +26,9 @@ class SlackSettings:
     """
 
     bot_token: str = field(repr=False)
-    """The bot token that the installation gave, like xoxb-..."""
+    """The Bot User OAuth Token (xoxb-...) that the installation gave."""
     app_token: str | None = field(default=None, repr=False)
-    """The app-level token with the scope connections:write, like xapp-...: events come over Socket Mode."""
+    """The app-level token (xapp-...) with the scope connections:write: events come over Socket Mode."""
     signing_secret: str | None = field(default=None, repr=False)
     """The app's signing secret, instead of `app_token`: Slack posts events to /v1/hooks/NAME."""
     threads: ThreadPolicy = "start"

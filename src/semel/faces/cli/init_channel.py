@@ -39,12 +39,16 @@ QUESTIONS = {
 """Kind of channel -> the settings that are asked for. For other kinds: those that have no default."""
 CHANNEL_REMARKS = {
     "telegram": "a bot of your own, made with @BotFather",
-    "slack": "an app of your own, made from the manifest in `semel docs slack`",
+    "slack": "an app of your own in a workspace",
     "discord": "a bot of your own, made in the Developer Portal",
     "matrix": "an account on a homeserver",
     "xmpp": "an account on an XMPP (Jabber) server",
     "email": "a mail account of its own",
 }
+FIRST_STEPS = {
+    "slack": "Make the app first: https://api.slack.com/apps, From a manifest; `semel docs slack` shows the manifest.",
+}
+"""Kind of channel -> what a person does at the platform before its settings can be answered."""
 NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -80,6 +84,8 @@ def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
     from semel import channels
 
     before = dict(setup.secrets)
+    if options.asks and kind in FIRST_STEPS:
+        print_remark(FIRST_STEPS[kind])
     while True:
         references = _ask_settings(setup, kind, channels.kinds()[kind], options)
         check = _check_channel(setup, kind, references)

@@ -9,6 +9,12 @@ In a test's own process:
         ...
         assert double.texts(double.direct("U1")) == ["Hello yourself"]
 
+In a process of its own, controlled over HTTP (to try a bot without a workspace):
+
+    python -m semel.testing.slack --port 8082        # prints its URL and its tokens
+    curl -d '{"channel": "D7", "user": "U7", "text": "hello"}' http://127.0.0.1:8082/control/write
+    curl -d '{"channel": "D7"}' http://127.0.0.1:8082/control/texts
+
 Modelled, as https://docs.slack.dev documents it (tests/slack/test_slack_double.py names the page of each case):
 
 - the Web API: answers with `ok`, errors by name, 429 with Retry-After, tokens, scopes and `x-oauth-scopes`

@@ -1,4 +1,4 @@
-"""The double's servers: the Web API over HTTP at `/api/METHOD`, uploads, downloads, and Socket Mode over WebSocket."""
+"""The double's servers: the Web API at `/api/METHOD`, uploads, downloads, `/control/NAME`, and Socket Mode."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ from semel.testing.slack.double import SlackDouble
 from semel.testing.slack.model import SlackFault
 from semel.text.json_types import Json
 
+CONTROL = frozenset(
+    {
+        "person", "direct", "channel", "write", "edit", "remove", "react", "press", "command", "shown", "texts", "fail",
+        "again", "disconnect",
+    }
+)  # fmt: skip
+"""The methods of the double that `POST /control/NAME` calls."""
 LOGIN_PAGE = b"<!DOCTYPE html><html><head><title>Sign in to Test | Slack</title></head></html>"
 
 
@@ -87,6 +94,8 @@ async def _repeat(double: SlackDouble) -> None:
 async def _answer(double: SlackDouble, request: HttpRequest) -> HttpReply:
     path = unquote(urlsplit(request.target).path)
     token = request.headers.get("authorization", "").removeprefix("Bearer ")
+    if path.startswith("/control/"):
+        return _control(double, path.removeprefix("/control/"), request.body)
     if path.startswith("/api/"):
         return await _call(double, path.removeprefix("/api/"), token, _read_params(request))
     if path.startswith("/upload/v1/") and (file := double.files.get(path.rpartition("/")[2])) is not None:
@@ -101,6 +110,16 @@ async def _answer(double: SlackDouble, request: HttpRequest) -> HttpReply:
         if stored is not None and stored.content is not None:
             return _reply(200, stored.content, stored.mime, {"content-disposition": "attachment"})
     return _reply(404, b"not found", "text/plain")
+
+
+def _control(double: SlackDouble, name: str, body: bytes) -> HttpReply:
+    """Call a method of the double for a tester. The arguments are a JSON object."""
+    try:
+        if name not in CONTROL:
+            raise KeyError(f"there is no control {name!r}; there is {', '.join(sorted(CONTROL))}")
+        return _json_reply(200, {"result": getattr(double, name)(**json.loads(body or b"{}"))})
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        return _json_reply(400, {"error": f"{name}: {error or 'there is no such thing'}"})
 
 
 async def _call(double: SlackDouble, method: str, token: str, params: Json) -> HttpReply:
