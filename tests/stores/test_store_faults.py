@@ -111,6 +111,17 @@ def test_a_delivered_answer_that_hermes_transcript_lacks_is_named(tmp_path: Path
     assert "its transcript lacks it: It is lost." in why
 
 
+async def test_an_account_that_hermes_names_in_two_places_is_one(tmp_path: Path) -> None:
+    store = hermes_home(tmp_path, [hermes_row("user", "hello", 1)])
+    (tmp_path / "pairing").mkdir()
+    (tmp_path / "pairing/telegram-approved.json").write_text('{"7": {"user_name": "Ada"}}')
+    (tmp_path / ".env").write_text("# who may talk\nexport TELEGRAM_ALLOWED_USERS='7, 8'\nTELEGRAM_BOT_TOKEN=x\n")
+    report = await import_store(store, None)
+    assert [(person["account"], person["name"]) for person in report["people"]] == [
+        ("telegram:7", "Ada"), ("telegram:8", None),
+    ]  # fmt: skip
+
+
 # ---------------------------------------------------------------- OpenClaw
 
 

@@ -58,6 +58,7 @@ def test_imported_schedules_are_paused_and_ask_in_their_chat(name: str, house: C
     schedules = {row["name"]: row for row in house.json("schedules", "list")}
     morning = schedules[f"{system}-morning"]
     assert (morning["cron"], morning["tz"], morning["session"]) == ("30 7 * * 1-5", "Europe/Berlin", "main:telegram:7")
+    assert schedules[f"{system}-oven"]["every"] == "2h"
     assert [name for name, row in schedules.items() if row["enabled"]] == []
 
 

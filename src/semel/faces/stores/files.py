@@ -116,6 +116,14 @@ def format_moment(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def format_interval(seconds: int) -> str:
+    """Return an interval as a schedule's `every`."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
 def read_environment_file(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the assignments of a .env file: (name, value)."""
     try:

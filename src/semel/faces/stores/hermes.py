@@ -17,6 +17,7 @@ from typing import Any
 
 from semel.faces.stores.files import (
     columns_of,
+    format_interval,
     format_moment,
     open_database,
     parse_object,
@@ -330,7 +331,7 @@ def _parse_schedule(job: Json, zone: str) -> StoredSchedule | None:
         case "cron" if timing.get("expr"):
             return StoredSchedule(**common, form="cron", spec=str(timing["expr"]), tz=zone)
         case "interval" if timing.get("minutes"):
-            return StoredSchedule(**common, form="every", spec=f"{int(timing['minutes'])}m", tz="UTC")
+            return StoredSchedule(**common, form="every", spec=format_interval(60 * int(timing["minutes"])), tz="UTC")
         case "once" if at is not None:
             return StoredSchedule(**common, form="at", spec=format_moment(at), tz="UTC")
     return None

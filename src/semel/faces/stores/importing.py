@@ -108,9 +108,11 @@ def _read_all(store: StoreReader, what: str, rows: Iterator[T]) -> Iterator[T]:
 async def _import_people(store: StoreReader, client: AsyncClient | None) -> list[Json]:
     known = {} if client is None else await _known_accounts(client)
     taken = set(known.values())
-    rows = []
+    rows: dict[str, Json] = {}
     for person in _read_all(store, "people", store.read_people()):
         account = f"{person.channel}:{person.account}"
+        if account in rows:
+            continue  # it was paired, and is in a setting, too
         row: Json = {"account": account, "name": person.name, "role": "member", "status": "new"}
         if why := _describe_role(person, store.system):
             row["why"] = why
@@ -124,8 +126,8 @@ async def _import_people(store: StoreReader, client: AsyncClient | None) -> list
                 row |= {"status": "imported", "name": name}
             except RequestRefused as error:
                 row |= {"status": "refused", "why": str(error)}
-        rows.append(row)
-    return rows
+        rows[account] = row
+    return list(rows.values())
 
 
 async def _known_accounts(client: AsyncClient) -> dict[str, str]:

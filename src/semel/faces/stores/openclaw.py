@@ -13,6 +13,7 @@ from pathlib import Path
 
 from semel.faces.stores.files import (
     columns_of,
+    format_interval,
     format_moment,
     local_zone,
     open_database,
@@ -372,7 +373,8 @@ def _parse_job(job: Json, main_keys: dict[str, str]) -> StoredSchedule:
             spec = " ".join(fields[-5:] if len(fields) == 6 else fields)
             return StoredSchedule(**common, form="cron", spec=spec, tz=str(timing.get("tz") or local_zone()))
         case "every":
-            return StoredSchedule(**common, form="every", spec=f"{int(timing.get('everyMs') or 0) // 1000}s", tz="UTC")
+            interval = format_interval(int(timing.get("everyMs") or 0) // 1000)
+            return StoredSchedule(**common, form="every", spec=interval, tz="UTC")
         case "at":
             at = parse_time(timing.get("at") or timing.get("atMs"))
             if at is None:
