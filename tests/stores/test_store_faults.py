@@ -193,13 +193,29 @@ def test_a_file_that_is_no_transcript_or_a_newer_one_is_named(tmp_path: Path) ->
     ]
 
 
+async def test_a_conversation_with_values_that_its_system_never_writes_is_named_and_the_others_are_imported(
+    tmp_path: Path,
+) -> None:
+    folder = unpack("nanoclaw-2", tmp_path / "store")
+    db = sqlite3.connect(folder / "data/v2.db")
+    db.execute(
+        "INSERT INTO sessions SELECT 'sess-2', agent_group_id, x'00', 5, '', '', '', '', created_at FROM sessions"
+    )
+    db.execute("INSERT INTO messaging_groups(id, channel_type, platform_id) VALUES (x'00', 'telegram', x'ff')")
+    db.commit()
+    db.close()
+    report = await import_store(open_store("nanoclaw", folder), None)
+    assert [row["from"] for row in report["sessions"]] == ["nanoclaw:sess-1"]
+    assert any("nanoclaw" in row["why"] for row in report["unread"])
+
+
 async def test_people_that_cannot_be_read_are_named_and_the_rest_is_imported(tmp_path: Path) -> None:
     openclaw_folder(tmp_path, [openclaw_event(1, "user", "hello")])
     (tmp_path / "state").mkdir()
     (tmp_path / "state/openclaw.sqlite").write_bytes(b"no database, " * 1000)
     report = await import_store(open_store("openclaw", tmp_path), None)
     assert [row["entries"] for row in report["sessions"]] == [1]
-    assert [row["place"] for row in report["unread"]] == ["people", "schedules"]
+    assert [row["place"] for row in report["unread"]] == ["the people", "the schedules"]
 
 
 def compressed_store(folder: Path) -> Path:

@@ -23,6 +23,7 @@ from semel.text.verbatim import verbatim_digest
 from semel.text.wellformed import one_line, scrub
 
 MAX_TITLE_CHARS = 80
+MAX_TIME_MS = 2**53
 MAX_TEXT_BYTES = 4 << 20  # the file's lines hold a text at most twice, and are limited
 
 
@@ -90,7 +91,7 @@ class ConversationFile:
 
     def _add(self, message: StoredMessage) -> None:
         text = scrub(message.text)
-        message = replace(message, at=max(0, message.at))
+        message = replace(message, at=min(max(0, message.at), MAX_TIME_MS))
         if len(text.encode()) > MAX_TEXT_BYTES:
             self.report.name_unread(message.id, f"a message of more than {MAX_TEXT_BYTES:,} bytes")
             return

@@ -102,9 +102,9 @@ def parse_time(value: Any) -> int | None:
     """Return a time in ms since 1970: from ISO 8601 (UTC if it has no zone), seconds or ms. None if it is no time."""
     if isinstance(value, bool) or value is None:
         return None
-    if isinstance(value, int | float):
-        return int(value) if value > 1e11 else int(value * 1000)
     try:
+        if isinstance(value, int | float):
+            return int(value) if value > 1e11 else int(value * 1000)
         moment = datetime.fromisoformat(str(value).strip().replace("Z", "+00:00"))
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):

@@ -162,15 +162,19 @@ class HermesStore:
             )  # fmt: skip
 
     def _read_rows(self, db: sqlite3.Connection, session: str) -> Iterator[Json]:
-        wanted = ("id", "session_id", "role", "content", "timestamp", "tool_calls", "platform_message_id")
-        columns = ", ".join(name if name in self._message_columns else f"NULL AS {name}" for name in wanted)
+        wanted = ("session_id", "role", "content", "timestamp", "tool_calls", "platform_message_id")
+        columns = "rowid AS id, " + ", ".join(
+            name if name in self._message_columns else f"NULL AS {name}" for name in wanted
+        )
         # The ids first: sorting whole rows would take memory, and walking all rows by their id would take time.
-        query = "SELECT id FROM messages WHERE session_id = ? ORDER BY id"
+        query = "SELECT rowid AS id FROM messages WHERE session_id = ? ORDER BY rowid"
         ids = array("q", (row["id"] for row in db.execute(query, (session,))))
         for start in range(0, len(ids), PAGE_ROWS):
             page = ids[start : start + PAGE_ROWS].tolist()
             marks = ", ".join("?" * len(page))
-            yield from map(dict, db.execute(f"SELECT {columns} FROM messages WHERE id IN ({marks}) ORDER BY id", page))
+            for row in db.execute(f"SELECT {columns} FROM messages WHERE rowid IN ({marks}) ORDER BY rowid", page):
+                is_time = isinstance(row["timestamp"], int | float)
+                yield {**dict(row), "timestamp": row["timestamp"] if is_time else 0.0}
 
     # ------------------------------------------------------------ what was written more than once
 
@@ -270,11 +274,10 @@ class HermesStore:
             elif not job.get("prompt"):
                 self.report.name_unread(place, "it runs a script; Semel's schedules ask an agent")
             else:
-                schedule = _parse_schedule(job, zone)
-                if schedule is None:
+                try:
+                    yield _parse_schedule(job, zone)
+                except (ValueError, TypeError, OverflowError):
                     self.report.name_unread(place, f"Semel has no such schedule: {job['schedule'].get('display')}")
-                else:
-                    yield schedule
 
     def _read_zone(self) -> str:
         """Return the time zone of `config.yaml`; UTC if it names none."""
@@ -314,7 +317,8 @@ def _count_tool_calls(row: Json) -> int:
     return len(calls) if isinstance(calls, list) else 0
 
 
-def _parse_schedule(job: Json, zone: str) -> StoredSchedule | None:
+def _parse_schedule(job: Json, zone: str) -> StoredSchedule:
+    """Return a schedule. Raises ValueError, TypeError or OverflowError if Semel has no such schedule."""
     timing, session = job["schedule"], None
     deliver, origin = str(job.get("deliver") or ""), job.get("origin")
     channel, _, address = deliver.partition(":")
@@ -334,4 +338,4 @@ def _parse_schedule(job: Json, zone: str) -> StoredSchedule | None:
             return StoredSchedule(**common, form="every", spec=format_interval(60 * int(timing["minutes"])), tz="UTC")
         case "once" if at is not None:
             return StoredSchedule(**common, form="at", spec=format_moment(at), tz="UTC")
-    return None
+    raise ValueError("it is of an unknown kind")

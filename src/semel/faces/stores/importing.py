@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeVar
 
@@ -30,11 +32,18 @@ SYSTEMS: dict[str, type[OpenClawStore | HermesStore | NanoClawStore]] = {
 }
 
 
+UNEXPECTED = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError, sqlite3.Error)
+"""What a reader raises if a value in a store is not what the system writes there, such as a number for a name."""
+
+
 def open_store(system: System, path: Path) -> StoreReader:
     """Return a reader of a store. Raises BadStore."""
     if not path.is_dir() and not path.is_file():
         raise BadStore(f"there is no {path}")
-    return SYSTEMS[system](path)
+    try:
+        return SYSTEMS[system](path)
+    except UNEXPECTED as error:
+        raise BadStore(f"{path} is not as {system} writes it: {error}") from None
 
 
 async def import_store(store: StoreReader, client: AsyncClient | None, *, schedules_on: bool = False) -> Json:
@@ -67,8 +76,13 @@ def _positive(counts: dict[str, int]) -> dict[str, int]:
 
 def _conversation_files(store: StoreReader) -> Iterator[ConversationFile]:
     """Yield the conversations as files, each of which is closed when the next one is asked for."""
-    for conversation in store.read_conversations():
-        with ConversationFile(conversation, store.system, store.report) as file:
+    for conversation in _read_all(store, "the list of conversations", store.read_conversations()):
+        with ExitStack() as files:
+            try:
+                file = files.enter_context(ConversationFile(conversation, store.system, store.report))
+            except UNEXPECTED as error:
+                store.report.name_unread(conversation.origin, f"it is not as {store.system} writes it: {error}")
+                continue
             if file.entries:
                 yield file
             else:
@@ -103,13 +117,15 @@ def _read_all(store: StoreReader, what: str, rows: Iterator[T]) -> Iterator[T]:
         yield from rows
     except BadStore as error:
         store.report.name_unread(what, str(error))
+    except UNEXPECTED as error:
+        store.report.name_unread(what, f"there is something that {store.system} does not write: {error}")
 
 
 async def _import_people(store: StoreReader, client: AsyncClient | None) -> list[Json]:
     known = {} if client is None else await _known_accounts(client)
     taken = set(known.values())
     rows: dict[str, Json] = {}
-    for person in _read_all(store, "people", store.read_people()):
+    for person in _read_all(store, "the people", store.read_people()):
         account = f"{person.channel}:{person.account}"
         if account in rows:
             continue  # it was paired, and is in a setting, too
@@ -152,7 +168,7 @@ def _describe_role(person: StoredPerson, system: str) -> str | None:
 async def _import_schedules(store: StoreReader, client: AsyncClient | None, schedules_on: bool) -> list[Json]:
     known = set() if client is None else {row["name"] for row in (await client.get("/v1/schedules"))["schedules"]}
     rows, names = list[Json](), set[str]()
-    for schedule in _read_all(store, "schedules", store.read_schedules()):
+    for schedule in _read_all(store, "the schedules", store.read_schedules()):
         name = _schedule_name(store.system, schedule.name, names)
         names.add(name)
         row: Json = {"name": name, "when": _describe_timing(schedule), "session": schedule.session, "status": "new"}

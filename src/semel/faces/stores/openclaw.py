@@ -227,13 +227,13 @@ class OpenClawStore:
                     yield from [(row["channel_key"], row["entry"]) for row in db.execute(query)]
         for path in sorted((self.folder / "credentials").glob("*-allowFrom.json")):
             content = read_json_file(path, self.report)
-            for account in (content.get("allowFrom") or []) if isinstance(content, dict) else []:
+            for account in _list_of(content, "allowFrom"):
                 yield path.name.partition("-")[0], str(account)
         path = self.folder / "openclaw.json"
         config = read_json_file(path, self.report) if path.exists() else None
         channels = config.get("channels") if isinstance(config, dict) else None
         for channel, settings in (channels if isinstance(channels, dict) else {}).items():
-            for account in (settings.get("allowFrom") or []) if isinstance(settings, dict) else []:
+            for account in _list_of(settings, "allowFrom"):
                 yield str(channel), str(account)
 
     # ------------------------------------------------------------ schedules
@@ -246,7 +246,7 @@ class OpenClawStore:
                 continue
             try:
                 yield _parse_job(job, main_keys)
-            except ValueError as error:
+            except (ValueError, TypeError, OverflowError) as error:
                 self.report.name_unread(f"{place}, job {job.get('name') or job.get('id')}", str(error))
 
     def _main_key(self, database: Path) -> str:
@@ -274,6 +274,12 @@ class OpenClawStore:
         for job in jobs if isinstance(jobs, list) else []:
             if isinstance(job, dict):
                 yield str(path), job
+
+
+def _list_of(value: object, name: str) -> list[object]:
+    """Return a list in a JSON object; [] if it has none."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def _has_compressed(db: sqlite3.Connection) -> bool:
