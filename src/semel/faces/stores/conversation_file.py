@@ -81,12 +81,12 @@ class ConversationFile:
         return self._resources.enter_context(tempfile.SpooledTemporaryFile(max_size=1 << 20))
 
     def _header(self) -> Json:
-        title = self.conversation.title
+        title = one_line(str(self.conversation.title), MAX_TITLE_CHARS) if self.conversation.title else None
         return {
             "line": "session", "format": FORMAT, "version": VERSION, "key": self.conversation.key, "agent": "",
-            "home": None, "title": one_line(title, MAX_TITLE_CHARS) if title else None, "chapter": max(self.chapter, 1),
+            "home": None, "title": title, "chapter": max(self.chapter, 1),
             "since": self._since, "entries": self.entries, "turns": self.turns, "at": self._first_at,
-            "exported": self._first_at, "ledger": self.system, "numbers": 0, "origin": self.conversation.origin,
+            "exported": self._first_at, "ledger": self.system, "numbers": 0, "origin": scrub(self.conversation.origin),
         }  # fmt: skip
 
     def _add(self, message: StoredMessage) -> None:
