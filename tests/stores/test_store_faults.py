@@ -111,6 +111,16 @@ def test_a_delivered_answer_that_hermes_transcript_lacks_is_named(tmp_path: Path
     assert "its transcript lacks it: It is lost." in why
 
 
+def test_what_else_hermes_keeps_is_named(tmp_path: Path) -> None:
+    hermes_home(tmp_path / "profiles" / "coder", [hermes_row("user", "hello", 1)])
+    store = hermes_home(tmp_path, [hermes_row("user", "hello", 1)])
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions/old.jsonl").write_text("{}\n")
+    read_texts(store)
+    assert [Path(place).name for place, _ in store.report.unread] == ["state.db", "old.jsonl"]
+    assert f"--from hermes {tmp_path / 'profiles' / 'coder'}" in store.report.unread[0][1]
+
+
 async def test_an_account_that_hermes_names_in_two_places_is_one(tmp_path: Path) -> None:
     store = hermes_home(tmp_path, [hermes_row("user", "hello", 1)])
     (tmp_path / "pairing").mkdir()

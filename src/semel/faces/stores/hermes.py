@@ -90,6 +90,7 @@ class HermesStore:
                 names[session["id"]] = name = name or session["id"]
                 groups.setdefault(name, []).append(session)
             self._name_missing_texts(db)
+        self._name_other_stores()
         for name, sessions in groups.items():
             titles = [session["title"] for session in sessions if session["title"]]
             key = self._key(name, sessions[-1])
@@ -244,6 +245,16 @@ class HermesStore:
             place = f"{self.database}, delivery_obligations {row['obligation_id']}"
             target = f"{row['platform']}:{row['chat_id']}"
             self.report.name_unread(place, f"Hermes sent this to {target}, and its transcript lacks it: {text}")
+
+    def _name_other_stores(self) -> None:
+        """Name what has conversations, too, and is not read: other profiles, and transcripts of old versions."""
+        for database in sorted(self.home.glob("profiles/*/state.db")):
+            why = f"it is another profile; import it by itself: --from hermes {database.parent}"
+            self.report.name_unread(str(database), why)
+        for path in sorted(self.home.glob("sessions/*.jsonl")):
+            self.report.name_unread(
+                str(path), "it is a transcript of an old version; Hermes took it over into state.db"
+            )
 
     # ------------------------------------------------------------ people and schedules
 
