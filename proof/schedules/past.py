@@ -75,11 +75,14 @@ def _told_twice(
 
 
 def _is_joined(one: Prompted, prompts: Sequence[Prompted]) -> bool:
-    """Whether another prompt was steered into its turn, behind it or behind that of a lost attempt that it repeats."""
+    """Whether another prompt joined its turn, behind it or behind that of a lost attempt that it repeats.
+
+    That attempt may have died before it was given the other prompt: then this one alone has the mark of it.
+    """
     for same in prompts:
         if same is one or (same.n < one.n and same.marks[:1] == one.marks[:1]):
             behind = [other for other in prompts if other.spawn == same.spawn and other.n > same.n]
-            if behind and behind[0].steered:
+            if (behind and behind[0].steered) or not set(one.marks) <= set(same.marks):
                 return True
     return False
 

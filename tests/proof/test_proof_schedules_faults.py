@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -199,6 +200,13 @@ def test_a_history_tells_each_text_as_often_as_one_answer_said_it(lines: tuple[s
     """A beginning counts to the text it is of, where that is certain."""
     prompts = [answered("All of it."), answered("Ha.", "Ha."), answered("Another.")]
     assert len([*past.misplaced(history(*lines), prompts, {})]) == faults
+
+
+@pytest.mark.parametrize(("marks", "faults"), [(["q1", "q2"], 0), (["q1"], 1)])
+def test_what_a_retry_says_once_more_is_a_text_of_its_own_if_a_prompt_had_joined(marks: list[str], faults: int) -> None:
+    """The lost attempt died before it was given the prompt that joined it: only the retry has its mark."""
+    prompts = [answered("Ha.", "Ho."), replace(answered("Ha."), n=1, spawn=2, marks=marks)]
+    assert len([*past.misplaced(history("agent: Ha.", "agent: Ho.", "agent: Ha."), prompts, {})]) == faults
 
 
 def test_what_an_answer_says_twice_is_no_copy_too_many_where_it_was_begun_anew() -> None:
