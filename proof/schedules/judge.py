@@ -291,6 +291,8 @@ class _Judge:
         stand = {entry["text"] for entry in entries if not entry["partial"] and not entry["superseded"]}
         doubled = [one.doubled for one in mine if one.doubled and one.text not in stand]
         told = [*(one.text for one in mine), *self.world.disk.kept, *doubled]
+        claims = [claim for claim in self.claims.values() if self.names[claim["session"]] == key]
+        told += words.told_behind_echoes(claims, self.turns, told)
         late = [one.text for one in mine if one.how == "after"]
         unmarked, undecided = [one.text for one in mine if one.unmarked], [one.undecided for one in mine]
         broken = [one.text for one in mine if one.broken and not one.whole]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from proof.schedules.plan import Plan
@@ -76,6 +76,20 @@ def shown_once_more(rows: Rows, root: int, prompts: list[Prompted]) -> Iterator[
         again = [claim["id"] for claim in _stands(rows, root, told.kept, None) if claim["how"] == "recovery"]
         if again:
             yield f"law 8: {told.text!r} was shown, and {told.kept!r} stands again (claims {again})"
+
+
+def told_behind_echoes(claims: Iterable[Json], turns: Mapping[int, Json], told: Iterable[str]) -> list[str]:
+    """The rest of each text whose beginning was an echo when another prompt joined its turn: a text of its own.
+
+    `claims`: those of a session. `told`: what agents told there.
+    """
+    echoes = [
+        claim["text"]
+        for claim in claims
+        if (claim["how"], claim["outcome"]) == ("block", "echo")
+        and claim["id"] <= (turns[claim["turn"]]["joined"] or 0)
+    ]
+    return [text.removeprefix(echo) for text in told for echo in echoes if text.startswith(echo) and text != echo]
 
 
 def _added_nothing(group: list[Prompted]) -> bool:

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("greenlet")
 
-from proof.schedules import past
+from proof.schedules import past, words
 from proof.schedules.loop import SeededLoop
 from proof.schedules.plan import CHANNELS, make
 from proof.schedules.platforms import LATE, SETTLE, Platform
@@ -214,3 +214,13 @@ def test_what_an_answer_says_twice_is_no_copy_too_many_where_it_was_begun_anew()
     twice.told[1].repeated = True
     assert count_copies([once, once], "Ha.") == 1
     assert count_copies([once, twice], " Ha. ") == count_copies([twice], "Ha.") == 2
+
+
+@pytest.mark.parametrize(("joined", "rest"), [(5, ["And more."]), (4, []), (None, [])])
+def test_what_goes_on_behind_an_echo_is_a_text_of_its_own_if_a_prompt_cut_that_off(
+    joined: int | None, rest: list[str]
+) -> None:
+    echo = {"id": 5, "turn": 1, "how": "block", "outcome": "echo", "text": "Ha. "}
+    said = {"id": 6, "turn": 1, "how": "block", "outcome": "said", "text": "And"}
+    told = ["Ha.", "Ha. ", "Ha. And more.", "And more besides."]
+    assert words.told_behind_echoes([echo, said], {1: {"joined": joined}}, told) == rest
