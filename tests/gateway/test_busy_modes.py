@@ -11,9 +11,11 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.errors import BadRequest
+from semel.gateway.ports import AgentError
 from semel.gateway.settings import SessionSettings, WakeSettings
 from semel.gateway.turns import prompt_blocks
 from semel.ledger.transcript import views
+from semel.ledger.turns import interventions, turns
 from semel.ledger.turns.turns import StopRequest
 from semel.testing.scripted_agent import read_prompts
 
@@ -359,3 +361,62 @@ async def test_a_stop_of_a_turn_that_has_ended_leaves_the_next_one_alone_while_i
         await w.gateway.turns.cancel(session, StopRequest("anna"), only=ended)
         await w.idle()
         assert await w.texts("s", "agent", "notice") == ["one", "two"]
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+async def test_a_stop_that_names_no_turn_is_not_obeyed_by_the_turn_behind_the_one_that_was_about_to_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """`is_late`: it learns only during the third turn that the second was about to begin. Else that one cannot start
+    its agent, and so never looks for a stop."""
+    async with World(tmp_path) as w:
+        record, take = w.gateway.record, w.gateway.spawns.take
+        read, write = record.read, record.write
+        asked, third_runs = asyncio.Event(), asyncio.Event()
+        gates = [tmp_path / f"go on {n}" for n in range(3)]
+
+        async def read_late(transaction: Any, *values: Any) -> Any:
+            found = await read(transaction, *values)
+            if transaction is interventions.find_root_to_stop:
+                asked.set()
+                if is_late:
+                    await third_runs.wait()
+            return found
+
+        async def begin_late(transaction: Any, *values: Any) -> Any:
+            if transaction is turns.begin:
+                await asked.wait()
+                if not is_late:
+                    await asyncio.wait({stop})
+            return await write(transaction, *values)
+
+        async def fail_once(*_: Any) -> Any:
+            monkeypatch.setattr(w.gateway.spawns, "take", take)
+            await w.gateway.say("s", waiting_for(gates[2], began="three"))
+            raise AgentError("no such program")
+
+        monkeypatch.setattr(record, "read", read_late)
+        monkeypatch.setattr(record, "write", begin_late)
+        await w.gateway.say("s", waiting_for(gates[0], began="one"))
+        await speaks(w, "one")
+        await w.gateway.say("s", waiting_for(gates[1], began="two"), busy="queue")
+        gates[0].touch()
+
+        async def has_ended() -> bool:
+            return "turn" not in await w.gateway.session("s")
+
+        await until(has_ended)
+        if not is_late:
+            monkeypatch.setattr(w.gateway.spawns, "take", fail_once)
+        stop = asyncio.create_task(w.gateway.controls.stop_turn("s", "anna"))
+        if is_late:
+            await speaks(w, "two")
+            await w.gateway.say("s", waiting_for(gates[2], began="three"), busy="queue")
+            gates[1].touch()
+        await speaks(w, "three")
+        third_runs.set()
+        assert await stop is not is_late
+        gates[2].touch()
+        await w.idle()
+        assert (await w.texts("s", "agent"))[-1] == "three"
+        assert not any("Stopped" in text for text in await w.texts("s", "notice"))

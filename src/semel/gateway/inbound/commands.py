@@ -195,8 +195,9 @@ class Commands:
         ):
             self.turns.wake(command.session)
             return "The running turn was stopped."
-        root, waiting = await self.record.read(rows.find_turn_to_stop, command.session, command.seq)
-        if root is None or not await self.turns.cancel(command.session, by, root or None):
+        with self.turns.stops.watch_begin(command.session) as next_turn:
+            root, waiting = await self.record.read(rows.find_turn_to_stop, command.session, command.seq)
+        if root is None or not await self.turns.cancel(command.session, by, root or next_turn.root):
             return "Nothing runs here."
         return "The running turn is being stopped." + _describe_waiting(waiting)
 

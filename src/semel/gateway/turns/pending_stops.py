@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 from semel.ledger.turns.turns import BegunTurn, StopRequest
+
+
+@dataclass(eq=False)
+class NextTurn:
+    """The turn that is the next to begin in a session. `root`: its root; None: it has not begun yet."""
+
+    root: int | None = None
 
 
 class PendingStops:
     """The stops that the next attempt in each session obeys instead of prompting its agent."""
 
     def __init__(self) -> None:
-        self._by_people: dict[int, tuple[int | None, StopRequest]] = {}  # session -> (root, stop); None: of any root
+        self._by_people: dict[int, tuple[int | None, StopRequest]] = {}  # session -> (root, stop); None: the next
         self._by_messages: dict[int, tuple[int, StopRequest]] = {}  # the same, if a newer message interrupted it
+        self._watched: dict[int, list[NextTurn]] = {}  # session -> what `watch_begin` yields
 
     def __repr__(self) -> str:
         return f"<PendingStops of {len(self._by_people) + len(self._by_messages)} turns>"
 
     def stop_turn(self, session: int, by: StopRequest, root: int | None = None) -> None:
-        """Stop the session's turn for a person. `root`: only a turn of this root."""
+        """Stop the session's turn for a person. `root`: a turn of this root; None: the next one, whichever it is."""
         self._by_people[session] = root, by
 
     def overtake_turn(self, session: int, by: StopRequest, root: int) -> None:
         """Stop the session's turn of this root for a newer message."""
         self._by_messages[session] = root, by
+
+    @contextmanager
+    def watch_begin(self, session: int) -> Iterator[NextTurn]:
+        """Yield the turn that is the next to begin in the session from now on."""
+        turn = NextTurn()
+        watched = self._watched.setdefault(session, [])
+        watched.append(turn)
+        try:
+            yield turn
+        finally:
+            watched.remove(turn)
+            if not watched:
+                self._watched.pop(session, None)
+
+    def note_begin(self, begun: BegunTurn) -> None:
+        """Let the stop of the next turn be one of this turn, so that none behind it obeys the stop."""
+        for turn in self._watched.get(begun.session, ()):
+            turn.root = begun.root if turn.root is None else turn.root
+        root, by = self._by_people.get(begun.session, (None, None))
+        if root is None and by is not None:
+            self._by_people[begun.session] = begun.root, by
 
     def find_stop(self, begun: BegunTurn) -> StopRequest | None:
         """Return the stop that this turn has to obey; None if there is none."""

@@ -81,7 +81,7 @@ class TurnScheduler:
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         self._woken: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._stops = PendingStops()
+        self.stops = PendingStops()
         self._interventions: set[asyncio.Task[None]] = set()  # tasks that steer or interrupt a turn
         self._starting: dict[int, tuple[int, asyncio.Task[LiveAgent]]] = {}  # session -> (root, start of its agent)
         self._loss_reasons: dict[int, str] = {}  # session -> why its agent died last
@@ -122,7 +122,7 @@ class TurnScheduler:
             if (run := self._run_of(session, found.root)) is not None:
                 await run.cancel(found.stop)
             elif session in self.tasks:
-                self._stops.stop_turn(session, found.stop, found.root)
+                self.stops.stop_turn(session, found.stop, found.root)
                 self._stop_start(session, found.root)
         elif found is not None and found.steers:
             await self._steer(session)
@@ -178,7 +178,7 @@ class TurnScheduler:
             await run.cancel(by)
         else:
             if session in self.tasks:
-                self._stops.overtake_turn(session, by, root)
+                self.stops.overtake_turn(session, by, root)
             self._stop_start(session, root)
         self.wake(session)
 
@@ -201,15 +201,13 @@ class TurnScheduler:
         return bool(stopped)
 
     async def cancel(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop the session's turn for a person. Return whether one was stopped. `only`: only a turn of this root."""
-        run = self.runs.get(session)
-        if run is not None:
-            if only not in (None, run.begun.root):
+        """Stop a turn for a person. Return whether it was stopped. `only`: its root; None: the next one to begin."""
+        if only is not None and session in self.runs:
+            if (run := self._run_of(session, only)) is None:
                 return False
-            only = run.begun.root
             await run.cancel(by)
         elif session in self.tasks:
-            self._stops.stop_turn(session, by, only)
+            self.stops.stop_turn(session, by, only)
             self._stop_start(session, only)
         else:
             return await self._stop_waiting(session, by, only) or await self._record_stop(session, by, only)
@@ -232,7 +230,7 @@ class TurnScheduler:
         if run is not None:
             run.live.signals.put_nowait(Died(reason))
         elif session in self.tasks:
-            self._stops.stop_turn(session, StopRequest(reason))
+            self.stops.stop_turn(session, StopRequest(reason))
             self._stop_start(session)
         if (task := self.tasks.get(session)) is not None:
             await asyncio.wait({task}, timeout=ABANDON_TIMEOUT_S)
@@ -296,7 +294,7 @@ class TurnScheduler:
     def _end_service(self, session: int) -> None:
         """Clean up after the session's task. Start a new task if a wake came in the meantime."""
         del self.tasks[session]
-        self._stops.forget_session(session)
+        self.stops.forget_session(session)
         if session in self._woken and not self.stopping:
             self.wake(session)
 
@@ -327,6 +325,7 @@ class TurnScheduler:
             self._note_end(begun, "cancelled" if begun.error is None else "given up", begun.error)
             self.kick()
             return True
+        self.stops.note_begin(begun)
         log_activity("turn began", session=begun.key, turn=begun.turn, agent=begun.agent, attempt=begun.attempt)
         fence = TurnFence(begun.session, begun.turn, begun.epoch)
         self.typing.begin(begun, lambda: self._waits_for_person(session))
@@ -339,7 +338,7 @@ class TurnScheduler:
         finally:
             self.typing.end(begun)
             self.traces.pop(session).end()
-            self._stops.note_end(begun)
+            self.stops.note_end(begun)
 
     def _waits_for_person(self, session: int) -> bool:
         """Return whether the running turn waits for a person's answer."""
@@ -355,7 +354,7 @@ class TurnScheduler:
                 await self._handle_failed_start(fence, begun, error)
                 return True
             if live is None:
-                end = finish_turn.End("cancelled", "cancelled", stopped=self._stops.take_stop(begun))
+                end = finish_turn.End("cancelled", "cancelled", stopped=self.stops.take_stop(begun))
                 await self._finish_unasked(fence, begun, end)
                 return True
             return await self._run_with(live, begun, fence)
@@ -371,7 +370,7 @@ class TurnScheduler:
         try:
             return await start
         except asyncio.CancelledError:
-            if start.cancelled() and self._stops.find_stop(begun) is not None and not self.stopping:
+            if start.cancelled() and self.stops.find_stop(begun) is not None and not self.stopping:
                 return None
             raise
         finally:
@@ -425,7 +424,7 @@ class TurnScheduler:
             await self._fail(fence, begun, plan.reason)
         elif plan.how == "recall":
             await run.end_unanswered("end_turn")
-        elif (by := run.stopped or self._stops.take_stop(begun)) is not None:
+        elif (by := run.stopped or self.stops.take_stop(begun)) is not None:
             run.stopped = by
             await run.end_unanswered("cancelled")
         else:

@@ -53,11 +53,12 @@ class SessionControls:
         repeat that names its turn never stops what began after it.
         """
         number = await self.record.find_session(session)
-        try:
-            root = await self.record.read(interventions.find_root_to_stop, number, turn)
-        except interventions.NoSuchTurn:
-            raise BadRequest(f"turn: this session never had a turn {turn}; {WHAT_A_TURN_IS}") from None
-        return root is not None and await self.turns.cancel(number, StopRequest(by), root or None)
+        with self.turns.stops.watch_begin(number) as next_turn:
+            try:
+                root = await self.record.read(interventions.find_root_to_stop, number, turn)
+            except interventions.NoSuchTurn:
+                raise BadRequest(f"turn: this session never had a turn {turn}; {WHAT_A_TURN_IS}") from None
+        return root is not None and await self.turns.cancel(number, StopRequest(by), root or next_turn.root)
 
     async def set_busy(self, session: str, mode: Busy | None) -> None:
         """Set how to handle messages that come while a turn of this session runs. Raises BadRequest.
