@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from semel.channels.discord.transport import DiscordReply, Upload
 from semel.testing.discord import BOT, TOKEN, DiscordDouble, DiscordUrls, serve
+from semel.testing.discord.routes import THINKS
 
 REFERENCE = "https://docs.discord.com/developers/"
 MESSAGE, RATES, CODES = "resources/message", "topics/rate-limits", "topics/opcodes-and-status-codes"
@@ -95,6 +96,10 @@ CASES = [
         f"PUT /applications/{BOT}/commands", [{"name": "has blank", "description": "d"}], 400, 50035,
     ),
     Documented(f"{INTERACTIONS}#interaction-callback", "POST /interactions/{fresh}/callback", {"type": 5}, 204),
+    Documented(
+        f"{INTERACTIONS}#delete-original-interaction-response", "DELETE /webhooks/{original}/messages/@original",
+        None, 204,
+    ),
     Documented(f"{INTERACTIONS}#interaction-callback", "POST /interactions/{late}/callback", {"type": 5}, 404, 10062),
     Documented(f"{CODES}#json", "POST /interactions/{answered}/callback", {"type": 5}, 400, 40060),
     Documented(f"{CODES}#http", "GET /nothing", None, 404, 0),
@@ -118,6 +123,9 @@ async def prepared(tmp_path: Path) -> AsyncIterator[tuple[DiscordHouse, dict[str
             ids[name] = f"{interaction.id}/{interaction.token}"
             interaction.at -= 4 if name == "late" else 0
             interaction.answer = {"type": 5} if name == "answered" else None
+        deferred = double.interactions[double.command(house.room, ANN, "status")]
+        deferred.answer, deferred.shown = {"type": 5}, THINKS
+        ids["original"] = f"{double.me.id}/{deferred.token}"
         yield house, ids
 
 

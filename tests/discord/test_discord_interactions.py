@@ -14,6 +14,7 @@ from semel.channels.discord.app_commands import list_commands
 from semel.gateway.ports import Button, Incoming, Person
 from semel.law.commands import COMMANDS
 from semel.testing.discord.model import InteractionModel
+from semel.testing.discord.routes import THINKS
 
 
 async def acknowledged(house: DiscordHouse, id: str) -> InteractionModel:
@@ -39,23 +40,33 @@ def test_offered_commands_keep_to_what_discord_takes() -> None:
             assert option["name"].isalpha() and option["name"] == option["name"].lower() and not option["required"]
 
 
-async def test_a_slash_command_is_a_message_and_only_its_author_reads_that_it_was_heard(hearing: DiscordHouse) -> None:
+async def dismissed(house: DiscordHouse, id: str) -> InteractionModel:
+    """The interaction, once its author sees nothing as its answer any more."""
+    interaction = await acknowledged(house, id)
+    await until(lambda: interaction.shown is None)
+    return interaction
+
+
+async def test_a_slash_command_is_a_message_and_is_acknowledged_without_words(hearing: DiscordHouse) -> None:
     id = hearing.double.command(hearing.room, ANN, "history", 5)
     [message] = await hearing.hear(1)
     assert (message.text, message.key, message.mentioned) == ("/history 5", f"{hearing.room}/{id}", True)
     assert message.sender == Person(ANN, "Annie") and message.address == hearing.room and message.group
-    answer = (await acknowledged(hearing, id)).answer
-    assert answer is not None and answer["type"] == 4 and answer["data"]["flags"] == 64
+    assert (await dismissed(hearing, id)).answer == {"type": 5, "data": {"flags": 64}}
     assert "token" not in str(message.data)
 
 
-async def test_a_stranger_is_told_that_they_may_not_talk_here(hearing: DiscordHouse) -> None:
-    hearing.inbox.strangers.add(BOB)
-    interaction = await acknowledged(hearing, hearing.double.command(hearing.direct, BOB, "status"))
-    assert interaction.answer is not None and "may not talk" in interaction.answer["data"]["content"]
+async def test_a_deferral_is_deleted_also_if_discord_does_not_take_it_at_once(
+    hearing: DiscordHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interactions, "DELETE_RETRY_DELAY_S", 0.01)
+    hearing.double.fail("DELETE /webhooks/*", "drop")
+    hearing.double.fail("DELETE /webhooks/*", "502")
+    await dismissed(hearing, hearing.double.command(hearing.room, ANN, "status"))
+    assert len(hearing.double.asked("DELETE /webhooks")) == 3
 
 
-async def test_a_slow_commit_is_bridged_by_a_deferral_that_is_filled_in(
+async def test_a_slow_commit_is_bridged_by_a_deferral_that_is_deleted_after_it(
     there: DiscordHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interactions, "DEFER_AFTER_S", 0.05)
@@ -69,11 +80,10 @@ async def test_a_slow_commit_is_bridged_by_a_deferral_that_is_filled_in(
     monkeypatch.setattr(there.inbox, "put", slow_put)
     id = there.double.command(there.direct, ANN, "status")
     interaction = await acknowledged(there, id)
-    assert interaction.answer == {"type": 5, "data": {"flags": 64}} and there.inbox.events == []
+    assert interaction.shown == THINKS and there.inbox.events == []
     gate.set()
-    await until(lambda: bool(interaction.filled))
+    await dismissed(there, id)
     assert [event.text for event in there.inbox.events] == ["/status"]
-    assert interaction.filled.startswith("/status was heard")
 
 
 async def test_a_command_whose_commit_failed_is_heard_after_the_restart(hearing: DiscordHouse) -> None:

@@ -65,7 +65,6 @@ class Interaction:
     token: str = field(repr=False)
     is_component: bool
     application: str
-    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -248,13 +247,7 @@ class DispatchParser:
         sender = Person(str(user["id"]), name_of(user, data.get("member")), bool(user.get("bot")))
         place, thread = await self._place(channel, is_group, str(value_at(data, "message", "id") or ""))
         more: Json = {"interaction": True} | ({"thread": channel} if thread == "room" else {})
-        interaction = Interaction(
-            id,
-            str(data["token"]),
-            kind == COMPONENT,
-            str(data.get("application_id") or ""),
-            str(body.get("name") or ""),
-        )
+        interaction = Interaction(id, str(data["token"]), kind == COMPONENT, str(data.get("application_id") or ""))
         if kind == COMPONENT:
             answer, pressed = str(body["custom_id"]), str(data["message"]["id"])
             of: str | None = message_id(channel, pressed)

@@ -309,7 +309,7 @@ class _Reading:
 
     async def _store(self, drafts: Sequence[DiscordDraft]) -> None:
         """Put events and the position after them into the inbox."""
-        committed = self._desk.expect_commit(drafts, self._inbox)
+        committed = self._desk.expect_commit(drafts)
         events = await self._fetcher.complete(drafts, self._inbox)
         position = self._cursor.dump()
         if events or position != self._stored:

@@ -103,13 +103,13 @@ class Guild:
 @dataclass
 class InteractionModel:
     """An interaction that waits for its acknowledgement. `at`: seconds since the epoch. `answer`: the callback's
-    body."""
+    body. `shown`: what its author sees as the answer; None if there is nothing."""
 
     id: str
     token: str
     at: float
     answer: Json | None = None
-    filled: str = ""  # the content by which a deferral was filled in
+    shown: str | None = None
 
 
 @dataclass

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MAX_CONTENT_CHARS, MAX_NONCE_CHARS, MAX_FILE_BYTES, MAX_REQUEST_BYTES = 2000, 25, 10 * 1024 * 1024, 25 * 1024 * 1024
 MAX_ROWS, MAX_IN_ROW, MAX_LABEL_CHARS, MAX_CUSTOM_ID_CHARS, MAX_REACTIONS = 5, 5, 80, 100, 20
 INTERACTION_TIMEOUT_S, INTERACTION_LIFE_S = 3.0, 900.0
+THINKS = "the bot is thinking"
+"""What stands in the place of an answer that was put off."""
 UNKNOWN_CHANNEL = ApiError(404, 10003, "Unknown Channel")
 UNKNOWN_MESSAGE = ApiError(404, 10008, "Unknown Message")
 UNKNOWN_INTERACTION = ApiError(404, 10062, "Unknown interaction")
@@ -225,17 +227,21 @@ def _respond(double: DiscordDouble, call: Call) -> Any:
     if double.now() - interaction.at > INTERACTION_TIMEOUT_S:
         raise UNKNOWN_INTERACTION
     interaction.answer = call.body
+    if call.body.get("type") in (4, 5):
+        interaction.shown = str(object_at(call.body, "data").get("content") or THINKS)
     if call.query.get("with_response", "").lower() in ("1", "true"):
         return {"interaction": {"id": interaction.id, "type": 2, "response_message_loading": False}}
     return ApiAnswer(204)
 
 
-def _fill_in(double: DiscordDouble, call: Call) -> Any:
+def _delete_original(double: DiscordDouble, call: Call) -> Any:
     interaction = next((one for one in double.interactions.values() if one.token == call.path[1]), None)
     if interaction is None or interaction.answer is None or double.now() - interaction.at > INTERACTION_LIFE_S:
         raise ApiError(404, 10015, "Unknown Webhook")
-    interaction.filled = str(call.body.get("content") or "")
-    return {"id": interaction.id, "content": interaction.filled}
+    if interaction.shown is None:
+        raise UNKNOWN_MESSAGE
+    interaction.shown = None
+    return ApiAnswer(204)
 
 
 _ID = r"([0-9]{1,20})"
@@ -259,6 +265,6 @@ ROUTES: list[tuple[str, re.Pattern[str], Route]] = [
         ("POST", rf"/channels/{_ID}/messages/{_ID}/threads", _open_thread),
         ("POST", rf"/channels/{_ID}/typing", _typing),
         ("POST", rf"/interactions/{_ID}/([^/]+)/callback", _respond),
-        ("PATCH", rf"/webhooks/{_ID}/([^/]+)/messages/@original", _fill_in),
+        ("DELETE", rf"/webhooks/{_ID}/([^/]+)/messages/@original", _delete_original),
     )
 ]
