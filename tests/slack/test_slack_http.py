@@ -11,6 +11,7 @@ import pytest
 from slack_house import ANN, ROOM, SIGNING_SECRET, SlackHouse, slack
 
 from semel.channels.slack.events_http import read_request, sign
+from semel.gateway.ports import Offline
 
 
 @pytest.fixture
@@ -96,6 +97,28 @@ async def test_a_file_that_cannot_be_fetched_now_lets_slack_come_again(posted: S
     outcomes = [(await posted.channel.receive(posted.inbox, headers, body))[0] for _ in range(2)]
     assert outcomes == [503, 200]
     assert "broke off" in posted.inbox.events[0].files[0].why
+
+
+async def test_what_could_not_be_kept_is_read_again_though_later_events_were_kept(posted: SlackHouse) -> None:
+    """Slack gives an event up after some minutes of refusals."""
+    await posted.online()
+    for text in ("given up", "kept"):
+        posted.double.write(posted.direct, ANN, text)
+        headers, body = posted.double.make_request(posted.double.sent[-1]["payload"])
+        if text == "given up":
+            at = json.loads(str(posted.inbox.at))["at"]
+            posted.inbox.fail = OSError("no space left on device")
+            with pytest.raises(OSError, match="no space"):
+                await posted.channel.receive(posted.inbox, headers, body)
+        else:
+            await posted.channel.receive(posted.inbox, headers, body)
+    assert json.loads(str(posted.inbox.at))["at"] == at
+    assert posted.task is not None
+    with pytest.raises(Offline, match="could not be kept"):
+        await posted.task
+    posted.task = None
+    await posted.online()
+    assert sorted(event.text for event in posted.inbox.events) == ["given up", "kept"]
 
 
 async def test_while_the_channel_does_not_run_slack_is_told_to_come_again(posted: SlackHouse) -> None:

@@ -22,6 +22,8 @@ from semel.text.json_types import Json
 
 MAX_PART_CHARS = 8_000
 """Characters of one message. A `markdown` block takes 12,000, and a text of 40,000 in which `&` and `<` are escaped."""
+MAX_CAPTION_CHARS = 4_000
+"""Characters of the text of a file, which is followed by the link to it."""
 
 
 class SlackChannel:
@@ -50,6 +52,7 @@ class SlackChannel:
             files=True,
             file_limit=settings.file_limit,
             empty_files=False,
+            caption_len=MAX_CAPTION_CHARS,
             dialect="slack",
             numbered=True,
             account_refusals=(TOKEN_REFUSED,),

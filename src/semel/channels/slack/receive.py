@@ -51,6 +51,7 @@ class SlackReceiver:
         self._parser: SlackParser | None = None
         self._putting = asyncio.Lock()
         self._is_catching_up = False
+        self._has_lost = asyncio.Event()  # set if an event that was posted could not be kept
         self.another_bot: str | None = None
         """Why the channel is blocked: its cursor is another bot's. `None` if it is not blocked."""
 
@@ -82,8 +83,7 @@ class SlackReceiver:
                 following = AsyncExitStack()
                 socket = await following.enter_async_context(open_socket(self._directory, self._settings.timeout))
                 previous, connection = connection, following
-                await previous.aclose()
-                await self._catch_up(us, inbox)
+                await previous.aclose()  # what was not acknowledged there comes over the new one
         finally:
             await connection.aclose()
 
@@ -113,12 +113,17 @@ class SlackReceiver:
     # ------------------------------------------------------------ Events API
 
     async def _run_http(self, us: SlackIdentity, inbox: Inbox) -> None:
+        self._has_lost.clear()
         await self._begin(us, inbox)
         await self._catch_up(us, inbox)
         inbox.online()
-        while True:
-            await asyncio.sleep(WATCH_INTERVAL_S)
-            await self._directory.identify()
+        while not self._has_lost.is_set():
+            try:
+                async with asyncio.timeout(WATCH_INTERVAL_S):
+                    await self._has_lost.wait()
+            except TimeoutError:
+                await self._directory.identify()
+        raise Offline("an event could not be kept: what Slack does not send again is read from its history")
 
     async def take_request(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle one request of Slack. Return (HTTP status, response body), after the commit.
@@ -144,11 +149,20 @@ class SlackReceiver:
             raise RequestRefused(503, "unavailable", "the channel is not connected to Slack: try again")
         match request.kind:
             case "event":
-                await self._put(parser.parse_event(request.payload), inbox)
+                drafts = parser.parse_event(request.payload)
             case "interaction":
-                await self._put(parser.parse_interaction(request.payload), inbox)
+                drafts = parser.parse_interaction(request.payload)
             case "command":
-                await self._put(parser.parse_command(request.payload), inbox)
+                drafts = parser.parse_command(request.payload)
+            case _:
+                drafts = []
+        try:
+            await self._put(drafts, inbox)
+        except Offline:  # a file: it is tried three times, and Slack sends the event four times
+            raise
+        except Exception:
+            self._has_lost.set()  # Slack gives up after some minutes; `run` begins anew, and reads the history
+            raise
         return {}
 
     # ------------------------------------------------------------ what both share
@@ -203,9 +217,11 @@ class SlackReceiver:
         async with self._putting:
             if (cursor := self._cursor) is None:
                 raise Offline("the channel was stopped")
-            if not self._is_catching_up:
-                cursor.advance(min(max(event.at for event in events), self._clock()))
-            await inbox.put(events, cursor.dump())
+            after = replace(cursor)
+            if not (self._is_catching_up or self._has_lost.is_set()):
+                after.advance(min(max(event.at for event in events), self._clock()))
+            await inbox.put(events, after.dump())
+            cursor.advance(after.at)
 
     async def _add_names(self, draft: SlackDraft) -> SlackDraft:
         """Return the draft with the names of its person and its conversation, as far as Slack tells them."""

@@ -146,7 +146,7 @@ class SlackSender:
         ahead = REPEAT_PREFIX if op.marked else ""
         caption = render_mrkdwn(ahead + op.text) if op.text.strip() else ahead.strip()
         link = f"<{file['permalink']}|{escape(str(file['name'])).replace('|', '¦')}>"
-        return f"{caption}\n{link}".strip()[:MAX_TEXT_CHARS]
+        return f"{caption}\n{link}".strip()
 
     async def _upload(self, op: Op) -> Json:
         """Upload a file without sharing it. Return {"permalink", "name"}."""
