@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -175,8 +180,6 @@ def test_more_calls_than_a_tier_allows_get_429_with_a_time(slack: SlackDouble) -
 
 def test_an_event_without_a_connection_is_lost_and_an_unacknowledged_one_comes_four_times(slack: SlackDouble) -> None:
     """https://docs.slack.dev/apis/events-api: three retries. Socket Mode documents no queue."""
-    import asyncio
-
     slack.write("C1", "U1", "nobody listens")
     assert slack.pending == {}
     link: asyncio.Queue[Json] = asyncio.Queue()
@@ -189,11 +192,6 @@ def test_an_event_without_a_connection_is_lost_and_an_unacknowledged_one_comes_f
 
 
 def test_the_double_runs_in_a_process_of_its_own_and_does_what_a_tester_says() -> None:
-    import subprocess
-    import sys
-    import urllib.error
-    import urllib.request
-
     def control(name: str, **arguments: Any) -> Json:
         request = urllib.request.Request(f"{base}/control/{name}", json.dumps(arguments).encode())
         try:
@@ -217,3 +215,10 @@ def test_the_double_runs_in_a_process_of_its_own_and_does_what_a_tester_says() -
             assert "missing 2 required" in control("write", channel="D7")["error"]
         finally:
             process.kill()
+
+
+def test_the_double_without_its_library_says_what_to_install() -> None:
+    code = "import sys; sys.modules['websockets'] = None; from semel.testing.slack.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "--port", "0"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("semel-slack-double needs websockets: ") and "websockets>=15" in done.stderr

@@ -22,7 +22,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         from semel.installation import find_install_command
 
-        parser.exit(1, f"{parser.prog} needs {error.name}: {find_install_command('slack')}\n")
+        parser.exit(1, f"{parser.prog} needs {(error.name or '').partition('.')[0]}: {find_install_command('slack')}\n")
     except OSError as error:
         parser.exit(1, f"{parser.prog}: port {options.port} cannot be used: {os.strerror(error.errno or 0)}\n")
 

@@ -6,17 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
-
-from websockets.asyncio.server import ServerConnection
-from websockets.asyncio.server import serve as serve_websocket
-from websockets.exceptions import ConnectionClosed
 
 from semel.testing.http_double import HttpReply, ReplyCut, serve_http
 from semel.testing.http_requests import HttpRequest
 from semel.testing.slack.double import SlackDouble
 from semel.testing.slack.model import SlackFault
 from semel.text.json_types import Json
+
+if TYPE_CHECKING:
+    from websockets.asyncio.server import ServerConnection
 
 CONTROL = frozenset(
     {
@@ -31,6 +31,7 @@ LOGIN_PAGE = b"<!DOCTYPE html><html><head><title>Sign in to Test | Slack</title>
 @asynccontextmanager
 async def serve(double: SlackDouble, port: int = 0, socket_port: int = 0) -> AsyncIterator[str]:
     """Serve the double until the block ends. Port 0: any free one. Yields the setting `api` of a slack channel."""
+    from websockets.asyncio.server import serve as serve_websocket  # an extra: see `semel.testing.slack.__main__`
 
     async def answer(request: HttpRequest) -> HttpReply:
         return await _answer(double, request)
@@ -52,6 +53,8 @@ async def serve(double: SlackDouble, port: int = 0, socket_port: int = 0) -> Asy
 
 async def _link(double: SlackDouble, connection: ServerConnection) -> None:
     """Serve one connection: greet, send envelopes, take acknowledgements, repeat what was not acknowledged."""
+    from websockets.exceptions import ConnectionClosed
+
     ticket = dict(parse_qsl(urlsplit(connection.request.path if connection.request else "").query)).get("ticket", "")
     if ticket not in double.tickets:
         await connection.close(1008, "the ticket was used")
