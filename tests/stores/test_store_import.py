@@ -13,7 +13,7 @@ from store_house import DATA, openclaw_event, openclaw_folder, unpack
 
 from semel.faces.stores.importing import open_store
 
-SAMPLES = {"openclaw-2026.9.6": "openclaw", "hermes-0.19.0": "hermes"}
+SAMPLES = {"openclaw-2026.5.7": "openclaw", "openclaw-2026.9.6": "openclaw", "hermes-0.19.0": "hermes"}
 ASKED = {"What is the time of the train?", "Who brings bread?", "And back?"}
 ANSWERED = {"The train leaves at 9:41.", "Ben brings the bread.", "The last one back leaves at 22:15."}
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
@@ -59,6 +59,8 @@ def test_imported_schedules_are_paused_and_ask_in_their_chat(name: str, house: C
     morning = schedules[f"{system}-morning"]
     assert (morning["cron"], morning["tz"], morning["session"]) == ("30 7 * * 1-5", "Europe/Berlin", "main:telegram:7")
     assert schedules[f"{system}-oven"]["every"] == "2h"
+    if system == "openclaw":
+        assert schedules["openclaw-cake"]["session"] == "main:telegram:7"  # the main conversation is Ada's chat
     assert [name for name, row in schedules.items() if row["enabled"]] == []
 
 

@@ -239,7 +239,8 @@ class OpenClawStore:
     # ------------------------------------------------------------ schedules
 
     def read_schedules(self) -> Iterator[StoredSchedule]:
-        main_keys = {database.parents[1].name: self._main_key(database) for database in self.databases}
+        main_keys = {folder.parent.name: self._main_key_of_files(folder) for folder in self.transcript_folders}
+        main_keys |= {database.parents[1].name: self._main_key(database) for database in self.databases}
         for place, job in self._read_jobs():
             if job.get("declarationKey"):
                 self.report.left_out["schedules that OpenClaw makes for itself"] += 1
@@ -256,6 +257,13 @@ class OpenClawStore:
         with open_database(database) as db:
             row = db.execute("SELECT entry_json FROM session_nodes WHERE session_key = ?", (key,)).fetchone()
         return _session_key(agent, key, parse_object(row["entry_json"] if row else None), "")
+
+    def _main_key_of_files(self, folder: Path) -> str:
+        """Return the same for an agent whose conversations are files."""
+        agent = folder.parent.name
+        key = f"agent:{agent}:main"
+        entry = parse_object(_read_text(folder / "sessions.json")).get(key)
+        return _session_key(agent, key, entry if isinstance(entry, dict) else {}, "")
 
     def _read_jobs(self) -> Iterator[tuple[str, Json]]:
         state = self.folder / "state" / "openclaw.sqlite"
@@ -300,6 +308,14 @@ def _refuse_header(event: Json) -> str | None:
     if isinstance(version, int) and version > NEWEST_TRANSCRIPT:
         return f"its format has version {version}; this Semel knows up to {NEWEST_TRANSCRIPT}"
     return None
+
+
+def _read_text(path: Path) -> str:
+    """Return the content of a file; "" if it cannot be read, which `read_json_file` has named."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _session_of(path: Path) -> str:
