@@ -123,10 +123,9 @@ class PermissionMachine(Counted):
         self._answered(item, option)
 
     def _answered(self, item: int, option: str | None) -> None:
-        """Who answers is told whether the agent has it, or had it before by somebody else's request."""
+        """Who answers is told whether the agent has it."""
         told, waited = self._does(self.requests.pass_answer, item, option), self.until.pop(item, None) is not None
-        has_it = waited or item in self.answered
-        assert told is has_it, f"an answer to request {item}, which the agent has: {has_it}, is told {told}"
+        assert told is waited, f"an answer to request {item} that was {'' if waited else 'not '}open is told {told}"
         if waited:
             self.due[f"p{item}"] = option
             self.answered.append(item)

@@ -106,7 +106,6 @@ class Permissions:
     readers: Readers = field(default_factory=lambda: Readers())
 
     def __post_init__(self) -> None:
-        self._passed: set[int] = set()  # the items whose answers the agent has
         self.open: dict[int, OpenRequest] = {}
         self.stopped = False
         self._next_slot = _FIRST_SLOT
@@ -194,16 +193,14 @@ class Permissions:
     def pass_answer(self, item: int, option: str | None) -> bool:
         """Pass a recorded answer to the agent.
 
-        Return False if the request is no longer open, for example after a stop. Of two people who answer at once, the
-        second one may pass on the first one's answer, so a repeat is true as well.
+        Return False if the request is no longer open, for example after a stop.
         """
         for slot, entry in list(self.open.items()):
             if entry.item == item:
                 self._close(slot)
-                self._passed.add(item)
                 self._answer(entry.request, option)
                 return True
-        return item in self._passed
+        return False
 
     def stop(self) -> list[turn_ops.Op]:
         """Cancel open and later requests, because a person stops the turn (ACP). Return the operations that show it."""

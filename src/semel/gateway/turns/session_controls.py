@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from semel.acp_stream.choices import check_option, explain_no_choice, find_choice, read_choices, set_current
 from semel.gateway.activity import log_activity
@@ -45,6 +46,9 @@ class SessionControls:
     turns: TurnScheduler
     spawns: AgentPool
     kick: Callable[[], None]  # wakes the outbox
+
+    def __post_init__(self) -> None:
+        self._answering: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()  # by the item that is answered
 
     async def stop_turn(self, session: str, by: str, turn: int | None = None) -> bool:
         """Stop a turn for the person `by`, and return whether it ran. Raises BadRequest.
@@ -215,7 +219,10 @@ class SessionControls:
         if item > MAX_ROW_ID:
             raise NotFound(f"there is no request {item} in this session; {WHAT_A_REQUEST_IS}")
         digest = identity.digest_fields({"answer": option})
-        result = await self.record.write(answers.record_answer, number, item, option, by, digest, is_told, context)
+        async with self._answering.setdefault(item, asyncio.Lock()):  # nobody passes on what another one recorded
+            result = await self.record.write(answers.record_answer, number, item, option, by, digest, is_told, context)
+            is_for_agent = result.kind == "permission" and result.status in ("answered", "repeat", "already")
+            status = await self._hand_to_agent(number, item, result) if is_for_agent else str(result.status)
         if result.status == "unknown":
             raise NotFound(f"there is no request {item} in this session; {WHAT_A_REQUEST_IS}")
         if result.status == "no such option":
@@ -230,11 +237,9 @@ class SessionControls:
         if result.status == "answered":
             choice = option if result.kind == "permission" else None  # the answer to a question is a text
             log_activity(f"{result.kind} answered", session=session, by=by, outcome=choice)
-        if result.kind == "permission" and result.status in ("answered", "repeat", "already"):
-            return await self._hand_to_agent(number, item, result)
         if result.outcome is not None:
             self.turns.wake(number)
-        return "answered" if result.status == "repeat" else str(result.status)
+        return "answered" if status == "repeat" else status
 
     async def _hand_to_agent(self, session: int, item: int, result: answers.AnswerResult) -> str:
         """Pass the recorded answer to the agent.
