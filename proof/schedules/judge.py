@@ -376,9 +376,8 @@ class _Judge:
 
     def sent(self) -> Iterator[str]:
         by_key = {part["key"]: part for part in self.parts}
-        notices = Counter(
-            json.loads(e["more"] or "{}").get("part") for e in self.entries if '"delivery.' in (e["more"] or "")
-        )
+        told = [json.loads(e["more"]) for e in self.entries if '"delivery.' in (e["more"] or "")]
+        notices = Counter(part for more in told for part in more.get("parts") or [more.get("part")])
         for platform in self.world.platforms.values():
             yield from platform.broken
             taken = Counter(post.key for post in platform.log)
