@@ -18,6 +18,7 @@ import httpx2
 
 from semel.channels.discord.rate_limits import MAX_RESET_S, RateLimits
 from semel.channels.discord.settings import DEFAULT_API, DiscordSettings
+from semel.channels.downloads import FileNotGiven
 from semel.channels.http import CONNECT_TIMEOUT_S, request, retry_after, system_tls_context
 from semel.gateway.ports import NotSent, Offline
 from semel.text.json_types import Json, text_at, value_at
@@ -156,8 +157,8 @@ class DiscordApi:
         return url.scheme == "https" and url.host in CDN_HOSTS
 
 
-class FileGone(Exception):
-    """A file cannot be fetched, and will not be. The message says why, for people."""
+class FileGone(FileNotGiven):
+    """A file is not at this address, or its address is not one of Discord's."""
 
 
 def parse_reply(status: int, body: bytes, retry_after_header: float | None = None) -> DiscordReply:

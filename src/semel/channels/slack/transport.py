@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import httpx2
 
+from semel.channels.downloads import FileNotGiven
 from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, request, retry_after, system_tls_context
 from semel.channels.slack.settings import DEFAULT_API, SlackSettings
 from semel.gateway.ports import NotSent, Offline
@@ -105,12 +106,12 @@ class SlackApi:
         )  # fmt: skip
 
     async def download(self, address: str) -> AsyncGenerator[bytes, None]:
-        """Stream a file by its `url_private_download`. Raises Offline if that fails, FileRefused if Slack refuses it.
+        """Stream a file by its `url_private_download`. Raises Offline if that fails, FileNotGiven if Slack refuses it.
 
         The bot's token is sent to Slack alone, whatever host the address names.
         """
         if not self._is_trusted(address):
-            raise FileRefused("its address is not at Slack")
+            raise FileNotGiven("its address is not at Slack")
         url, timeout = httpx2.URL(address), self._settings.timeout
         wait = {"connect": CONNECT_TIMEOUT_S, "read": timeout, "write": timeout, "pool": CONNECT_TIMEOUT_S}
         headers = {"authorization": f"Bearer {self._settings.bot_token}", "connection": "close"}
@@ -139,17 +140,13 @@ class SlackApi:
         return url.scheme == "https" and (url.host == "slack.com" or url.host.endswith(".slack.com"))
 
 
-class FileRefused(Exception):
-    """Slack does not give a file. The message says why, for people."""
-
-
 def _check_download(response: httpx2.Response) -> None:
-    """Raise Offline, or FileRefused, unless the body is the file. Slack answers a refused token with its login page."""
+    """Raise Offline or FileNotGiven unless the body is the file. Slack answers a refused token with its login page."""
     status = response.status_code
     if status == 429 or status >= 500 or status == 408:
         raise Offline(f"Slack does not give a file now: HTTP {status}", retry_after(response.headers))
     if status != 200 or "x-slack-failure" in response.headers or _is_login_page(response):
-        raise FileRefused("Slack does not give it to the bot: it needs the scope files:read")
+        raise FileNotGiven("Slack does not give it to the bot: it needs the scope files:read")
 
 
 def _is_login_page(response: httpx2.Response) -> bool:
