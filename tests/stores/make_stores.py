@@ -39,7 +39,7 @@ from semel.testing.telegram import TOKEN, TelegramDouble, serve
 
 Json = dict[str, Any]
 DATA = Path(__file__).parents[1] / "data" / "stores"
-HOME = "/home/ada"  # stands for the folder in which a program ran
+HOME = "/home/you"  # stands for the folder in which a program ran
 START_S = 90.0
 ANSWERS = {
     "time of the train": "The train leaves at 9:41.",
