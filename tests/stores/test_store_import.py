@@ -57,11 +57,23 @@ def test_imported_schedules_are_paused_and_ask_in_their_chat(name: str, house: C
     house.json("import", "--from", system, str(unpack(name, tmp_path / "store")))
     schedules = {row["name"]: row for row in house.json("schedules", "list")}
     morning = schedules[f"{system}-morning"]
-    assert (morning["cron"], morning["tz"], morning["session"]) == ("30 7 * * 1-5", "Europe/Berlin", "main:telegram:7")
+    assert (morning["cron"], morning["tz"], morning["session"]) == ("30 7 * * 1-5", "Europe/Berlin", "demo:telegram:7")
     assert schedules[f"{system}-oven"]["every"] == "2h"
     if system == "openclaw":
-        assert schedules["openclaw-cake"]["session"] == "main:telegram:7"  # the main conversation is Ada's chat
+        assert schedules["openclaw-cake"]["session"] == "demo:telegram:7"  # the main conversation is Ada's chat
     assert [name for name, row in schedules.items() if row["enabled"]] == []
+
+
+def test_a_chat_goes_on_in_the_session_that_its_channel_uses(house: Cli, tmp_path: Path) -> None:
+    events = [openclaw_event(1, "user", "hello")]
+    folder = openclaw_folder(tmp_path, events, session="chat")
+    index = {"agent:main:telegram:group:-77:topic:5": {"sessionId": "chat"}}
+    (folder / "agents/main/sessions/sessions.json").write_text(json.dumps(index))
+    (row,) = house.json("import", "--from", "openclaw", str(folder))["sessions"]
+    (channel,) = house.json("channels")
+    assert row["session"] == f"{channel['agent']}:telegram:-77:topic-5"
+    (session,) = [listed for listed in house.json("sessions") if listed["key"] == row["session"]]
+    assert session["home"] == "telegram:-77:topic-5"
 
 
 def test_nothing_is_said_or_sent_by_an_import(house: Cli, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeVar
 
@@ -58,9 +59,10 @@ async def import_store(store: StoreReader, client: AsyncClient | None, *, schedu
     "collapsed" and "left_out" (how many, by kind), "unread" ({"place", "why"}) and "more_unread" (how many more). A
     status is "new" (without a client), "imported", "grown", "known" or "refused".
     """
-    sessions = [await _import_conversation(file, client) for file in _conversation_files(store)]
-    people = await _import_people(store, client)
-    schedules = await _import_schedules(store, client, schedules_on)
+    channels = _Channels([] if client is None else (await client.get("/v1/channels"))["channels"])
+    sessions = [await _import_conversation(file, client) for file in _conversation_files(store, channels)]
+    people = await _import_people(store, client, channels)
+    schedules = await _import_schedules(store, client, channels, schedules_on)
     report = store.report
     return {
         "system": store.system, "version": store.version, "dry_run": client is None, "sessions": sessions,
@@ -70,13 +72,34 @@ async def import_store(store: StoreReader, client: AsyncClient | None, *, schedu
     }  # fmt: skip
 
 
+class _Channels:
+    """The gateway's channels. A store knows only platforms, and a reader names every chat's agent by a store's name."""
+
+    def __init__(self, channels: list[Json]) -> None:
+        self._agents = {channel["name"]: channel["agent"] for channel in channels}
+        kinds = [channel.get("kind") for channel in channels]
+        self._names = {c["kind"]: c["name"] for c in channels if c.get("kind") and kinds.count(c["kind"]) == 1}
+
+    def name_of(self, platform: str) -> str:
+        """Return the name of the channel for a platform: the one with its name, or the only one of its kind."""
+        return platform if platform in self._agents else self._names.get(platform, platform)
+
+    def session_key(self, key: str) -> str:
+        """Return the key under which a chat's next message will be heard; a key that is no chat's stays."""
+        _, _, rest = key.partition(":")
+        platform, _, address = rest.partition(":")
+        name = self.name_of(platform)
+        return f"{self._agents[name]}:{name}:{address}"[:200] if name in self._agents else key
+
+
 def _positive(counts: dict[str, int]) -> dict[str, int]:
     return {kind: count for kind, count in sorted(counts.items()) if count}
 
 
-def _conversation_files(store: StoreReader) -> Iterator[ConversationFile]:
+def _conversation_files(store: StoreReader, channels: _Channels) -> Iterator[ConversationFile]:
     """Yield the conversations as files, each of which is closed when the next one is asked for."""
     for conversation in _read_all(store, "the list of conversations", store.read_conversations()):
+        conversation = replace(conversation, key=channels.session_key(conversation.key))
         with ExitStack() as files:
             try:
                 file = files.enter_context(ConversationFile(conversation, store.system, store.report))
@@ -121,16 +144,16 @@ def _read_all(store: StoreReader, what: str, rows: Iterator[T]) -> Iterator[T]:
         store.report.name_unread(what, f"there is something that {store.system} does not write: {error}")
 
 
-async def _import_people(store: StoreReader, client: AsyncClient | None) -> list[Json]:
+async def _import_people(store: StoreReader, client: AsyncClient | None, channels: _Channels) -> list[Json]:
     known = {} if client is None else await _known_accounts(client)
     taken = set(known.values())
     rows: dict[str, Json] = {}
     for person in _read_all(store, "the people", store.read_people()):
-        account = f"{person.channel}:{person.account}"
+        account = f"{channels.name_of(person.channel)}:{person.account}"
         if account in rows:
             continue  # it was paired, and is in a setting, too
         row: Json = {"account": account, "name": person.name, "role": "member", "status": "new"}
-        if why := _describe_role(person, store.system):
+        if why := _describe_role(person, account, store.system):
             row["why"] = why
         if client is not None and account in known:
             row |= {"status": "known", "name": known[account]}
@@ -156,29 +179,29 @@ async def _known_accounts(client: AsyncClient) -> dict[str, str]:
     }
 
 
-def _describe_role(person: StoredPerson, system: str) -> str | None:
+def _describe_role(person: StoredPerson, account: str, system: str) -> str | None:
     if person.role is None:
         return None
-    return (
-        f"{person.role} in {system}; if they are to be the owner here, too: semel people add "
-        f"{person.channel}:{person.account} --role owner"
-    )
+    return f"{person.role} in {system}; if they are to be the owner here, too: semel people add {account} --role owner"
 
 
-async def _import_schedules(store: StoreReader, client: AsyncClient | None, schedules_on: bool) -> list[Json]:
+async def _import_schedules(
+    store: StoreReader, client: AsyncClient | None, channels: _Channels, schedules_on: bool
+) -> list[Json]:
     known = set() if client is None else {row["name"] for row in (await client.get("/v1/schedules"))["schedules"]}
     rows, names = list[Json](), set[str]()
     for schedule in _read_all(store, "the schedules", store.read_schedules()):
         name = _schedule_name(store.system, schedule.name, names)
         names.add(name)
-        row: Json = {"name": name, "when": _describe_timing(schedule), "session": schedule.session, "status": "new"}
+        session = channels.session_key(schedule.session) if schedule.session else None
+        row: Json = {"name": name, "when": _describe_timing(schedule), "session": session, "status": "new"}
         rows.append(row)
         if client is None:
             continue
         body = {
             "name": name, "text": scrub(schedule.text), schedule.form: schedule.spec, "tz": schedule.tz,
             "paused": not (schedules_on and schedule.enabled),
-            **({"session": schedule.session} if schedule.session else {}),
+            **({"session": session} if session else {}),
         }  # fmt: skip
         try:
             made = await client.post("/v1/schedules", body)
