@@ -47,8 +47,13 @@ async def test_a_message_a_command_and_a_request_are_answered_where_they_came_fr
         double.press(room, BOB, message["id"], "/approve 1")  # a member may not
         await shown(house, "/approve: ", room)
         double.press(room, ANN, message["id"], "/approve 1")
-        assert await shown(house, "Allow once, by", room) == "Allow once, by ann: rm -r build"
+        assert await shown(house, "Allow once, by ann:", room) == "Allow once, by ann: rm -r build"
         await shown(house, "tidy", room)
+        await shown(house, "\n\nAllow once, by ann", room)
+        [answered] = [body for body in double.shown(room) if body["id"] == message["id"]]
+        assert answered["components"] == [] and answered["content"].endswith("Allow once, by ann")
+        double.press(room, ANN, message["id"], "/approve 1")  # by a client that shows the button still
+        await shown(house, "That request is gone: Allow once, by ann", room)
         double.command(house.direct, ANN, "status")
         assert "Agent: demo" in await shown(house, "Session ")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from test_approvals_in_chats import KEY, TWO, asked, asking, request
 from semel.gateway.ports import Button, Person
 from semel.ledger.delivery import parts
 from semel.testing.channels import Fault, Post
+
+EDITING = {"button_edits": True}
 
 _presses = itertools.count(1)
 
@@ -110,3 +113,130 @@ def test_a_button_has_its_options_style() -> None:
     assert [one["style"] for one in list_buttons(options, 4)] == ["allow", "", "deny"]
     assert list_buttons([], 4) == [{"label": "Deny", "answer": "/deny 4", "style": "deny"}]
     assert list_buttons(options, 4, "elsewhere") == []
+
+
+# ---------------------------------------------------------------- once it is over
+
+
+def edits(w: Chat) -> list[Post]:
+    return [post for post in w.chat.platform.log if post.kind == "edit"]
+
+
+async def until_posted(w: Chat, words: str) -> Post:
+    await w.until_shown(words)
+    return posted(w, words)
+
+
+async def until_edited(w: Chat, count: int = 1) -> Post:
+    """The newest edit, once there are so many."""
+
+    async def there() -> bool:
+        return len(edits(w)) >= count
+
+    await until(there)
+    await w.sent()
+    assert len(edits(w)) == count
+    return edits(w)[-1]
+
+
+async def test_a_press_takes_the_buttons_away_and_the_message_says_who_answered(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts=EDITING) as w:
+        await asked(w, BOB, room="room")
+        post = posted(w, "asks for permission")
+        await press(w, post, "Allow once", ADA, group=True)
+        edit = await until_edited(w)
+        assert (edit.target, edit.buttons, edit.text) == (post.id, (), f"{post.text}\n\nAllow once, by ada")
+        await press(w, post, "Allow once", BOB, group=True)
+        await press(w, post, post.buttons[-1].label, ADA, group=True)
+        assert "gone: Allow once, by ada" in await w.until_shown("gone", "room")
+        await until_edited(w)
+
+
+async def test_an_answer_on_the_page_takes_the_buttons_away(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts=EDITING) as w:
+        await asked(w)
+        item = await request(w)
+        option = item["options"][0]["optionId"]
+        await w.gateway.controls.answer(KEY, item["id"], option, "ada")
+        assert (await until_edited(w)).text.endswith("\n\nAllow once, by ada (outside the chat)")
+
+
+async def test_two_answers_at_once_make_one_edit(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts=EDITING) as w:
+        await asked(w)
+        item, post = await request(w), posted(w, "asks for permission")
+        option = item["options"][0]["optionId"]
+        await asyncio.gather(
+            press(w, post, "Allow once"),
+            w.gateway.controls.answer(KEY, item["id"], option, "eve"),
+            press(w, post, "Allow once"),
+        )
+        edit = await until_edited(w)
+        await w.until_shown("gone: Allow once, by")
+        assert edit.text.count("Allow once, by") == 1
+
+
+async def test_buttons_of_a_request_that_nobody_answers_go_away(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts=EDITING, permission_deadline_s=0.3) as w:
+        await asked(w)
+        edit = await until_edited(w)
+        assert edit.buttons == () and edit.text.endswith("\n\nNobody answered in time")
+
+
+async def test_buttons_of_a_request_that_a_restart_ended_go_away(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts=EDITING) as w:
+        await asked(w)
+        post = posted(w, "asks for permission")
+        await w.stop()
+        await w.start()
+        assert (await until_edited(w)).text == f"{post.text}\n\nWithdrawn"
+        await press(w, post, "Allow once")
+        assert "gone: Withdrawn" in await w.until_shown("gone")
+
+
+async def test_an_edit_that_the_platform_refuses_is_no_news(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts=EDITING) as w:
+        await asked(w)
+        w.chat.platform.always = lambda op: Fault.REJECT if op.kind == "edit" else None
+        await press(w, posted(w, "asks for permission"), "Allow once")
+        await w.until_shown("tidy")
+        await w.sent()
+        assert edits(w) == []
+        assert not [entry for entry in await w.entries(KEY) if "rejected" in entry["text"]]
+
+
+async def test_the_buttons_of_a_question_go_away_and_it_says_what_was_chosen(tmp_path: Path) -> None:
+    async with Chat(tmp_path, facts=EDITING) as w:
+        post = await ask(w, "Which colour?", "red", "deep blue")
+        await press(w, post, "deep blue")
+        await press(w, post, "red")
+        edit = await until_edited(w)
+        assert (edit.target, edit.buttons, edit.text) == (post.id, (), f"{post.text}\n\ndeep blue, by ada")
+
+
+async def test_a_question_that_a_message_answers_loses_its_buttons(tmp_path: Path) -> None:
+    async with Chat(tmp_path, facts=EDITING) as w:
+        await ask(w, "Which colour?", "red", "deep blue")
+        await w.tell("neither")
+        assert (await until_edited(w)).text.endswith("\n\nanswered, by ada")
+
+
+async def test_an_agent_that_edits_its_question_keeps_the_buttons_until_it_is_answered(tmp_path: Path) -> None:
+    async with Chat(tmp_path, facts=EDITING) as w:
+        question = {"call": "ask", "arguments": {"question": "Which colour?", "options": ["red", "blue"]}}
+        change = {"call": "edit_message", "arguments": {"message": "c1", "text": "Which shade?"}}
+        await w.tell(script(question, change))
+        post = await until_posted(w, "Which colour?")
+        edit = await until_edited(w)
+        assert edit.text == "Which shade?" and edit.buttons == post.buttons
+        await press(w, post, "red")
+        assert (await until_edited(w, 2)).text == "Which shade?\n\nred, by ada"
+
+
+async def test_a_channel_that_cannot_take_buttons_away_gets_no_edit(tmp_path: Path) -> None:
+    async with asking(tmp_path) as w:
+        await asked(w)
+        await press(w, posted(w, "asks for permission"), "Allow once")
+        await w.until_shown("tidy")
+        await w.sent()
+        assert edits(w) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,15 @@ async def test_a_mention_is_answered_in_its_thread_and_goes_on_there(tmp_path: P
 async def test_a_request_is_allowed_by_a_press_once_and_the_channel_reads_by_whom(tmp_path: Path) -> None:
     async with workspace(tmp_path) as (_, house):
         root = house.double.write(ROOM, BOB, f"<@{BOT}> {script(ASK)}")
-        asked = await shown(house, ROOM, "The agent asks for permission: rm -r build")
+        asked = deepcopy(await shown(house, ROOM, "The agent asks for permission: rm -r build"))
         house.double.press(ROOM, asked["ts"], "Allow once", BOB)
         await shown(house, ROOM, "/approve: ")  # only the owner may
         house.double.press(ROOM, asked["ts"], "Allow once", ANN)
         assert (await shown(house, ROOM, "Allow once, by ann: rm -r build"))["thread_ts"] == root
         await shown(house, ROOM, "tidy")
-        house.double.press(ROOM, asked["ts"], "Allow once", ANN)
+        answered = await shown(house, ROOM, "\n\nAllow once, by ann")
+        assert answered["ts"] == asked["ts"] and [block["type"] for block in answered["blocks"]] == ["markdown"]
+        house.double.press(ROOM, asked["ts"], "Allow once", ANN, seen=asked)
         await shown(house, ROOM, "That request is gone: Allow once, by ann")
 
 

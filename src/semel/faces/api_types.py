@@ -301,7 +301,8 @@ class Option(Struct, omit_defaults=True):
 class RequestBase(ItemBase, kw_only=True):
     """What can be answered. `answer`: the id of the chosen option, null if the request was cancelled; for a question,
     the text. `by`: who answered. `face`: where: `api` or a chat. `event`: the event of the answer; `key`: or else its
-    idempotency key, if it had one. `seen`: the rev of the view in which it was answered.
+    idempotency key, if it had one. `seen`: the rev of the view in which it was answered. `button_part`: the id of the
+    part whose buttons are taken away once it is over.
     """
 
     state: Literal["open", "answered", "cancelled", "expired"]
@@ -312,6 +313,7 @@ class RequestBase(ItemBase, kw_only=True):
     event: int | None = None
     key: str | None = None
     seen: int | None = None
+    button_part: int | None = None
 
 
 class PermissionItem(RequestBase, tag="permission", kw_only=True):

@@ -200,7 +200,12 @@ def format_withdrawal(title: str, expired: bool) -> str:
 
     `expired`: nobody answered in time; otherwise the agent withdrew it.
     """
-    return f"{'Nobody answered in time' if expired else 'Withdrawn'}: {_line(title, MAX_TITLE_CHARS)}"
+    return f"{name_withdrawal(expired)}: {_line(title, MAX_TITLE_CHARS)}"
+
+
+def name_withdrawal(expired: bool) -> str:
+    """Return why a request can no longer be answered, without what it was about; see `format_withdrawal`."""
+    return "Nobody answered in time" if expired else "Withdrawn"
 
 
 def format_outcome(
@@ -211,10 +216,20 @@ def format_outcome(
     `option`: the id of the chosen one of `options`; None if the request was cancelled. `is_outside`: it was answered
     outside of chats, so `answerer` may be a name that its chat does not know, such as a login name.
     """
+    return f"{name_answer(option, options, answerer, is_outside)}: {_line(title, MAX_TITLE_CHARS)}"
+
+
+def name_answer(
+    option: str | None, options: Sequence[Mapping[str, Any]], answerer: str, is_outside: bool = False
+) -> str:
+    """Return how a request or a question was answered, and by whom, without what it was about; see `format_outcome`.
+
+    A question may be answered in other words than those of its options.
+    """
     option_row = next((o for o in options if str(o.get("optionId")) == option), None)
-    choice = name_option(option_row) if option_row is not None else "cancelled"
+    choice = name_option(option_row) if option_row is not None else "cancelled" if option is None else "answered"
     where = f" {OUTSIDE}" if is_outside else ""
-    return f"{choice}, by {_line(answerer, MAX_OPTION_CHARS)}{where}: {_line(title, MAX_TITLE_CHARS)}"
+    return f"{choice}, by {_line(answerer, MAX_OPTION_CHARS)}{where}"
 
 
 def numbers_from(first_number: int, options: Sequence[Mapping[str, Any]]) -> range:

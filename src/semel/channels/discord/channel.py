@@ -68,6 +68,7 @@ class DiscordChannel:
             pace=settings.pace,
             timeout=3 * (CONNECT_TIMEOUT_S + settings.timeout) + MAX_FILE_BYTES / MIN_UPLOAD_BYTES_PER_S + 5,
             edits=True,
+            button_edits=True,
             deletes=True,
             reactions=True,
             typing=True,

@@ -104,8 +104,10 @@ def _make_edit(op: Op, previews: bool) -> Json:
     content = render_content(op)
     if not content:
         raise Rejected("there is nothing to see in this text: Discord takes no empty one; delete the message instead")
-    body: Json = {"content": content, "allowed_mentions": _NOBODY, "flags": 0 if previews else SUPPRESS_EMBEDS}
-    return body | ({"components": _make_rows(op.buttons)} if op.buttons else {})
+    return {
+        "content": content, "allowed_mentions": _NOBODY, "flags": 0 if previews else SUPPRESS_EMBEDS,
+        "components": _make_rows(op.buttons),
+    }  # fmt: skip
 
 
 def _find_answered(op: Op, channel: str) -> str | None:

@@ -45,6 +45,7 @@ class SlackChannel:
             + settings.file_limit / MIN_UPLOAD_BYTES_PER_S
             + LOOKS * settings.settle,
             edits=True,
+            button_edits=True,
             deletes=True,
             reactions=True,
             typing=True,

@@ -242,7 +242,7 @@ def _read_page(reply: SlackReply) -> list[Json]:
 
 def _make_actions(op: Op) -> list[Json]:
     """Return the block with the buttons of a part; its `block_id` is the key, which a press brings back."""
-    if not op.buttons or op.kind != "post":
+    if not op.buttons:
         return []
     elements = []
     for n, button in enumerate(op.buttons):

@@ -13,6 +13,7 @@ from typing import Any
 from semel.gateway.outbound.attachment_text import describe_file
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings, DestinationSettings
+from semel.ledger.delivery.buttons import with_buttons
 from semel.ledger.delivery.cutting import Leg, is_local
 from semel.text.message_markup import HOME, match_name
 from semel.text.split import render_parts
@@ -190,6 +191,16 @@ class Destinations:
         return tuple(
             replace(leg, op={**leg.op, "kind": "edit", "target_part": part})
             for leg, part in zip(legs, parts, strict=True)
+        )
+
+    def legs_with_buttons(
+        self, dest: str | None, session: str, text: str, buttons: Sequence[Mapping[str, Any]]
+    ) -> tuple[Leg, ...]:
+        """Return the legs of a text with these buttons under it (`Button` as JSON objects)."""
+        channel = self.channels.get((dest or "").partition(":")[0])
+        are_taken_away = channel is not None and channel.caps.edits and channel.caps.button_edits
+        return with_buttons(
+            self.legs(dest, session, text), [dict(button) for button in buttons], are_taken_away=are_taken_away
         )
 
     def legs(self, dest: str | None, session: str, text: str, op: Mapping[str, Any] | None = None) -> tuple[Leg, ...]:

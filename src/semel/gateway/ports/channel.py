@@ -51,6 +51,9 @@ class Caps:
     dialect: str = "plain"
     numbered: bool = False
     """Whether message ids have the form PLACE/NUMBER. Numbers increase within a place, also for messages of Semel."""
+    button_edits: bool = False
+    """Whether an edit replaces the buttons of its message, too: with those of the `Op`, or with none. Once a request is
+    over, the gateway then edits it: its buttons go away, and a line says how it was answered, and by whom."""
     account_refusals: tuple[str, ...] = ()
     """The reasons of `NotSent` that say that the platform refuses the account. A restart may bring a corrected one, so
     parts that wait after such a refusal are then tried at once."""
@@ -115,7 +118,7 @@ class Op:
     at: float = 0.0  # when it was said, seconds since the epoch; the same on every retry
     n: int = 0  # which part of its message this is, from 0
     answers: Answers | None = None
-    buttons: tuple[Button, ...] = ()  # of a post; a channel without buttons ignores them, since the text says all
+    buttons: tuple[Button, ...] = ()  # of a post or an edit; a channel without buttons ignores them
 
 
 @dataclass(frozen=True)

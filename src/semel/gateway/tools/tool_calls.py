@@ -31,7 +31,6 @@ from semel.gateway.turns.agent_pool import AgentPool, token_digest
 from semel.gateway.turns.run import Run
 from semel.law import echo
 from semel.ledger.delivery.claims import ClaimRequest, ClaimResult
-from semel.ledger.delivery.cutting import with_buttons
 from semel.ledger.inbound import channel_batch
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.transcript import lookup
@@ -299,8 +298,9 @@ class ToolCallHandler:
         if running is not None and running.begun.is_home_group:
             text = f"{text}\n\n{REPLY_IN_GROUP}"
         more = {"kind": "ask", "options": options}
-        claim = self._say(call, text, self._place(call, None), {}, kind="ask", more=more)
-        return replace(claim, legs=with_buttons(claim.legs, _list_buttons(options))), None
+        place = self._place(call, None)
+        legs = self.places.legs_with_buttons(place.dest, call.caller.key, text, _list_buttons(options))
+        return replace(self._say(call, text, place, kind="ask", more=more), legs=legs), None
 
 
 _TOOLS: dict[str, Callable[[ToolCallHandler, ToolRequest], Any]] = {

@@ -16,7 +16,7 @@ from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.call_details import read_requested_change
 from semel.law import permission_questions
 from semel.law.access import ROLES, approves, format_approvers
-from semel.ledger.delivery.cutting import Leg, with_buttons
+from semel.ledger.delivery.cutting import Leg
 from semel.ledger.transcript.entries import read_object
 from semel.ledger.turns import permission_requests, turn_ops
 from semel.ledger.turns.turn_events import TurnEvent
@@ -97,8 +97,8 @@ class Permissions:
     on_expired: Callable[[turn_ops.Op], None]  # called when a deadline passes, with the operation that shows it
     is_seen: Callable[[], bool] = lambda: True
     """Returns whether anyone can see a request now. If nobody can, it is denied at once."""
-    make_legs: Callable[[str], tuple[Leg, ...]] = lambda text: ()
-    """Splits a text into the legs for the session's home; () if the commit alone shows it there."""
+    make_legs: Callable[[str, Sequence[Json]], tuple[Leg, ...]] = lambda text, buttons: ()
+    """Splits a text with buttons into the legs for the session's home; () if the commit alone shows it there."""
     approvals: Collection[str] = ()  # who may answer there, besides the owner
     last_number: int = 0  # the last option number that people were shown in this session
     may_wait: Callable[[], bool] = lambda: True
@@ -157,7 +157,7 @@ class Permissions:
             self.readers.place,
         )  # fmt: skip
         buttons = permission_questions.list_buttons(body["options"], first, self.readers.place)
-        legs = with_buttons(self.make_legs(question), buttons[:MAX_BUTTONS])
+        legs = self.make_legs(question, buttons[:MAX_BUTTONS])
         announce = turn_ops.Announcement(question, legs) if legs else None
         open_body = {**body, "state": "open", "first": first, "approvers": approvers, "place": self.readers.place}
         lifetime_ms = round(self.deadline * 1000)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -99,7 +100,7 @@ class Run:
         self.slots = turn_ops.Slots(items={s: i for s, i in self.live.slots.items.items() if s in self.view.kinds})
         self.permissions = Permissions(
             self.live.conversation, self.agent.permissions, self.permission_deadline, self._on_expired, self._is_seen,
-            lambda text: self.places.legs(self.begun.home, self.begun.key, text), self.agent.approvals,
+            partial(self.places.legs_with_buttons, self.begun.home, self.begun.key), self.agent.approvals,
             self.begun.last_number, lambda: self.may_wait(self),
             find_readers(self.begun, self.agent.approvals),
         )  # fmt: skip

@@ -15,7 +15,7 @@ from semel.ledger.admin.explain_schedule import (
     find_removed_firing,
     find_schedule,
 )
-from semel.ledger.delivery import placeholders
+from semel.ledger.delivery import buttons, placeholders
 from semel.ledger.storage.rows import (
     BoundEvent,
     ClaimRow,
@@ -445,6 +445,8 @@ def _list_claim_lines(tx: Tx, claim_row: ClaimRow) -> list[Json]:
     }
     if claim_row.outcome == "quiet" and claim_row.reason in placeholders.REASONS:
         head = f"c{claim_row.id}: a message{to} is reserved before its text is known"
+    elif claim_row.outcome == "quiet" and claim_row.reason == buttons.REASON:
+        head = f"c{claim_row.id}: a request{to} is over"
     out = [_line(claim_row.at, f"{head} -> {fate[claim_row.outcome]}")]
     for part_row in tx.all(PartRow, "parts_of_claim", claim=claim_row.id):
         out += list_part_lines(tx, part_row)

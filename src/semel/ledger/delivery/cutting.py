@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from semel.acp_stream.redelivery import without_white_space
-from semel.ledger.delivery import parts, placeholders
+from semel.ledger.delivery import buttons, parts, placeholders
 from semel.ledger.delivery.placeholders import OpenPlaceholder
 from semel.ledger.storage.rows import ClaimEntry, ClaimRow, EntryRow, HomeSession, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
@@ -73,13 +73,6 @@ def single_part(dest: str, key: str, text: str) -> tuple[Leg, ...]:
     return (Leg(0, len(text), channel, dest, op),)
 
 
-def with_buttons(legs: Sequence[Leg], buttons: Sequence[dict[str, Any]]) -> tuple[Leg, ...]:
-    """Return the legs with these buttons (`semel.gateway.ports.channel.Button`, as JSON objects) under the last one."""
-    if not legs or not buttons:
-        return tuple(legs)
-    return (*legs[:-1], replace(legs[-1], op={**legs[-1].op, "buttons": list(buttons)}))
-
-
 LOCAL = ("web", "terminal", "session")  # channels to which the commit itself delivers
 
 
@@ -103,6 +96,7 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
         op = leg.op if n else _first_operation(tx, row, leg, event)
         if event is not None and op.get("kind", "post") in ("post", "file"):
             op = {**op, "answers": event}
+        op = buttons.keep_buttons(tx, row, op)
         tx.number(
             "part_add", line=parts.take_place(tx, leg.dest), claim=claim, n=n, lo=leg.lo, hi=leg.hi,
             channel=leg.channel, dest=leg.dest, key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,

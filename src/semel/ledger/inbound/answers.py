@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semel.law import permission_questions as law
-from semel.ledger.delivery import part_transitions
+from semel.ledger.delivery import buttons, part_transitions
 from semel.ledger.inbound.hear import Addressee, Event, HeardOutcome, hear
 from semel.ledger.storage.rows import ItemRow, SessionRow
 from semel.ledger.storage.sql import Tx
@@ -76,6 +76,7 @@ def record_answer(
     where |= {"key": context.key} if context.key is not None else {}
     entries.set_item(tx, item, live=False, body={"state": "answered", "answer": option, "by": by, **where})
     part_transitions.touch_asking_entries(tx, item)
+    buttons.take_away_buttons(tx, item)
     is_outside = context.face == permission_requests.API and "announced" in body
     text = law.format_outcome(option, body.get("options") or (), by, str(body.get("title") or ""), is_outside)
     permission_requests.add_outcome_notice(tx, row, text, is_announced)
@@ -96,6 +97,7 @@ def cancel_undelivered(tx: Tx, item: int) -> None:
     row = tx.one(ItemRow, "item_get", id=item)
     if row is not None and entries.load(row.body).get("state") == "answered":
         entries.set_item(tx, item, body={"state": "cancelled"})
+        buttons.take_away_buttons(tx, item)
         permission_requests.add_withdrawal_notice(tx, row)
 
 

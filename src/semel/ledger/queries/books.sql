@@ -89,12 +89,19 @@ SELECT c.id, c.echo_of FROM turn t JOIN claim c ON c.root = t.root AND c.turn = 
 WHERE t.joined IS NOT NULL AND c.outcome = 'echo' AND c.how = 'block' AND c.id > t.joined AND c.echo_of <= t.joined
 
 -- name: book_unsaid_unsent
--- only what was said is sent, apart from placeholders: the part that posts one, and the part that deletes it
+-- only what was said is sent, apart from placeholders, the part that posts one, and the part that deletes it; and from
+-- the edits that take the buttons of a request away
 SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim LEFT JOIN part m ON m.claim = c.id AND m.n = 0
 WHERE c.outcome <> 'said' AND NOT (
   c.outcome = 'quiet' AND c.text = '' AND c.reason IN ('reserved', 'filled', 'withdrawn') AND (c.erased IS NOT NULL
     OR (p.n = 0 AND p.op ->> 'kind' = 'post' AND p.op ->> 'text' = '…')
     OR (p.n = 1 AND p.op ->> 'kind' = 'delete' AND CAST(p.op ->> 'target_part' AS BIGINT) = m.id AND c.reason = 'withdrawn')))
+AND NOT (
+  c.outcome = 'quiet' AND c.text = '' AND c.kind = 'edit' AND c.reason = 'its buttons are taken away' AND (c.erased IS NOT NULL
+    OR (p.n = 0 AND p.op ->> 'kind' = 'edit' AND EXISTS(
+      SELECT 1 FROM part b JOIN claim s ON s.id = b.claim WHERE b.id = CAST(p.op ->> 'target_part' AS BIGINT)
+      AND s.outcome = 'said' AND s.session = c.session AND b.dest = p.dest)))
+)
 
 -- name: book_reserved
 -- a placeholder is open only while a turn of its root runs

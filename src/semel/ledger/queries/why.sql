@@ -11,6 +11,12 @@ SELECT id FROM part WHERE receipt = :receipt AND receipt IS NOT NULL ORDER BY id
 -- the parts of an utterance
 SELECT {PartRow} FROM part WHERE claim = :claim ORDER BY n
 
+-- name: part_of_newest_edit
+-- the operation by which an utterance was edited last
+-- sorts: the edits of one utterance
+SELECT p.op FROM claim c JOIN part p ON p.claim = c.id WHERE c.edits = :claim AND c.edits IS NOT NULL AND c.outcome = 'said'
+ORDER BY c.id DESC, p.n DESC LIMIT 1
+
 -- name: attempts_of_part
 -- the recorded attempts to send a part
 SELECT {PartAttemptRow} FROM part_attempt WHERE part = :part ORDER BY n

@@ -9,6 +9,9 @@ from semel.ledger.transcript import entries
 ANNOUNCED_KIND = "permission"
 """The kind of a permission request's item, and the reason of the claim that announces it in its chat."""
 
+API = "api"
+"""The face of answers from the page, the terminal and programs."""
+
 OWNER_KIND = "permission.elsewhere"
 """The kind of the notice that tells an owner of a request in a chat where nobody may answer it."""
 

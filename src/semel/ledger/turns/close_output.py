@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from semel.ledger.delivery import claims, part_transitions, placeholders
+from semel.ledger.delivery import buttons, claims, part_transitions, placeholders
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.storage.rows import AddedClaim, EntryRow, ItemRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
@@ -19,6 +19,7 @@ def close_live_output(tx: Tx, session: int, turn: TurnRow) -> None:
         entries.set_item(tx, item.id, live=False, body=interruption_body(item))
         if item.kind == permission_requests.KIND:
             part_transitions.touch_asking_entries(tx, item.id)
+            buttons.take_away_buttons(tx, item.id)
         permission_requests.add_withdrawal_notice(tx, item)
 
 

@@ -15,6 +15,7 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.rows import ClaimRow, EntryRow, HomeSession, ItemRow, OpenCommand, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.ledger.transcript.part_requests import API as API
 from semel.ledger.transcript.part_requests import OWNER_KIND
 
 KIND = "permission"
@@ -22,9 +23,6 @@ KIND = "permission"
 
 HINT_KIND = "permission.hint"
 """The kind of the notice that tells a person who wrote a message how to answer an open request."""
-
-API = "api"
-"""The face of answers from the page, the terminal and programs."""
 
 OVER_STATES = ("cancelled", "expired")
 """States of a request that ended without an answer and can no longer get one."""

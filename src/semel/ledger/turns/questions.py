@@ -7,7 +7,7 @@ as an answer to what it asked; so it closes every open question that its face ha
 
 from __future__ import annotations
 
-from semel.ledger.delivery import part_transitions
+from semel.ledger.delivery import buttons, part_transitions
 from semel.ledger.storage.rows import ItemRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -27,6 +27,7 @@ def answer_by_message(tx: Tx, session: int, event: int, text: str, sender: str |
             body = {"state": "answered", "answer": text or None, "by": sender, "event": event, "seen": shown_rev}
             entries.set_item(tx, item.id, live=False, body=body)
             part_transitions.touch_asking_entries(tx, item.id)
+            buttons.take_away_buttons(tx, item.id)
 
 
 def find_newest_open(tx: Tx, session: int) -> str | None:

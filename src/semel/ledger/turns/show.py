@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from semel.law.permission_questions import numbers_from
-from semel.ledger.delivery import claims, cutting, part_transitions, placeholders
+from semel.ledger.delivery import buttons, claims, cutting, part_transitions, placeholders
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.rows import ItemRow, SessionRow
 from semel.ledger.storage.sql import Tx
@@ -163,7 +163,8 @@ class OpBatch:
         if op.announcement is not None:
             words, legs = op.announcement.text, op.announcement.legs
             seq = permission_requests.announce(self.tx, self.session, self.caller.turn, words, legs)
-            entries.set_item(self.tx, self.items[op.slot], body={"announced": seq})
+            part = buttons.find_button_part(self.tx, self.session, seq)
+            entries.set_item(self.tx, self.items[op.slot], body={"announced": seq, "button_part": part})
         if op.kind == permission_requests.KIND:
             repeated_words.supersede_before_request(self.tx, self.caller, self.items[op.slot])
 
@@ -197,6 +198,7 @@ class OpBatch:
             return
         entries.set_item(self.tx, item, body=op.body, live=op.live)
         part_transitions.touch_asking_entries(self.tx, item)
+        buttons.take_away_buttons(self.tx, item)
         permission_requests.add_withdrawal_notice(self.tx, row, expired=expired)
         if expired:
             self.expired.add(op.slot)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from semel.law import echo
-from semel.ledger.delivery import claims
+from semel.ledger.delivery import buttons, claims
 from semel.ledger.storage.rows import ClaimRow, Row, SessionRow, SpawnRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -103,7 +103,11 @@ def record_call(
         tx.run("turn_tools", id=turn.id, n=1)
     if blob is not None:
         tx.run("blob_add", **blob, at=tx.now)
-    return claims.say(tx, caller, _with_item(tx, caller, request))
+    request = _with_item(tx, caller, request)
+    said = claims.say(tx, caller, request)
+    if "item" in request.more and (part := buttons.find_button_part(tx, caller.session, said.seq)) is not None:
+        entries.set_item(tx, request.more["item"], body={"button_part": part})
+    return said
 
 
 def perform(

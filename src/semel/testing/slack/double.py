@@ -163,9 +163,12 @@ class SlackDouble:
         item = {"type": "message", "channel": channel, "ts": ts}
         self.tell_event({"type": kind, "user": user, "reaction": name, "item": item})
 
-    def press(self, channel: str, ts: str, label: str, user: str) -> Json:
-        """Let a person press the button with this label. Returns the payload of the interaction."""
-        message = self.conversations[channel].messages[ts]
+    def press(self, channel: str, ts: str, label: str, user: str, seen: Json | None = None) -> Json:
+        """Let a person press the button with this label. Returns the payload of the interaction.
+
+        `seen`: the message as that person's client still shows it, if it has changed since.
+        """
+        message = self.conversations[channel].messages[ts] if seen is None else seen
         elements = [
             (block["block_id"], element)
             for block in message.get("blocks", ())
