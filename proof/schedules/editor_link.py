@@ -138,7 +138,8 @@ async def serve(gateway: Gateway, method: str, path: str, body: Json) -> Any:
             heard = await gateway.say(key, blocks=body["blocks"], sender=body["sender"], key=body["id"])
             return {"event": heard.event, "status": check_accepted(heard), "waiting": heard.waiting}
         case "POST", ["stop"]:
-            return {"stopped": await gateway.controls.stop_turn(key, body["by"] or OWNER, body["turn"])}
+            stopped = await gateway.controls.stop_turn(key, body["by"] or OWNER, body["turn"], body["seen"])
+            return {"stopped": stopped}
         case "POST", ["answers"]:
             context = AnswerContext(seen=body["seen"])
             outcome = await gateway.controls.answer(key, body["item"], body["option"], body["by"], context=context)

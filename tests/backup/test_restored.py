@@ -20,7 +20,7 @@ from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries, views
-from semel.ledger.turns import turns
+from semel.ledger.turns import interventions, turns
 from semel.ledger.turns.turns import UntoldEntry
 from semel.testing import FakeChannel, Fault, FrozenClock, Platform
 
@@ -193,6 +193,31 @@ def test_a_watcher_of_before_gets_a_snapshot_and_never_a_mixture(tmp_path: Path)
         assert store.read_sync(views.read_changes, 1, now) == (now, [])
         new = store.write_sync(lambda tx: tx.number("session_add", key="n", agent="a", home=None, at=1))
         assert store.read_sync(lambda tx: tx.one(SessionRow, "session_by_id", id=new).rev) >> views.LIFE_BITS == 1
+
+
+def test_a_stop_of_a_turn_that_was_seen_before_the_restore_stops_no_other_with_its_id(tmp_path: Path) -> None:
+    clock = FrozenClock()
+
+    def take_turn(tx: Tx, text: str) -> turns.BegunTurn:
+        hear(tx, Event("api:x", text, "message", text, text.encode()), [Addressee("s", "main", None)])
+        begun = turns.begin(tx, 1, "lease")
+        assert isinstance(begun, turns.BegunTurn)
+        return begun
+
+    with Store.open_sync(tmp_path / "l.db", clock=clock.now) as store:
+        store.write_sync(hear, Event("api:x", "0", "reaction", "+", b"+", wakes=False), [Addressee("s", "main", None)])
+        copy_of(tmp_path / "l.db", tmp_path / "copy.db", clock)
+        lost = store.write_sync(take_turn, "lost")
+        seen = store.read_sync(lambda tx: tx.get(SessionRow, "session_by_id", id=1).rev)
+        assert store.read_sync(interventions.find_root_to_stop, 1, lost.turn, seen) == lost.root
+    settled(tmp_path / "copy.db", clock)
+    with Store.open_sync(tmp_path / "copy.db", clock=clock.now) as store:
+        other = store.write_sync(take_turn, "other")
+        assert (other.session, other.turn) == (lost.session, lost.turn)
+        assert store.read_sync(interventions.find_root_to_stop, 1, lost.turn, seen) is None
+        seen = store.read_sync(lambda tx: tx.get(SessionRow, "session_by_id", id=1).rev)
+        assert store.read_sync(interventions.find_root_to_stop, 1, other.turn, seen) == other.root
+        assert store.read_sync(interventions.find_root_to_stop, 1, other.turn) == other.root
 
 
 async def test_a_held_part_stays_held_and_a_resend_of_it_is_marked(tmp_path: Path) -> None:

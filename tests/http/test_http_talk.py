@@ -286,7 +286,10 @@ async def test_stop_answers_mode_and_model_reach_the_gateway(client: httpx2.Asyn
         refused = await client.post(f"{SESSION}/stop", json={"turn": wrong})
         assert (refused.status_code, refused.json()["type"]) == (400, "urn:semel:problem:bad-field"), refused.text
     running = (await client.get(SESSION)).json()["turn"]
-    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann", "turn": running})).json() == {"stopped": True}
+    restored = await client.post(f"{SESSION}/stop", json={"turn": running, "seen": 7 << 32})
+    assert restored.json() == {"stopped": False}, "it was seen in another life of the ledger"
+    now = {"turn": running, "seen": row["rev"]}
+    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann", **now})).json() == {"stopped": True}
     await world.idle("main:web:1")
     notices = [entry["text"] for entry in await world.entries("main:web:1") if entry["role"] == "notice"]
     assert ["owner" in notices[0], "Ann" in notices[1]] == [True, True]

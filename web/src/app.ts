@@ -460,7 +460,7 @@ byId("older").addEventListener("click", older);
 byId("scroller").addEventListener("scroll", olderOnTheWayUp, { passive: true });
 byId("side").addEventListener("wanted", () => drawer(true));
 byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
-byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key!, "/stop"), { turn: open.view.session.value.turn })));
+byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key!, "/stop"), { turn: open.view.session.value.turn, seen: open.view.rev ?? undefined })));
 document.querySelector("main")!.addEventListener("click", (event) => (event.target as Element).closest("#menu") || drawer(false));
 bindKeys(document, t("Everywhere"), [
   { key: "Alt+N", does: t("Start a new session"), press: () => !isCovered() && (void begin(), true) },

@@ -459,19 +459,21 @@ class Attachment:
         is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
         if turn is not None and turn != self._stopped_turn and is_taken:
             self._stopped_turn = turn
-            self._spawn(self._stop_turn(turn), self._tell_not_stopped)
+            self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)
 
     def _stop_seen_turn(self) -> None:
         turn, running = self._seen_turns.find_meant(asyncio.get_running_loop().time()), self.view.session.get("turn")
         if turn is not None:
-            self._spawn(self._stop_turn(turn), self._tell_not_stopped)
+            self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)
         if running not in (None, turn) and self._may_show:
             self._editor.write(self._writer.write_remark(f"late-{self.view.rev}", LATE_CANCEL_REMARK))
 
-    async def _stop_turn(self, turn: int) -> None:
-        """Stop this turn and no other, however often the request has to be repeated."""
+    async def _stop_turn(self, turn: int, seen: int | None) -> None:
+        """Stop this turn, seen at the rev `seen`, and no other, however often the request has to be repeated."""
         with contextlib.suppress(RequestRefused):  # the session was deleted
-            await self._link.ask_until_answered(lambda client: client.stop(self.key, self._editor.name, turn=turn))
+            await self._link.ask_until_answered(
+                lambda client: client.stop(self.key, self._editor.name, turn=turn, seen=seen)
+            )
 
     def _tell_not_stopped(self, error: Json) -> None:
         text = f"The turn was not stopped: {error['message']}"

@@ -154,13 +154,18 @@ class AsyncClient(Connection):
         accepted = await self.say(session, text, files=files, id=id, sender=sender)
         return await self.wait_for_answer(session, accepted.event, on_news, timeout=timeout)
 
-    async def stop(self, session: str, by: str | None = None, *, turn: int | None = None) -> bool:
+    async def stop(
+        self, session: str, by: str | None = None, *, turn: int | None = None, seen: int | None = None
+    ) -> bool:
         """Cancel the running turn. Returns whether one was running.
 
         `turn`: the turn that is meant, as in `SessionRow.turn` or `Entry.turn`; no other is cancelled. A caller that
-        repeats the request after a lost answer names it: else a turn that began in between is cancelled.
+        repeats the request after a lost answer names it: else a turn that began in between is cancelled. `seen`: the
+        rev of the view in which it was seen; nothing is cancelled if the gateway was restored from a backup since,
+        because another turn may have that id now.
         """
-        return bool((await self.post(f"{session_path(session)}/stop", {"by": by, "turn": turn}))["stopped"])
+        body = {"by": by, "turn": turn, "seen": seen}
+        return bool((await self.post(f"{session_path(session)}/stop", body))["stopped"])
 
     async def start_agent(
         self, session: str, *, agent: str | None = None, folder: str | Path | None = None

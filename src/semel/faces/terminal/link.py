@@ -102,9 +102,10 @@ class SessionLink:
         self._message_sent.set()
         return msgspec.convert(answer, Accepted)
 
-    async def stop(self, by: str, turn: int | None) -> bool:
+    async def stop(self, by: str) -> bool:
+        turn, seen = self.view.session.get("turn"), self.view.rev
         async with AsyncClient(self.data_dir) as client:
-            return await client.stop(self.session, by, turn=turn)
+            return await client.stop(self.session, by, turn=turn, seen=seen)
 
     async def answer(self, item: int, option: str | None, by: str) -> str:
         async with AsyncClient(self.data_dir) as client:

@@ -361,7 +361,7 @@ class SessionPane(Vertical):
     @work
     async def action_stop(self) -> None:
         try:
-            await self.link.stop(self.sender, self.link.view.session.get("turn"))
+            await self.link.stop(self.sender)
         except (NoGateway, RequestRefused) as error:
             self.show_note(str(error))
 

@@ -50,16 +50,17 @@ class SessionControls:
     def __post_init__(self) -> None:
         self._answering: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()  # by the item that is answered
 
-    async def stop_turn(self, session: str, by: str, turn: int | None = None) -> bool:
+    async def stop_turn(self, session: str, by: str, turn: int | None = None, seen: int | None = None) -> bool:
         """Stop a turn for the person `by`, and return whether it ran. Raises BadRequest.
 
         `turn`: the turn, or a later attempt of it, but no other; None: the turn that runs, or is about to begin. A
-        repeat that names its turn never stops what began after it.
+        repeat that names its turn never stops what began after it. `seen`: the rev of the view in which the turn was
+        seen; nothing is stopped if the ledger was restored from a backup since, which may give its id to another turn.
         """
         number = await self.record.find_session(session)
         with self.turns.stops.watch_begin(number) as next_turn:
             try:
-                root = await self.record.read(interventions.find_root_to_stop, number, turn)
+                root = await self.record.read(interventions.find_root_to_stop, number, turn, seen)
             except interventions.NoSuchTurn:
                 raise BadRequest(f"turn: this session never had a turn {turn}; {WHAT_A_TURN_IS}") from None
         return root is not None and await self.turns.cancel(number, StopRequest(by), root or next_turn.root)

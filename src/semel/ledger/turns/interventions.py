@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from semel.ledger.storage.rows import SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript.views import LIFE_BITS
 from semel.ledger.turns import turns
 
 
@@ -25,12 +26,16 @@ class NoSuchTurn(Exception):
     """The session never had a turn with this id."""
 
 
-def find_root_to_stop(tx: Tx, session: int, turn: int | None) -> int | None:
+def find_root_to_stop(tx: Tx, session: int, turn: int | None, seen: int | None = None) -> int | None:
     """Return the root of the turn that a stop is meant for: `turn`, or a later attempt of it; None: what runs now.
 
-    Returns None if that turn has ended, or nothing runs, and 0 if no turn is named and one is about to begin. Raises
-    NoSuchTurn.
+    `seen`: the rev of the view in which the turn was seen. Returns None if that turn has ended, or nothing runs, and 0
+    if no turn is named and one is about to begin. If the ledger was restored from a backup after `seen`, that turn has
+    ended, and its id may be another turn's now (Law 14). Raises NoSuchTurn.
     """
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    if seen is not None and seen >> LIFE_BITS != row.rev >> LIFE_BITS:
+        return None
     running = turns.find_running_turn(tx, session)
     if turn is not None:
         named = tx.one(TurnRow, "turn_get", id=turn)
@@ -39,7 +44,7 @@ def find_root_to_stop(tx: Tx, session: int, turn: int | None) -> int | None:
         return named.root if running is not None and running.root == named.root else None
     if running is not None:
         return running.root
-    return 0 if turns.pending_wake(tx.get(SessionRow, "session_by_id", id=session)) is not None else None
+    return 0 if turns.pending_wake(row) is not None else None
 
 
 def request_stop(tx: Tx, session: int, order: turns.StopRequest, root: int | None = None) -> bool:

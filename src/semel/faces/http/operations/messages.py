@@ -77,10 +77,12 @@ class Report(KeyedBody, kw_only=True):
 
 
 class Stop(RequestBody):
-    """`turn`: the id of the turn to stop, which may be in a later attempt by now; no other turn is stopped."""
+    """`turn`: the id of the turn to stop, which may be in a later attempt by now; no other turn is stopped. `seen`: the
+    rev of the view in which it was seen."""
 
     by: str | None = None
     turn: Annotated[int, Meta(ge=1, le=MAX_ROW_ID)] | None = None
+    seen: int | None = None
 
 
 class Stopped(Struct):
@@ -227,7 +229,7 @@ def check_accepted(event: Heard, key_name: str = "key") -> Literal["accepted", "
 )
 async def stop_turn(call: ApiCall, key: SessionKey, body: Stop) -> Response:
     """Cancel the running turn, or only the one that is named. Waiting events are taken by the next turn."""
-    return json_response(Stopped(await call.gateway.controls.stop_turn(key, body.by or OWNER, body.turn)))
+    return json_response(Stopped(await call.gateway.controls.stop_turn(key, body.by or OWNER, body.turn, body.seen)))
 
 
 @router.route(
