@@ -127,6 +127,26 @@ async def test_a_narrow_terminal_folds_tables_and_code_that_do_not_fit(width: in
         assert "".join(code.split()) in seen
 
 
+async def test_notices_files_and_own_tools_read_as_on_the_page() -> None:
+    files = [{"id": "b1", "name": "a.pdf", "mime": "application/pdf", "size": 2048}, {"name": "b", "uri": "http://b/c"}]
+    row = make_widget(entry("It was held: `semel outbox` lists it.\nA lone ` stays.", "notice", files=files))
+    app = OneRow(row)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        assert app.seen().strip().split("\n") == [
+            "It was held: semel outbox lists it.", "A lone ` stays.", "[file a.pdf, application/pdf, 2 KB]",
+            "[file b, http://b/c]",
+        ]  # fmt: skip
+    asked = {"kind": "tool", "title": "mcp__semel__ask", "status": "done", "text": "answered"}
+    assert rows.format_item_head(asked).plain == "● Asked you  1 line"
+    assert rows.format_item_head({**asked, "title": "semel_send_file", "text": "refused: no file"}).plain == (
+        "● Send a file  1 line"
+    )
+    for other in ({"title": "mcp__other__ask"}, {"tool_kind": "execute"}):
+        named = {**asked, **other}
+        assert rows.format_item_head(named).plain == f"● {named['title']}  1 line"
+
+
 async def test_the_terminal_shows_what_people_and_semel_said_as_it_is() -> None:
     row = make_widget(entry("first", "user"))
     app = OneRow(row)

@@ -87,17 +87,24 @@ def _describe_target(entry: Json) -> str:
     return f"{entry['of']} ({whose}{entry['quote']!r})"
 
 
-def format_body(entry: Json) -> str:
-    """Return an entry's text, byte for byte (Law 8), or the emoji of a reaction, followed by one line per file."""
-    files = [format_file(file) for file in entry.get("files", [])]
+def format_body(entry: Json, has_paths: bool = True) -> str:
+    """Return an entry's text, byte for byte (Law 8), or the emoji of a reaction, followed by one line per file.
+
+    `has_paths`: the lines name the API paths of files.
+    """
+    files = [format_file(file, has_paths) for file in entry.get("files", [])]
     return "\n".join([part for part in (entry["text"] or entry.get("emoji") or "", *files) if part])
 
 
-def format_file(file: Json) -> str:
-    """Describe a file in one line: name, type, size, and its API path or, if an agent only linked it, its address."""
+def format_file(file: Json, has_path: bool = True) -> str:
+    """Describe a file in one line: name, type, size, and its API path or, if an agent only linked it, its address.
+
+    `has_path`: the API path is named.
+    """
     if file.get("missing"):
         return f"[file {file['name']} is missing: {file['missing']}]"
-    where = f"/v1/blobs/{file['id']}" if file.get("id") else str(file.get("uri") or "")
+    path = f"/v1/blobs/{file['id']}" if has_path else ""
+    where = path if file.get("id") else str(file.get("uri") or "")
     size = format_size(int(file["size"])) if file.get("size") else ""
     return f"[file {', '.join(part for part in (str(file['name']), str(file.get('mime') or ''), size, where) if part)}]"
 

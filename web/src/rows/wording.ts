@@ -18,7 +18,7 @@ const OWN_TOOLS: Record<string, [done: string, doing: string]> = {
   cancel_background: [t("Ended a background command"), t("End a background command")],
 };
 
-/** How agents write the whole name of a tool of Semel's; as in semel/gateway/turns/permissions.py. */
+/** How agents write the whole name of a tool of Semel's; as in semel/acp_stream/own_tools.py. */
 const FORMS: ((tool: string) => string)[] = [
   (tool) => `mcp__semel__${tool}`,
   (tool) => `mcp.semel.${tool}`,

@@ -17,6 +17,7 @@ from textual.widgets import Markdown, Static
 from semel.channels.markdown import follows_no_links, make_parser, split_fence_info, write_out_links
 from semel.faces.terminal.ansi_text import render_coloured, style_output
 from semel.faces.terminal.diffs import format_diffs
+from semel.faces.terminal.wording import describe_own_tool, format_code
 from semel.faces.transcript import format_body, format_file, is_summary, list_remarks, speaker
 from semel.law.permission_questions import name_option
 from semel.text.json_types import Json
@@ -154,7 +155,9 @@ class EntryWidget(RowWidget):
 
     async def _draw(self) -> None:
         self._draw_head()
-        self.query_one(".body", Static).update(visible(format_body(self.data)))
+        text = visible(format_body(self.data, has_paths=False))
+        is_semels = self.data["role"] == "notice"
+        self.query_one(".body", Static).update(format_code(text) if is_semels else text)
 
 
 class AgentWidget(RowWidget):
@@ -181,7 +184,7 @@ class AgentWidget(RowWidget):
 
     async def _draw(self) -> None:
         self._draw_head()
-        text = visible(format_body(self.data))
+        text = visible(format_body(self.data, has_paths=False))
         if not text.startswith(self._shown_text):
             await self._clear()
         while len(text) > len(self._shown_text):
@@ -305,7 +308,7 @@ def format_item_head(item: Json) -> Text:
     kind, title = item["kind"], visible(" ".join(str(item.get("title") or "").split()))
     if kind == "tool":
         sign, style = STATUS_SIGNS.get(item.get("status", ""), ("○", "dim"))
-        line = Text(f"{sign} ", style).append(title or "a tool", "bold")
+        line = Text(f"{sign} ", style).append(describe_own_tool(item) or title or "a tool", "bold")
         if item.get("exit") not in (None, 0):
             line.append(f"  exit {item['exit']}", "red")
         if _went_well(item) and (count := _count_output(item)):
@@ -348,7 +351,9 @@ def format_item(item: Json, opened: bool = True) -> Text:
         steps = item.get("entries", [])
         lines = [f"{STEP_SIGNS.get(step.get('status'), '☐')} {step.get('content', '')}" for step in steps]
         return _shorten("\n".join(lines), opened)
-    files = [format_file(file) for file in item.get("files", [])]
+    if item["kind"] == "notice":
+        return format_code(visible(str(item.get("text") or item.get("title") or "")))
+    files = [format_file(file, has_path=False) for file in item.get("files", [])]
     if item["kind"] == "tool" and _went_well(item) and not opened:
         return style_output("\n".join(files))
     text, tail, gap = str(item.get("text") or ""), str(item.get("tail") or ""), item.get("gap")

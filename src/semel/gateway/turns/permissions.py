@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from semel.acp_stream.own_tools import MCP_SERVER_NAME, list_whole_names
 from semel.gateway.ports import MAX_BUTTONS, Asked, Conversation
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.call_details import read_requested_change
@@ -23,7 +24,6 @@ from semel.ledger.turns.turn_events import TurnEvent
 from semel.ledger.turns.turns import BegunTurn
 from semel.text.json_types import Json
 
-MCP_SERVER_NAME = "semel"  # the name of Semel's MCP server in every agent
 SELF_GUARDED_TOOLS = (
     "send_message", "send_file", "add_reaction", "edit_message", "ask", "schedule", "list_schedules",
     "cancel_schedule", "list_background", "cancel_background",
@@ -275,22 +275,8 @@ def _holds_command(input: object) -> bool:
     return isinstance(input, dict) and any(name in input for name in ("command", "cmd"))
 
 
-OWN_TOOL_NAMES = frozenset(
-    form.format(server=MCP_SERVER_NAME, tool=tool)
-    for tool in SELF_GUARDED_TOOLS
-    for form in (
-        "mcp__{server}__{tool}",  # Claude Code, Hermes, Qwen
-        "mcp.{server}.{tool}",  # Codex
-        "Tool: {server}/{tool}",  # the older Codex adapter
-        "{server}_{tool}",  # OpenCode, Kilo
-        "{server}/{tool}",  # fast-agent
-        "mcp_{server}_{tool}",  # agentao
-        "mcp_{server}.{tool}",  # Mistral Vibe
-        "{tool} ({server} MCP Server)",  # Gemini CLI
-        "{server}-{tool}",  # Copilot
-    )
-)
-"""The whole names by which agents call SELF_GUARDED_TOOLS, as recorded from each of them."""
+OWN_TOOL_NAMES = frozenset(list_whole_names(SELF_GUARDED_TOOLS))
+"""The whole names by which agents call SELF_GUARDED_TOOLS."""
 
 
 def _is_our_tool_name(name: str) -> bool:
