@@ -1,8 +1,9 @@
 """`python -m proof races`: 4 processes of 8 threads each run the ledger's transactions on the same sessions at once.
 
-Meanwhile the books are checked, again and again, each time in one snapshot. At rest, each accepted event has been in
-the prompts of exactly one turn, in the order of the record. A change to a row of a session that is not held is refused,
-and what waits for each other is counted. Which transaction meets which is the machine's affair: a seed is no replay.
+One of the processes loses the answers to some of its commits, with the connections. Meanwhile the books are checked,
+again and again, each time in one snapshot. At rest, each accepted event has been in the prompts of exactly one turn, in
+the order of the record. A change to a row of a session that is not held is refused, and what waits for each other is
+counted. Which transaction meets which is the machine's affair: a seed is no replay.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.arguments import whole
+from proof.cluster.link import Link
 from proof.machines.held import note_what_is_held, sanitizer_sql
 from proof.postgres_server import PostgresServer, find_programs
 from proof.report import Proof
@@ -40,6 +42,7 @@ STUCK = f"""SELECT dest, id FROM (SELECT DISTINCT ON (dest) dest, id, due FROM p
 WHERE state IN ('queued', 'sending', 'unknown') ORDER BY dest, line, id) head WHERE due = {PARKED}"""
 """Parts for which their destination waits, and which wait for nothing."""
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+LOST_ANSWERS = 5  # the answer to one in so many commits of the first process is lost
 COMMAND = "python -m proof races"
 
 
@@ -88,9 +91,12 @@ class Race:
         self._server.execute(sanitizer_sql(), self._database)
         command = [sys.executable, "-m", "proof.races.racer"]
         root = Path(__file__).resolve().parents[2]
+        folder = self._server.folder / self._database
+        link = Link(folder, self._server.folder, LOST_ANSWERS)
+        urls = [self._url.replace(str(self._server.folder), str(folder)), *[self._url] * (PROCESSES - 1)]
         processes = [
             subprocess.Popen(
-                [*command, self._url, f"g{n}.", str(self._seed * PROCESSES + n), str(seconds)],
+                [*command, urls[n], f"g{n}.", str(self._seed * PROCESSES + n), str(seconds)],
                 stdout=subprocess.PIPE,
                 text=True,
                 cwd=root,
@@ -117,6 +123,8 @@ class Race:
             for process in processes:
                 process.kill()
                 process.wait()
+            link.close()
+            self.counts["answers lost"] = link.lost
         last = Racer(self._url, "last", self._seed)
         self._drain(last)
         last.close()
