@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -401,8 +402,7 @@ async def test_an_update_that_is_no_json_is_kept_and_the_rest_is_heard(
 
     def torn(status: int, body: Any) -> Any:
         answer = whole(status, body)
-        answer.body = answer.body.replace(b'"BROKEN"', b'"BROKEN')
-        return answer
+        return replace(answer, body=answer.body.replace(b'"BROKEN"', b'"BROKEN'))
 
     monkeypatch.setattr(server, "_json_answer", torn)
     there.start()
