@@ -293,10 +293,8 @@ class GatewayProcess:
 
     async def is_idle(self) -> bool:
         """Whether nothing is left to send: no part is queued, sending or unknown. False if the gateway is down."""
-        try:
-            for state in ("queued", "sending", "unknown"):
-                if (await self.get(f"/v1/parts?state={state}"))["parts"]:
-                    return False
+        try:  # one request: a part may change its state between two
+            counts = (await self.get("/v1/status"))["parts"]
         except httpx2.HTTPError:
             return False
-        return True
+        return not any(counts[state] for state in ("queued", "sending", "unknown"))
