@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Protocol
 
 from proof.schedules.deeds import UNSEEN
+from proof.schedules.platforms import Platform
 from semel.ledger.delivery.placeholders import REASONS
 
 Json = dict[str, Any]
@@ -113,3 +114,10 @@ def answers_a_later_prompt(rows: Rows, before: Json, after: Json) -> bool:
     heard = [e for e in rows.entries if e["session"] == after["session"] and '"joined"' in (e["more"] or "")]
     # A turn's row knows the last prompt that joined it: with more of them, another may have come in time.
     return any(before["claim"] <= one and (one < claim["id"] or len(heard) > 1) for one in joined)
+
+
+def count_taken(platform: Platform, by_key: dict[str, Json]) -> Counter[str]:
+    """How many messages have said the text of each part, by the part's key. A placeholder does not say it."""
+    texts = {key: json.loads(part["op"]).get("text", "") for key, part in by_key.items()}
+    said = {(post.key, post.id) for post in platform.log if post.text == texts.get(post.key)}
+    return Counter(key for key, _ in said)

@@ -18,6 +18,7 @@ from proof.schedules.platforms import TAKEN, Message, Platform
 from proof.schedules.told import Prompted, count_copies
 from semel.gateway.ports import Safety
 from semel.ledger.admin import books
+from semel.ledger.delivery import placeholders
 from semel.ledger.delivery.claims import REISSUE_REASON
 from semel.ledger.delivery.parts import MARKED_AS_REPEAT
 from semel.ledger.sqlite.tx import SqliteTx
@@ -380,7 +381,7 @@ class _Judge:
         notices = Counter(part for more in told for part in more.get("parts") or [more.get("part")])
         for platform in self.world.platforms.values():
             yield from platform.broken
-            taken = Counter(post.key for post in platform.log)
+            taken = chats.count_taken(platform, by_key)
             yield from self._posts(platform, by_key)
             yield from self._unfinished(platform, by_key)
             yield from self._order(platform, by_key)
@@ -393,6 +394,8 @@ class _Judge:
             part = by_key.get(post.key)
             if part is None and post.kind == "edit":  # it was shown while it was written: the witness looks at it
                 continue
+            if part is not None and post.kind == "post" and post.text == placeholders.TEXT and platform.streams:
+                continue  # it reserved the place of the part's text
             if part is None:
                 yield f"law 6: {platform.name} took {post.text!r}, which no part of the ledger is"
             elif json.loads(part["op"]).get("text") != post.text or part["dest"] != f"{platform.name}:{post.address}":
@@ -408,10 +411,13 @@ class _Judge:
             if target is not None:
                 of[target["key"]].append(part)
         for message in platform.messages.values():
+            made = by_key.get(message.key)
+            if message.text == placeholders.TEXT and made is not None and not self._silent(made):
+                continue  # it reserved a place, and its answer was lost: the text is in another message
             changes = of[message.key]
             if changes and changes[-1]["state"] == "sent" and message.by != changes[-1]["key"]:
                 yield f"law 7: part {changes[-1]['id']} is sent, and people see {message.text!r} on {platform.name}"
-            made, by = by_key.get(message.key), by_key.get(message.by)
+            by = by_key.get(message.by)
             if made is None or not self._silent(made) or (by is not None and by is not made):
                 continue
             asked_in_vain = platform.safety is Safety.AT_MOST_ONCE or "reject" in platform.tried[made["key"]]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from proof.soak.plan import Channel, Message, Session, token
+from semel.ledger.delivery import placeholders
 from semel.testing.http_requests import HttpRequest
 from semel.testing.telegram import TelegramDouble
 from semel.testing.telegram import serve as serve_telegram
@@ -140,7 +141,8 @@ class Telegram:
         for fault, chance in FAULTS.items():
             how: Any = {"503": "502"}.get(fault, fault)
             after = fault in ("drop", "500")
-            self.double.fail("sendMessage", how, after=after, times=None, chance=chance, seconds=SLOW)
+            for method in ("sendMessage", "editMessageText"):
+                self.double.fail(method, how, after=after, times=None, chance=chance, seconds=SLOW)
         self.double.fail("getUpdates", "drop", times=None, chance=0.02)
 
     def meet(self, person: int) -> None:
@@ -149,11 +151,12 @@ class Telegram:
         self.double.chats[person] = Chat(person, "private", human=human)
 
     def posts(self) -> list[Post]:
+        """What says something: a placeholder whose answer was lost may be left."""
         return [
             Post(f"{chat.id}/{id}", None, str(chat.id), str(kept.body["text"]))
             for chat in self.double.chats.values()
             for id, kept in chat.messages.items()
-            if kept.from_bot
+            if kept.from_bot and kept.body["text"] != placeholders.TEXT
         ]
 
     def write(self, message: Message) -> None:

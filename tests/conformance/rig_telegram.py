@@ -15,8 +15,8 @@ CHATS = (7, 8, 9, 10)
 
 
 def says(request: HttpRequest) -> bool:
-    """Whether it shows a new message."""
-    return request.target.partition("?")[0].lower().endswith("/sendmessage")
+    """Whether it shows a new message, or fills the place of one."""
+    return request.target.partition("?")[0].lower().endswith(("/sendmessage", "/editmessagetext"))
 
 
 class TelegramRig(Rig):

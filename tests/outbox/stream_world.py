@@ -65,8 +65,16 @@ def chat(safety: Safety = Safety.AT_MOST_ONCE, platform: Platform | None = None,
     return TypingChannel("chat", safety, platform, **{"deletes": True, **facts})
 
 
-def world(path: Path, channel: FakeChannel, *, stream: bool = True, narration: Any = "last", **more: Any) -> World:
-    own = ChannelSettings(name=channel.name, kind="fake", stream=stream, narration=narration)
+def world(
+    path: Path,
+    channel: FakeChannel,
+    *,
+    stream: bool = True,
+    narration: Any = "last",
+    reserve: bool = False,
+    **more: Any,
+) -> World:
+    own = ChannelSettings(name=channel.name, kind="fake", stream=stream, narration=narration, reserve=reserve)
     return World(path, channels={channel.name: channel}, channel_settings={channel.name: own}, **more)
 
 

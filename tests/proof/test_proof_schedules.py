@@ -58,12 +58,12 @@ def test_a_planted_fault_is_found(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src" / "semel", source / "semel", ignore=shutil.ignore_patterns("__pycache__"))
     outbox = source / "semel" / "gateway" / "outbound" / "outbox.py"
     honest = (
-        "                outcome = await send(channel, op, self._clock, self._stop_waiting)\n"
+        "                outcome = await self._send(channel, departure, op)\n"
         "                await self._record(departure, outcome)\n"
     )
     planted = (
         '                await self._record(departure, AttemptOutcome("receipt"))\n'
-        "                outcome = await send(channel, op, self._clock, self._stop_waiting)\n"
+        "                outcome = await self._send(channel, departure, op)\n"
     )
     text = outbox.read_text("utf-8")
     assert text.count(honest) == 1

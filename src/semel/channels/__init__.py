@@ -113,6 +113,11 @@ def make(settings: ChannelSettings) -> Channel:
             f"{section}: stream = true needs a platform where messages can be edited and deleted, "
             f"and {settings.kind} has none; leave the setting out"
         )
+    if "reserve" in settings.model_fields_set and not channel.caps.can_reserve:
+        raise ChannelError(
+            f"{section}: reserve is for platforms that neither fold repeats nor tell what they have, and where every "
+            f"reader sees edits; {settings.kind} does without; leave the setting out"
+        )
     return channel
 
 

@@ -5,7 +5,7 @@ Rules, in prose:
 - A part waits `queued` in the line of its destination. Only the head of a line is sent, so parts leave in order.
 - `sending` is durable before the first byte leaves. The part then becomes
       `sent`      the platform gave a receipt
-      `queued`    provably not sent, or a documented "not now": tried again after a back-off
+      `queued`    provably not sent, or a documented "not now": tried again after a back-off; or its place is reserved
       `rejected`  the platform's definite no; or it could not be sent before its *horizon*, 72 hours by default
       `unknown`   bytes may have left and no answer settles it; also if the gateway died meanwhile
 - An `unknown` part is never retried blindly. The channel's safety class decides (`resolve_unknown`); until then the
@@ -13,6 +13,10 @@ Rules, in prose:
   proves only that the last attempt failed, so the part becomes `unknown` again; and a definite no makes it `held`.
 - Edits, deletions and reactions are idempotent on every platform. If the outcome of such a part is unknown, it is sent
   again, whatever the safety class, until the horizon.
+- A post to a platform that neither folds repeats nor tells what it has, but edits messages, is sent in two steps: a
+  placeholder *reserves* its place, and an edit fills the place with the text. An edit can be repeated, so a lost answer
+  leaves at worst a second placeholder. While the place is being reserved the text has provably not left: silence counts
+  as "not sent".
 - A `held` part may have arrived. It waits for a person to decide: resend, arrived or drop.
 - A part that only posts or removes a placeholder (a message whose text comes later, by an edit) causes no notice when
   it fails, and does not wait for a person: where another part would be held, it is dropped in the same step.
@@ -42,6 +46,7 @@ State = Literal["queued", "sending", "sent", "rejected", "unknown", "held", "dro
 Event = Literal[
     "departs",  # it is the head of its line, it is due, and its channel has a free slot
     "receipt",  # the platform confirmed that it has the part
+    "reserved",  # the platform has the placeholder that reserves the part's place; the text leaves next, as an edit
     "not sent",  # provably nothing left, or "not now" (429, documented not-accepted answers)
     "refused",  # the platform's definite no
     "gave up",  # not sent, and the horizon has passed
@@ -80,6 +85,7 @@ TABLE: Mapping[State, Mapping[Event, Step]] = MappingProxyType(
         },
         "sending": {
             "receipt": Step("sent", ("advance",)),
+            "reserved": Step("queued", ("clear doubt",)),
             "not sent": Step("queued", ("clear doubt",)),
             "refused": Step("rejected", ("advance", "tell")),
             "gave up": Step("rejected", ("advance", "tell")),
@@ -157,6 +163,7 @@ class Rules:
     absence_proven_after: int = 0  # so long after an attempt, a look-up without a result proves that it was not sent
     can_look_up: bool = False  # the platform can be asked whether it has a message
     resend_unknown: bool = False  # the operator prefers a possible duplicate to a held part
+    reserves: bool = False  # a post is sent in two steps: a placeholder reserves its place, and an edit fills it
     horizon: int = HORIZON_MS  # when it has passed, unknown parts are held, and unsent ones given up (MIN_ATTEMPTS)
 
 

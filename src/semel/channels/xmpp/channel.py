@@ -43,6 +43,7 @@ class XmppChannel:
             finds=archived,
             timeout=(LOGIN_TIMEOUT_FACTOR + 6) * settings.timeout + TRANSFER_TIMEOUT_S + 15,
             edits=True,
+            edits_replace=False,  # a client without XEP-0308 shows a correction as another message
             deletes=True,
             reactions=True,
             typing=True,

@@ -125,11 +125,13 @@ class Components:
         self.people = AccountDirectory(self.record, settings, self.clock)
         self.node_refusals = NodeRefusals(self.clock, self.people.strangers)
         resend_unknown = frozenset(name for name, channel in settings.channels.items() if channel.resend_unknown)
+        reserve = frozenset(name for name, channel in settings.channels.items() if channel.reserve)
         self.outbox = Outbox(
             self.record,
             self.channels,
             self.clock,
             resend_unknown=resend_unknown,
+            reserve=reserve,
             files=self.file_store.content,
             record_span=record_span,
             is_online=lambda channel: self.channel_manager.status[channel].state == "online",

@@ -98,6 +98,20 @@ async def send(
         return AttemptOutcome("silence", reason=f"the channel failed: {_describe_error(error)}")
 
 
+async def check_answers(channel: Channel, address: str, clock: Clock, stop_waiting: asyncio.Event) -> str:
+    """Return why the channel does not answer at this address now, in words; "" if it answers, or cannot be asked.
+
+    It is asked to show the typing sign, which changes nothing. `stop_waiting`: as in `send`.
+    """
+    if not channel.caps.typing:
+        return ""
+    try:
+        await _run_bounded(channel.typing(address), channel.caps.timeout, clock, stop_waiting)  # type: ignore[attr-defined]
+    except Exception as error:
+        return f"the platform gives no answers now: {_describe_error(error)}"
+    return ""
+
+
 async def _send_current_text(channel: Channel, op: Op, text: Callable[[], str]) -> Receipt:
     return await channel.send(replace(op, text=text()))
 

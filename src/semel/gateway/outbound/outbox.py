@@ -23,7 +23,7 @@ import structlog
 from semel.gateway.activity import log_activity
 from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.files import StoredFiles, StoreFailed
-from semel.gateway.outbound.attempt import look_up, make_op, send
+from semel.gateway.outbound.attempt import check_answers, look_up, make_op, send
 from semel.gateway.outbound.held_chats import HeldChats
 from semel.gateway.outbound.previews import DestinationPace, Previews
 from semel.gateway.ports import Caps, Channel, Op
@@ -52,10 +52,10 @@ _SEND_RESULTS = frozenset({"receipt", "not sent", "refused", "silence"})  # the 
 _log = logging.getLogger("semel.outbox")
 
 
-def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:
-    """Return the delivery rules of a channel for `semel.law.delivery`, computed from its capabilities.
+def make_rules(caps: Caps, resend_unknown: bool = False, reserves: bool = False) -> Rules:
+    """Return the delivery rules of a channel for `semel.law.delivery`, computed from its capabilities. Times are in ms.
 
-    Times are in ms.
+    `reserves`: posts are sent in two steps if the channel needs that and can (`Caps.can_reserve`).
     """
     return Rules(
         safety=caps.safety.value,
@@ -63,6 +63,7 @@ def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:
         absence_proven_after=round(caps.settle * 1000),
         can_look_up=caps.finds,
         resend_unknown=resend_unknown,
+        reserves=reserves and caps.can_reserve,
     )
 
 
@@ -76,6 +77,7 @@ class Outbox:
         clock: Clock | None = None,
         *,
         resend_unknown: Collection[str] = (),
+        reserve: Collection[str] = (),
         files: StoredFiles | None = None,
         max_concurrent: int = MAX_CONCURRENT_PER_CHANNEL,
         jitter: Callable[[], float] = random.random,
@@ -85,16 +87,16 @@ class Outbox:
     ) -> None:
         """Prepare the outbox without sending anything.
 
-        `resend_unknown`: the channels with this setting. `files`: the stored files. `max_concurrent`: how many attempts
-        and look-ups of one channel may run at the same time. `jitter`: returns random numbers in [0, 1), which vary the
-        backoff. `record_span`: gets a span for each attempt. `is_online`: whether a channel, by its name, is connected
-        to its platform. `runs`: returns whether the channels run in this gateway.
+        `resend_unknown`, `reserve`: the channels with this setting. `files`: the stored files. `max_concurrent`: how
+        many attempts and look-ups of one channel may run at the same time. `jitter`: returns random numbers in [0, 1),
+        which vary the backoff. `record_span`: gets a span for each attempt. `is_online`: whether a channel, by its
+        name, is connected to its platform. `runs`: returns whether the channels run in this gateway.
         """
         self.outcomes: Counter[tuple[str, str]] = Counter()  # outcomes by (channel, outcome) since the start
         self.rejected: Counter[str] = Counter()  # rejected parts by channel since the start
         self._ledger = ledger
         self._channels = dict(channels)
-        self._rules = {n: make_rules(c.caps, n in resend_unknown) for n, c in channels.items()}
+        self._rules = {n: make_rules(c.caps, n in resend_unknown, n in reserve) for n, c in channels.items()}
         self._clock = clock or SystemClock()
         self._files = files
         self._max_concurrent = max_concurrent
@@ -205,7 +207,7 @@ class Outbox:
     def _start_departures(self, departures: DueParts) -> None:
         for departure in departures.sends:
             channel = self._channels[departure.channel]
-            if channel.caps.pace:
+            if channel.caps.pace and not departure.reserves:  # the text fills its place at once
                 self._pace.pause(departure.dest, self._clock.now() + round(channel.caps.pace * 1000))
             self._start(departure, self._attempt(channel, departure))
         for departure in departures.look_ups:
@@ -261,10 +263,21 @@ class Outbox:
                 )
             else:
                 started = time.time_ns()
-                outcome = await send(channel, op, self._clock, self._stop_waiting)
+                outcome = await self._send(channel, departure, op)
                 await self._record(departure, outcome)
                 if self._record_span is not None:
                     await self._trace(self._record_span, departure, outcome, started)
+
+    async def _send(self, channel: Channel, departure: Departure, op: Op) -> AttemptOutcome:
+        """Make the attempt. A place that may be reserved already is reserved again only while the platform answers.
+
+        Otherwise each attempt of an outage could leave one more placeholder in the chat.
+        """
+        if departure.reserves and departure.attempts:
+            problem = await check_answers(channel, op.address, self._clock, self._stop_waiting)
+            if problem:
+                return AttemptOutcome("not sent", reason=problem)
+        return await send(channel, op, self._clock, self._stop_waiting)
 
     async def _make_op(self, departure: Departure, until_sent: contextlib.AsyncExitStack) -> Op:
         """Return the `Op` for a departure. Its file stays where it is until `until_sent` is closed.

@@ -40,6 +40,8 @@ class Caps:
     pace: float = 0.0  # minimum time between two sends to one destination
     timeout: float = 30.0  # maximum time of one attempt to send
     edits: bool = False
+    edits_replace: bool = True
+    """Whether every reader's program shows an edit in the place of the message, and never as another message."""
     deletes: bool = False
     reactions: bool = False
     typing: bool = False
@@ -57,6 +59,11 @@ class Caps:
     account_refusals: tuple[str, ...] = ()
     """The reasons of `NotSent` that say that the platform refuses the account. A restart may bring a corrected one, so
     parts that wait after such a refusal are then tried at once."""
+
+    @property
+    def can_reserve(self) -> bool:
+        """Whether a post needs to be sent in two steps, a placeholder and an edit, and can be (docs/outbox.md)."""
+        return self.safety is Safety.AT_MOST_ONCE and self.edits and self.edits_replace and self.deletes
 
 
 @dataclass(frozen=True)

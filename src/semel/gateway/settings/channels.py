@@ -51,6 +51,9 @@ class ChannelSettings(NamedTable):
     resend_unknown: bool = False
     """If it is unknown whether a message arrived and the platform would not recognise a repeat: send it again,
     visibly marked, instead of holding it until a person decides."""
+    reserve: bool = True
+    """On a platform that neither folds repeats nor tells what it has, but edits messages: post "…" and edit it into the
+    text, so that a lost answer holds nothing. With false, a message is posted whole, which notifications then show."""
     agent: str | None = Field(default=None, examples=["main"])
     """The agent of this channel's sessions. Default: the gateway's default agent."""
     strangers: Strangers = "refuse"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from semel.law import delivery as law
 from semel.law import turn as turn_law
 from semel.ledger import people
-from semel.ledger.delivery import claims, part_transitions, parts, placeholders
+from semel.ledger.delivery import claims, part_transitions, parts, placeholders, reservations
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.delivery.part_transitions import PartMove
 from semel.ledger.storage.rows import EntryRow, HomeSession, LedgerRow, OpenCommand, RestoreRow, SessionRow, TurnRow
@@ -139,6 +139,8 @@ def _mark_parts_unknown(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -
     for part in tx.values(int, "parts_in_line"):
         tx.run("part_doubted", id=part, since=since)
         row = parts.get(tx, part)
+        if reservations.is_open(entries.load(row.op)):  # its place may have been reserved and filled since the copy
+            reservations.forget(tx, row)
         move = PartMove.of(row)
         for event in law.events_of_restore(move.state):
             move.take(event)

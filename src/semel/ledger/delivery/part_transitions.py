@@ -26,6 +26,7 @@ class PartMove:
     marked: int
     failed: int | None  # the event that reported, after the part was sent, that it failed
     effects: list[law.Effect] = field(default_factory=list)
+    is_reserved: bool = False  # the last event was "reserved"
 
     @classmethod
     def of(cls, row: OutgoingPart) -> PartMove:
@@ -40,6 +41,7 @@ class PartMove:
         """Apply one event of the transition table to the part. A placeholder's part is dropped instead of held."""
         step = law.step(self.state, event)
         self.state = step.state
+        self.is_reserved = event == "reserved"
         self.effects += step.effects
         if "clear doubt" in step.effects:
             self.first = None
@@ -82,9 +84,10 @@ def write_move(tx: Tx, move: PartMove) -> None:
 
 
 def _record_attempt(tx: Tx, move: PartMove) -> None:
-    """Record the outcome of an attempt that ends now. A part that is sent at once needs no row besides its own."""
+    """Record the outcome of an attempt that ends now. A part that is sent, or reserved, at once needs no row."""
     row = move.row  # while it is sent, `due` is the time at which it left (`part_depart`)
-    if row.state == "sending" and not (move.state == "sent" and row.attempts == 1 and not row.marked):
+    is_smooth = (move.state == "sent" or move.is_reserved) and row.attempts == 1 and not row.marked
+    if row.state == "sending" and not is_smooth:
         tx.run("part_attempt_add", part=row.id, at=row.due, ended=tx.now, state=move.state, error=move.error)
 
 

@@ -108,6 +108,17 @@ def delete_unfillable(tx: Tx, part: int) -> None:
         tx.run("claim_because", id=row.claim, reason=WITHDRAWN)
 
 
+def delete_message(tx: Tx, row: OutgoingPart, message: str) -> None:
+    """Delete the message that reserved the place of a part, because the part's text does not fill it.
+
+    `message`: the platform's id of the message (`semel.ledger.delivery.reservations`).
+    """
+    claim = _add_claim(tx, row.session, None, None, row.dest, WITHDRAWN)
+    address = row.dest.partition(":")[2]
+    op = {"kind": "delete", "session": row.session_key, "address": address, "text": "", "target": message}
+    _add_part(tx, claim, 0, row.dest, op)
+
+
 def find_message(tx: Tx, part: int) -> PlaceholderReceipt | None:
     """Return the message of an open placeholder on its platform. `part`: the part that posts the placeholder.
 
@@ -136,12 +147,16 @@ def _may_have_arrived(placeholder: OpenPlaceholder | OutgoingPart) -> bool:
 
 
 def _add_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int:
-    claim = tx.get(
+    claim = _add_claim(tx, session, turn, root, dest, RESERVED)
+    return _add_part(tx, claim, 0, dest, {**op, "kind": "post", "text": TEXT})
+
+
+def _add_claim(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, reason: str) -> int:
+    return tx.get(
         AddedClaim, "claim_add", session=session, turn=turn, root=root, how="block", kind="text", late=0, spawn=None,
-        conn=None, call=None, tool=None, args=None, dest=dest, digest=None, text="", outcome="quiet", reason=RESERVED,
+        conn=None, call=None, tool=None, args=None, dest=dest, digest=None, text="", outcome="quiet", reason=reason,
         echo_of=None, seq=None, at=tx.now,
-    )  # fmt: skip
-    return _add_part(tx, claim.id, 0, dest, {**op, "kind": "post", "text": TEXT})
+    ).id  # fmt: skip
 
 
 def _withdraw(tx: Tx, placeholder: OpenPlaceholder) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from semel.law import delivery as law
 from semel.law import retries
 from semel.law.identity import BadKey, check_event_key
-from semel.ledger.delivery import notices, other_channel, part_transitions, parts, placeholders
+from semel.ledger.delivery import notices, other_channel, part_transitions, parts, placeholders, reservations
 from semel.ledger.delivery.part_transitions import PartMove
 from semel.ledger.delivery.parts import MARKED_AS_REPEAT, PARKED
 from semel.ledger.storage.rows import EventRow, OutgoingPart
@@ -45,6 +45,8 @@ class Departure:
     at: int  # ms: when the claim was recorded
     n: int = 0  # index of the part in its message
     answers: Mapping[str, Any] | None = None  # {"id", "sender", "data"} of the message that the part answers
+    reserves: bool = False  # it only reserves the part's place: the text leaves later
+    attempts: int = 0  # how many were made before this one, since its place was reserved or a person resent it
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def _take_part(
     elif until > tx.now:
         tx.run("part_wait", id=row.id, due=until)
     elif row.state == "queued":
-        sends.append(_start_attempt(tx, row))
+        sends.append(_start_attempt(tx, _choose_step(tx, row, rules)))
     else:
         _resolve_unknown(tx, row, rules, sends, looks, held_at, channels)
 
@@ -196,7 +198,16 @@ def _cannot_fill(tx: Tx, row: OutgoingPart) -> bool:
 
 
 def _op_kind(row: OutgoingPart) -> str:
-    return str(entries.load(row.op).get("kind", "post"))
+    return str(reservations.channel_operation(entries.load(row.op)).get("kind", "post"))
+
+
+def _choose_step(tx: Tx, row: OutgoingPart, rules: law.Rules) -> OutgoingPart:
+    """Decide in which way a queued part leaves now. Return its row, with the operation as it is recorded now."""
+    if _cannot_fill(tx, row):
+        _as_post(tx, row, entries.load(row.op))
+        row = parts.get(tx, row.id)
+    reservations.begin(tx, row, rules)
+    return parts.get(tx, row.id)
 
 
 def _start_attempt(tx: Tx, row: OutgoingPart, event: law.Event | None = None) -> Departure:
@@ -209,7 +220,8 @@ def _start_attempt(tx: Tx, row: OutgoingPart, event: law.Event | None = None) ->
 
 
 def _departure(tx: Tx, row: OutgoingPart, first: int, marked: int | None = None) -> Departure:
-    op = entries.load(row.op)
+    recorded = entries.load(row.op)
+    op, reserves = reservations.channel_operation(recorded), reservations.is_open(recorded)
     if op.get("target") is None and "target_part" in op:
         # The message that this part edits or reacts to left before it, in the same queue: its platform id is known by
         # now, or never will be.
@@ -224,11 +236,13 @@ def _departure(tx: Tx, row: OutgoingPart, first: int, marked: int | None = None)
         key=row.key,
         op=op,
         session=row.session_key,
-        is_marked=(row.marked if marked is None else marked) == MARKED_AS_REPEAT,
+        is_marked=(row.marked if marked is None else marked) == MARKED_AS_REPEAT and not reserves,
         first=first,
         at=row.at,
         n=row.n,
         answers=_answered_message(tx, op.get("answers")),
+        reserves=reserves,
+        attempts=row.attempts,
     )
 
 
@@ -269,7 +283,9 @@ def record_outcome(
     """
     row = parts.get(tx, part)
     move = PartMove.of(row)
-    if outcome.result in ("found", "receipt") and "found" in law.TABLE[move.state]:
+    if row.state == "sending" and reservations.is_open(entries.load(row.op)):
+        _apply_reservation(tx, move, outcome, rules, jitter)
+    elif outcome.result in ("found", "receipt") and "found" in law.TABLE[move.state]:
         move.take("receipt" if row.state == "sending" else "found")
         move.receipt, move.error = _message_id(tx, row, outcome.receipt), None
     elif row.state == "sending":
@@ -286,8 +302,23 @@ def record_outcome(
 def _message_id(tx: Tx, row: OutgoingPart, reported_id: str | None) -> str | None:
     """Return the platform's id for the part's message. For a filled placeholder, that is the placeholder's own id."""
     op = entries.load(row.op)
-    placeholder_id = tx.value(str, "part_receipt", id=op["target_part"]) if op.get("fill") else None
+    placeholder_id = reservations.find_reserved_message(op)
+    if placeholder_id is None and op.get("fill"):
+        placeholder_id = tx.value(str, "part_receipt", id=op["target_part"])
     return reported_id if placeholder_id is None else str(placeholder_id)
+
+
+def _apply_reservation(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Rules, jitter: float) -> None:
+    """Apply the outcome of an attempt to reserve the part's place. The text has not left, whatever the platform has."""
+    if outcome.result == "receipt":
+        move.take("reserved")
+        move.due, move.attempts, move.error = tx.now, 0, None
+        reservations.record_place(tx, move.row, outcome.receipt)
+        return
+    if outcome.result == "silence":
+        reason = f"its text has not left, only a placeholder may have: {outcome.reason or 'no answer came'}"
+        outcome = replace(outcome, result="not sent", reason=reason)
+    _apply_attempt(tx, move, outcome, rules, jitter)
 
 
 def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Rules, jitter: float) -> None:
@@ -295,8 +326,14 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
     row = move.row
     may_have_arrived = row.first != row.due  # an earlier attempt may have arrived
     move.error = outcome.reason
-    if outcome.result == "refused" and not may_have_arrived and entries.load(row.op).get("fill"):
+    op = entries.load(row.op)
+    if outcome.result == "refused" and not may_have_arrived and op.get("fill"):
         _apply_refused_fill(tx, move)
+        return
+    if outcome.result == "refused" and not may_have_arrived and reservations.find_reserved_message(op) is not None:
+        reservations.give_up_place(tx, row)
+        move.take("not sent")
+        move.due = tx.now
         return
     if outcome.result == "refused":
         for step in law.events_of_refusal(may_have_arrived=may_have_arrived):
@@ -318,6 +355,7 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
     move.take(event)
     if event == "gave up":
         move.error = f"given up after {row.attempts} attempts; the last one failed: {outcome.reason}"
+        reservations.delete_placeholder(tx, row)
         return
     wait = retries.retry_delay_ms(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=retry_after)
     move.due = tx.now + min(wait, rules.horizon)
@@ -376,7 +414,8 @@ def recover(
     """
     for part in tx.values(int, "parts_left_sending"):
         move = PartMove.of(parts.get(tx, part))
-        move.take("silence")
+        # While a part's place is being reserved, its text has not left.
+        move.take("not sent" if reservations.is_open(entries.load(move.row.op)) else "silence")
         move.error = "the gateway stopped before the answer came"
         part_transitions.write_move(tx, move)
     for part, channel in tx.pairs(int, str, "parts_left_unknown"):
@@ -408,6 +447,7 @@ def decide(tx: Tx, part: int, decision: Decision, by: str = "a person") -> dict[
         raise law.PartStepNotAllowed(problem)
     if decision == "resend":
         move.due, move.attempts, move.error = tx.now, 0, None
+        reservations.forget(tx, row)
     if decision == "drop":
         notices.add_drop_notice(tx, row)
     part_transitions.write_move(tx, move)
@@ -437,11 +477,13 @@ def settle_reported_part(tx: Tx, channel: str, key: str, platform_id: str) -> bo
     part = tx.value(int, "part_by_key", key=key)
     if part is None:
         return False
-    row = parts.get(tx, part)
+    row, message = parts.get(tx, part), _valid_platform_id(platform_id)
+    if row.channel == channel and reservations.is_two_step(entries.load(row.op)):
+        return reservations.settle_reported_placeholder(tx, row, message)
     if row.channel != channel or "found" not in law.TABLE[row.state]:
         return False
     move = PartMove.of(row)
     move.take("found")
-    move.receipt, move.error = _message_id(tx, row, _valid_platform_id(platform_id)), None
+    move.receipt, move.error = _message_id(tx, row, message), None
     part_transitions.write_move(tx, move)
     return True

@@ -95,6 +95,7 @@ SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim LEFT J
 WHERE c.outcome <> 'said' AND NOT (
   c.outcome = 'quiet' AND c.text = '' AND c.reason IN ('reserved', 'filled', 'withdrawn') AND (c.erased IS NOT NULL
     OR (p.n = 0 AND p.op ->> 'kind' = 'post' AND p.op ->> 'text' = '…')
+    OR (p.n = 0 AND p.op ->> 'kind' = 'delete' AND p.op ->> 'target' IS NOT NULL AND c.reason = 'withdrawn')
     OR (p.n = 1 AND p.op ->> 'kind' = 'delete' AND CAST(p.op ->> 'target_part' AS BIGINT) = m.id AND c.reason = 'withdrawn')))
 AND NOT (
   c.outcome = 'quiet' AND c.text = '' AND c.kind = 'edit' AND c.reason = 'its buttons are taken away' AND (c.erased IS NOT NULL

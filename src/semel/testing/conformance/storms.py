@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from semel.gateway.ports import Safety
+from semel.ledger.delivery import placeholders
 from semel.testing.conformance import ledgers
 from semel.testing.conformance.network import ProxiedNetwork, open_network
 from semel.testing.conformance.process import DeathPoint, GatewayProcess, wait_until
@@ -33,7 +34,8 @@ QUESTIONS_IF_TWICE = {
 class Tally:
     """The counts of one storm. `twice`, `lost` and `disordered` must be 0.
 
-    `attempts`: attempts to send. `dropped`: answers that were lost. `arrived`: held parts that people do see.
+    `attempts`: attempts to send. `dropped`: answers that were lost. `arrived`: held parts that people do see. `stray`:
+    placeholders that no text has filled.
     """
 
     channel: str
@@ -47,16 +49,17 @@ class Tally:
     disordered: int
     held: int
     arrived: int
+    stray: int
 
     HEAD = (
         "| channel | class | messages | kills | attempts | answers lost | shown twice | lost | out of order | held "
-        "| of these arrived |\n|---|---|---|---|---|---|---|---|---|---|---|"
+        "| of these arrived | stray … |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
     )
 
     def __str__(self) -> str:
         """Return the counts as a row of the table that HEAD begins."""
         cells = [self.channel, self.safety, self.messages, self.kills, self.attempts, self.dropped]
-        cells += [self.twice, self.lost, self.disordered, self.held, self.arrived]
+        cells += [self.twice, self.lost, self.disordered, self.held, self.arrived, self.stray]
         return "| " + " | ".join(map(str, cells)) + " |"
 
 
@@ -85,8 +88,10 @@ async def storm(
         await gateway.wait_until_idle(patience)
         await gateway.stop()
         ledgers.check_books(gateway.ledger)
-        shown_by_address = {address: list(words.among(await rig.shown(address))) for address in texts_by_address}
-        tally = _count(rig, gateway, net, texts_by_address, shown_by_address)
+        all_shown = {address: await rig.shown(address) for address in texts_by_address}
+        shown_by_address = {address: list(words.among(texts)) for address, texts in all_shown.items()}
+        stray = sum(text == placeholders.TEXT for texts in all_shown.values() for text in texts)
+        tally = _count(rig, gateway, net, texts_by_address, shown_by_address, stray)
     _check_tally(rig, gateway, net, tally, texts_by_address, shown_by_address)
     return tally
 
@@ -135,6 +140,7 @@ def _count(
     net: ProxiedNetwork,
     texts_by_address: dict[str, list[str]],
     shown_by_address: dict[str, list[str]],
+    stray: int,
 ) -> Tally:
     parts = ledgers.read_parts(gateway.ledger)
     held = {(part.address, part.text) for part in parts if part.state == "held"}
@@ -154,6 +160,7 @@ def _count(
         ),
         held=len(held),
         arrived=len(held & seen),
+        stray=stray,
     )
 
 
