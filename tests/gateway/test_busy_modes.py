@@ -420,3 +420,23 @@ async def test_a_stop_that_names_no_turn_is_not_obeyed_by_the_turn_behind_the_on
         await w.idle()
         assert (await w.texts("s", "agent"))[-1] == "three"
         assert not any("Stopped" in text for text in await w.texts("s", "notice"))
+
+
+async def test_a_stop_while_something_else_is_done_in_the_session_stops_the_message_that_waits(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        assert await w.ask(script("one")) == ["one"]
+        session = (await w.gateway.record.read(views.find_session, "s")).id
+        is_alone, may_end = asyncio.Event(), asyncio.Event()
+
+        async def hold(_: int) -> None:
+            is_alone.set()
+            await may_end.wait()
+
+        alone = asyncio.create_task(w.gateway.turns.run_alone(session, hold))
+        await is_alone.wait()
+        await w.gateway.say("s", script("two"))
+        assert await w.gateway.controls.stop_turn("s", "anna")
+        may_end.set()
+        await alone
+        await w.idle()
+        assert await w.texts("s", "agent", "notice") == ["one", "Stopped by anna."]

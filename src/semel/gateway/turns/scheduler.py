@@ -294,9 +294,10 @@ class TurnScheduler:
     def _end_service(self, session: int) -> None:
         """Clean up after the session's task. Start a new task if a wake came in the meantime."""
         del self.tasks[session]
-        self.stops.forget_session(session)
         if session in self._woken and not self.stopping:
             self.wake(session)
+        else:
+            self.stops.forget_session(session)
 
     async def _serve_turn(self, session: int) -> bool:
         """Run one turn if one is due. Return whether the caller should check again at once."""
