@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from proof.arguments import whole
+from proof.cluster import older as older_code
 from proof.cluster.world import KINDS, TICK, TICK_S, Json, Member, World, open_world
 from proof.postgres_server import find_programs
 from proof.report import Proof
@@ -55,6 +56,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--failovers", type=whole(0), help=f"how often a standby takes over ({FAILOVERS}; with --rounds none)"
     )
+    parser.add_argument(
+        "--upgrade", action="store_true", help="also stop one gateway after the other for another version, and back"
+    )
 
 
 def prove(quick: bool, args: argparse.Namespace) -> Proof:
@@ -65,15 +69,23 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
     failovers = args.failovers
     if failovers is None:
         failovers = 0 if args.rounds else QUICK_FAILOVERS if quick else FAILOVERS
+    older = older_code.find_commit() if args.upgrade or not (quick or args.rounds) else None
+    if args.upgrade and older is None:
+        return Proof("cluster", missing="a clone with its history, whose earlier code is the older version")
     again = f"python -m proof cluster --seed {seed} --rounds {rounds}" + f" --failovers {failovers}" * bool(failovers)
+    again += " --upgrade" * bool(older)
     print(f"cluster: {again}", flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="semel-cluster-") as root,
         open_world(Path(root), seed, failovers > 0) as world,
     ):
         run = ClusterRun(world, random.Random(seed))
+        if older is not None:
+            run.older = older_code.extract(older, Path(root) / "older")
+            print(f"cluster: the older version is {older[:12]}", flush=True)
         run.run(rounds, failovers, args.first)
     counts = {"rounds": rounds, "failovers": len(run.took["failover"]), "messages": len(run.accepted)}
+    counts |= {"upgrades": run.upgrades} if run.upgrades else {}
     counts |= {"texts sent": len(run.sent), "firings": run.ticks}
     slowest = {f"s for the slowest {kind}": round(max(took), 1) for kind, took in run.took.items() if took}
     return Proof("cluster", {**counts, **slowest}, [f"{line} ({again})" for line in run.broken], work="messages")
@@ -92,6 +104,8 @@ class ClusterRun:
         self.took: dict[str, list[float]] = defaultdict(list)
         self.broken: list[str] = []
         self.ticks = 0
+        self.older: Path | None = None  # the sources of an older version, from which the gateways are upgraded
+        self.upgrades = 0
         self._stop = threading.Event()
         self._began_ms = time.time() * 1000
 
@@ -111,6 +125,9 @@ class ClusterRun:
                     self._fail_over()
                 if self.broken and ends_with_first:
                     break
+            if self.older is not None:
+                self._change_version(self.older)
+                self._change_version(None)
         except TimeoutError as error:
             self.broken.append(str(error))
         finally:
@@ -228,6 +245,17 @@ class ClusterRun:
             if not member.is_alive:
                 member.start()
 
+    def _change_version(self, sources: Path | None) -> None:
+        """Stop one gateway after the other under traffic, and start it again with other code."""
+        for member in self.world.members:
+            self._wait_until_served(60.0)
+            time.sleep(1.0)
+            member.send_signal(signal.SIGTERM)
+            member.sources = sources
+            member.start()
+            self.upgrades += 1
+        self._wait_until_served(60.0)
+
     def _wait_until_heard(self, text: str, end: float) -> None:
         """Say a message until it is accepted."""
         body = self._compose(text, has_key=True)
@@ -322,9 +350,9 @@ class ClusterRun:
 
     def _judge_clocks(self) -> None:
         """The clocks of two machines are wrong: all times are the server's, and nothing fires before it is due."""
-        ended_ms = time.time() * 1000
         for session in [TICK, *sorted({session for session, _ in self.accepted})]:
             times = [entry["at"] for entry in self._list_entries(session)]
+            ended_ms = time.time() * 1000
             wrong = [at for at in times if not self._began_ms - 2000 < at < ended_ms + 2000]
             self.broken += [f"{session} has an entry of {at}, by a wrong clock" for at in wrong[:1]]
             if session == TICK:

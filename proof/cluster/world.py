@@ -95,6 +95,7 @@ class Member:
         hosts = ",".join(str(server.folder / name) for server in servers.all)
         url = f"postgresql://semel@/{database}?host={hosts}&target_session_attrs=read-write"
         self.frozen = False
+        self.sources: Path | None = None  # of the code that it starts; None: this one
         self.process: subprocess.Popen[bytes] | None = None
         command = json.dumps(scripted_agent.command(state=root / "agent"))
         port = find_free_port()
@@ -119,13 +120,14 @@ class Member:
 
     def start(self) -> None:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SEMEL_", "XDG_"))}
+        paths = (str(self.root / "clock"), str(self.sources or ""), kept.get("PYTHONPATH"))
         with (self.root / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "semel", "up", "--config", self.root / "semel.toml", "--log", "json"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={
                     **kept, "HOME": str(self.root), "CLOCK_IS_FAST_S": str(CLOCKS_S[self.name]),
-                    "PYTHONPATH": os.pathsep.join(filter(None, (str(self.root / "clock"), kept.get("PYTHONPATH")))),
+                    "PYTHONPATH": os.pathsep.join(filter(None, paths)),
                 },
             )  # fmt: skip
 
