@@ -121,6 +121,25 @@ def test_one_is_active_and_the_other_one_waits_until_it_leaves(url: str, members
         assert names(url) == [("other", True)]
 
 
+def test_a_gateway_of_an_older_version_waits_and_says_that_the_ledger_is_newer(
+    url: str, members: Callable[[str], Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from semel.ledger.postgres import members as module
+
+    one, older = members("one"), members("older")
+    assert one.try_to_take_over()
+    with open_store(url, one):
+        known = module.list_migrations()[:-1]
+        monkeypatch.setattr(module, "list_migrations", lambda: known)
+        assert not older.try_to_take_over() and not older.may_serve
+        versions = f"has version {known[-1].version + 1}; this Semel knows versions up to {known[-1].version}"
+        assert older.problem is not None and versions in older.problem and "Run the newer Semel" in older.problem
+    one.leave()
+    for _ in range(3):
+        assert not older.try_to_take_over(), "it takes no ledger that it cannot read"
+        time.sleep(STEP_S)
+
+
 def test_gateways_that_start_at_once_on_an_empty_database_agree(url: str, members: Callable[[str], Member]) -> None:
     all_members, errors = [members(f"m{n}") for n in range(4)], list[Exception]()
     barrier, done = threading.Barrier(len(all_members)), threading.Event()

@@ -37,6 +37,7 @@ from semel.ledger.postgres.server_clock import read_steady_clock
 from semel.ledger.postgres.statements import Statement
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 from semel.ledger.storage.cluster import GIVEN_UP_AFTER_S, ClusterGateway, ClusterWatcher, GatewayIdentity
+from semel.ledger.storage.errors import LedgerNewer
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.migrations import list_migrations
 
@@ -171,8 +172,10 @@ class Member:
             raise to_ledger_error(error, self._path) from error
 
     def _try_to_take_place(self, connection: Connection) -> bool:
-        version = read_version(connection, self._path)
+        version, newest = read_version(connection, self._path), list_migrations()[-1].version
         connection.end("COMMIT")
+        if version > newest:
+            self.problem = str(LedgerNewer(path=self._path, found=version, known=newest))
         if version != 0 and read_steady_clock() - self._renewed_at > RENEWAL_S:
             self._show_life(connection)
         is_held = _is_held(connection)
@@ -182,9 +185,9 @@ class Member:
         self.active = None if active is None else active.gateway
         self.may_serve = (
             is_held and active is not None and active.has_lease and self.id != 0
-            and version == list_migrations()[-1].version
+            and version == newest
         )  # fmt: skip
-        return self._take_over_if_gone(connection, active, is_held)
+        return version <= newest and self._take_over_if_gone(connection, active, is_held)
 
     def _take_over_if_gone(self, connection: Connection, active: _Row | None, is_held: bool) -> bool:
         """Take over if the active gateway is gone. `is_held`: whether a gateway holds the database."""
