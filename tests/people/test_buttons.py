@@ -13,7 +13,9 @@ from people_world import ADA, BOB, Chat
 from test_approvals_in_chats import KEY, TWO, asked, asking, request
 
 from semel.gateway.ports import Button, Person
+from semel.ledger.backup.snapshot import take_snapshot
 from semel.ledger.delivery import parts
+from semel.ledger.sqlite.store import now_ms
 from semel.testing.channels import Fault, Post
 
 EDITING = {"button_edits": True}
@@ -116,6 +118,11 @@ def test_a_button_has_its_options_style() -> None:
 
 
 # ---------------------------------------------------------------- once it is over
+
+
+async def newest_request(w: Chat) -> dict[str, Any]:
+    items = (await anext(w.gateway.watch(KEY)))["items"]
+    return max((dict(item) for item in items if item["kind"] == "permission"), key=lambda item: int(item["id"]))
 
 
 def edits(w: Chat) -> list[Post]:
@@ -240,3 +247,25 @@ async def test_a_channel_that_cannot_take_buttons_away_gets_no_edit(tmp_path: Pa
         await w.until_shown("tidy")
         await w.sent()
         assert edits(w) == []
+
+
+async def test_after_a_restore_the_buttons_of_older_requests_allow_nothing(tmp_path: Path) -> None:
+    put_back = tmp_path / "put-back"
+    (tmp_path / "first").mkdir()
+    put_back.mkdir()
+    async with asking(tmp_path / "first", facts=EDITING) as w:
+        await asked(w)
+        take_snapshot(w.settings.ledger, put_back / "ledger.db", now_ms)
+        known = posted(w, "asks for permission")
+        await press(w, known, known.buttons[-1].label)
+        await asked(w, step={"permission": "rm -r dist", "allowed": ["tidy"]}, words="rm -r dist")
+        unknown, log = posted(w, "asks for permission: rm -r dist"), w.chat.platform.log
+    async with asking(put_back, facts=EDITING) as w:
+        w.chat.platform.log = log
+        count = len(log)
+        await asked(w, step={"permission": "rm -r all", "allowed": ["gone"]}, words="rm -r all")
+        for post in (known, unknown):
+            await press(w, post, "Allow once")
+        await w.until_shown("There is no option")
+        assert (await newest_request(w))["state"] == "open"
+        assert not [post for post in log[count:] if post.kind == "edit"]
