@@ -12,6 +12,7 @@ from slack_house import ANN, BOT, ROOM, SlackDouble, SlackHouse, slack
 
 from semel.channels.slack.address import parse_address, to_number
 from semel.channels.slack.parse import METADATA_TYPE
+from semel.faces.channel_check import TEST_MESSAGE, send_test_message
 from semel.gateway.ports import Answers, Button, NotSent, Receipt, Rejected, Unknown
 
 
@@ -255,3 +256,12 @@ async def test_more_messages_than_slack_allows_wait_as_long_as_it_says(tmp_path:
                 assert error.retry_after and 0 < error.retry_after <= 3
                 outcomes.append("wait")
         assert outcomes == ["sent"] * 3 + ["wait"] * 2
+
+
+async def test_a_test_message_is_confirmed_and_read_back(tmp_path: Path) -> None:
+    async with slack(tmp_path) as house:
+        sent = await send_test_message(house.channel, ROOM)
+        assert (sent.was_read_back, sent.problem) == (True, "") and sent.receipt.startswith(f"{ROOM}/")
+        assert house.double.texts(ROOM) == [TEST_MESSAGE]
+        refused = await send_test_message(house.channel, "C404")
+        assert refused.receipt == "" and "was not sent" in refused.problem

@@ -1,20 +1,41 @@
-"""Try a channel without a gateway: does its platform accept the account?
+"""Try a channel without a gateway: does its platform accept the account, and a test message?
 
 The channel runs as in `semel up` until it asks for its saved cursor, which it does once the platform has accepted it
-(`semel.gateway.ports.Inbox.cursor`). There it is ended: nothing is read from the platform, and nothing is sent.
+(`semel.gateway.ports.Inbox.cursor`). There it is ended: nothing is read from the platform. A test message is sent only
+to an address that a person names.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
+import time
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from semel.gateway.inbound.channel_supervisor import find_secrets
-from semel.gateway.ports import Channel, Denied, Heard, Inbox, Incoming, Kept, Offline, Person
+from semel.gateway.ports import (
+    Channel,
+    Denied,
+    Heard,
+    Inbox,
+    Incoming,
+    Kept,
+    NotSent,
+    Offline,
+    Op,
+    Person,
+    Rejected,
+)
 
 CHECK_TIMEOUT_S = 30.0
+LOGIN_TIMEOUT_S = 5.0
+"""Seconds that a test message waits for the login; a webhook has none."""
+MAX_SETTLE_S = 10.0
+CLOCK_MARGIN_S = 60.0
+"""A look-up covers messages from this many seconds before the attempt on, because clocks differ."""
+TEST_MESSAGE = "A test message: Semel can write here."
 
 
 @dataclass(frozen=True)
@@ -70,6 +91,70 @@ async def check_channel(channel: Channel, timeout: float = CHECK_TIMEOUT_S) -> C
     except Exception as error:  # a fault of the channel, such as one of a third party
         return ChannelCheck(_hide_secrets(channel, f"it failed inside ({type(error).__name__}: {error})"))
     return ChannelCheck("the connection was closed")
+
+
+@dataclass(frozen=True)
+class SentTest:
+    """`receipt`: the platform's id of the message, "" if it did not confirm it. `was_read_back`: a look-up found it.
+
+    `problem`: why the platform did not confirm it, or else why it could not be read back.
+    """
+
+    receipt: str = ""
+    was_read_back: bool = False
+    problem: str = ""
+
+
+class _WaitingInbox(_ProbeInbox):
+    """Lets a channel log in, and stops it there: nothing is read from the platform."""
+
+    def __init__(self) -> None:
+        self.accepted = asyncio.Event()
+
+    async def cursor(self) -> NoReturn:
+        self.accepted.set()
+        await asyncio.Event().wait()
+        raise _Accepted
+
+
+async def send_test_message(channel: Channel, address: str, timeout: float = CHECK_TIMEOUT_S) -> SentTest:
+    """Send one message to an address, by one attempt, and look it up if the channel can.
+
+    `timeout`: seconds for the login, for the attempt and for the look-up, each.
+    """
+    inbox = _WaitingInbox()
+    running = asyncio.ensure_future(channel.run(inbox))
+    accepted = asyncio.ensure_future(inbox.accepted.wait())
+    try:
+        await asyncio.wait({running, accepted}, timeout=LOGIN_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        return await _send_once(channel, address, timeout)
+    finally:
+        for task in (running, accepted):
+            task.cancel()
+        await asyncio.gather(running, accepted, return_exceptions=True)
+
+
+async def _send_once(channel: Channel, address: str, timeout: float) -> SentTest:
+    since = time.time()
+    op = Op(secrets.token_hex(12), "post", address, TEST_MESSAGE, at=since)
+    try:
+        async with asyncio.timeout(timeout):
+            receipt = await channel.send(op)
+    except TimeoutError:
+        return SentTest(problem=f"no answer came within {timeout:g} s; look whether it arrived")
+    except (NotSent, Rejected) as error:
+        return SentTest(problem=_hide_secrets(channel, f"it was not sent: {error}"))
+    except Exception as error:
+        return SentTest(problem=_hide_secrets(channel, f"nobody knows whether it arrived: {error}"))
+    if not channel.caps.finds:
+        return SentTest(receipt.id)
+    try:
+        async with asyncio.timeout(timeout):
+            await asyncio.sleep(min(channel.caps.settle, MAX_SETTLE_S))
+            found = await channel.find(op, since - CLOCK_MARGIN_S)
+    except Exception as error:
+        return SentTest(receipt.id, problem=_hide_secrets(channel, str(error) or type(error).__name__))
+    return SentTest(receipt.id, found is not None, "" if found is not None else "the platform does not show it")
 
 
 def _hide_secrets(channel: Channel, text: str) -> str:

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app
+from semel.faces.cli.config_lines import append_config, read_config
 from semel.faces.cli.printing import count_of, name_command, print_error, print_json, print_remark, print_table
 from semel.text.visible import visible
 
@@ -103,7 +103,7 @@ def add(
         print_error(f"{path} has [agents.{name}] already, and was left as it is")
         raise typer.Exit(1)
     added = f"{'' if not text or text.endswith(chr(10)) else chr(10)}{chr(10) if text else ''}{known.config_lines}\n"
-    _append_config(path, text, added)
+    append_config(path, text, added)
     try:
         loaded = load_config(path)
     except ConfigError as error:
@@ -237,12 +237,7 @@ def _read_config(config: Path | None) -> tuple[Path, str, dict[str, Any]]:
 
     If there is no file yet: ./semel.toml, "" and no tables.
     """
-    from semel.faces.config.paths import find_config_file, read_config_file
-
-    path = find_config_file(config, os.environ)
-    if path is None:
-        return Path.cwd() / "semel.toml", "", {}
-    text, raw = read_config_file(path)
+    path, text, raw = read_config(config)
     tables = raw.get("agents")
     agents = (
         {name: table for name, table in tables.items() if isinstance(table, dict)} if isinstance(tables, dict) else {}
@@ -305,23 +300,6 @@ def _find_todo(name: str, command: list[str]) -> str:
         how = shlex.join(known.install_command) or "see its documentation"
         return f"{command[0]} is not installed: {how}"
     return f"semel agents check {name}" if command else ""
-
-
-def _append_config(path: Path, text: str, added: str) -> None:
-    """Append `added` to the file, whose text is `text`. Exits with 1, and changes nothing, if that is impossible."""
-    try:
-        tomllib.loads(text + added)
-    except tomllib.TOMLDecodeError as error:
-        print_error(
-            f"{path} was left as it is, because these lines cannot be added to its end ({error}):", added.strip()
-        )
-        raise typer.Exit(1) from None
-    try:
-        with path.open("a", encoding="utf-8") as file:  # in place: the file may be a link, or another user's
-            file.write(added)
-    except OSError as error:
-        print_error(f"{path} cannot be written: {error.strerror}")
-        raise typer.Exit(1) from None
 
 
 def load_agents(names: list[str] | None, config: Path | None, data_dir: Path | None) -> list[AcpAgent | ModelAgent]:

@@ -1,22 +1,156 @@
-"""`semel channel new`: write a package with a channel for another platform."""
+"""`semel channel`: add a channel to semel.toml, after trying it; or write one for another platform."""
 
 from __future__ import annotations
 
+import asyncio
+import re
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from semel.faces.cli.app import app
+from semel.faces.cli.app import Config, app
+from semel.faces.cli.config_lines import append_config, read_config
+from semel.faces.cli.init_channel import CHANNEL_REMARKS, configure_channel, make_channel
+from semel.faces.cli.init_questions import Options, ask_text, exit_wrong_usage, read_settings
 from semel.faces.cli.printing import print_error, print_remark
 
-channel = typer.Typer(help="Write a channel for a platform that Semel does not know.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from semel.faces.config.setup import Setup
+    from semel.gateway.ports import Channel
+
+SECTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+PAGES = {
+    "telegram": "https://t.me/BotFather",
+    "slack": "https://api.slack.com/apps",
+    "discord": "https://discord.com/developers/applications",
+    "matrix": "https://matrix.org/ecosystem/servers/",
+    "xmpp": "https://providers.xmpp.net/",
+}
+"""Kind of channel -> the page where its account is made."""
+
+channel = typer.Typer(help="Add a channel, or write one for another platform.", no_args_is_help=True)
 app.add_typer(channel, name="channel")
 
 
 @channel.callback()
 def group() -> None:
-    """Write a channel for a platform that Semel does not know."""
+    """Add a channel, or write one for a platform that Semel does not know."""
+
+
+@channel.command()
+def add(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="telegram, slack, discord, matrix, xmpp, email, webhook, or the kind of an installed package.",
+        ),
+    ],
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A setting; may be repeated. A secret is env:NAME or file:PATH."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="The channel's name. Default: its kind.")
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option("--test", metavar="ADDRESS", help="Send one test message to this address of the platform."),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Add a channel to semel.toml: ask for what it needs, try the account at its platform, offer a test message.
+
+    On a terminal it asks for what the options do not say. Secrets that you type go into files beside semel.toml that
+    only you can read. If the platform refuses the account, nothing is written, and the refusal names what is missing.
+    """
+    from semel import channels
+    from semel.faces.config.problems import suggest_nearest
+    from semel.faces.config.setup import Setup
+
+    kinds = channels.kinds()
+    if kind not in kinds:
+        exit_wrong_usage(f"there is no channel {kind!r}{suggest_nearest(kind, kinds)}; there is {', '.join(kinds)}")
+    name = name or kind
+    if not SECTION_NAME.fullmatch(name):
+        exit_wrong_usage(f"--as {name}: write letters, digits, - and _, at most 60")
+    path, text, raw = read_config(config)
+    if not text:
+        print_error(f"there is no {path}: semel init writes one, with a channel if you want")
+        raise typer.Exit(1)
+    if name in raw.get("channels", {}):
+        print_error(f"{path} has [channels.{name}] already, and was left as it is; another name: --as {name}-2")
+        raise typer.Exit(1)
+    asks = sys.stdin.isatty() and sys.stdout.isatty()
+    options = Options(None, None, None, None, kind, read_settings(setting), None, None, asks)
+    setup = Setup(path.absolute().parent)
+    _describe_kind(kind)
+    references = configure_channel(setup, name, kind, options)
+    if references is None:
+        print_error("nothing was written")
+        raise typer.Exit(1)
+    _check_secret_files(setup)
+    setup.add_section(f"channels.{name}", {"kind": kind, **references})
+    _write(setup, path, text)
+    print_remark(f"added [channels.{name}] to {path}; a running gateway needs a restart")
+    if test is None and asks:
+        test = ask_text("Send a test message? Its address on the platform (Enter: no)", default="")
+    if test:
+        _send_test(make_channel(setup, name, kind, references), test)
+    if kinds[kind].people:
+        print_remark(
+            f"next: semel up, then semel pair {name} --role owner, whose code you send to it (semel docs people)"
+        )
+
+
+def _describe_kind(kind: str) -> None:
+    """Say what is needed, where it is made, and where that is described step by step."""
+    if kind in CHANNEL_REMARKS:
+        page = f": {PAGES[kind]}" if kind in PAGES else ""
+        print_remark(f"{kind} needs {CHANNEL_REMARKS[kind]}{page} (step by step: semel docs {kind})")
+
+
+def _check_secret_files(setup: Setup) -> None:
+    """Exit if writing would replace a secret's file."""
+    if existing := [str(setup.folder / name) for name in setup.secrets if (setup.folder / name).exists()]:
+        print_error(f"nothing was written: {' and '.join(existing)} would be replaced; remove it, or take --as NAME")
+        raise typer.Exit(1)
+
+
+def _write(setup: Setup, path: Path, text: str) -> None:
+    from semel.faces.config import ConfigError
+    from semel.faces.config.load import load_config
+
+    try:
+        setup.write_secrets()
+    except OSError as error:
+        print_error(f"the files of the secrets cannot be written to {setup.folder}: {error.strerror}")
+        raise typer.Exit(1) from None
+    section = "\n\n".join(setup.sections)
+    append_config(path, text, f"{'' if text.endswith(chr(10)) else chr(10)}\n{section}\n")
+    try:
+        load_config(path)
+    except ConfigError as error:
+        print_error(f"the channel was added to {path}, which has a mistake:", *error.problems)
+        raise typer.Exit(1) from None
+
+
+def _send_test(tested: Channel, address: str) -> None:
+    from semel.faces.channel_check import send_test_message
+
+    print_remark(f"sending a test message to {address} ...")
+    result = asyncio.run(send_test_message(tested, address))
+    if not result.receipt:
+        print_error(f"the test message: {result.problem}")
+        raise typer.Exit(1)
+    read_back = " and read back" if result.was_read_back else ""
+    print_remark(f"the test message was confirmed{read_back}: message {result.receipt}")
+    if result.problem:
+        print_remark(f"it could not be read back: {result.problem}")
 
 
 @channel.command()

@@ -1,4 +1,4 @@
-"""The channel of `semel init`, with its owner: ask for its settings, and try the account at its platform."""
+"""The channel of `semel init` and `semel channel add`: ask for its settings, and try the account at its platform."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from semel.channels import Kind
     from semel.faces.channel_check import ChannelCheck
     from semel.faces.config.setup import Setup
+    from semel.gateway.ports import Channel
 
 NO_CHANNEL = "none"
 QUESTIONS = {
@@ -83,61 +84,75 @@ def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
     """Add a channel of this kind and its owner. Returns False if the person wants to choose another kind."""
     from semel import channels
 
-    before = dict(setup.secrets)
-    if options.asks and kind in FIRST_STEPS:
-        print_remark(FIRST_STEPS[kind])
-    while True:
-        references = _ask_settings(setup, kind, channels.kinds()[kind], options)
-        check = _check_channel(setup, kind, references)
-        if not check.problem:
-            print_remark(f"{kind} accepts the account.")
-            _name_secret_files(setup, kind)
-            break
-        print_error(f"{kind}: {check.problem}")
-        if not options.asks and check.refused:
-            raise typer.Exit(1)
-        if not options.asks:
-            print_remark("The channel is configured all the same; `semel up` tries it again.")
-            break
-        if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False, hidden=True):
-            break
-        setup.discard(setup.secrets.keys() - before.keys())
-        asked = _list_questions(kind)
-        again = f"Enter the {' and the '.join(asked)} again? (n: choose another chat, or none)"
-        if not ask_yes_or_no(again, hidden=True):
-            return False
-        options.settings = {key: value for key, value in options.settings.items() if key not in asked}
+    references = configure_channel(setup, kind, kind, options, "n: choose another chat, or none")
+    if references is None:
+        return False
     setup.add_section(f"channels.{kind}", {"kind": kind, **references})
     if channels.kinds()[kind].people:
         _add_owner(setup, kind, channels.kinds()[kind], options)
     return True
 
 
-def _name_secret_files(setup: Setup, kind: str) -> None:
-    """Say in which files the channel's secrets will be kept."""
-    for name in setup.secrets:
-        if name.startswith(f"{kind}."):
-            setting, file = name.removeprefix(f"{kind}."), setup.folder / name
+def configure_channel(
+    setup: Setup, name: str, kind: str, options: Options, otherwise: str = "n: write nothing"
+) -> dict[str, str] | None:
+    """Ask for a channel's settings until its platform accepts the account; `setup` keeps the secrets.
+
+    Returns the settings, with references to the secrets; None if the person gives up. `name`: of the channel's section.
+    `otherwise`: what happens then. Exits with 1 if nobody can be asked, and the platform refuses the account.
+    """
+    from semel import channels
+
+    before = dict(setup.secrets)
+    if options.asks and kind in FIRST_STEPS:
+        print_remark(FIRST_STEPS[kind])
+    while True:
+        references = _ask_settings(setup, name, kind, channels.kinds()[kind], options)
+        check = _check_channel(setup, name, kind, references)
+        if not check.problem:
+            _name_secret_files(setup, name)
+            return references
+        print_error(f"{kind}: {check.problem}")
+        if not options.asks and check.refused:
+            raise typer.Exit(1)
+        if not options.asks:
+            print_remark("The channel is configured all the same; `semel up` tries it again.")
+            return references
+        if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False, hidden=True):
+            return references
+        setup.discard(setup.secrets.keys() - before.keys())
+        asked = _list_questions(kind)
+        again = f"Enter the {' and the '.join(asked)} again? ({otherwise})"
+        if not asked or not ask_yes_or_no(again, hidden=True):
+            return None
+        options.settings = {key: value for key, value in options.settings.items() if key not in asked}
+
+
+def _name_secret_files(setup: Setup, name: str) -> None:
+    """Say in which files the channel's secrets will be kept. `name`: of the channel."""
+    for secret in setup.secrets:
+        if secret.startswith(f"{name}."):
+            setting, file = secret.removeprefix(f"{name}."), setup.folder / secret
             print_remark(f"the {setting} will be kept in {file}, which only you can read; to change it, write it there")
 
 
-def _ask_settings(setup: Setup, kind: str, declared: Kind, options: Options) -> dict[str, str]:
+def _ask_settings(setup: Setup, name: str, kind: str, declared: Kind, options: Options) -> dict[str, str]:
     """Return the channel's settings; secrets as references."""
     from semel.faces.config.template import read_descriptions
 
     secret_names = {field.name for field in dataclasses.fields(declared.settings) if not field.repr}
     descriptions = read_descriptions(declared.settings)
     references = dict(options.settings)
-    for name in secret_names & references.keys():
-        check_reference(f"--set {name}", references[name])
-    for name in _list_questions(kind):
-        if name not in references and not options.asks:
-            exit_wrong_usage(f"{kind} needs --set {name}=...: {descriptions.get(name, name)}")
-        if name not in references:
-            question = f"{name} ({descriptions.get(name, '').removesuffix('.')})"
-            references[name] = ask_text(question, hidden=name in secret_names)
-    for name in secret_names & references.keys():
-        references[name] = setup.keep_secret(f"{kind}.{name}", references[name])
+    for key in secret_names & references.keys():
+        check_reference(f"--set {key}", references[key])
+    for key in _list_questions(kind):
+        if key not in references and not options.asks:
+            exit_wrong_usage(f"{kind} needs --set {key}=...: {descriptions.get(key, key)}")
+        if key not in references:
+            question = f"{key} ({descriptions.get(key, '').removesuffix('.')})"
+            references[key] = ask_text(question, hidden=key in secret_names)
+    for key in secret_names & references.keys():
+        references[key] = setup.keep_secret(f"{name}.{key}", references[key])
     return references
 
 
@@ -154,25 +169,38 @@ def _list_questions(kind: str) -> tuple[str, ...]:
     return QUESTIONS.get(kind, tuple(required))
 
 
-def _check_channel(setup: Setup, kind: str, references: Mapping[str, str]) -> ChannelCheck:
-    """Try the account at its platform, as `semel up` would."""
-    from semel.channels import ChannelError, make
-    from semel.faces.channel_check import ChannelCheck, check_channel
-    from semel.faces.config import ConfigError
+def make_channel(setup: Setup, name: str, kind: str, references: Mapping[str, str]) -> Channel:
+    """Create the channel of these settings. Raises ConfigError or ChannelError."""
+    from semel.channels import make
     from semel.faces.config.channel_options import check_options
     from semel.faces.config.file import ConfigSource
     from semel.gateway.settings import ChannelSettings
 
-    source = ConfigSource(setup.folder, "", kind, os.environ)
+    source = ConfigSource(setup.folder, "", name, os.environ)
     values: dict[str, Any] = {key: setup.reveal(value) for key, value in references.items()}
-    section = ChannelSettings(name=kind, kind=kind).model_copy(update={"options": values})
+    section = ChannelSettings(name=name, kind=kind).model_copy(update={"options": values})
+    return make(section.model_copy(update={"options": check_options(section, source)}))
+
+
+def _check_channel(setup: Setup, name: str, kind: str, references: Mapping[str, str]) -> ChannelCheck:
+    """Try the account at its platform, as `semel up` would."""
+    from semel.channels import ChannelError, kinds
+    from semel.faces.channel_check import ChannelCheck, check_channel
+    from semel.faces.config import ConfigError
+
     try:
-        channel = make(section.model_copy(update={"options": check_options(section, source)}))
+        channel = make_channel(setup, name, kind, references)
     except (ConfigError, ChannelError) as error:
-        problems = [line.removeprefix(f"{kind}: [channels.{kind}]").lstrip(" :") for line in str(error).splitlines()]
+        problems = [line.removeprefix(f"{name}: [channels.{name}]").lstrip(" :") for line in str(error).splitlines()]
         return ChannelCheck("; ".join(problems), refused=True)
+    if not kinds()[kind].people:  # it has no account to try
+        warning = getattr(getattr(channel, "settings", None), "warning", "")
+        return ChannelCheck(f"it {warning}" if warning else "", refused=True)
     print_remark(f"trying the account at {kind} ...")
-    return asyncio.run(check_channel(channel))
+    check = asyncio.run(check_channel(channel))
+    if not check.problem:
+        print_remark(f"{kind} accepts the account.")
+    return check
 
 
 def _add_owner(setup: Setup, kind: str, declared: Kind, options: Options) -> None:

@@ -66,9 +66,13 @@ class Setup:
 
     def write(self, path: Path) -> None:
         """Write the files of the secrets, then semel.toml as `path`. Raises OSError."""
+        self.write_secrets()
+        write_file(path, self.text, 0o644)
+
+    def write_secrets(self) -> None:
+        """Write the files of the secrets, which only their owner can read. Raises OSError."""
         for name, value in self.secrets.items():
             write_file(self.folder / name, f"{value}\n", 0o600)
-        write_file(path, self.text, 0o644)
 
 
 def format_value(value: Any) -> str:
