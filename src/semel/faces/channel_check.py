@@ -27,6 +27,7 @@ from semel.gateway.ports import (
     Op,
     Person,
     Rejected,
+    Safety,
 )
 
 CHECK_TIMEOUT_S = 30.0
@@ -118,7 +119,7 @@ class _WaitingInbox(_ProbeInbox):
 
 
 async def send_test_message(channel: Channel, address: str, timeout: float = CHECK_TIMEOUT_S) -> SentTest:
-    """Send one message to an address, by one attempt, and look it up if the channel can.
+    """Send one message to an address, by one attempt, and look it up if the channel's class is reconcilable.
 
     `timeout`: seconds for the login, for the attempt and for the look-up, each.
     """
@@ -146,7 +147,7 @@ async def _send_once(channel: Channel, address: str, timeout: float) -> SentTest
         return SentTest(problem=_hide_secrets(channel, f"it was not sent: {error}"))
     except Exception as error:
         return SentTest(problem=_hide_secrets(channel, f"nobody knows whether it arrived: {error}"))
-    if not channel.caps.finds:
+    if channel.caps.safety is not Safety.RECONCILABLE:  # others find nothing, or only what they sent while they ran
         return SentTest(receipt.id)
     try:
         async with asyncio.timeout(timeout):
