@@ -4,6 +4,7 @@
 |---|---|---|
 | message, channel_post | message | `CHAT/MESSAGE` |
 | edited_message, edited_channel_post | edit | `CHAT/MESSAGE#eDATE.DIGEST` |
+| callback_query, of a button under our message | message | by `press_key` |
 | message_reaction | reaction, one for each emoji added or removed | `CHAT/MESSAGE#rDATE.UPDATE.N` |
 | service messages, our own messages, edits of live locations | none | |
 | my_chat_member and other known kinds (`_IGNORED_KINDS`) | none | |
@@ -22,7 +23,7 @@ from typing import Any
 from semel.channels.telegram.address import ChatPlace, first_chat, message_id
 from semel.channels.telegram.message_content import SERVICE_FIELDS, TelegramFile, describe_content, files_of
 from semel.channels.telegram.parse_entities import BotIdentity, read_text
-from semel.gateway.ports import Incoming, Person
+from semel.gateway.ports import Incoming, Person, press_key
 from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
@@ -32,12 +33,13 @@ REQUESTED_KINDS = (
     "channel_post",
     "edited_channel_post",
     "message_reaction",
+    "callback_query",
     "my_chat_member",
 )
 """The kinds of updates that we request."""
 _IGNORED_KINDS = frozenset(
     {
-        "inline_query", "chosen_inline_result", "callback_query", "shipping_query", "pre_checkout_query", "poll",
+        "inline_query", "chosen_inline_result", "shipping_query", "pre_checkout_query", "poll",
         "poll_answer", "chat_member", "chat_join_request", "message_reaction_count", "chat_boost", "removed_chat_boost",
         "my_chat_member",
     }
@@ -51,10 +53,11 @@ MAX_QUOTED_CHARS = 1000
 
 @dataclass(frozen=True)
 class TelegramDraft:
-    """An inbox event whose files are still to be downloaded."""
+    """An inbox event whose files are still to be downloaded. `press`: the id of the press as which it came."""
 
     incoming: Incoming
     files: tuple[TelegramFile, ...] = ()
+    press: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ def _parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> li
             return _parse_edit(update[kind], us, moved)
     if "message_reaction" in update:
         return list(_parse_reactions(update["message_reaction"], int(update["update_id"]), moved))
+    if "callback_query" in update:
+        return _parse_press(update["callback_query"], us, moved)
     kinds = update.keys() - {"update_id"}
     if kinds and kinds <= _IGNORED_KINDS:
         return []
@@ -203,6 +208,31 @@ def parse_person(user: Json) -> Person:
     """Convert a Telegram user to a `Person`."""
     name = " ".join(str(user[part]) for part in ("first_name", "last_name") if user.get(part))
     return Person(str(user["id"]), scrub(name or str(user.get("username") or "")), bool(user.get("is_bot")))
+
+
+def _parse_press(query: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMigration]:
+    """Return the event of a button's press (https://core.telegram.org/bots/api#callbackquery); [] if it is not ours."""
+    message, answer = query.get("message"), query.get("data")
+    if not isinstance(message, dict) or not answer or (message.get("from") or {}).get("id", us.id) != us.id:
+        return []  # of an inline message, a game, or another bot's message
+    press, of = str(query["id"]), message_id(int(message["chat"]["id"]), int(message["message_id"]))
+    return [
+        TelegramDraft(
+            Incoming(
+                "message",
+                press_key(str(answer), of, press),
+                address=str(_parse_place(message, moved)),
+                sender=parse_person(query["from"]),
+                text=scrub(str(answer)),
+                of=of,
+                group=message["chat"].get("type") != "private",
+                mentioned=True,
+                title=_parse_title(message),
+                data={"chat": str(message["chat"].get("type") or "")},
+            ),
+            press=press,
+        )
+    ]
 
 
 # ---------------------------------------------------------------- references

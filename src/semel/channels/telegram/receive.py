@@ -102,6 +102,7 @@ class TelegramReceiver:
         self._moved = moved
         self._topics = topics
         self._clock = clock
+        self._acknowledging: set[asyncio.Task[None]] = set()
         self._last_conflict: float | None = None
         """Time of the last conflict with another poller, by `clock`."""
         self.another_bot: str | None = None
@@ -185,6 +186,7 @@ class TelegramReceiver:
             parsed, id = self._parse_update(update, us)
             if no_files_yet and drafts and any(draft.files for draft in parsed):
                 await inbox.put([draft.incoming for draft in drafts], cursor.dump())
+                self._acknowledge_presses(drafts)
                 drafts = []
             no_files_yet = no_files_yet and not any(draft.files for draft in parsed)
             drafts += parsed
@@ -192,6 +194,24 @@ class TelegramReceiver:
             cursor.offset = id + 1
             cursor.moved = dict(self._moved)
         await inbox.put(await self._fetcher.complete(drafts, inbox), cursor.dump())
+        self._acknowledge_presses(drafts)
+
+    def _acknowledge_presses(self, drafts: Sequence[TelegramDraft]) -> None:
+        """Tell Telegram that presses of buttons were heard, after the commit (Law 1): until then it shows a spinner."""
+        for draft in drafts:
+            if draft.press is not None:
+                task = asyncio.create_task(self._acknowledge_press(draft.press))
+                self._acknowledging.add(task)
+                task.add_done_callback(self._acknowledging.discard)
+
+    async def _acknowledge_press(self, press: str) -> None:
+        try:
+            reply = await self._api.call("answerCallbackQuery", {"callback_query_id": press})
+        except (NotSent, Unknown) as error:
+            _log.info("a press was heard, and Telegram was not told so: %s", error)
+        else:
+            if not reply.ok:  # it was acknowledged before, or is too old: the press counts all the same
+                _log.info("a press was heard, and its acknowledgement came to nothing: %s", reply.error_text)
 
     def _parse_update(self, update: Json | bytes, us: BotIdentity) -> tuple[list[TelegramDraft], int]:
         """Parse one update. Returns (its drafts, its update id). A group's new id is recorded in `self._moved`."""
@@ -206,7 +226,7 @@ class TelegramReceiver:
             if isinstance(item, GroupMigration):
                 self._moved[item.old] = item.new
             else:
-                drafts.append(TelegramDraft(self._topics.place(item.incoming), item.files))
+                drafts.append(replace(item, incoming=self._topics.place(item.incoming)))
         return drafts, int(update["update_id"])
 
     def _log_membership(self, change: Any) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from semel.channels.telegram.address import ChatPlace, current_chat, message, parse_address
 from semel.channels.telegram.formatted_text import count_utf16_units
 from semel.channels.telegram.render import render, render_plain
 from semel.channels.telegram.transport import Upload
-from semel.gateway.ports import REPEAT_PREFIX, Op, Rejected
+from semel.gateway.ports import REPEAT_PREFIX, Button, Op, Rejected
 from semel.text.json_types import Json
+from semel.text.wellformed import shorten
 
 MAX_TEXT_UNITS = 4096
 """Maximum length of a text in UTF-16 units."""
 MAX_CAPTION_UNITS = 1024
+BUTTONS_PER_ROW = 2
+"""More in a row would be cut off on a phone."""
+MAX_LABEL_CHARS = 64
 MAX_PHOTO_BYTES = 10_000_000
 """Maximum size of a photo in bytes; a larger picture is sent as a document."""
 _KINDS = {
@@ -81,7 +85,7 @@ def _post_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
     }
     if entities:
         params["entities"] = entities
-    return BotApiCall("sendMessage", params)
+    return BotApiCall("sendMessage", params | _make_keyboard(op.buttons))
 
 
 def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool, as_document: bool) -> BotApiCall:
@@ -116,7 +120,17 @@ def _edit_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
     params = _target_params(op, moved) | {"text": text, "link_preview_options": {"is_disabled": not previews}}
     if entities:
         params["entities"] = entities
-    return BotApiCall("editMessageText", params)
+    return BotApiCall("editMessageText", params | _make_keyboard(op.buttons))
+
+
+def _make_keyboard(buttons: Sequence[Button]) -> Json:
+    """Return the parameter with the buttons under a message; {} if there are none.
+
+    https://core.telegram.org/bots/api#inlinekeyboardmarkup. A press brings back `callback_data`.
+    """
+    keys = [{"text": shorten(button.label, MAX_LABEL_CHARS), "callback_data": button.answer} for button in buttons]
+    rows = [keys[start : start + BUTTONS_PER_ROW] for start in range(0, len(keys), BUTTONS_PER_ROW)]
+    return {"reply_markup": {"inline_keyboard": rows}} if rows else {}
 
 
 def edit_caption_instead(call: BotApiCall) -> BotApiCall:

@@ -45,6 +45,7 @@ class TelegramDouble(TelegramPeople):
         self.queue = UpdateQueue(self.now, first_update)
         self.chats: dict[int, Chat] = {}
         self.humans: dict[int, TelegramAccount] = {}
+        self.presses: dict[str, bool] = {}
         self.files: dict[str, StoredFile] = {}
         self.before = self.shared = first_message - 1
         self.faults: list[ApiFault] = []
@@ -61,7 +62,7 @@ class TelegramDouble(TelegramPeople):
         """Return the messages that a person sees in a chat, from the oldest to the newest.
 
         Each has the keys id, from (a user id) and text, and, where they apply, entities, file {kind, name, size},
-        reply_to (a message id), topic, reactions {user id: [emoji]} and edited.
+        reply_to (a message id), topic, reactions {user id: [emoji]}, buttons (rows of labels) and edited.
         """
         place = self.chats.get(chat)
         return (
@@ -157,6 +158,7 @@ def _describe_message(message: Any) -> Json:
         ("reply_to", body.get("reply_to_message", {}).get("message_id")),
         ("topic", body.get("message_thread_id")),
         ("reactions", {user_id: emoji for user_id, emoji in message.reactions.items() if emoji}),
+        ("buttons", [[key["text"] for key in row] for row in body.get("reply_markup", {}).get("inline_keyboard", ())]),
         ("edited", "edit_date" in body),
     ):
         if value:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MAX_UPLOAD_BYTES = 50_000_000
 MAX_PHOTO_BYTES = 10_000_000
 MAX_DOWNLOAD_BYTES = 20_000_000
+MAX_CALLBACK_DATA_BYTES = 64
 DELETABLE_S = 2 * 86400
 """How long after it was sent a message can be deleted."""
 _ACTIONS = (
@@ -60,7 +61,14 @@ def delete_webhook(double: TelegramDouble, params: Json) -> bool:
 
 
 def send_message(double: TelegramDouble, params: Json) -> Json:
-    return send(double, writable_chat(double, params), params, read_text(params, "text"))
+    return send(double, writable_chat(double, params), params, read_text(params, "text") | read_keyboard(params))
+
+
+def answer_callback_query(double: TelegramDouble, params: Json) -> bool:
+    if str(params.get("callback_query_id")) not in double.presses:
+        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    double.presses[str(params["callback_query_id"])] = True
+    return True
 
 
 def send_file(kind: str) -> Method:
@@ -119,7 +127,8 @@ def edit_text(field: str) -> Method:
         content = read_text(params, field)
         if ("text" in message.body) != (field == "text"):
             raise bad_request(f"there is no {field} in the message to edit")
-        replaced = (field, TEXT_FIELDS[field][0])
+        replaced = (field, TEXT_FIELDS[field][0], "reply_markup")  # without the parameter, the buttons are removed
+        content |= read_keyboard(params)
         edited = {**{key: value for key, value in message.body.items() if key not in replaced}, **content}
         if edited == message.body:
             raise bad_request(NOT_MODIFIED)
@@ -176,6 +185,7 @@ METHODS: dict[str, Method] = {
     "getupdates": get_updates,
     "deletewebhook": delete_webhook,
     "sendmessage": send_message,
+    "answercallbackquery": answer_callback_query,
     **{f"send{kind}": send_file(kind) for kind in ("document", "photo", "audio", "video", "voice")},
     "editmessagetext": edit_text("text"),
     "editmessagecaption": edit_text("caption"),
@@ -217,6 +227,19 @@ def read_text(params: Json, field: str) -> Json:
     entities = read_json(params, entities_field) or []
     text, entities = check_text(str(params.get(field, "")), entities, max_units, f"message {field}")
     return {name: value for name, value in ((field, text), (entities_field, entities)) if value}
+
+
+def read_keyboard(params: Json) -> Json:
+    """Return the buttons of a call as a field of the Message; {} if there are none. Raises ApiError."""
+    markup = read_json(params, "reply_markup")
+    if not markup:
+        return {}
+    for button in (button for row in markup["inline_keyboard"] for button in row):
+        if not button.get("text"):
+            raise bad_request('can\'t parse inline keyboard button: Field "text" must be of type String')
+        if not 1 <= len(str(button.get("callback_data", "")).encode()) <= MAX_CALLBACK_DATA_BYTES:
+            raise bad_request("BUTTON_DATA_INVALID")
+    return {"reply_markup": markup}
 
 
 def find_chat(double: TelegramDouble, params: Json) -> Chat:

@@ -21,6 +21,7 @@ class TelegramPeople:
     chats: dict[int, Chat]
     humans: dict[int, TelegramAccount]
     files: dict[str, StoredFile]
+    presses: dict[str, bool]  # id of a press -> whether the bot answered it
     privacy: bool
     shared: int  # the last message id in the count that private chats and basic groups share
     before: int  # the id before the first message of a chat that counts its own ids
@@ -185,6 +186,23 @@ class TelegramPeople:
         reactions = [{"type": {"type": "emoji", "emoji": emoji}, "total_count": n} for emoji, n in counts.items()]
         update = {"chat": chat.json(), "message_id": message, "date": int(self.now()), "reactions": reactions}
         self.queue.push("message_reaction_count", update)
+
+    def press(self, chat: int, message: int, button: str, *, sender: int | None = None) -> str:
+        """Press a button under a message of the bot. Returns the id of the press.
+
+        `button`: its label or its data. `sender`: a user id, by default the person of the private chat. Raises
+        ValueError if there is no such button.
+        """
+        stored = self._chat(chat).messages[message]
+        keys = [key for row in stored.body.get("reply_markup", {}).get("inline_keyboard", ()) for key in row]
+        data = next((key["callback_data"] for key in keys if button in (key["text"], key["callback_data"])), None)
+        if data is None:
+            raise ValueError(f"message {message} has the buttons {[key['text'] for key in keys]}, and not {button!r}")
+        id = f"press-{len(self.presses) + 1}"
+        self.presses[id] = False
+        who = self._human(chat if sender is None else sender).json()
+        self.queue.push("callback_query", {"id": id, "from": who, "message": stored.body, "data": data})
+        return id
 
     def remove(self, chat: int, message: int) -> None:
         """Delete a message as a person. The bot gets no update."""

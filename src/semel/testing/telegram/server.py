@@ -26,8 +26,8 @@ from semel.testing.telegram.model import ApiError, ApiFault, bad_request
 from semel.text.json_types import Json
 
 _CONTROL = (
-    "person group topic write post send_file edit react remove block member join migrate shown texts pending asked "
-    "typing fail clear_faults advance renumber update webhook retoken"
+    "person group topic write post send_file edit react press remove block member join migrate shown texts pending "
+    "asked typing fail clear_faults advance renumber update webhook retoken"
 )
 CONTROL = frozenset(_CONTROL.split())
 """The methods of the double that `/control/<name>` calls. Their arguments are JSON; a `content` is in base64."""
