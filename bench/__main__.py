@@ -11,6 +11,8 @@ PARTS = {
     "postgres": "the ledger in PostgreSQL beside SQLite: turns a second, and a server at a distance",
     "dumped": "a day in PostgreSQL, in short, while the database is dumped all the time: its tables and its turns",
     "cluster": "two gateways: a message that comes in at one and is answered at the other",
+    "shared": "one and four gateways on one database behind a slow network, with agents that take a second",
+    "copied": "semel ledger copy of 1,000,000 entries into PostgreSQL and back",
     "events": "accepted a second over HTTP, wake to prompt, and 1,000,000 remembered keys",
     "stranded": "1,000 turns by 20 sessions, and 10,000 messages right after a reply",
     "history": "what a prompt reads of the past, at 1,000 and at 100,000 entries",

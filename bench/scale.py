@@ -52,8 +52,8 @@ def _fill_span(db: apsw.Connection, span: range, per: int, known: int, begun: in
         ((t, f"k{t}", f'{{"text": "{text}"}}') for t, _, _ in turns),
     )
     db.executemany(
-        "INSERT INTO turn(id, session, epoch, chapter, root, attempt, how, state, started, ended)"
-        " VALUES(?1, ?2, ?3, 1, ?1, 1, 'start', 'done', 0, 0)",
+        "INSERT INTO turn(id, session, epoch, chapter, root, attempt, how, state, started, ended, evidence,"
+        " evidence_row) VALUES(?1, ?2, ?3, 1, ?1, 1, 'start', 'done', 0, 0, 'said', ?1)",
         turns,
     )
     db.executemany(
