@@ -191,12 +191,14 @@ OUTSIDE = {
     "postgres/transfer.py",
 }
 """Modules that ask the database about itself, before there is a schema or beside it, or copy tables whole."""
+STORES = "stores"
+"""The readers of other systems' databases, which read those alone."""
 
 
 def test_no_statement_stands_outside_the_query_files() -> None:
     found = []
     for file in sorted(Path(semel.__file__).parent.rglob("*.py")):
-        if f"{file.parent.name}/{file.name}" in OUTSIDE:
+        if f"{file.parent.name}/{file.name}" in OUTSIDE or file.parent.name == STORES:
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and STATEMENT.match(node.value):
