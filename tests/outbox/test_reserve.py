@@ -194,6 +194,15 @@ async def test_a_file_is_sent_as_it_is(ledger: Path, tmp_path: Path) -> None:
         assert [kind for kind, _ in steps(chat)] == ["file"]
 
 
+async def test_a_text_that_says_nothing_needs_no_place(ledger: Path) -> None:
+    """A platform refuses it: nothing may stay in the chat."""
+    chat = Chat()
+    async with desk(ledger, chat) as at:
+        await at.say("chat:room", " \n")
+        await at.quiet()
+        assert steps(chat) == [("post", " \n")]
+
+
 async def test_without_the_setting_a_post_is_one_message(ledger: Path) -> None:
     chat = Chat()
     async with Desk(ledger, chat) as at:

@@ -48,7 +48,8 @@ def begin(tx: Tx, row: OutgoingPart, rules: law.Rules) -> None:
     streamed text, which says nothing.
     """
     op = entries.load(row.op)
-    is_post = op.get("kind", "post") == "post" and row.outcome != "quiet"
+    says_something = bool(str(op.get("text", "")).strip()) and row.outcome != "quiet"
+    is_post = op.get("kind", "post") == "post" and says_something
     if rules.reserves and is_post and row.first is None and not {"reserved", "plain"} & op.keys():
         tx.run("part_op", id=row.id, op=entries.dump({**op, "reserved": None}))
 

@@ -203,6 +203,8 @@ def _op_kind(row: OutgoingPart) -> str:
 
 def _choose_step(tx: Tx, row: OutgoingPart, rules: law.Rules) -> OutgoingPart:
     """Decide in which way a queued part leaves now. Return its row, with the operation as it is recorded now."""
+    if not rules.reserves:
+        return row
     if _cannot_fill(tx, row):
         _as_post(tx, row, entries.load(row.op))
         row = parts.get(tx, row.id)
