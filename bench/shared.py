@@ -1,8 +1,8 @@
 """One and four gateways on one PostgreSQL database behind a slow network, with agents that take their time.
 
 What is simulated: a gateway is a process that has only the ledger's part of a turn (hear and begin, finish), and room
-for eight agents; an agent is a wait of a second; the network is that of `bench.postgres`. So this tells whether gateways
-that share a database get into each other's way, and not what a machine can carry: all of it runs on the same cores.
+for eight agents; an agent is a wait of a second; the network is that of `bench.postgres`. So this tells whether
+gateways that share a database get into each other's way, and not what a machine can carry: all of them run on this one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from semel.ledger.inbound.hear import Addressee, IdleStart, hear
 from semel.ledger.postgres.store import PostgresStore
 from semel.ledger.turns import finish_turn, turns
 
-GATEWAYS = (1, 4)
+GATEWAYS = (1, 4)  # at once
 AGENTS = 8
 AGENT_S = 1.0
 ROUNDS, SECONDS = 3, 8.0
@@ -64,7 +64,7 @@ def measure(url: str, number: int) -> float:
     processes = [context.Process(target=run_gateway, args=(url, n, start, rates)) for n in range(number)]
     for process in processes:
         process.start()
-    total = sum(rates.get(timeout=120) for _ in processes)
+    total = sum(float(rates.get(timeout=120)) for _ in processes)
     for process in processes:
         process.join()
     return total
@@ -81,8 +81,6 @@ def main() -> None:
                 pass  # the tables are made
             rates = [[measure(url, number) for number in GATEWAYS] for _ in range(ROUNDS)]
         one, several = (statistics.median(column) for column in zip(*rates, strict=True))
-        print(
-            f"  {one:.1f} and {several:.1f} turns/s: {several / one:.2f} x with {GATEWAYS[1]} gateways (bar {TARGET:g} x)"
-        )
+        print(f"  {one:.1f} and {several:.1f} turns/s with 1 and 4 gateways: {several / one:.2f} x (bar {TARGET:g} x)")
     finally:
         server.stop()
