@@ -92,6 +92,19 @@ def test_a_reader_at_the_end_follows_it(page: Browser, live: LiveHouse) -> None:
     page.until(lambda: page.run("document.querySelector('#rows .live .body')?.innerText.length") >= 399, "the text")
     assert page.run(rest) < 2
     assert page.texts("#down") == []
+    live.do(lambda: script.item("tool", title="make", status="done", text="a line\n" * 300))
+    page.until(lambda: page.texts("#rows .tool summary") and page.run(rest) < 2, "a call at the end")
+    page.click("#rows .tool summary")
+    page.until(lambda: page.run(rest) > 300, "its output")
+    live.do(lambda: script.append(seq, "more of it\n"))
+    page.until(lambda: "more of it" in page.run("document.querySelector('#rows .live .body')?.innerText"), "more")
+    top = "document.querySelector('#rows .tool summary').getBoundingClientRect().top"
+    assert page.run(top) > 0, "who opens a call at the end reads it from its beginning"
+    page.run("document.querySelector('#rows .tool summary').click()")
+    page.until(lambda: page.run(rest) < 32, "the end")
+    live.do(lambda: script.append(seq, "and on\n" * 20))
+    page.until(lambda: "and on" in page.run("document.querySelector('#rows .live .body')?.innerText"), "more of it")
+    page.until(lambda: page.run(rest) < 2, "the end that is followed again")
 
 
 def test_after_a_restart_of_the_gateway_the_view_goes_on_without_a_double(page: Browser, live: LiveHouse) -> None:

@@ -26,9 +26,9 @@ export class Place {
     scroller.addEventListener("scroll", () => this.look(), { passive: true });
     button.addEventListener("click", () => this.toEnd());
     scroller.addEventListener("click", ({ target }) => {
-      if ((target as Element).closest(".gap button")) this.pinned = false; // who asks for more reads on from there
+      if ((target as Element).closest(".gap button, summary, [aria-expanded]")) this.pinned = false; // who opens something reads on from there
     });
-    const observer = new ResizeObserver(() => this.pinned && this.toEnd());
+    const observer = new ResizeObserver(() => (this.pinned ? this.toEnd() : this.look()));
     for (const node of [scroller, ...grown]) observer.observe(node);
   }
 
