@@ -175,6 +175,34 @@ def test_formulas_are_drawn_and_what_cannot_be_drawn_without_loss_stays_text(pag
     assert page.run("[...document.querySelectorAll('#rows .body [style]')].length") == 0
 
 
+def test_task_lists_and_footnotes_are_drawn_and_no_sign_of_them_is_lost(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    said = [
+        "- [x] tested[^a]\n- [ ] **shipped**\n- [x]nothing\n\n1. [ ] loose `[^a]`\n\n2. b [^gone]\n\n",
+        *("between\n\n" * 60,),
+        "[^a]: Twice, see\n[^b]: the log.",
+    ]
+    seq = live.do(lambda: script.entry("agent", "", live=True))
+    for piece in said:
+        live.do(lambda piece=piece: script.append(seq, piece))
+    page.until(lambda: page.texts("#rows .note") == ["[^a]", "[^a]", "[^b]"], "the footnotes")
+    boxes = "[...document.querySelectorAll('#rows .task input')].map((one) => [one.checked, one.disabled])"
+    assert page.run(boxes) == [[True, True], [False, True], [False, True]]
+    assert page.run("document.querySelector('#rows .task input').getBoundingClientRect().width") > 8
+    text = page.run("document.querySelector('#rows .body').textContent.replace(/\\s+/g, ' ')")
+    assert text.strip().startswith("[x] tested[^a] [ ] shipped [x]nothing [ ] loose [^a] b [^gone] between")
+    assert text.strip().endswith("[^a]: Twice, see [^b]: the log.")
+    assert page.run("document.querySelector('#rows .task i').getBoundingClientRect().width") == 0
+    assert page.texts("#rows .note.begins") == ["[^a]", "[^b]"]
+    page.click("#rows .note")
+    page.until(lambda: page.run("document.activeElement.matches('.note.begins')"), "the footnote")
+    page.click("#rows .note.begins")
+    in_sight = "((box) => box.top >= 0 && box.bottom <= innerHeight)(document.activeElement.getBoundingClientRect())"
+    page.until(
+        lambda: page.run(f"document.activeElement.matches('.note:not(.begins)') && {in_sight}"), "the text again"
+    )
+
+
 def test_two_tabs_have_drafts_of_their_own(page: Browser, live: LiveHouse) -> None:
     page.type("#text", "mine")
     page.run("void localStorage.setItem('semel.draft.s', JSON.stringify('what the other tab wrote later'))")

@@ -2,12 +2,12 @@
 
 import katex from "katex";
 
-// What sanitised.ts leaves of a formula: nothing of it can run, load, hide or be styled.
-export const MATH_TAGS = [
+// What `mathNodes` of sanitised.ts leaves of a formula: nothing of it can run, load, hide or be styled.
+const MATH_TAGS = [
   "math", "mrow", "mi", "mn", "mo", "mtext", "ms", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup", "munder",
   "mover", "munderover", "mtable", "mtr", "mtd", "mlabeledtr", "mpadded", "menclose", "mstyle", "mmultiscripts", "mprescripts",
 ];
-export const MATH_ATTRIBUTES = [
+const MATH_ATTRIBUTES = [
   "accent", "accentunder", "columnalign", "columnlines", "columnspacing", "depth", "display", "displaystyle", "fence", "form",
   "height", "largeop", "linethickness", "lspace", "mathvariant", "maxsize", "minsize", "movablelimits", "notation", "rowlines",
   "rowspacing", "rspace", "scriptlevel", "separator", "side", "stretchy", "symmetric", "voffset", "width", "xmlns",
@@ -23,6 +23,21 @@ const REFUSED = [
   /\\(?:m?kern|[hm]skip|hspace\*?|raisebox)\s*\{?\s*-/,
   /\\\\\s*\[\s*-/,
 ];
+
+type Sanitise = (html: string, tags: string[], attributes: string[]) => DocumentFragment;
+
+/** Puts formulas in the place of their sources. One that cannot be drawn stays as it was written. */
+export function drawMath(nodes: DocumentFragment, sanitise: Sanitise): void {
+  for (const span of nodes.querySelectorAll<HTMLElement>(".math")) {
+    const source = span.textContent ?? "";
+    const html = mathHtml(source);
+    if (!html) continue;
+    span.replaceChildren(sanitise(html, MATH_TAGS, MATH_ATTRIBUTES));
+    span.title = source;
+    span.classList.add("drawn");
+    if (span.matches(".display")) span.tabIndex = 0; // it scrolls if it is wide
+  }
+}
 
 /** A formula as MathML, which is not sanitised yet; null if it cannot be drawn without loss. `source`: with its signs. */
 export function mathHtml(source: string): string | null {

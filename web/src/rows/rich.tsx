@@ -15,6 +15,8 @@ const MAX_KEPT_BLOCKS = 500; // of texts whose rows were shown lately
 type Highlight = (code: string, language: string) => string | null;
 const highlighter = onDemand(() => import("../highlight.ts"));
 const formulas = onDemand(() => import("../math.ts"));
+const extras = onDemand(() => import("./extras.ts"));
+const HAS_EXTRAS = /\[\^|<li>\s*(?:<p>)?\[[ xX]\]\s/;
 
 const lately = new Map<string, Blocks>();
 
@@ -32,47 +34,37 @@ export function Rich({ text, live }: { text: string; live: boolean }) {
   const last = useRef<Blocks | undefined>(undefined);
   const blocks = useMemo(() => (live ? renderBlocks(text, last.current) : blocksOfFinal(text, last.current)), [text, live]);
   last.current = blocks;
+  const extra = extras.part.value;
+  const notes = useMemo(() => extra?.notesOf(text) ?? "", [text, extra]);
   return (
     <div class="body rich" onClick={copyCode}>
       {blocks.html.map((html, place) => (
-        <Block key={place} html={html} grows={live && place >= blocks.closedCount} />
+        <Block key={place} html={html} grows={live && place >= blocks.closedCount} notes={notes} />
       ))}
     </div>
   );
 }
 
-const Block = memo(function Block({ html, grows }: { html: string; grows: boolean }) {
+const Block = memo(function Block({ html, grows, notes }: { html: string; grows: boolean; notes: string }) {
   const node = useRef<HTMLDivElement>(null);
   const colour = highlighter.part.value?.highlight ?? null;
   const math = formulas.part.value;
+  const extra = HAS_EXTRAS.test(html) ? extras : null;
+  const drawExtras = extra?.part.value?.drawExtras;
   useLayoutEffect(() => {
     const fill = (): void => {
       const fresh = markdownNodes(html);
-      drawMath(fresh);
+      if (fresh.querySelector(".math")) math ? math.drawMath(fresh, mathNodes) : formulas.want();
+      drawExtras ? drawExtras(fresh, notes) : extra?.want();
       dress(fresh, colour, grows ? MAX_COLOURED_LIVE_CHARS : MAX_COLOURED_CHARS);
       if (!node.current!.firstChild) node.current!.append(fresh);
       else if (!morphUnderReader(node.current!, fresh)) document.addEventListener("selectionchange", fill, { once: true });
     };
     fill();
     return () => document.removeEventListener("selectionchange", fill);
-  }, [html, colour, math, grows]);
+  }, [html, colour, math, drawExtras, notes, grows]);
   return <div class="block" ref={node} />;
 });
-
-/** Puts formulas in the place of their sources. One that cannot be drawn stays as it was written. */
-function drawMath(nodes: DocumentFragment): void {
-  for (const span of nodes.querySelectorAll<HTMLElement>(".math")) {
-    const source = span.textContent ?? "";
-    const part = formulas.part.peek();
-    if (!part) formulas.want();
-    const html = part?.mathHtml(source);
-    if (!part || !html) continue;
-    span.replaceChildren(mathNodes(html, part.MATH_TAGS, part.MATH_ATTRIBUTES));
-    span.title = source;
-    span.classList.add("drawn");
-    if (span.matches(".display")) span.tabIndex = 0; // it scrolls if it is wide
-  }
-}
 
 /** Gives code its language, colours and a Copy button, and lets wide tables scroll. */
 function dress(nodes: DocumentFragment, colour: Highlight | null, maxChars: number): void {
