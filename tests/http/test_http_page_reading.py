@@ -186,8 +186,11 @@ def test_task_lists_and_footnotes_are_drawn_and_no_sign_of_them_is_lost(page: Br
     for piece in said:
         live.do(lambda piece=piece: script.append(seq, piece))
     page.until(lambda: page.texts("#rows .note") == ["[^a]", "[^a]", "[^b]"], "the footnotes")
-    boxes = "[...document.querySelectorAll('#rows .task input')].map((one) => [one.checked, one.disabled])"
+    boxes = "[...document.querySelectorAll('#rows li input')].map((one) => [one.checked, one.disabled])"
     assert page.run(boxes) == [[True, True], [False, True], [False, True]]
+    assert page.run("getComputedStyle(document.querySelector('#rows ol li')).listStyleType") == "decimal", (
+        "a number stays"
+    )
     assert page.run("document.querySelector('#rows .task input').getBoundingClientRect().width") > 8
     text = page.run("document.querySelector('#rows .body').textContent.replace(/\\s+/g, ' ')")
     assert text.strip().startswith("[x] tested[^a] [ ] shipped [x]nothing [ ] loose [^a] b [^gone] between")

@@ -30,7 +30,9 @@ function drawTask(item: HTMLElement): void {
   box.setAttribute("aria-hidden", "true"); // the signs beside it are read out
   (text as Text).splitText(signs.length);
   (text as Text).replaceWith(unseen(signs), box);
+  if (item.parentElement?.nodeName !== "UL") return; // it has a number
   item.classList.add("task");
+  box.className = "box"; // in the place of the dot
 }
 
 /** The texts in which nothing is a link or code. */
