@@ -248,7 +248,7 @@ class StoppableGateway(ScriptedGateway):
     async def ask_until_answered(self, request: Any) -> None:
         await request(self)
 
-    async def stop(self, key: str, by: str, *, turn: int | None = None) -> None:
+    async def stop(self, key: str, by: str, *, turn: int | None = None, seen: int | None = None) -> None:
         self.stops.append(turn)
 
 
