@@ -221,3 +221,37 @@ def test_an_editor_that_does_not_read_delays_nobody_and_has_everything_later(tmp
         editor.process.send_signal(signal.SIGCONT)
         editor.sees("wörd " * 2000)
         editor.end()
+
+
+def test_a_cancel_and_an_answer_arrive_though_the_editor_closes_its_end_at_once(tmp_path: Path) -> None:
+    with opened_desk(tmp_path) as desk:
+        editor = desk.editor()
+        session = editor.new()
+        editor.begin(script("Begun.", {"hang": True}))
+        editor.sees("Begun.")
+        editor.send(method="session/cancel", params={"sessionId": session})
+        assert editor.leave() == (0, b"")
+        until(lambda: desk.house.entries(session)[0].get("ended"), "the turn has ended")
+        assert desk.house.entries(session)[0]["ended"]["state"] == "cancelled"
+
+        editor = desk.editor()
+        session = editor.new()
+        options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+        editor.begin(script({"permission": "rm", "options": options, "allowed": ["gone"], "denied": ["kept"]}))
+        (request,) = editor.until(lambda: editor.asked, "the question")
+        editor.choose(request, "yes")
+        assert editor.leave() == (0, b"")
+        until(lambda: desk.house.texts(session, "agent") == ["gone"], "the answer counts")
+
+
+def test_a_cancel_that_finds_no_gateway_is_told_on_stderr_when_the_editor_closes_its_end(tmp_path: Path) -> None:
+    with opened_desk(tmp_path) as desk:
+        editor = desk.editor("--no-start")
+        session = editor.new()
+        editor.begin(script("Begun.", {"hang": True}))
+        editor.sees("Begun.")
+        desk.house.kill()
+        editor.send(method="session/cancel", params={"sessionId": session})
+        code, said = editor.leave()
+        assert code == 1 and f"a cancel in session {session} has not reached the gateway".encode() in said
+        desk.house.up()

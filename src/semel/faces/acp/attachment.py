@@ -15,46 +15,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from semel.faces.acp.catch_up import choose_rows, is_request
-from semel.faces.acp.clients import Client
+from semel.faces.acp.editor_port import ANSWER, CANCEL, Deliveries, Editor
 from semel.faces.acp.gateway_link import RESTART_AFTER_S, GatewayLink
 from semel.faces.acp.history import read_history
-from semel.faces.acp.open_prompt import OpenPrompt, describe_outage, read_stop
+from semel.faces.acp.open_prompt import WITHDRAWN_REMARK, OpenPrompt, describe_outage, read_stop
 from semel.faces.acp.permission_dialogs import PermissionDialogs
 from semel.faces.acp.request_errors import INTERNAL_ERROR, describe_error
 from semel.faces.acp.row_writer import RowWriter, name_row
-from semel.faces.acp.seen_turns import SeenTurns
+from semel.faces.acp.seen_turns import LATE_CANCEL_REMARK, SeenTurns
 from semel.faces.acp.session_offers import SessionOffers
 from semel.faces.client import AsyncClient, NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.view import SessionView
 from semel.text.json_types import Json, object_at
 
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
-WITHDRAWN_REMARK = "Your message was cancelled before Semel had sent it: it is not recorded, and nobody will answer it."
-LATE_CANCEL_REMARK = "Another turn had begun just before you cancelled, and goes on. Cancel again to stop it."
 FAILED = "turn.failed"  # the kind of the notice that says so
-
-
-class Editor(Protocol):
-    """What an attachment needs of the connection to its editor."""
-
-    client: Client
-    connection: str  # begins the keys of what this editor sends; no other connection has it
-    name: str  # who is named as the sender
-
-    @property
-    def is_full(self) -> bool: ...
-
-    def write(self, lines: Sequence[bytes]) -> None: ...
-
-    def ask(self, method: str, params: Json, done: Callable[[Json], None]) -> str: ...
-
-    def withdraw(self, request: str) -> None: ...
 
 
 class Attachment:
@@ -88,6 +69,7 @@ class Attachment:
         self._timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._deliveries = Deliveries()
         self.has_view = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -137,6 +119,21 @@ class Attachment:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    @property
+    def undelivered(self) -> list[str]:
+        """What the editor said, except prompts, that the gateway may not have: `CANCEL` or `ANSWER` for each.
+
+        A cancel of a prompt that waits for its turn is among it: the turn is stopped once it has begun.
+        """
+        waiting = [CANCEL for prompt in self._prompts.values() if self._is_unstopped(prompt)]
+        return self._deliveries.list_pending() + waiting
+
+    async def await_delivery(self) -> None:
+        """Wait until nothing is `undelivered`."""
+        while self.undelivered:
+            self._deliveries.changed.clear()
+            await self._deliveries.changed.wait()
 
     # ---- watching
 
@@ -227,6 +224,7 @@ class Attachment:
             self._editor.write(self.offers.write_changes(self._writer, self.view.session))
             self.show()
         self._stop_cancelled()
+        self._deliveries.changed.set()
 
     def _note_turn(self) -> None:
         self._seen_turns.note(self.view.session.get("turn"), asyncio.get_running_loop().time())
@@ -459,14 +457,23 @@ class Attachment:
         is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
         if turn is not None and turn != self._stopped_turn and is_taken:
             self._stopped_turn = turn
-            self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)
+            self._stop(turn)
+
+    def _is_unstopped(self, prompt: OpenPrompt) -> bool:
+        """Whether this prompt is cancelled, and neither has ended nor runs in a turn that is being stopped."""
+        entry, turn = self.view.entries.get(prompt.seq or 0) or {"waiting": True}, self.view.session.get("turn")
+        is_stopped = "waiting" not in entry and turn is not None and turn == self._stopped_turn
+        return prompt.is_cancelled and not is_stopped and "ended" not in entry
 
     def _stop_seen_turn(self) -> None:
         turn, running = self._seen_turns.find_meant(asyncio.get_running_loop().time()), self.view.session.get("turn")
         if turn is not None:
-            self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)
+            self._stop(turn)
         if running not in (None, turn) and self._may_show:
             self._editor.write(self._writer.write_remark(f"late-{self.view.rev}", LATE_CANCEL_REMARK))
+
+    def _stop(self, turn: int) -> None:
+        self._deliveries.add(CANCEL, self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped))
 
     async def _stop_turn(self, turn: int, seen: int | None) -> None:
         """Stop this turn, seen at the rev `seen`, and no other, however often the request has to be repeated."""
@@ -484,7 +491,7 @@ class Attachment:
             text = f"The answer was not taken: {error['message']}"
             self._editor.write(self._writer.write_remark(f"answer-{item}", text))
 
-        self._spawn(self._answer_permission(item, option, seen), tell)
+        self._deliveries.add(ANSWER, self._spawn(self._answer_permission(item, option, seen), tell))
 
     async def _answer_permission(self, item: int, option: str | None, seen: int) -> None:
         await self._link.ask_until_answered(

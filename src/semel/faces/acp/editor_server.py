@@ -10,7 +10,6 @@ import asyncio
 import collections
 import contextlib
 import json
-import math
 import os
 import secrets
 import signal
@@ -24,18 +23,12 @@ from typing import TYPE_CHECKING, Any
 import semel
 from semel.faces.acp.clients import UNMEASURED, read_client
 from semel.faces.acp.editor_pipe import EditorPipe
+from semel.faces.acp.editor_port import ANSWER, CANCEL
 from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.acp.opening import Opening, check_session, find_agent, find_row, make_key, read_row
-from semel.faces.acp.request_errors import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    RequestFailed,
-    describe_error,
-)
+from semel.faces.acp.read_message import read_message
+from semel.faces.acp.request_errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestFailed, describe_error
 from semel.text.json_types import Json, object_at, objects_in, text_at
-from semel.text.wellformed import scrub
 
 if TYPE_CHECKING:
     from semel.faces.acp.attachment import Attachment
@@ -47,6 +40,11 @@ LIST_PAGE_SESSIONS = 50
 STDIN, STDOUT = 0, 1
 RECORD_TIMEOUT_S = 20.0  # after the editor has closed its end, for prompts that no gateway has recorded
 RECORD_TIMEOUT_WITHOUT_START_S = 3.0  # the same, if no gateway is started for them
+DELIVERY_TIMEOUT_S = 2.0  # after the editor has closed its end, for cancels and answers to permission requests
+REMEDIES = {
+    CANCEL: "The turn may run on: /stop on the page or in a chat ends it.",
+    ANSWER: "The request may still be open: answer it on the page or in a chat.",
+}
 
 
 class EditorServer:
@@ -86,12 +84,15 @@ class EditorServer:
         return f"<EditorServer of {self.client.name}: {len(self._attached)} sessions>"
 
     async def serve(self) -> None:
-        """Serve the editor until it closes its end of the pipes, and its prompts are recorded or given up."""
-        async for line in self._pipe.lines():
-            if line.strip():
-                self._take_line(line)
-        self._is_closing = True
-        await self._await_recording()
+        """Serve the editor until it closes its end of the pipes, and what it said has arrived or is given up."""
+        try:
+            async for line in self._pipe.lines():
+                if line.strip():
+                    self._take_line(line)
+            self._is_closing = True
+            await self._await_recording()
+        finally:  # also after a signal
+            await self._await_delivery()
         for task in list(self._tasks):
             task.cancel()
         for attachment in self._attached.values():
@@ -110,16 +111,35 @@ class EditorServer:
                     self._all_recorded.clear()
                     await self._all_recorded.wait()
 
+    async def _await_delivery(self) -> None:
+        """Give cancels and answers that are on their way a limited time to reach the gateway."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DELIVERY_TIMEOUT_S):
+                for attachment in list(self._attached.values()):
+                    await attachment.await_delivery()
+
     @property
-    def unrecorded_sessions(self) -> list[str]:
-        """The session of each prompt that no gateway is known to have recorded."""
-        return [*self._lost, *self._unrecorded.values()]
+    def undelivered(self) -> list[tuple[str, str]]:
+        """What the editor said that the gateway may not have, except prompts: each with its session."""
+        return [(key, what) for key, attachment in self._attached.items() for what in attachment.undelivered]
+
+    def describe_losses(self) -> list[str]:
+        """Return a sentence for each thing that the editor said and that the gateway may not have."""
+        prompts = [
+            f"a message to session {key} was not recorded, as far as is known: no gateway confirmed it. "
+            f"Send it again if `semel show {key}` lacks it."
+            for key in [*self._lost, *self._unrecorded.values()]
+        ]
+        return prompts + [
+            f"{what} in session {key} has not reached the gateway, as far as is known. {REMEDIES[what]}"
+            for key, what in self.undelivered
+        ]
 
     # ---- lines
 
     def _take_line(self, line: bytes) -> None:
         try:
-            message = _read_message(line)
+            message = read_message(line)
         except RequestFailed as error:
             self._send_error(None, error)
             return
@@ -170,7 +190,7 @@ class EditorServer:
     def _send_error(self, id: Any, error: Exception) -> None:
         self._send(id=id, error=describe_error(error))
 
-    # ---- what sessions use (`attachment.Editor`)
+    # ---- what sessions use (`editor_port.Editor`)
 
     @property
     def is_full(self) -> bool:
@@ -381,8 +401,8 @@ class EditorServer:
 def serve_editor(link: GatewayLink, opening: Opening) -> int:
     """Serve the editor at stdin and stdout until it closes them, or until SIGTERM. Returns the exit code.
 
-    Whatever waits in a thread is left behind then: the session goes on in the gateway. The code is 1 if a prompt may
-    not have been recorded; stderr says so.
+    Whatever waits in a thread is left behind then: the session goes on in the gateway. The code is 1 if the gateway may
+    lack something that the editor said; stderr says so.
     """
 
     async def serve() -> list[str]:
@@ -392,46 +412,11 @@ def serve_editor(link: GatewayLink, opening: Opening) -> int:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        return server.unrecorded_sessions
+        return server.describe_losses()
 
-    unrecorded = asyncio.run(serve())
-    for key in unrecorded:
-        sys.stderr.write(
-            f"semel acp: a message to session {key} was not recorded, as far as is known: no gateway confirmed it. "
-            f"Send it again if `semel show {key}` lacks it.\n"
-        )
-    return 1 if unrecorded else 0
-
-
-def _read_message(line: bytes) -> Json:
-    """Return the JSON-RPC message of a line, with well-formed texts. Raises RequestFailed if it is none.
-
-    The editor's own ids stay as they are.
-    """
-    try:
-        message = json.loads(line, parse_float=_read_float, parse_constant=_refuse_constant)
-        scrubbed = scrub(message)
-    except (ValueError, RecursionError):
-        words = "this line is not JSON, is nested too deeply, or has a number that is too large"
-        raise RequestFailed(PARSE_ERROR, words) from None
-    if not isinstance(message, dict):
-        raise RequestFailed(INVALID_REQUEST, "a message is a JSON object")
-    if not isinstance(message.get("id"), str | int | float | None) or isinstance(message.get("id"), bool):
-        raise RequestFailed(INVALID_REQUEST, "id: a string or a number")
-    if not isinstance(message.get("method", ""), str) or not {"method", "id"} & set(message):
-        raise RequestFailed(INVALID_REQUEST, "method: a string")
-    return {**scrubbed, **({"id": message["id"]} if "id" in message else {})}
-
-
-def _read_float(digits: str) -> float:
-    if math.isinf(value := float(digits)):  # it could not be written as JSON again
-        raise ValueError
-    return value
-
-
-def _refuse_constant(name: str) -> None:
-    """NaN and Infinity, which Python reads, are not JSON."""
-    raise ValueError
+    losses = asyncio.run(serve())
+    sys.stderr.writelines(f"semel acp: {loss}\n" for loss in losses)
+    return 1 if losses else 0
 
 
 def _describe_session(row: Json) -> Json:

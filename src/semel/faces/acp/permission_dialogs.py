@@ -17,7 +17,7 @@ from semel.text.json_types import Json, text_at
 from semel.text.wellformed import one_line
 
 if TYPE_CHECKING:
-    from semel.faces.acp.attachment import Editor
+    from semel.faces.acp.editor_port import Editor
 
 SendAnswer = Callable[[int, "str | None", int], None]
 OWN_CALL = "semel-ask-"  # begins the id of a dialog's own tool call

@@ -8,6 +8,7 @@ gateway: if it has ended, nothing is stopped.
 from __future__ import annotations
 
 REACTION_S = 0.5  # nobody sees a turn and cancels it within this time
+LATE_CANCEL_REMARK = "Another turn had begun just before you cancelled, and goes on. Cancel again to stop it."
 
 
 class SeenTurns:
