@@ -32,6 +32,10 @@ everything for a while. `deaf`: only what the server answers is dropped."""
 FAILOVER_S = 13.0
 """Seconds after which a message has to be accepted again if the primary is killed and the standby takes its place."""
 FAILOVERS, QUICK_FAILOVERS = 20, 1
+MOVED_S = 13.0  # seconds after which the sessions of a gateway that was given up go on at another one
+LEFT_BEHIND = """SELECT key FROM session s WHERE seat = '{}' AND (turn IS NOT NULL
+OR EXISTS(SELECT 1 FROM hearing h WHERE h.session = s.id AND h.turn IS NULL AND h.wakes = 1))"""
+"""The sessions at a gateway in which something is to be done."""
 OTHER_SHARE = 0.4  # of the faults that hit one of the other gateways
 QUICK_ROUNDS = 5  # the first of these faults
 OUTCOME_UNKNOWN = 502  # what a gateway answers if the answer of the one to which it forwarded a request was lost
@@ -146,7 +150,7 @@ class ClusterRun:
             n += 1
             text = f"{session}.{n}"
             body = self._compose(text, has_key)
-            while not self._say(session, body, text) and has_key:
+            while not self._say(session, body, text) and has_key and not self.broken:
                 time.sleep(0.1)  # also after the end: whether it was accepted must be known
             while not self._stop.is_set() and not self._has_answered(session):
                 time.sleep(0.1)
@@ -218,16 +222,19 @@ class ClusterRun:
             self.world.server.kill()
             self.world.server.start()
         is_replaced = fault in ("hang", "apart", "deaf")
+        is_gone = is_replaced or fault in ("kill", "stop")
         if victim is active:
             self.world.wait_for_active(TAKEOVER_S[fault], active if is_replaced else None)
-        elif is_replaced or fault in ("kill", "stop"):
+        elif is_gone:
             self._wait_until_buried(victim, TAKEOVER_S[fault])
         took = time.monotonic() - began
         self.took[fault if victim is active else f"{fault} of another one"].append(took)
         if fault in ("apart", "deaf") and (agents := victim.list_agents()):
             self.broken.append(f"{len(agents)} processes of {victim.name} live beside the gateway that replaced it")
+        if is_gone:
+            self._wait_until_moved(victim)
         if is_replaced:
-            time.sleep(max(0.0, HANG_S + 2.0 - took))
+            time.sleep(max(0.0, HANG_S + 2.0 - (time.monotonic() - began)))
         for member in self.world.members:
             if not member.is_alive:
                 member.start()
@@ -279,6 +286,18 @@ class ClusterRun:
             if time.monotonic() > end:
                 raise TimeoutError(f"{victim.name} is not given up after {at_most_s:g} s")
             time.sleep(0.1)
+
+    def _wait_until_moved(self, victim: Member) -> None:
+        """Wait until what was to be done in the sessions of a gateway that was given up goes on at another one."""
+        began = time.monotonic()
+        while waiting := self.world.server.execute(LEFT_BEHIND.format(victim.name), self.world.database):
+            if time.monotonic() - began > MOVED_S:
+                keys = ", ".join(key for (key,) in waiting)
+                raise TimeoutError(
+                    f"these sessions wait for {victim.name}, which was given up {MOVED_S:g} s ago: {keys}"
+                )
+            time.sleep(0.1)
+        self.took["move of sessions"].append(time.monotonic() - began)
 
     # ------------------------------------------------------------ judgement
 
