@@ -89,8 +89,7 @@ def prove(quick: bool, args: argparse.Namespace) -> Proof:
             print(f"cluster: the older version is {older[:12]}", flush=True)
         run.run(rounds, failovers, args.first)
     counts = {"rounds": rounds, "failovers": len(run.took["failover"]), "messages": len(run.accepted)}
-    counts |= {"upgrades": run.upgrades} if run.upgrades else {}
-    counts |= {"texts sent": len(run.sent), "firings": run.ticks}
+    counts |= {"upgrades": run.upgrades, "texts sent": len(run.sent), "firings": run.ticks}
     slowest = {f"s for the slowest {kind}": round(max(took), 1) for kind, took in run.took.items() if took}
     return Proof("cluster", {**counts, **slowest}, [f"{line} ({again})" for line in run.broken], work="messages")
 

@@ -15,6 +15,8 @@ PAGE = "src/semel/faces/page/dist"  # built, so no commit has it
 
 def find_commit() -> str | None:
     """Return the first commit whose ledger has the version of today's; None if this is no clone with its history."""
+    if _git("rev-parse", "--is-shallow-repository").strip() != b"false":
+        return None
     newest = max((ROOT / MIGRATIONS).glob("[0-9]*.sql")).name
     return _git("log", "--diff-filter=A", "--format=%H", "-1", "--", f"{MIGRATIONS}/{newest}").decode().strip() or None
 
