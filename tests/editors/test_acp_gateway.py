@@ -187,6 +187,28 @@ def test_a_cancel_does_not_stop_the_turn_of_another_person(desk: Desk, tmp_path:
     assert editor.answer_to(prompt)["result"]["stopReason"] in ("cancelled", "end_turn")
 
 
+def test_a_cancel_takes_out_its_waiting_prompt_alone_and_its_neighbours_are_one_turn(
+    desk: Desk, tmp_path: Path
+) -> None:
+    editor = desk.editor()
+    gate = tmp_path / "go on"
+    session = begin_phones_turn(desk, editor, gate)
+    desk.house.say(session, "say: before")
+    wrong = editor.begin("say: wrong")
+    until(lambda: desk.house.session(session)["waiting"] == 2, "both wait")
+    editor.send(method="session/cancel", params={"sessionId": session})
+    corrected = editor.begin("say: corrected")
+    until(lambda: desk.house.session(session)["waiting"] == 3, "the corrected prompt waits, too")
+    gate.touch()
+    assert editor.answer_to(wrong)["result"]["stopReason"] == "cancelled"
+    assert editor.answer_to(corrected)["result"]["stopReason"] == "end_turn"
+    entries = desk.house.get(f"/v1/sessions/{session}/history")["entries"]
+    ended = [entry["ended"] for entry in entries if entry["role"] == "user"]
+    assert [one["state"] for one in ended] == ["done", "done", "cancelled", "done"]
+    assert ended[1]["turn"] == ended[3]["turn"] > ended[2]["turn"] > ended[0]["turn"]
+    assert not desk.house.texts(session, "notice"), "nobody is told that something of theirs was stopped"
+
+
 def test_a_cancel_right_behind_its_prompt_withdraws_that_prompt_alone(desk: Desk, tmp_path: Path) -> None:
     """Both lines are read at once, while another person's turn runs. The prompt was not sent yet, and never is."""
     editor = desk.editor()

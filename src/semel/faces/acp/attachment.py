@@ -61,7 +61,6 @@ class Attachment:
         self._pushed_seq = 0
         self._refused_pushes: set[int] = set()  # the entries for which the editor refused that
         self._can_push = editor.client.outside == "push"
-        self._stopped_turn: int | None = None
         self._seen_turns = SeenTurns()
         self._is_open = False
         self._is_away = False  # the gateway: its stream broke, and nothing came since
@@ -122,12 +121,8 @@ class Attachment:
 
     @property
     def undelivered(self) -> list[str]:
-        """What the editor said, except prompts, that the gateway may not have: `CANCEL` or `ANSWER` for each.
-
-        A cancel of a prompt that waits for its turn is among it: the turn is stopped once it has begun.
-        """
-        waiting = [CANCEL for prompt in self._prompts.values() if self._is_unstopped(prompt)]
-        return self._deliveries.list_pending() + waiting
+        """What the editor said, except prompts, that the gateway may not have: `CANCEL` or `ANSWER` for each."""
+        return self._deliveries.list_pending()
 
     async def await_delivery(self) -> None:
         """Wait until nothing is `undelivered`."""
@@ -223,8 +218,6 @@ class Attachment:
         if self._is_open:
             self._editor.write(self.offers.write_changes(self._writer, self.view.session))
             self.show()
-        self._stop_cancelled()
-        self._deliveries.changed.set()
 
     def _note_turn(self) -> None:
         self._seen_turns.note(self.view.session.get("turn"), asyncio.get_running_loop().time())
@@ -437,7 +430,8 @@ class Attachment:
             prompt.is_cancelled = True
             if not prompt.is_sent:
                 self.withdraw(prompt)
-        self._stop_cancelled()
+            else:
+                self._deliveries.add(CANCEL, self._spawn(self._stop_prompt(prompt), self._tell_not_stopped))
         if self._prompts and self._is_away:
             self._tell_away()
         if not prompts and not is_asking:
@@ -450,20 +444,15 @@ class Attachment:
         self._editor.write(self._writer.end_turn())
         prompt.answer({"stopReason": "cancelled"}, None)
 
-    def _stop_cancelled(self) -> None:
-        """Stop the running turn if it has taken a cancelled prompt. Such a prompt may still wait for its turn."""
-        turn = self.view.session.get("turn")
-        entries = [self.view.entries.get(prompt.seq or 0) for prompt in self._prompts.values() if prompt.is_cancelled]
-        is_taken = any(entry is not None and "waiting" not in entry and "ended" not in entry for entry in entries)
-        if turn is not None and turn != self._stopped_turn and is_taken:
-            self._stopped_turn = turn
-            self._stop(turn)
-
-    def _is_unstopped(self, prompt: OpenPrompt) -> bool:
-        """Whether this prompt is cancelled, and neither has ended nor runs in a turn that is being stopped."""
-        entry, turn = self.view.entries.get(prompt.seq or 0) or {"waiting": True}, self.view.session.get("turn")
-        is_stopped = "waiting" not in entry and turn is not None and turn == self._stopped_turn
-        return prompt.is_cancelled and not is_stopped and "ended" not in entry
+    async def _stop_prompt(self, prompt: OpenPrompt) -> None:
+        """Withdraw a prompt that waits, or stop the turn that has taken it, however often that has to be repeated."""
+        async with self._saying:  # behind the prompt, if it is not recorded yet; before one that comes next
+            if prompt.is_answered:
+                return
+            with contextlib.suppress(RequestRefused):  # the session was deleted
+                await self._link.ask_until_answered(
+                    lambda client: client.stop(self.key, self._editor.name, message=prompt.key)
+                )
 
     def _stop_seen_turn(self) -> None:
         turn, running = self._seen_turns.find_meant(asyncio.get_running_loop().time()), self.view.session.get("turn")

@@ -155,16 +155,23 @@ class AsyncClient(Connection):
         return await self.wait_for_answer(session, accepted.event, on_news, timeout=timeout)
 
     async def stop(
-        self, session: str, by: str | None = None, *, turn: int | None = None, seen: int | None = None
+        self,
+        session: str,
+        by: str | None = None,
+        *,
+        turn: int | None = None,
+        seen: int | None = None,
+        message: str | None = None,
     ) -> bool:
         """Cancel the running turn. Returns whether one was running.
 
         `turn`: the turn that is meant, as in `SessionRow.turn` or `Entry.turn`; no other is cancelled. A caller that
         repeats the request after a lost answer names it: else a turn that began in between is cancelled. `seen`: the
         rev of the view in which it was seen; nothing is cancelled if the gateway was restored from a backup since,
-        because another turn may have that id now.
+        because another turn may have that id now. `message`: the id of a message instead: it is withdrawn if it waits;
+        else the turn that took it is cancelled. Returns True if it was withdrawn.
         """
-        body = {"by": by, "turn": turn, "seen": seen}
+        body = {"by": by, "turn": turn, "seen": seen, "message": message}
         return bool((await self.post(f"{session_path(session)}/stop", body))["stopped"])
 
     async def start_agent(

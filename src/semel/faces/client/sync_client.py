@@ -178,8 +178,16 @@ class Client:
     def start_agent(self, session: str, *, agent: str | None = None, folder: str | Path | None = None) -> SessionRow:
         return self._run(self._client.start_agent(session, agent=agent, folder=folder))
 
-    def stop(self, session: str, by: str | None = None, *, turn: int | None = None, seen: int | None = None) -> bool:
-        return self._run(self._client.stop(session, by, turn=turn, seen=seen))
+    def stop(
+        self,
+        session: str,
+        by: str | None = None,
+        *,
+        turn: int | None = None,
+        seen: int | None = None,
+        message: str | None = None,
+    ) -> bool:
+        return self._run(self._client.stop(session, by, turn=turn, seen=seen, message=message))
 
     # ------------------------------------------------------------ watching and reading
 

@@ -24,7 +24,7 @@ from semel.law.wake import MODES, Busy
 from semel.ledger.inbound import answers
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
-from semel.ledger.turns import interventions, session_agent
+from semel.ledger.turns import interventions, session_agent, withdrawals
 from semel.ledger.turns.turns import StopRequest
 from semel.text.json_types import Json
 
@@ -64,6 +64,16 @@ class SessionControls:
             except interventions.NoSuchTurn:
                 raise BadRequest(f"turn: this session never had a turn {turn}; {WHAT_A_TURN_IS}") from None
         return root is not None and await self.turns.cancel(number, StopRequest(by), root or next_turn.root)
+
+    async def stop_message(self, session: str, by: str, message: str) -> bool:
+        """Withdraw the message with this id, which was sent to the session by the API, or stop the turn that took it.
+
+        A message that waits is taken by no turn; those that wait beside it are. Return whether it was withdrawn or its
+        turn was stopped. A repeat changes nothing.
+        """
+        number = await self.record.find_session(session)
+        root = await self.record.write(withdrawals.withdraw_message, number, f"api:{session}", message)
+        return root == 0 or (root is not None and await self.turns.cancel(number, StopRequest(by), root))
 
     async def set_busy(self, session: str, mode: Busy | None) -> None:
         """Set how to handle messages that come while a turn of this session runs. Raises BadRequest.

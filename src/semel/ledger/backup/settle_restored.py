@@ -20,7 +20,7 @@ from semel.ledger.storage.rows import EntryRow, HomeSession, LedgerRow, OpenComm
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.transcript.views import LIFE_BITS
-from semel.ledger.turns import close_output, turns
+from semel.ledger.turns import close_output, turns, withdrawals
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.turns import WaitingEntry
 from semel.timing.walltime import format_utc
@@ -178,7 +178,7 @@ def _end_turns(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
         tx.run("session_clear_wake", id=session)
         # Before the notice: in a session with a running turn, a notice first sends the turn's last text, which may
         # already have been sent since the copy.
-        turns.free_session(tx, session, doubt.turn.id)
+        withdrawals.free_session(tx, row, doubt.turn.id)
         for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=doubt.turn.id):
             entries.set_entry(tx, session, entry.seq, more={"waiting": None})
 

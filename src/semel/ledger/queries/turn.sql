@@ -75,6 +75,24 @@ WHERE s.id = :session AND t.spawn = :spawn ORDER BY t.epoch DESC LIMIT 1
 -- bind the waiting rows themselves, never "ids up to N" (Law 3)
 UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 
+-- name: hearing_of_key
+-- the message of a source with a key, in a session: its event, its entry, the turn that took it, and that turn's root
+SELECT h.event, h.seq, h.turn, t.root, n.role FROM event e JOIN hearing h ON h.event = e.id AND h.session = :session
+JOIN entry n ON n.session = h.session AND n.seq = h.seq LEFT JOIN turn t ON t.id = h.turn
+WHERE e.source = :source AND e.key = :key AND e.key IS NOT NULL
+
+-- name: hearing_withdraw
+-- a waiting message is withdrawn: no agent gets it. It is bound to a turn of its own as soon as no turn runs
+UPDATE hearing SET busy = 'withdrawn' WHERE event = :event AND session = :session AND turn IS NULL
+
+-- name: hearing_withdrawn
+-- the waiting messages that were withdrawn, by event and entry, in order
+SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'withdrawn' ORDER BY seq
+
+-- name: hearing_bind_one
+-- bind one waiting message to a turn
+UPDATE hearing SET turn = :turn WHERE event = :event AND session = :session AND turn IS NULL
+
 -- name: hearing_steering
 -- messages that are to join the running turn, before a given entry
 SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'steer' AND seq < :before ORDER BY seq

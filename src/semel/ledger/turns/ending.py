@@ -71,7 +71,7 @@ def show_end(tx: Tx, session: int, asked: Iterable[int]) -> None:
     """Let watchers get the events that had asked for a finished turn: their entries say now how it ended.
 
     `asked`: the seqs of these entries, in order. Call this after everything else that the turn showed, and before
-    `turns.free_session`: who waits until the session is idle then has all of it.
+    `withdrawals.free_session`: who waits until the session is idle then has all of it.
     """
     for seq in asked:
         entries.touch_entry(tx, session, seq)

@@ -21,6 +21,7 @@ from semel.ledger.turns.ending import Ending, read_ending, show_end
 from semel.ledger.turns.show import OpBatch, deliver_closing
 from semel.ledger.turns.turn_ops import Notice, Op, Slots
 from semel.ledger.turns.utterances import find_last_text, list_utterances
+from semel.ledger.turns.withdrawals import free_session
 from semel.text.sentences import join_sentences
 from semel.text.wellformed import shorten_to_line
 
@@ -92,7 +93,7 @@ def finish(
         row=evidence.row, tokens=usage.tokens, cost=usage.cost,
     )  # fmt: skip
     show_end(tx, fence.session, ending.asked)
-    turns.free_session(tx, fence.session, fence.turn)
+    free_session(tx, row, fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
         _tell_late_delivery(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)

@@ -24,7 +24,7 @@ from semel.ledger.people import PersonAccount, list_people_at
 from semel.ledger.storage.rows import AddedTurn, EntryRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import close_output, ending, limits, permission_requests, seats
+from semel.ledger.turns import close_output, ending, limits, permission_requests, seats, withdrawals
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents, replace_missing_agent
 from semel.ledger.turns.turn_events import TurnEvent, is_home_group, list_bound
@@ -307,14 +307,7 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
     )  # fmt: skip
     if evidence.kind != "deleted":
         ending.show_end(tx, turn.session, tx.values(int, "hearing_asked", turn=turn.id))
-    free_session(tx, turn.session, turn.id)
-
-
-def free_session(tx: Tx, session: int, turn: int) -> None:
-    """Let the session run no turn any more, if it runs this one."""
-    rev = tx.value(int, "session_idle", id=session, turn=turn)
-    if rev is not None:
-        entries.mark_session(tx, session, rev)
+    withdrawals.free_session(tx, tx.get(SessionRow, "session_by_id", id=turn.session), turn.id)
 
 
 def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None) -> Evidence:

@@ -78,15 +78,18 @@ class Report(KeyedBody, kw_only=True):
 
 class Stop(RequestBody):
     """`turn`: the id of the turn to stop, which may be in a later attempt by now; no other turn is stopped. `seen`: the
-    rev of the view in which it was seen."""
+    rev of the view in which it was seen. `message`: the id of a message instead of a turn: it is withdrawn if it waits;
+    else the turn that took it is stopped."""
 
     by: str | None = None
     turn: Annotated[int, Meta(ge=1, le=MAX_ROW_ID)] | None = None
     seen: int | None = None
+    message: Annotated[str, Meta(min_length=1, max_length=MAX_KEY_CHARS)] | None = None
 
 
 class Stopped(Struct):
-    """`stopped` is false if no turn was running, or if the one that was named had ended."""
+    """`stopped` is false if no turn was running, or if the one that was named had ended. It is true if a message was
+    withdrawn."""
 
     stopped: bool
 
@@ -228,8 +231,16 @@ def check_accepted(event: Heard, key_name: str = "key") -> Literal["accepted", "
     body_optional=True,
 )
 async def stop_turn(call: ApiCall, key: SessionKey, body: Stop) -> Response:
-    """Cancel the running turn, or only the one that is named. Waiting events are taken by the next turn."""
-    return json_response(Stopped(await call.gateway.controls.stop_turn(key, body.by or OWNER, body.turn, body.seen)))
+    """Cancel the running turn, or only the one that is named. Waiting events are taken by the next turn.
+
+    With `message`, withdraw a message of this session that waits, or stop the turn that has taken it.
+    """
+    by, controls = body.by or OWNER, call.gateway.controls
+    if body.message is None:
+        return json_response(Stopped(await controls.stop_turn(key, by, body.turn, body.seen)))
+    if body.turn is not None:
+        raise Problem("bad-field", "Name a turn or a message, not both.", field="message")
+    return json_response(Stopped(await controls.stop_message(key, by, body.message)))
 
 
 @router.route(

@@ -1,0 +1,79 @@
+"""Withdraw a message that waits for its turn: no agent gets it, and its neighbours are as if it had not been there.
+
+While a turn runs, a withdrawal is only recorded. In the transaction that frees the session, each withdrawn message is
+bound to a turn of its own, which ends there as cancelled (Laws 3, 12). So none is ever bound together with others, and
+a kill of the gateway loses no withdrawal. The evidence of such an end is the entry of the message itself: its sender
+has withdrawn it, and nobody else is told.
+"""
+
+from __future__ import annotations
+
+from semel.law import turn as law
+from semel.ledger.storage.rows import AddedTurn, EntryRole, Row, SessionRow
+from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
+from semel.ledger.turns.ending import show_end
+
+LEASE = "withdrawal"  # of a turn that begins and ends in one transaction
+
+
+class HeardMessage(Row):
+    """A message that a session has. `turn`, `root`: the turn that took it, and its root; NULL while it waits."""
+
+    event: int
+    seq: int
+    turn: int | None
+    root: int | None
+    role: EntryRole
+
+
+def withdraw_message(tx: Tx, session: int, source: str, key: str) -> int | None:
+    """Withdraw a person's message, if it waits. Return the root of the turn that has taken it instead.
+
+    Returns 0 if the message was withdrawn, now or before, and None if the session has no message of this source and
+    key that can be withdrawn or was taken by a turn.
+    """
+    message = tx.one(HeardMessage, "hearing_of_key", session=session, source=source, key=key)
+    if message is None or message.role != "user":
+        return None
+    if message.turn is not None:
+        return message.root
+    tx.run("hearing_withdraw", event=message.event, session=session)
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    if row.turn is None:
+        end_withdrawn(tx, row)
+    return 0
+
+
+def free_session(tx: Tx, row: SessionRow, turn: int) -> None:
+    """Let the session run no turn any more, if it runs this one. Then the withdrawn messages end, too.
+
+    `row`: the session as it was read in this transaction.
+    """
+    rev = tx.value(int, "session_idle", id=row.id, turn=turn)
+    if rev is not None:
+        entries.mark_session(tx, row.id, rev)
+        if row.wake_at is not None:
+            end_withdrawn(tx, tx.get(SessionRow, "session_by_id", id=row.id))
+
+
+def end_withdrawn(tx: Tx, row: SessionRow) -> None:
+    """Give each withdrawn message of a session in which no turn runs a turn of its own, which ends as cancelled."""
+    withdrawn = tx.pairs(int, int, "hearing_withdrawn", session=row.id)
+    for epoch, (event, seq) in enumerate(withdrawn, row.epoch + 1):
+        turn = tx.get(
+            AddedTurn, "turn_add", session=row.id, epoch=epoch, chapter=row.chapter, root=None, attempt=1, at=tx.now,
+            day=None, how=None, spawn=None,
+        )  # fmt: skip
+        tx.run("turn_own_root", id=turn.id)
+        tx.number("session_begin", id=row.id, turn=turn.id, lease=LEASE)
+        tx.run("hearing_bind_one", event=event, session=row.id, turn=turn.id)
+        entries.set_entry(tx, row.id, seq, more={"waiting": None})
+        tx.run(
+            "turn_end", id=turn.id, state=law.step("running", "cancelled"), stop=None, error=None, at=tx.now,
+            evidence="stopped", row=seq, tokens=None, cost=None,
+        )  # fmt: skip
+        show_end(tx, row.id, [seq])
+        entries.mark_session(tx, row.id, tx.number("session_idle", id=row.id, turn=turn.id))
+    if withdrawn and not tx.exists("hearing_waits", session=row.id):
+        tx.run("session_clear_wake", id=row.id)
