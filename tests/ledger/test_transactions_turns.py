@@ -62,6 +62,16 @@ def test_a_withdrawn_message_ends_alone_though_the_gateway_died_meanwhile(desk: 
     assert desk.begin(lease="g1") is None
 
 
+def test_a_retry_means_the_failed_turn_and_not_a_message_that_was_withdrawn_meanwhile(desk: Desk) -> None:
+    desk.hear("one")
+    begun = desk.begin()
+    desk.hear("wrong", key="wrong")
+    withdraw(desk, "wrong")
+    desk.finish(begun, event="errored", error="no credit")
+    desk.hear("/retry", command=("retry", ""))
+    assert [event.text for event in desk.begin().events] == ["one"]
+
+
 def test_a_message_that_is_withdrawn_before_its_turn_begins_asks_for_none(desk: Desk) -> None:
     desk.hear("wrong", key="wrong")
     assert (withdraw(desk, "unheard"), withdraw(desk, "wrong")) == (None, 0)

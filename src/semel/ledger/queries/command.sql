@@ -40,8 +40,10 @@ SELECT c.session, s.key, c.seq, c.name, c.state, c.answer FROM command c JOIN se
 SELECT {CommandRow} FROM command WHERE event = :event ORDER BY session LIMIT 1
 
 -- name: turn_last
--- the newest turn of a session
-SELECT {TurnRow} FROM turn WHERE session = :session ORDER BY epoch DESC LIMIT 1
+-- the newest turn of a session, apart from the ends of withdrawn messages: nobody wants these tried again
+SELECT {TurnRow t} FROM turn t WHERE t.session = :session
+  AND NOT EXISTS(SELECT 1 FROM hearing h WHERE h.turn = t.id AND h.turn IS NOT NULL AND h.busy = 'withdrawn')
+ORDER BY t.epoch DESC LIMIT 1
 
 -- name: hearing_unbind
 -- a person retries a turn: its events wait for the next one
