@@ -22,6 +22,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import interventions, turns
 from semel.ledger.turns.turns import UntoldEntry
+from semel.ledger.turns.withdrawals import free_session
 from semel.testing import FakeChannel, Fault, FrozenClock, Platform
 
 CLASSES = list(Safety)
@@ -101,7 +102,7 @@ async def test_a_text_that_fills_a_reserved_message_is_not_posted_beside_it(
         made = speak(tx, caller, ClaimRequest("block", "the answer", "hook:room", legs=(leg,)))
         seen = {"evidence": "said", "row": made.claim_id, "tokens": None, "cost": None}
         tx.run("turn_end", id=begun.turn, state="done", stop=None, error=None, at=tx.now, **seen)
-        turns.free_session(tx, session, begun.turn)
+        free_session(tx, tx.get(SessionRow, "session_by_id", id=session), begun.turn)
 
     with Store.open_sync(live, clock=clock.now) as store:
         store.write_sync(answer)
