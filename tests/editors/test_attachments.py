@@ -253,18 +253,31 @@ class StoppableGateway(ScriptedGateway):
 
 
 @pytest.mark.parametrize(
-    ("turns", "reaction_s", "stops", "told"),
+    ("client", "turns", "reaction_s", "stops", "told"),
     [
-        ([None], 0.0, [], False),
-        ([7], 0.0, [7], False),
-        ([None, 7], 60.0, [], True),
-        ([7, 8], 60.0, [7], True),
-        ([7, None], 60.0, [7], False),
+        ("zed", [None], 0.0, [], False),
+        ("zed", [7], 0.0, [7], False),
+        ("zed", [None, 7], 60.0, [], True),
+        ("zed", [7, 8], 60.0, [7], True),
+        ("zed", [7, None], 60.0, [7], False),
+        ("acpx", [7], 0.0, [], False),
     ],
-    ids=["nothing runs", "it runs", "it has just begun", "another has just begun", "it has just ended"],
+    ids=[
+        "nothing runs",
+        "it runs",
+        "it has just begun",
+        "another has just begun",
+        "it has just ended",
+        "the editor shows none of it",
+    ],
 )
 async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen(
-    turns: list[int | None], reaction_s: float, stops: list[int], told: bool, monkeypatch: pytest.MonkeyPatch
+    client: str,
+    turns: list[int | None],
+    reaction_s: float,
+    stops: list[int],
+    told: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("semel.faces.acp.seen_turns.REACTION_S", reaction_s)
     states = [{} if turn is None else {"state": "running", "turn": turn} for turn in turns]
@@ -274,6 +287,7 @@ async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen
     ]
     gateway: Any = StoppableGateway({**SNAPSHOT, "session": states[0], "items": []}, *changes)
     editor, model = ScriptedEditor(), ModelEditor()
+    editor.client = CLIENTS[client]
     editor.write = model.read
     attachment = Attachment("s", editor, gateway, {})
     await attachment.start(replays=False)

@@ -456,7 +456,7 @@ class Attachment:
 
     def _stop_seen_turn(self) -> None:
         turn, running = self._seen_turns.find_meant(asyncio.get_running_loop().time()), self.view.session.get("turn")
-        if turn is not None:
+        if turn is not None and self._may_show:  # otherwise its person sees none
             self._stop(turn)
         if running not in (None, turn) and self._may_show:
             self._editor.write(self._writer.write_remark(f"late-{self.view.rev}", LATE_CANCEL_REMARK))
