@@ -239,7 +239,7 @@ async def test_output_that_waits_for_an_editor_that_does_not_read_costs_no_time(
 
 
 class StoppableGateway(ScriptedGateway):
-    """It notes which turn each stop names."""
+    """It notes which turn each stop names. Every answer comes too late."""
 
     def __init__(self, *frames: Json | asyncio.Event) -> None:
         super().__init__(*frames)
@@ -250,6 +250,23 @@ class StoppableGateway(ScriptedGateway):
 
     async def stop(self, key: str, by: str, *, turn: int | None = None, seen: int | None = None) -> None:
         self.stops.append(turn)
+
+    async def answer(self, key: str, item: int, option: str | None, *, by: str, seen: int) -> str:
+        return "already"
+
+
+async def test_an_answer_in_the_editor_that_came_too_late_is_told_there_in_words() -> None:
+    gateway: Any = StoppableGateway(SNAPSHOT)
+    editor, model = ScriptedEditor(), ModelEditor()
+    editor.write = model.read
+    attachment = Attachment("s", editor, gateway, {})
+    await attachment.start(replays=False)
+    attachment.open()
+    choose = {"outcome": {"outcome": "selected", "optionId": "yes"}}
+    editor.asked["session/request_permission"]({"result": choose})
+    await asyncio.wait_for(attachment.await_delivery(), 60)
+    assert any("Your answer came too late" in text for text in model.sessions["s"].texts())
+    attachment.close()
 
 
 @pytest.mark.parametrize(

@@ -356,3 +356,19 @@ async def test_a_question_is_answered_with_words(tmp_path: Path, answer: str | N
             await w.gateway.controls.answer("s", question["id"], answer, "Ada")
         assert len(await w.entries("s")) == before
         assert await w.gateway.controls.answer("s", question["id"], "b", "Ada") == "answered"
+
+
+async def test_an_answer_that_another_one_overtakes_says_whose_it_was(tmp_path: Path) -> None:
+    """The chat's answer was accepted; before it counts, somebody answers on the page."""
+    async with Chat(tmp_path) as w:
+        await asked(w, NEXT)
+        item, answer = (await items(w))["rm -r /"], w.gateway.controls.answer
+
+        async def answer_late(*words: Any, **more: Any) -> str:
+            await answer(KEY, item["id"], item["options"][0]["optionId"], "the page")
+            return await answer(*words, **more)
+
+        w.gateway.controls.answer = answer_late
+        await w.tell("/deny")
+        told = await answer_to_last(w)
+        assert told.startswith(GONE) and "The answer of ada came too late and changed nothing." in told

@@ -477,12 +477,12 @@ class Attachment:
 
     def _send_answer(self, item: int, option: str | None, seen: int) -> None:
         def tell(error: Json) -> None:
-            text = f"The answer was not taken: {error['message']}"
-            self._editor.write(self._writer.write_remark(f"answer-{item}", text))
+            self._dialogs.tell(item, f"The answer was not taken: {error['message']}")
 
         self._deliveries.add(ANSWER, self._spawn(self._answer_permission(item, option, seen), tell))
 
     async def _answer_permission(self, item: int, option: str | None, seen: int) -> None:
-        await self._link.ask_until_answered(
+        outcome = await self._link.ask_until_answered(
             lambda client: client.answer(self.key, item, option, by=self._editor.name, seen=seen)
         )
+        self._dialogs.note_outcome(item, option, outcome)

@@ -1,10 +1,10 @@
 """Permission requests of a session as dialogs of an editor: ask, pass on the answer, withdraw what is closed.
 
 A request is asked on every face, and the first answer counts; the gateway decides which one that is. So an answer that
-comes late is passed on all the same, and changes nothing. Editors withdraw a dialog in different ways. Some do so when
-the request is withdrawn: there the dialog belongs to the tool call that it is about. Most do so if the tool call to
-which it belongs has ended; therefore it gets a tool call of its own there, because the real one may run on for minutes.
-An id is never used again: an editor may answer a withdrawn request much later.
+comes late is passed on all the same, changes nothing, and is told as late. Editors withdraw a dialog in different ways.
+Some do so when the request is withdrawn: there the dialog belongs to the tool call that it is about. Most do so if the
+tool call to which it belongs has ended; therefore it gets a tool call of its own there, because the real one may run on
+for minutes. An id is never used again: an editor may answer a withdrawn request much later.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SendAnswer = Callable[[int, "str | None", int], None]
 OWN_CALL = "semel-ask-"  # begins the id of a dialog's own tool call
 MAX_TITLE_CHARS = 100  # of a request, in a remark about it
+LATE_REMARK = (
+    "Your answer came too late: the request was answered elsewhere before, or is over. What you chose changed nothing."
+)
 KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")  # ACP PermissionOptionKind
 
 
@@ -55,6 +58,15 @@ class PermissionDialogs:
                 self._withdraw(number)
                 if shows_calls:
                     self._end_call(number, item or {})
+
+    def note_outcome(self, number: int, option: str | None, outcome: str) -> None:
+        """Say so if the option that was chosen here came too late (`outcome`: see `AsyncClient.answer`)."""
+        if option is not None and outcome != "answered":
+            self.tell(number, LATE_REMARK)
+
+    def tell(self, number: int, text: str) -> None:
+        """Say something about an answer that was given in the editor."""
+        self._editor.write(self._writer.write_remark(f"answer-{number}", text))
 
     def close(self) -> None:
         """Withdraw all requests, because the editor opens the session again."""

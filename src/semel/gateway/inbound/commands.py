@@ -274,7 +274,10 @@ class Commands:
         )
         if status == "answered":
             return await self.record.read(permission_requests.describe_answer, choice.item) or choice.text
-        return "That request is gone: somebody answered it already, or it was withdrawn. Your answer changed nothing."
+        return (
+            "That request is gone: somebody answered it already, or it was withdrawn. The answer of "
+            f"{_sender_name(command)} came too late and changed nothing."
+        )
 
     async def _repeat_argument(self, command: OpenCommand) -> str:
         return str(command.argument)
