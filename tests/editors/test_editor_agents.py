@@ -108,6 +108,12 @@ def test_what_cannot_be_started_is_not_kept(tmp_path: Path, command: Sequence[st
     assert not (tmp_path / "editor-agents").exists()
 
 
+def test_an_error_names_the_first_folders_of_a_long_path_alone(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest) as error:
+        describe_editor_agent(["no-such-program"], ":".join(f"/opt/{n}" for n in range(100)), tmp_path, {})
+    assert "'/opt/0:/opt/1:/opt/2' and 97 more folders" in str(error.value) and len(str(error.value)) < 200
+
+
 def test_a_name_that_the_configuration_has_for_another_command_is_refused(tmp_path: Path) -> None:
     other = AgentSettings(name=name_agent(["sh", "y"]), command=("x",))
     with pytest.raises(BadRequest, match="rename"):

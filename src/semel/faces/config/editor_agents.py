@@ -28,6 +28,7 @@ from semel.ledger.storage.atomic_files import sync_folder, write_atomically
 FOLDER = "editor-agents"
 MAX_EDITOR_AGENTS = 100
 MAX_COMMAND_BYTES = 16_000  # of a command and its PATH together
+SHOWN_FOLDERS, MAX_SHOWN_PATH_CHARS = 3, 120  # of a PATH, in an error
 MAX_PROGRAM_CHARS = 40  # of a program's name, in the name of its agent
 
 
@@ -155,8 +156,15 @@ def _check_command(command: Sequence[str], path: str) -> None:
         installers = (known.install_command for known in recognise_command(command) if known.command[0] == command[0])
         installer = shlex.join(next(installers, ()))
         install = f". Install it with `{installer}`" if installer else ""
-        place = "" if "/" in command[0] else f", on the PATH {path!r} of the editor"
+        place = "" if "/" in command[0] else f", on the PATH of the editor: {_shorten_path(path)}"
         raise BadRequest(f"command not found: {command[0]!r}{place}{install}")
+
+
+def _shorten_path(path: str) -> str:
+    """Return the first folders of a PATH, and how many more it has."""
+    folders = path.split(os.pathsep)
+    shown = os.pathsep.join(folders[:SHOWN_FOLDERS])[:MAX_SHOWN_PATH_CHARS]
+    return f"{shown!r} and {len(folders) - SHOWN_FOLDERS} more folders" if len(folders) > SHOWN_FOLDERS else repr(shown)
 
 
 def _check_words(command: Sequence[str]) -> None:
