@@ -46,6 +46,9 @@ def test_the_page_says_of_each_editor_what_its_profile_says(name: str) -> None:
 
 def test_an_unmeasured_client_is_made_to_wait() -> None:
     assert read_client({"clientInfo": {"name": "something new"}}).outside == "held"
+    assert (
+        read_client({"clientInfo": {"name": "Zed"}}) == read_client({"clientInfo": {"name": "zed"}}) == CLIENTS["zed"]
+    )
 
 
 # ---- messages

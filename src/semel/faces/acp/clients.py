@@ -1,7 +1,7 @@
 """Client profiles: what each editor does with updates, as data instead of code paths.
 
-A client is recognised by `clientInfo.name` in ACP's `initialize`; what it advertises there is read from its
-capabilities. A client that was never measured gets UNMEASURED. docs/editors.md says how the values were measured.
+A client is recognised by `clientInfo.name` in ACP's `initialize`, in any letter case. What it advertises there is read
+from its capabilities. One that was never measured gets UNMEASURED. docs/editors.md says how the values were measured.
 """
 
 from __future__ import annotations
@@ -56,12 +56,14 @@ CLIENTS: dict[str, Client] = {
 }
 """Measured clients by `clientInfo.name`, with the version that was measured. docs/editors.md has them as a table."""
 
+_BY_NAME = {name.casefold(): client for name, client in CLIENTS.items()}
+
 
 def read_client(initialize: Mapping[str, Any]) -> Client:
     """Return the profile of a client, given the params of its `initialize`."""
     capabilities = object_at(initialize, "clientCapabilities")
     return replace(
-        CLIENTS.get(text_at(initialize, "clientInfo", "name") or "", UNMEASURED),
+        _BY_NAME.get((text_at(initialize, "clientInfo", "name") or "").casefold(), UNMEASURED),
         takes_terminal_deltas=object_at(capabilities, "_meta").get("terminal_output") is True,
         takes_notices=isinstance(object_at(capabilities, "session").get("notices"), dict),
     )
