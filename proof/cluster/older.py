@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 MIGRATIONS = "src/semel/ledger/migrations"
@@ -24,7 +25,8 @@ def find_commit() -> str | None:
 def extract(commit: str, folder: Path) -> Path:
     """Put the sources of a commit into a folder, and return where Python finds them."""
     with tarfile.open(fileobj=io.BytesIO(_git("archive", commit, "src"))) as archive:
-        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        safely: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # CPython before 3.11.4 has none
+        archive.extractall(folder, **safely)
     if (ROOT / PAGE).exists():
         shutil.copytree(ROOT / PAGE, folder / PAGE)
     return folder / "src"
