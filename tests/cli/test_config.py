@@ -253,7 +253,7 @@ def test_a_file_with_many_mistakes_has_all_of_them_told_in_one_run_and_none_that
         '11: [agents.c] "command" is 5',
         "12: [agents.c] \"base_url\": 'x' should begin with https://",
         '13: "the hook" is not a name',
-        '16: [channels.t] kind is "(unknown)"; known: email, matrix',
+        '16: [channels.t] kind is "(unknown)"; known: discord, email',
         '18: "ada l" is not a name',
         "23: [agents.d] \"approvals\": 'ownr' is neither",
         '27: [schedules.s] needs "text"',
