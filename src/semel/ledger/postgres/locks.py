@@ -47,6 +47,7 @@ from semel.ledger.turns import (
     tool_calls,
     turn_ops,
     turns,
+    withdrawals,
 )
 
 
@@ -315,6 +316,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     turns.release_lease: _fence_alone,
     interventions.request_stop: _session,
     turns.cancel_put_off: _ends_requests,
+    withdrawals.withdraw_message: _session,
     seats.tell_away: _session,
     seats.free_seat: _session_alone,
     session_agent.record_offers: _session_alone,
