@@ -46,6 +46,7 @@ kind = "telegram"
 token = "{token}"
 api = "{api}"
 pace = 0
+reserve = false
 
 [people.ann]
 role = "owner"
