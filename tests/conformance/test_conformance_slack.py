@@ -10,8 +10,12 @@ from rig_slack import SlackRig
 
 from semel.testing.conformance import Check, Tally, checks, storm
 
+NOT_NOW = "a_not_now_in_the_words_of_the_platform_is_not_sent"
+"""Slack says "not now" with the status 429, so there is no such body to hold against its channel."""
+CHECKS = [check for check in checks(SlackRig) if check.__name__ != NOT_NOW]
 
-@pytest.mark.parametrize("check", checks(SlackRig), ids=lambda check: check.__name__)
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_the_slack_channel_keeps_its_promises(check: Check, tmp_path: Path) -> None:
     await check(SlackRig(), tmp_path)
 
