@@ -377,8 +377,9 @@ class _Judge:
 
     def sent(self) -> Iterator[str]:
         by_key = {part["key"]: part for part in self.parts}
-        told = [json.loads(e["more"]) for e in self.entries if '"delivery.' in (e["more"] or "")]
-        notices = Counter(part for more in told for part in more.get("parts") or [more.get("part")])
+        notices = Counter(
+            json.loads(e["more"] or "{}").get("part") for e in self.entries if '"delivery.' in (e["more"] or "")
+        )
         for platform in self.world.platforms.values():
             yield from platform.broken
             taken = chats.count_taken(platform, by_key)

@@ -176,8 +176,9 @@ def prompted_for_each_attempt(case: Case) -> Iterator[str]:
 
 def left_once(case: Case) -> Iterator[str]:
     """Each channel's log against the ledger, by its safety class."""
-    notices = [json.loads(entry["more"] or "{}") for entry in case.evidence.entries if entry["role"] == "notice"]
-    told = Counter(part for more in notices for part in more.get("parts") or [more.get("part")])
+    told = Counter(
+        json.loads(entry["more"] or "{}").get("part") for entry in case.evidence.entries if entry["role"] == "notice"
+    )
     by_channel: defaultdict[str, list[Json]] = defaultdict(list)
     for part in case.evidence.parts:
         by_channel[part["channel"]].append(part)

@@ -63,7 +63,7 @@ async def test_it_stays_sent_says_that_it_failed_and_is_told_once(ledger: Path) 
         assert told.text == (
             'A message to chat:room was sent, and failed later: 5.1.1 no such user. It said "The build is red.".'
         )
-        assert entries.load(told.more) == {"kind": "delivery.failed", "part": part["id"], "to": "chat:room", "epoch": 0}
+        assert entries.load(told.more) == {"kind": "delivery.failed", "part": part["id"], "to": "chat:room"}
         assert (told.tell, there.tell) == (1, 0), "the agent is told once, and not woken"
         assert mail.platform.shown("room") == [
             'A message for you on chat could not be delivered: 5.1.1 no such user. It said "The build is red.".'
@@ -160,9 +160,9 @@ async def test_an_echo_that_relied_on_it_is_spoken_for_once(ledger: Path) -> Non
         await desk.store.write(echo, first)
         for n, part in enumerate((first, second)):
             assert await desk.store.write(report, (await desk.part(part))["key"], f"b{n}") == ["failed"]
-        [notice] = await desk.notices()
-        assert notice.text.startswith("2 parts of a message to chat:room were sent, and failed later: ")
-        assert notice.text.count("A text that repeated it was therefore not sent.") == 1
+        texts = [notice.text for notice in await desk.notices()]
+        relied = "A text that repeated it was therefore not sent."
+        assert [text.endswith(relied) for text in texts] == [True, False]
         await balanced(desk)
 
 

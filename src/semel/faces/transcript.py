@@ -55,7 +55,7 @@ def list_remarks(entry: Json, place: int | None = None) -> list[str]:
     if entry.get("echoes"):
         remarks.append(f"echoed {entry['echoes']}x")
     if str(entry.get("kind")).startswith("delivery.") and entry.get("part"):
-        remarks.append(" ".join(f"p{part}" for part in entry.get("parts") or [entry["part"]]))  # for `semel outbox`
+        remarks.append(f"p{entry['part']}")  # the argument for `semel outbox`
     for delivery in entry.get("delivery", []):
         later = ", failed later" if delivery.get("failed") else ""
         remarks.append(f"{delivery.get('to') or delivery.get('dest')}: {delivery['state']}{later}")

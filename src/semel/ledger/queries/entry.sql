@@ -56,10 +56,6 @@ FROM entry e INDEXED BY entry_tell LEFT JOIN turn t ON t.id = e.turn
 WHERE e.session = :session AND e.tell = 1 AND coalesce(t.chapter, e.chapter) = (SELECT s.chapter FROM session s WHERE s.id = :session)
 ORDER BY e.seq
 
--- name: notices_untold
--- the newest notices that no finished prompt has told the agent of
-SELECT {EntryRow} FROM entry INDEXED BY entry_tell WHERE session = :session AND tell = 1 AND role = 'notice' ORDER BY seq DESC LIMIT :limit
-
 -- name: entry_told
 -- entries up to here were in a prompt
 UPDATE entry SET tell = 0 WHERE session = :session AND tell = 1 AND seq <= :upto
