@@ -67,6 +67,8 @@ def unanswered(rows: Rows) -> Iterator[str]:
         asked = next(e["seq"] for e in mine if e["event"] == event["id"])
         if final["state"] not in STANDS or asked <= session["erased"]:
             continue
+        if (final["state"], final["evidence"], final["evidence_row"]) == ("cancelled", "stopped", asked):
+            continue  # its sender withdrew it while it waited, and was answered so
         attempts = {turn["id"] for turn in rows.roots[final["root"]]}
         behind = [e for e in mine if e["seq"] > asked]
         seen = [e for e in behind if e["turn"] in attempts and _is_seen(rows, e, session["home"], parts)]

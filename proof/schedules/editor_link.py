@@ -42,7 +42,7 @@ class WorldClient(AsyncClient):
         self._world = world
         self._chance = chance
         self._streams: dict[asyncio.Event, None] = {}  # what ends each of them
-        self.stopping: Callable[[int | None], None] = lambda turn: None  # called when this turn is to be stopped
+        self.stopping: Callable[[Json], None] = lambda body: None  # called when a stop is on its way to a gateway
         self.sending: Callable[[Json], None] = lambda body: None  # called when a message is on its way to a gateway
 
     async def close(self) -> None:
@@ -52,7 +52,7 @@ class WorldClient(AsyncClient):
 
     async def _call(self, method: str, path: str, body: Json | None, timeout_s: float = 0.0) -> Json:
         if path.endswith("/stop"):
-            self.stopping((body or {}).get("turn"))
+            self.stopping(body or {})
         await asyncio.sleep(self._world.outside.lag())
         gateway = self._world.gateway
         if gateway is None or not self._world.up:
@@ -137,6 +137,8 @@ async def serve(gateway: Gateway, method: str, path: str, body: Json) -> Any:
         case "POST", ["messages"]:
             heard = await gateway.say(key, blocks=body["blocks"], sender=body["sender"], key=body["id"])
             return {"event": heard.event, "status": check_accepted(heard), "waiting": heard.waiting}
+        case "POST", ["stop"] if body.get("message") is not None:
+            return {"stopped": await gateway.controls.stop_message(key, body["by"] or OWNER, body["message"])}
         case "POST", ["stop"]:
             stopped = await gateway.controls.stop_turn(key, body["by"] or OWNER, body["turn"], body["seen"])
             return {"stopped": stopped}

@@ -245,9 +245,9 @@ class Connection:
         self.pushes.append(id)
         self.screen.push(params["prompt"][0]["text"])
 
-    def _judge_stop(self, turn: int | None) -> None:
-        """A cancel names the turn that it is for: it may be repeated until a gateway answers."""
-        if turn is None:
+    def _judge_stop(self, body: Json) -> None:
+        """A cancel names the message or the turn that it is for: it may be repeated until a gateway answers."""
+        if body.get("message") is None and body.get("turn") is None:
             self._world.fault(f"law 10: {self!r} stops whatever runs")
 
     def _judge_sending(self, body: Json) -> None:

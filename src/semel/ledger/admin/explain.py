@@ -407,7 +407,7 @@ _EVIDENCE = {
     "echo": "c{}, an echo of words that were shown",
     "recorded": "c{}, a text that only the transcript has: its home is on no configured channel",
     "notice": "the notice in entry {}",
-    "stopped": "nothing: the person at its home stopped it, by entry {}",
+    "stopped": "nothing: a person stopped it by entry {} at its home, or withdrew that message",
     "quiet": "nothing: only a heartbeat asked, and it may end without a word",
     "deleted": "nothing: its session was deleted",
     "imported": "nothing here: the turn was imported",
