@@ -27,11 +27,11 @@ class NoSuchTurn(Exception):
 
 
 def find_root_to_stop(tx: Tx, session: int, turn: int | None, seen: int | None = None) -> int | None:
-    """Return the root of the turn that a stop is meant for: `turn`, or a later attempt of it; None: what runs now.
+    """Return the root of the turn to stop; None if there is nothing to stop; 0 if an unnamed turn is about to begin.
 
-    `seen`: the rev of the view in which the turn was seen. Returns None if that turn has ended, or nothing runs, and 0
-    if no turn is named and one is about to begin. If the ledger was restored from a backup after `seen`, that turn has
-    ended, and its id may be another turn's now (Law 14). Raises NoSuchTurn.
+    `turn`: the turn that is meant, or a later attempt of it; None means the one that runs. `seen`: the rev of the view
+    in which the turn was seen. If the ledger was restored from a backup after `seen`, that turn has ended, and its id
+    may be another turn's now (Law 14). Raises NoSuchTurn.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     if seen is not None and seen >> LIFE_BITS != row.rev >> LIFE_BITS:

@@ -1,9 +1,9 @@
-"""Withdraw a message that waits for its turn: no agent gets it, and its neighbours are as if it had not been there.
+"""Withdraw a message that waits for its turn: no agent gets it, and what waits beside it is taken as usual.
 
-While a turn runs, a withdrawal is only recorded. In the transaction that frees the session, each withdrawn message is
-bound to a turn of its own, which ends there as cancelled (Laws 3, 12). So none is ever bound together with others, and
-a kill of the gateway loses no withdrawal. The evidence of such an end is the entry of the message itself: its sender
-has withdrawn it, and nobody else is told.
+While a turn runs, a withdrawal is only recorded (`hearing.busy` is 'withdrawn'). In the transaction that frees the
+session, each withdrawn message is bound to a turn of its own, which ends there as cancelled (Laws 3, 12). So none is
+ever bound together with others, and a kill of the gateway loses no withdrawal. The evidence of such an end is the entry
+of the message itself: its sender has withdrawn it, and nobody else is told.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class HeardMessage(Row):
 def withdraw_message(tx: Tx, session: int, source: str, key: str) -> int | None:
     """Withdraw a person's message, if it waits. Return the root of the turn that has taken it instead.
 
-    Returns 0 if the message was withdrawn, now or before, and None if the session has no message of this source and
-    key that can be withdrawn or was taken by a turn.
+    Returns 0 if the message is withdrawn and still waits for its end; once that has come, the root of the turn of its
+    own. Returns None if the session has no message of a person with this source and key.
     """
     message = tx.one(HeardMessage, "hearing_of_key", session=session, source=source, key=key)
     if message is None or message.role != "user":
@@ -46,7 +46,7 @@ def withdraw_message(tx: Tx, session: int, source: str, key: str) -> int | None:
 
 
 def free_session(tx: Tx, row: SessionRow, turn: int) -> None:
-    """Let the session run no turn any more, if it runs this one. Then the withdrawn messages end, too.
+    """Mark the session idle if `turn` is its running turn. Then its withdrawn messages end, in this transaction.
 
     `row`: the session as it was read in this transaction.
     """
