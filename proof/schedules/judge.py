@@ -412,13 +412,12 @@ class _Judge:
             if target is not None:
                 of[target["key"]].append(part)
         for message in platform.messages.values():
-            made = by_key.get(message.key)
+            made, by = by_key.get(message.key), by_key.get(message.by)
             if message.text == placeholders.TEXT and made is not None and not self._silent(made):
                 continue  # it reserved a place, and its answer was lost: the text is in another message
             changes = of[message.key]
             if changes and changes[-1]["state"] == "sent" and message.by != changes[-1]["key"]:
                 yield f"law 7: part {changes[-1]['id']} is sent, and people see {message.text!r} on {platform.name}"
-            by = by_key.get(message.by)
             if made is None or not self._silent(made) or (by is not None and by is not made):
                 continue
             asked_in_vain = platform.safety is Safety.AT_MOST_ONCE or "reject" in platform.tried[made["key"]]
