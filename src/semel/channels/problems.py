@@ -23,10 +23,10 @@ def raise_problems(problems: Iterable[str]) -> None:
         raise SettingsError(*known)
 
 
-def explain(check: Callable[..., Any], *args: Any) -> Iterator[str]:
+def explain(check: Callable[..., Any], *args: Any, **options: Any) -> Iterator[str]:
     """Call `check`, and yield the message of the ValueError that it raises, if it does."""
     try:
-        check(*args)
+        check(*args, **options)
     except ValueError as error:
         yield str(error)
 
@@ -39,3 +39,16 @@ def parse_url(name: str, text: str) -> httpx2.URL:
         return httpx2.URL(text)
     except httpx2.InvalidURL as error:
         raise ValueError(f"{name} is not a URL: {error}") from None
+
+
+def check_url(name: str, text: str, schemes: tuple[str, str] = ("https", "http"), example: str = "") -> None:
+    """Raise ValueError unless the setting `name` is a URL with one of the schemes, a host, and at most a path.
+
+    `example`: shown in the error.
+    """
+    url = parse_url(name, text)
+    if url.scheme not in schemes or not url.host or url.query or url.fragment:
+        like = f", like {example}" if example else ""
+        raise ValueError(f"{name} should begin with {schemes[0]}:// or {schemes[1]}:// and name a host{like}")
+    if url.username or url.password:
+        raise ValueError(f"{name} should hold no user name or password")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from semel.channels.problems import explain, parse_url, raise_problems
+from semel.channels.problems import check_url, explain, raise_problems
 
 DEFAULT_API = "https://discord.com/api/v10"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{18,40}\.[A-Za-z0-9_-]{5,20}\.[A-Za-z0-9_-]{20,100}")
@@ -53,9 +53,9 @@ class DiscordSettings:
                 "token should be the bot's token, three parts with dots between them: in the Developer Portal, your "
                 "application, Bot, Reset Token"
             )
-        yield from explain(_check_url, "api", self.api, ("https", "http"))
+        yield from explain(check_url, "api", self.api, ("https", "http"))
         if self.gateway:
-            yield from explain(_check_url, "gateway", self.gateway, ("wss", "ws"))
+            yield from explain(check_url, "gateway", self.gateway, ("wss", "ws"))
         if self.threads not in ("own", "room", "open"):
             yield 'threads should be "own", "room" or "open"'
         if not 0 < self.timeout < 10**6:
@@ -79,11 +79,3 @@ def _read_bot_id(token: str) -> str:
     except (binascii.Error, UnicodeDecodeError):
         return first
     return id if id.isdigit() else first
-
-
-def _check_url(name: str, text: str, schemes: tuple[str, str]) -> None:
-    url = parse_url(name, text)
-    if url.scheme not in schemes or not url.host or url.query or url.fragment:
-        raise ValueError(f"{name} should begin with {schemes[0]}:// or {schemes[1]}:// and name a host")
-    if url.username or url.password:
-        raise ValueError(f"{name} should hold no user name or password")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from semel.channels.problems import explain, parse_url, raise_problems
+from semel.channels.problems import check_url, explain, raise_problems
 
 DEFAULT_API = "https://slack.com/api"
 _BOT_TOKEN = re.compile(r"xoxb-[A-Za-z0-9-]{10,250}")
@@ -62,7 +62,7 @@ class SlackSettings:
             yield "give either app_token (Socket Mode) or signing_secret (Events API over HTTP)"
         if self.threads not in ("start", "own", "room"):
             yield "threads should be start, own or room"
-        yield from explain(_check_api, self.api)
+        yield from explain(check_url, "api", self.api, example=DEFAULT_API)
         if not 1 <= self.file_limit <= 10**9:
             yield "file_limit should be 1 to 1000000000 bytes"
         for name in ("settle", "pace", "timeout"):
@@ -75,11 +75,3 @@ class SlackSettings:
         import httpx2
 
         return f"bot {'-'.join(self.bot_token.split('-')[1:3])} at {httpx2.URL(self.api).host}"
-
-
-def _check_api(text: str) -> None:
-    url = parse_url("api", text)
-    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
-        raise ValueError(f"api should begin with https:// or http:// and name a host, like {DEFAULT_API}")
-    if url.username or url.password:
-        raise ValueError("api should hold no user name or password")

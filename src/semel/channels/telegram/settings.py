@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from semel.channels.problems import explain, parse_url, raise_problems
+from semel.channels.problems import check_url, explain, raise_problems
 
 DEFAULT_API = "https://api.telegram.org"
 MAX_POLL_S = 50.0
@@ -40,7 +40,7 @@ class TelegramSettings:
     def _find_problems(self) -> Iterator[str]:
         if not _TOKEN.fullmatch(self.token):
             yield "token should be what BotFather gave, like 123456:AA...; ask it with /token"
-        yield from explain(_check_api, self.api)
+        yield from explain(check_url, "api", self.api, example=DEFAULT_API)
         if not 0 <= self.poll <= MAX_POLL_S:
             yield (f"poll should be at most {MAX_POLL_S:g} seconds: Telegram holds no request open for longer")
         if not 0 < self.timeout < 10**6:
@@ -54,11 +54,3 @@ class TelegramSettings:
         import httpx2
 
         return f"bot {self.token.partition(':')[0]} at {httpx2.URL(self.api).host}"
-
-
-def _check_api(text: str) -> None:
-    url = parse_url("api", text)
-    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
-        raise ValueError(f"api should begin with https:// or http:// and name a host, like {DEFAULT_API}")
-    if url.username or url.password:
-        raise ValueError("api should hold no user name or password")
