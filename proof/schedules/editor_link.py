@@ -138,7 +138,8 @@ async def serve(gateway: Gateway, method: str, path: str, body: Json) -> Any:
             heard = await gateway.say(key, blocks=body["blocks"], sender=body["sender"], key=body["id"])
             return {"event": heard.event, "status": check_accepted(heard), "waiting": heard.waiting}
         case "POST", ["stop"] if body.get("message") is not None:
-            return {"stopped": await gateway.controls.stop_message(key, body["by"] or OWNER, body["message"])}
+            done = await gateway.controls.stop_message(key, body["by"] or OWNER, body["message"])
+            return {"stopped": done is not None, "withdrawn": done == "withdrawn"}
         case "POST", ["stop"]:
             stopped = await gateway.controls.stop_turn(key, body["by"] or OWNER, body["turn"], body["seen"])
             return {"stopped": stopped}

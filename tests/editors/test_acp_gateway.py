@@ -199,8 +199,8 @@ def test_a_cancel_takes_out_its_waiting_prompt_alone_and_its_neighbours_are_one_
     editor.send(method="session/cancel", params={"sessionId": session})
     corrected = editor.begin("say: corrected")
     until(lambda: desk.house.session(session)["waiting"] == 3, "the corrected prompt waits, too")
+    assert editor.answer_to(wrong)["result"]["stopReason"] == "cancelled", "at once: the other turn still runs"
     gate.touch()
-    assert editor.answer_to(wrong)["result"]["stopReason"] == "cancelled"
     assert editor.answer_to(corrected)["result"]["stopReason"] == "end_turn"
     entries = desk.house.get(f"/v1/sessions/{session}/history")["entries"]
     ended = [entry["ended"] for entry in entries if entry["role"] == "user"]
@@ -210,7 +210,7 @@ def test_a_cancel_takes_out_its_waiting_prompt_alone_and_its_neighbours_are_one_
 
 
 def test_a_cancel_right_behind_its_prompt_withdraws_that_prompt_alone(desk: Desk, tmp_path: Path) -> None:
-    """Both lines are read at once, while another person's turn runs. The prompt was not sent yet, and never is."""
+    """Both lines come at once, while another person's turn runs. If they are read at once, the prompt is never sent."""
     editor = desk.editor()
     gate = tmp_path / "go on"
     session = begin_phones_turn(desk, editor, gate)
@@ -226,8 +226,9 @@ def test_a_cancel_right_behind_its_prompt_withdraws_that_prompt_alone(desk: Desk
     gate.touch()
     editor.sees("Phone's.Phone's end.")
     assert editor.prompt("say: next") == "end_turn"
-    assert len(desk.house.texts(session, "user")) == 2 and "Mine." not in editor.texts()
-    assert any("cancelled before Semel had sent it" in text for text in editor.texts())
+    was_sent = len(desk.house.texts(session, "user")) == 3  # the operating system may split the two
+    assert "Mine." not in editor.texts()
+    assert any("cancelled before Semel had sent it" in text for text in editor.texts()) != was_sent
 
 
 def test_a_failed_turn_is_an_error_in_the_words_that_people_see(desk: Desk) -> None:

@@ -276,20 +276,20 @@ async def test_stop_answers_mode_and_model_reach_the_gateway(client: httpx2.Asyn
     assert (row["mode"], row["model"]) == ("plan", "small")
 
     turn = (await client.get(SESSION)).json()["turn"]
-    assert (await client.post(f"{SESSION}/stop")).json() == {"stopped": True}
+    assert (await client.post(f"{SESSION}/stop")).json() == {"stopped": True, "withdrawn": False}
     await world.idle("main:web:1")
-    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann"})).json() == {"stopped": False}
+    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann"})).json()["stopped"] is False
     await world.begin("main:web:1")
     repeated = await client.post(f"{SESSION}/stop", json={"turn": turn})
-    assert repeated.json() == {"stopped": False}, "another turn runs by now"
+    assert repeated.json()["stopped"] is False, "another turn runs by now"
     for wrong in (turn + 100, 0, 1 << 63):
         refused = await client.post(f"{SESSION}/stop", json={"turn": wrong})
         assert (refused.status_code, refused.json()["type"]) == (400, "urn:semel:problem:bad-field"), refused.text
     running = (await client.get(SESSION)).json()["turn"]
     restored = await client.post(f"{SESSION}/stop", json={"turn": running, "seen": 7 << 32})
-    assert restored.json() == {"stopped": False}, "it was seen in another life of the ledger"
+    assert restored.json()["stopped"] is False, "it was seen in another life of the ledger"
     now = {"turn": running, "seen": row["rev"]}
-    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann", **now})).json() == {"stopped": True}
+    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann", **now})).json()["stopped"] is True
     await world.idle("main:web:1")
     notices = [entry["text"] for entry in await world.entries("main:web:1") if entry["role"] == "notice"]
     assert ["owner" in notices[0], "Ann" in notices[1]] == [True, True]

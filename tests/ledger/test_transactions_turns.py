@@ -10,6 +10,7 @@ from transaction_desk import Desk, block, caller, fence
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.inbound import answers, hear
 from semel.ledger.turns import turn_ops, turns, withdrawals
+from semel.ledger.turns.withdrawals import Withdrawal
 
 
 def test_nothing_begins_where_nothing_wakes(desk: Desk) -> None:
@@ -40,9 +41,9 @@ def test_the_next_gateway_takes_over_with_the_same_events_and_no_others(desk: De
     assert desk.finish(second) is True
 
 
-def withdraw(desk: Desk, key: str) -> int | None:
-    root: int | None = desk.do(withdrawals.withdraw_message, desk.session().id, "api", key)
-    return root
+def withdraw(desk: Desk, key: str) -> Withdrawal:
+    done: Withdrawal = desk.do(withdrawals.withdraw_message, desk.session().id, "api", key)
+    return done
 
 
 def test_a_withdrawn_message_ends_alone_though_the_gateway_died_meanwhile(desk: Desk) -> None:
@@ -50,11 +51,12 @@ def test_a_withdrawn_message_ends_alone_though_the_gateway_died_meanwhile(desk: 
     first = desk.begin()
     for text in ("before", "wrong", "behind"):
         desk.hear(text, key=text)
-    assert [withdraw(desk, "wrong") for _ in range(2)] == [0, 0]
+    assert [withdraw(desk, "wrong") for _ in range(2)] == [Withdrawal(True)] * 2
     assert desk.finish(desk.begin(lease="g1")) is True
     begun = desk.begin(lease="g1")
     assert [event.text for event in begun.events] == ["before", "behind"] and begun.untold_entries == ()
-    assert withdraw(desk, "behind") == begun.root, "its turn is to be stopped"
+    assert withdraw(desk, "behind") == Withdrawal(False, begun.root), "its turn is to be stopped"
+    assert withdraw(desk, "wrong") == Withdrawal(True), "a repeat has the same answer, however late"
     ended: dict[str, Any] = {entry["text"]: entry.get("ended") for entry in desk.entries()}
     assert ended["wrong"]["state"] == "cancelled" and first.turn < ended["wrong"]["turn"] < begun.turn
     assert ended["before"] is None and not any("Stopped by" in entry["text"] for entry in desk.entries())
@@ -74,7 +76,7 @@ def test_a_retry_means_the_failed_turn_and_not_a_message_that_was_withdrawn_mean
 
 def test_a_message_that_is_withdrawn_before_its_turn_begins_asks_for_none(desk: Desk) -> None:
     desk.hear("wrong", key="wrong")
-    assert (withdraw(desk, "unheard"), withdraw(desk, "wrong")) == (None, 0)
+    assert (withdraw(desk, "unheard"), withdraw(desk, "wrong")) == (Withdrawal(False), Withdrawal(True))
     assert desk.begin() is None
     desk.hear("right")
     assert [event.text for event in desk.begin().events] == ["right"]

@@ -445,14 +445,20 @@ class Attachment:
         prompt.answer({"stopReason": "cancelled"}, None)
 
     async def _stop_prompt(self, prompt: OpenPrompt) -> None:
-        """Withdraw a prompt that waits, or stop the turn that has taken it, however often that has to be repeated."""
+        """Withdraw a prompt that waits, or stop the turn that has taken it, however often that has to be repeated.
+
+        One that is withdrawn is answered at once; the other when its turn has ended.
+        """
         async with self._saying:  # behind the prompt, if it is not recorded yet; before one that comes next
             if prompt.is_answered:
                 return
+            is_withdrawn = False
             with contextlib.suppress(RequestRefused):  # the session was deleted
-                await self._link.ask_until_answered(
-                    lambda client: client.stop(self.key, self._editor.name, message=prompt.key)
+                is_withdrawn = await self._link.ask_until_answered(
+                    lambda client: client.withdraw(self.key, prompt.key, self._editor.name)
                 )
+        if is_withdrawn:  # nothing runs for it, or will: its end in the transcript need not be awaited
+            self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     def _stop_seen_turn(self) -> None:
         turn, running = self._seen_turns.find_meant(asyncio.get_running_loop().time()), self.view.session.get("turn")

@@ -161,18 +161,24 @@ class AsyncClient(Connection):
         *,
         turn: int | None = None,
         seen: int | None = None,
-        message: str | None = None,
     ) -> bool:
         """Cancel the running turn. Returns whether one was running.
 
         `turn`: the turn that is meant, as in `SessionRow.turn` or `Entry.turn`; no other is cancelled. A caller that
         repeats the request after a lost answer names it: else a turn that began in between is cancelled. `seen`: the
         rev of the view in which it was seen; nothing is cancelled if the gateway was restored from a backup since,
-        because another turn may have that id now. `message`: the id of a message instead: it is withdrawn if it waits;
-        else the turn that took it is cancelled. Returns True if it was withdrawn.
+        because another turn may have that id now.
         """
-        body = {"by": by, "turn": turn, "seen": seen, "message": message}
+        body = {"by": by, "turn": turn, "seen": seen}
         return bool((await self.post(f"{session_path(session)}/stop", body))["stopped"])
+
+    async def withdraw(self, session: str, message: str, by: str | None = None) -> bool:
+        """Withdraw the message with this id, if it waits: no agent gets it. Else cancel the turn that has taken it.
+
+        Returns whether it is withdrawn. A repeat changes nothing, and returns the same.
+        """
+        body = {"by": by, "message": message}
+        return bool((await self.post(f"{session_path(session)}/stop", body))["withdrawn"])
 
     async def start_agent(
         self, session: str, *, agent: str | None = None, folder: str | Path | None = None

@@ -185,9 +185,11 @@ class Client:
         *,
         turn: int | None = None,
         seen: int | None = None,
-        message: str | None = None,
     ) -> bool:
-        return self._run(self._client.stop(session, by, turn=turn, seen=seen, message=message))
+        return self._run(self._client.stop(session, by, turn=turn, seen=seen))
+
+    def withdraw(self, session: str, message: str, by: str | None = None) -> bool:
+        return self._run(self._client.withdraw(session, message, by))
 
     # ------------------------------------------------------------ watching and reading
 

@@ -65,15 +65,18 @@ class SessionControls:
                 raise BadRequest(f"turn: this session never had a turn {turn}; {WHAT_A_TURN_IS}") from None
         return root is not None and await self.turns.cancel(number, StopRequest(by), root or next_turn.root)
 
-    async def stop_message(self, session: str, by: str, message: str) -> bool:
+    async def stop_message(self, session: str, by: str, message: str) -> Literal["withdrawn", "stopped"] | None:
         """Withdraw the message with this id, which was sent to the session by the API, or stop the turn that took it.
 
-        A message that waits is taken by no turn; those that wait beside it are. Return whether it was withdrawn or its
-        turn was stopped. A repeat changes nothing.
+        A message that waits is taken by no turn; those that wait beside it are. Return what was done; None: the turn
+        that took it had ended, or there is no such message. A repeat changes nothing.
         """
         number = await self.record.find_session(session)
-        root = await self.record.write(withdrawals.withdraw_message, number, f"api:{session}", message)
-        return root == 0 or (root is not None and await self.turns.cancel(number, StopRequest(by), root))
+        found = await self.record.write(withdrawals.withdraw_message, number, f"api:{session}", message)
+        if found.is_withdrawn:
+            return "withdrawn"
+        is_stopped = found.root is not None and await self.turns.cancel(number, StopRequest(by), found.root)
+        return "stopped" if is_stopped else None
 
     async def set_busy(self, session: str, mode: Busy | None) -> None:
         """Set how to handle messages that come while a turn of this session runs. Raises BadRequest.

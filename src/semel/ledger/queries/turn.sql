@@ -76,8 +76,9 @@ WHERE s.id = :session AND t.spawn = :spawn ORDER BY t.epoch DESC LIMIT 1
 UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 
 -- name: hearing_of_key
--- the message of a source with a key, in a session: its event, its entry, the turn that took it, and that turn's root
-SELECT h.event, h.seq, h.turn, t.root, n.role FROM event e JOIN hearing h ON h.event = e.id AND h.session = :session
+-- the message of a source with a key, in a session: its event, its entry, the turn that took it, that turn's root, and
+-- whether it is withdrawn
+SELECT h.event, h.seq, h.turn, t.root, n.role, h.busy FROM event e JOIN hearing h ON h.event = e.id AND h.session = :session
 JOIN entry n ON n.session = h.session AND n.seq = h.seq LEFT JOIN turn t ON t.id = h.turn
 WHERE e.source = :source AND e.key = :key AND e.key IS NOT NULL
 

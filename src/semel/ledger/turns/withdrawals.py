@@ -8,6 +8,8 @@ of the message itself: its sender has withdrawn it, and nobody else is told.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from semel.law import turn as law
 from semel.ledger.storage.rows import AddedTurn, EntryRole, Row, SessionRow
 from semel.ledger.storage.sql import Tx
@@ -15,34 +17,47 @@ from semel.ledger.transcript import entries
 from semel.ledger.turns.ending import show_end
 
 LEASE = "withdrawal"  # of a turn that begins and ends in one transaction
+WITHDRAWN = "withdrawn"  # `hearing.busy` of such a message
 
 
 class HeardMessage(Row):
-    """A message that a session has. `turn`, `root`: the turn that took it, and its root; NULL while it waits."""
+    """A message that a session has. `turn`, `root`: the turn that took it, and its root; NULL while it waits. `busy`:
+    'withdrawn' if nobody gets it."""
 
     event: int
     seq: int
     turn: int | None
     root: int | None
     role: EntryRole
+    busy: str | None
 
 
-def withdraw_message(tx: Tx, session: int, source: str, key: str) -> int | None:
-    """Withdraw a person's message, if it waits. Return the root of the turn that has taken it instead.
+@dataclass(frozen=True)
+class Withdrawal:
+    """What became of a message that was to be withdrawn.
 
-    Returns 0 if the message is withdrawn and still waits for its end; once that has come, the root of the turn of its
-    own. Returns None if the session has no message of a person with this source and key.
+    `is_withdrawn`: no agent gets it. `root`: otherwise, the root of the turn that had taken it before; None if the
+    session has no such message.
     """
+
+    is_withdrawn: bool
+    root: int | None = None
+
+
+def withdraw_message(tx: Tx, session: int, source: str, key: str) -> Withdrawal:
+    """Withdraw a person's message, which has this source and key, if it waits. A repeat changes nothing."""
     message = tx.one(HeardMessage, "hearing_of_key", session=session, source=source, key=key)
     if message is None or message.role != "user":
-        return None
+        return Withdrawal(False)
+    if message.busy == WITHDRAWN:
+        return Withdrawal(True)
     if message.turn is not None:
-        return message.root
+        return Withdrawal(False, message.root)
     tx.run("hearing_withdraw", event=message.event, session=session)
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.turn is None:
         end_withdrawn(tx, row)
-    return 0
+    return Withdrawal(True)
 
 
 def free_session(tx: Tx, row: SessionRow, turn: int) -> None:

@@ -88,10 +88,11 @@ class Stop(RequestBody):
 
 
 class Stopped(Struct):
-    """`stopped` is false if no turn was running, or if the one that was named had ended. It is true if a message was
-    withdrawn."""
+    """`stopped` is false if no turn was running, or if the one that was named had ended. `withdrawn` is true if the
+    named message waited: no agent gets it. Then `stopped` is true, too."""
 
     stopped: bool
+    withdrawn: bool = False
 
 
 OPTION = "the `optionId` of one of the request's options, or the text that answers a question; null cancels a request"
@@ -240,7 +241,8 @@ async def stop_turn(call: ApiCall, key: SessionKey, body: Stop) -> Response:
         return json_response(Stopped(await controls.stop_turn(key, by, body.turn, body.seen)))
     if body.turn is not None:
         raise Problem("bad-field", "Name a turn or a message, not both.", field="message")
-    return json_response(Stopped(await controls.stop_message(key, by, body.message)))
+    done = await controls.stop_message(key, by, body.message)
+    return json_response(Stopped(done is not None, done == "withdrawn"))
 
 
 @router.route(
