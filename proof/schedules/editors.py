@@ -363,6 +363,10 @@ class Editors:
         """The turn that took a prompt, its state, the prompt's entry, and the rev by which that was changed last."""
         return next(iter(self.world.look.execute(_TURN_OF, (f" {mark} ",))), None)
 
+    def waits_for_nobody(self, mark: str) -> bool:
+        """Whether the ledger has a prompt as withdrawn, and its end is still to come."""
+        return bool(self.world.look.execute(_WITHDRAWN, (f" {mark} ",)).fetchone())
+
     def judge_asked(self, content: Sequence[Json]) -> None:
         """An agent is asked in the blocks that the editor wrote (Law 4)."""
         marks = [prompt.mark for editor in self.all for one in editor.connections for prompt in one.prompts.values()]
@@ -376,7 +380,7 @@ class Editors:
         turn = self.turn_of(prompt.mark)
         where = f"prompt {prompt.mark} of {connection!r}"
         if turn is None:
-            if prompt.is_withdrawn:
+            if prompt.is_withdrawn or (prompt.is_cancelled and self.waits_for_nobody(prompt.mark)):
                 return
             if "error" not in prompt.answers[-1] or prompt.was_open:
                 self.world.fault(f"law 12: {where} is answered {prompt.answers[-1]}, and no turn took it")
@@ -413,6 +417,8 @@ def link_to(mark: str) -> Json:
 _TURN_OF = """SELECT t.id, t.state, n.seq, n.rev
 FROM event e JOIN hearing h ON h.event = e.id JOIN turn t ON t.id = h.turn
 JOIN entry n ON n.event = e.id AND n.session = h.session WHERE instr(e.payload, ?)"""
+_WITHDRAWN = """SELECT 1 FROM event e JOIN hearing h ON h.event = e.id
+WHERE h.turn IS NULL AND h.busy = 'withdrawn' AND instr(e.payload, ?)"""
 _RUNNING = "SELECT t.root FROM session s JOIN turn t ON t.id = s.turn WHERE s.key = ?"
 _NEWEST = "SELECT max(e.seq) FROM entry e JOIN session s ON s.id = e.session WHERE s.key = ?"
 _REPLACED = "SELECT e.seq FROM entry e JOIN session s ON s.id = e.session WHERE s.key = ? AND e.superseded = 1"

@@ -53,7 +53,8 @@ class Attachment:
         self._editor = editor
         self._link = link
         self._writer = RowWriter(key, editor.client)
-        self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer)
+        self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer, self._remark)
+        self._unsaid: dict[str, str] = {}  # remarks of ours that the editor could not show yet
         self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
         self._saying = asyncio.Lock()  # prompts are heard in the order in which the editor sent them
         self._unshown: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
@@ -184,7 +185,7 @@ class Attachment:
     def _tell_away(self) -> None:
         """Say that the gateway is away, and what becomes of the open prompts."""
         name, text = describe_outage(self._prompts.values())
-        self._editor.write(self._writer.write_remark(f"{name}-{self.view.rev}", text))
+        self._remark(f"{name}-{self.view.rev}", text)
 
     async def _take_first(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
         rows = self.view.apply(frame)
@@ -283,6 +284,9 @@ class Attachment:
         """Write what happened while the editor could not show it: the newest of it, and how much is left out."""
         if not self._may_show or not self._is_open or self._editor.is_full:
             return
+        for name, text in self._unsaid.items():
+            self._editor.write(self._writer.write_remark(name, text))
+        self._unsaid.clear()
         lacking = [row for row in self._take_unshown() if not self._writer.has_row(row)]
         chosen, left_out = choose_rows(lacking, self._writer.has_begun)
         for row in left_out:
@@ -292,6 +296,11 @@ class Attachment:
             self._editor.write(self._writer.write_remark(f"missed-{left_out[-1]['born']}", text))
         for row in chosen:
             self._show_row(row)
+
+    def _remark(self, name: str, text: str) -> None:
+        """Say something of our own, at once or with the next prompt. `name`: its message id, for nothing else."""
+        self._unsaid[name] = text
+        self.show_missed()
 
     def _schedule_flush(self) -> None:
         due_at = self._writer.due_at
@@ -439,16 +448,13 @@ class Attachment:
 
     def withdraw(self, prompt: OpenPrompt) -> None:
         """Answer a prompt that was never sent as cancelled. It is not sent later."""
-        self._editor.write(self._writer.write_remark(f"withdrawn-{prompt.key}", WITHDRAWN_REMARK))
+        self._remark(f"withdrawn-{prompt.key}", WITHDRAWN_REMARK)
         self._prompts.pop(prompt.key, None)
         self._editor.write(self._writer.end_turn())
         prompt.answer({"stopReason": "cancelled"}, None)
 
     async def _stop_prompt(self, prompt: OpenPrompt) -> None:
-        """Withdraw a prompt that waits, or stop the turn that has taken it, however often that has to be repeated.
-
-        One that is withdrawn is answered at once; the other when its turn has ended.
-        """
+        """Withdraw a prompt that waits, or stop the turn that has taken it, however often that has to be repeated."""
         async with self._saying:  # behind the prompt, if it is not recorded yet; before one that comes next
             if prompt.is_answered:
                 return
@@ -463,12 +469,10 @@ class Attachment:
     def _stop_seen_turn(self) -> None:
         turn, running = self._seen_turns.find_meant(asyncio.get_running_loop().time()), self.view.session.get("turn")
         if turn is not None and self._may_show:  # otherwise its person sees none
-            self._stop(turn)
+            stopping = self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)
+            self._deliveries.add(CANCEL, stopping)
         if running not in (None, turn) and self._may_show:
-            self._editor.write(self._writer.write_remark(f"late-{self.view.rev}", LATE_CANCEL_REMARK))
-
-    def _stop(self, turn: int) -> None:
-        self._deliveries.add(CANCEL, self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped))
+            self._remark(f"late-{self.view.rev}", LATE_CANCEL_REMARK)
 
     async def _stop_turn(self, turn: int, seen: int | None) -> None:
         """Stop this turn, seen at the rev `seen`, and no other, however often the request has to be repeated."""
@@ -479,7 +483,7 @@ class Attachment:
 
     def _tell_not_stopped(self, error: Json) -> None:
         text = f"The turn was not stopped: {error['message']}"
-        self._editor.write(self._writer.write_remark(f"stop-{self.view.rev}", text))
+        self._remark(f"stop-{self.view.rev}", text)
 
     def _send_answer(self, item: int, option: str | None, seen: int) -> None:
         def tell(error: Json) -> None:

@@ -29,13 +29,21 @@ KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")  # ACP Pe
 
 
 class PermissionDialogs:
-    """The dialogs of one session. `send_answer`: called with item, option and the rev of the item that was shown."""
+    """The dialogs of one session.
 
-    def __init__(self, session: str, editor: Editor, writer: RowWriter, send_answer: SendAnswer) -> None:
+    `send_answer`: called with item, option and the rev of the item that was shown. `remark`: called with the name and
+    the text of a remark for the editor.
+    """
+
+    def __init__(
+        self, session: str, editor: Editor, writer: RowWriter, send_answer: SendAnswer,
+        remark: Callable[[str, str], None],
+    ) -> None:  # fmt: skip
         self._session = session
         self._editor = editor
         self._writer = writer
         self._send_answer = send_answer
+        self._remark = remark
         self._requests: dict[int, str] = {}  # the editor's open dialogs: the id of our request, by item
         self._calls: dict[int, str] = {}  # the tool calls of dialogs that are not told as ended yet, by item
 
@@ -66,14 +74,14 @@ class PermissionDialogs:
 
     def tell(self, number: int, text: str) -> None:
         """Say something about an answer that was given in the editor."""
-        self._editor.write(self._writer.write_remark(f"answer-{number}", text))
+        self._remark(f"answer-{number}", text)
 
     def close(self) -> None:
         """Withdraw all requests, because the editor opens the session again."""
         for request in self._requests.values():
             self._editor.withdraw(request)
         self._requests.clear()
-        self._send_answer = _ignore_answer  # it refers to whoever has these dialogs
+        self._send_answer, self._remark = _ignore_answer, _ignore_remark  # they refer to whoever has these dialogs
 
     def _ask(self, item: Json) -> None:
         described = self._describe_call(item)
@@ -118,7 +126,7 @@ class PermissionDialogs:
                 f"The editor's answer to “{title}” chooses none of the options, so it allows nothing. The request "
                 "stays open: answer it elsewhere, such as on the page, or cancel the prompt."
             )
-            self._editor.write(self._writer.write_remark(f"unread-{number}", text))
+            self._remark(f"unread-{number}", text)
 
     def _withdraw(self, number: int) -> None:
         if (request := self._requests.pop(number, None)) is not None:
@@ -135,6 +143,10 @@ class PermissionDialogs:
 
 
 def _ignore_answer(item: int, option: str | None, seen: int) -> None:
+    pass
+
+
+def _ignore_remark(name: str, text: str) -> None:
     pass
 
 
