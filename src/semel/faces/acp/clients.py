@@ -37,8 +37,8 @@ class Client:
     """Whether it shows the update `notice`."""
 
     closes_dialogs: bool = False
-    """Whether the dialog of a permission request closes on `$/cancel_request`. In other clients it can only close if
-    the tool call that it belongs to has ended, so it gets a tool call of its own."""
+    """Whether the dialog of a permission request closes on `$/cancel_request`. Otherwise it gets a tool call of its own
+    (`permission_dialogs` says why)."""
 
 
 UNMEASURED = Client()

@@ -1,10 +1,12 @@
 """Permission requests of a session as dialogs of an editor: ask, pass on the answer, withdraw what is closed.
 
 A request is asked on every face, and the first answer counts; the gateway decides which one that is. So an answer that
-comes late is passed on all the same, changes nothing, and is told as late. Editors withdraw a dialog in different ways.
-Some do so when the request is withdrawn: there the dialog belongs to the tool call that it is about. Most do so if the
-tool call to which it belongs has ended; therefore it gets a tool call of its own there, because the real one may run on
-for minutes. An id is never used again: an editor may answer a withdrawn request much later.
+comes late is passed on all the same, changes nothing, and is told as late.
+
+Editors close a dialog in different ways. Some close it on `$/cancel_request`: there it belongs to the tool call that it
+is about. Others close it, if at all, when the tool call that it belongs to has ended. The real call may run for minutes,
+so there the dialog gets a tool call of its own. An id is never used again: an editor may answer a dialog much later,
+although it was told to close it.
 """
 
 from __future__ import annotations
