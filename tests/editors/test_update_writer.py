@@ -38,10 +38,14 @@ def ask(player: Player, *messages: dict[str, object]) -> Player:
 def test_the_page_says_of_each_editor_what_its_profile_says(name: str) -> None:
     known = PAGE.read_text().partition("## What is known of editors")[2].splitlines()
     row = next(line for line in known if re.match(rf"\| {name.split('.')[0]} ", line, re.I))
-    _, _, outside, in_a_row, _ = row.split("|")
+    _, _, outside, of_others, dialog, in_a_row, _ = (cell.strip() for cell in row.split("|"))
     client = CLIENTS[name]
-    assert outside.strip().startswith("the editor drops it" if client.outside == "held" else "shown")
-    assert in_a_row.strip().startswith("joined" if client.joins_messages else "told apart")
+    assert outside == ("comes with your next prompt" if client.outside == "held" else "shown at once")
+    assert of_others.startswith(
+        "drawn" if client.outside == "push" else "a quotation" if client.drops_user_text else "a m"
+    )
+    assert dialog == "closes" or not client.closes_dialogs
+    assert in_a_row.startswith("get an empty line" if client.joins_messages else "told apart")
 
 
 def test_an_unmeasured_client_is_made_to_wait() -> None:
