@@ -69,7 +69,7 @@ def _shown(connection: Connection, rows: Rows) -> Iterator[str]:
     session = rows.sessions.get(connection.editor.session)
     if session is None or (connection.how == "prompt" and not connection.told_until):  # it was never opened
         return
-    held = connection.editor.client.outside == "held"
+    held = connection.editor.profile.outside == "held"
     entries = [
         e for e in rows.entries
         if e["session"] == session["id"] and e["seq"] > session["erased"] and e["text"]
@@ -161,7 +161,7 @@ def _chosen(editors: list[Editor], rows: Rows) -> Iterator[str]:
         if item["kind"] != "permission" or body.get("state") != "answered":
             continue
         names = {item["name"], f"semel-ask-{item['id']}"}
-        connections = [one for editor in editors if editor.client.name == body["by"] for one in editor.connections]
+        connections = [one for editor in editors if editor.profile.name == body["by"] for one in editor.connections]
         chosen = {option for one in connections for name in names for option in one.chosen.get(name, ())}
         if connections and body["answer"] not in chosen:
             answer = f"{body['answer']!r} by {body['by']}"
@@ -170,8 +170,8 @@ def _chosen(editors: list[Editor], rows: Rows) -> Iterator[str]:
 
 def _stopped(editors: list[Editor], rows: Rows) -> Iterator[str]:
     """Law 10: a cancel ends the turn of the editor's prompt; without one, the turn that ran when it came."""
-    for name in {editor.client.name for editor in editors}:
-        connections = [one for editor in editors if editor.client.name == name for one in editor.connections]
+    for name in {editor.profile.name for editor in editors}:
+        connections = [one for editor in editors if editor.profile.name == name for one in editor.connections]
         meant = set[int]().union(*(one.cancelled_roots for one in connections))
         marks = {prompt.mark for one in connections for prompt in one.prompts.values() if prompt.is_cancelled}
         meant |= {

@@ -19,8 +19,8 @@ from proof.schedules.editor_link import WorldLink
 from proof.schedules.loop import LIFE, Life
 from proof.schedules.screens import Screen
 from proof.schedules.wires import Pipe
-from semel.faces.acp.clients import CLIENTS, UNMEASURED, Client
 from semel.faces.acp.editor_pipe import EditorPipe
+from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED, EditorProfile
 from semel.faces.acp.editor_server import EditorServer
 from semel.faces.acp.opening import Opening
 
@@ -95,7 +95,7 @@ class Connection:
         self.editor, self.how = editor, how
         self._world = editor.world
         self.life = Life(FIRST_LIFE + number)
-        self.screen = Screen(editor.client)
+        self.screen = Screen(editor.profile)
         self.is_open = self._is_loading = False
         self.begins_behind = 0  # the newest entry that the editor has or need not have
         self.told_until = 0  # the newest entry of the last turn that has answered a prompt
@@ -118,14 +118,14 @@ class Connection:
         self._context.run(self._start)
 
     def __repr__(self) -> str:
-        return f"<Connection of {self.editor.client.name}, {self.how}, {len(self.prompts)} prompts>"
+        return f"<Connection of {self.editor.profile.name}, {self.how}, {len(self.prompts)} prompts>"
 
     def _start(self) -> None:
         self._pipe = WorldPipe(self._world, self._read)
         pipe = cast(EditorPipe, self._pipe)
         server = EditorServer(pipe, self._link, Opening(session=self.editor.session))
         self._world.loop.create_task(server.serve(), name="semel acp", context=self._context)
-        info = {"name": self.editor.client.name, "version": "1"}
+        info = {"name": self.editor.profile.name, "version": "1"}
         self._send(id=0, method="initialize", params={"protocolVersion": 1, "clientInfo": info})
 
     def kill(self) -> None:
@@ -265,7 +265,7 @@ class Editor:
     def __init__(self, world: World, number: int, shape: Json) -> None:
         self.world, self.number = world, number
         self.session = world.rooms[shape["room"]]
-        self.client: Client = CLIENTS.get(shape["client"], UNMEASURED)
+        self.profile: EditorProfile = EDITOR_PROFILES.get(shape["client"], UNMEASURED)
         self.chance = random.Random(f"editor {world.plan.seed} {number}")
         self.connections: list[Connection] = []
         self._unsent: list[str] = []  # prompts that wait until the session is open
@@ -273,7 +273,7 @@ class Editor:
         self.has_ended = False
 
     def __repr__(self) -> str:
-        return f"<Editor {self.client.name} in {self.session}, {len(self.connections)} connections>"
+        return f"<Editor {self.profile.name} in {self.session}, {len(self.connections)} connections>"
 
     @property
     def now(self) -> Connection:

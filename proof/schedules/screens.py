@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from semel.faces.acp.clients import Client
+from semel.faces.acp.editor_profiles import EditorProfile
 
 Json = dict[str, Any]
 CHUNKS = {"agent_message_chunk": "agent", "agent_thought_chunk": "thought", "user_message_chunk": "user"}
-SHOWN_IN_TURNS = (*CHUNKS, "tool_call", "tool_call_update")  # what a client drops that holds nothing outside of a turn
+SHOWN_IN_TURNS = (*CHUNKS, "tool_call", "tool_call_update")  # what an editor drops that shows nothing outside of a turn
 ENDS = ("completed", "failed")
 
 
@@ -25,7 +25,7 @@ class Text:
 class Screen:
     """`pushed`: what was announced as a turn of somebody else. `faults`: what makes no sense to an editor."""
 
-    client: Client
+    profile: EditorProfile
     texts: dict[str, Text] = field(default_factory=dict)
     calls: dict[str, Json] = field(default_factory=dict)
     pushed: list[str] = field(default_factory=list)
@@ -40,9 +40,9 @@ class Screen:
     def update(self, update: Json, *, in_turn: bool, in_load: bool) -> None:
         """Take an update. `in_turn`: a prompt of the editor is open. `in_load`: it loads the session."""
         kind = update["sessionUpdate"]
-        if kind in SHOWN_IN_TURNS and self.client.outside == "held" and not (in_turn or in_load):
+        if kind in SHOWN_IN_TURNS and self.profile.outside == "held" and not (in_turn or in_load):
             self.dropped += 1
-        elif kind == "user_message_chunk" and self.client.drops_user_text and not in_load:
+        elif kind == "user_message_chunk" and self.profile.drops_user_text and not in_load:
             self.faults.append(f"{update['content']} is dropped")
         elif kind in CHUNKS:
             self._add(update["messageId"], CHUNKS[kind], update["content"]["text"])
@@ -55,7 +55,7 @@ class Screen:
         shown = self.texts.setdefault(id, Text(who))
         if shown.who != who:
             self.faults.append(f"message {id} is of {shown.who}, and then of {who}")
-        shown.text += text.removeprefix("\n\n") if self.client.joins_messages else text  # no text has an empty line
+        shown.text += text.removeprefix("\n\n") if self.profile.joins_messages else text  # no text has an empty line
 
     def _call(self, kind: str, update: Json) -> None:
         id = update["toolCallId"]

@@ -55,7 +55,7 @@ def _of_editors(world: World) -> Iterator[tuple[str, int]]:
 def _stopped_for_others(world: World) -> set[int]:
     """The turns of others that editors stopped."""
     meant = {root for editor in world.editors.all for one in editor.connections for root in one.cancelled_roots}
-    names = {editor.client.name for editor in world.editors.all}
+    names = {editor.profile.name for editor in world.editors.all}
     notices = world.look.execute(
         "SELECT t.root, n.text FROM entry n JOIN turn t ON t.id = n.turn WHERE role = 'notice'"
     )

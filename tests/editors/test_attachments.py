@@ -15,8 +15,8 @@ from model_editor import ModelEditor, Shown
 
 import semel.faces.acp.attachment as attachment_module
 from semel.faces.acp.attachment import Attachment
-from semel.faces.acp.clients import CLIENTS, UNMEASURED
 from semel.faces.acp.editor_pipe import MAX_WAITING_BYTES, EditorPipe
+from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
 from semel.faces.acp.history import read_history
 from semel.faces.acp.open_prompt import Answer, OpenPrompt
 from semel.faces.acp.row_writer import RowWriter
@@ -70,7 +70,7 @@ class ScriptedGateway:
 class ScriptedEditor:
     """An editor with this pipe; without one, what is written to it is dropped."""
 
-    client = CLIENTS["zed"]
+    profile = EDITOR_PROFILES["zed"]
     connection = "acp-1"
     name = "zed"
 
@@ -130,7 +130,7 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
     frames = snapshot, {"type": "change", "rev": 20, "changes": ended}
     gateway: Any = ScriptedGateway(*frames)
     editor = ScriptedEditor()
-    editor.client = UNMEASURED
+    editor.profile = UNMEASURED
     model = ModelEditor()
     editor.write = model.read
     attachment = Attachment("s", editor, gateway, {})
@@ -156,7 +156,7 @@ async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_th
     changes = [{"type": "change", "rev": one["rev"], "changes": [one]} for one in (own, ended, closed, other)]
     gateway: Any = ScriptedGateway(SNAPSHOT, is_asked, *changes[:3], is_back, changes[3])
     editor = ScriptedEditor()
-    editor.client = UNMEASURED
+    editor.profile = UNMEASURED
     model, answers = ModelEditor(), list[Any]()
     editor.write = model.read
     attachment = Attachment("s", editor, gateway, {})
@@ -304,7 +304,7 @@ async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen
     ]
     gateway: Any = StoppableGateway({**SNAPSHOT, "session": states[0], "items": []}, *changes)
     editor, model = ScriptedEditor(), ModelEditor()
-    editor.client = CLIENTS[client]
+    editor.profile = EDITOR_PROFILES[client]
     editor.write = model.read
     attachment = Attachment("s", editor, gateway, {})
     await attachment.start(replays=False)

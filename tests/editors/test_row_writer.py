@@ -14,14 +14,14 @@ from model_editor import ModelEditor, Shown
 
 from semel.acp_stream.display import Display
 from semel.faces.acp.catch_up import MAX_CHARS, choose_rows
-from semel.faces.acp.clients import CLIENTS, UNMEASURED, Client
+from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED, EditorProfile
 from semel.faces.acp.row_writer import RowWriter, describe_permission
 from semel.faces.acp.terminal_text import CLEAR, REWRITE_LINE, TerminalText
 from semel.faces.view import SessionView
 from semel.gateway.turns.stream_view import OutputView
 
 Json = dict[str, Any]
-ZED = CLIENTS["zed"]
+ZED = EDITOR_PROFILES["zed"]
 SCHEMA = SchemaCheck()
 WORDS = ("ha", "ha ", "wörd 🙂 ", "\n", "```\n", "line\n")
 
@@ -93,9 +93,9 @@ class Session:
 class Watcher:
     """An editor that has a session open. `attach` is what a new connection or a restarted gateway makes it do."""
 
-    def __init__(self, client: Client = ZED) -> None:
+    def __init__(self, profile: EditorProfile = ZED) -> None:
         self.view = SessionView()
-        self.writer = RowWriter("s", client)
+        self.writer = RowWriter("s", profile)
         self.editor = ModelEditor()
         self.now = 0.0
 
@@ -164,8 +164,8 @@ def entry(seq: int, text: str, **more: Any) -> Json:
     return {"seq": seq, "born": seq, "rev": next(REVS), "role": "agent", "text": text, **more}
 
 
-def shown_after(*rows: Json, client: Client = ZED) -> list[str]:
-    watcher = Watcher(client)
+def shown_after(*rows: Json, profile: EditorProfile = ZED) -> list[str]:
+    watcher = Watcher(profile)
     for row in rows:
         watcher.read(watcher.writer.write_row(row, 0.0))
     return watcher.end().texts()
@@ -226,7 +226,7 @@ def test_a_second_attempt_that_is_shorter_is_shown_once_it_has_ended() -> None:
 
 
 def test_a_client_that_joins_messages_gets_an_empty_line_between_them() -> None:
-    assert "".join(shown_after(entry(1, "One."), entry(2, "Two."), client=CLIENTS["toad"])) == "One.\n\nTwo."
+    assert "".join(shown_after(entry(1, "One."), entry(2, "Two."), profile=EDITOR_PROFILES["toad"])) == "One.\n\nTwo."
 
 
 def test_no_line_is_longer_than_the_strictest_client_reads() -> None:
@@ -240,8 +240,8 @@ def test_no_line_is_longer_than_the_strictest_client_reads() -> None:
 
 def test_what_a_person_says_is_quoted_for_a_client_that_drops_it() -> None:
     said = {"seq": 1, "born": 1, "rev": 1, "role": "user", "sender": "Ann", "text": "one\ntwo"}
-    assert shown_after(said, client=CLIENTS["CodeCompanion.nvim"]) == ["> **Ann:** one\n> two"]
-    assert shown_after(said, client=UNMEASURED) == []
+    assert shown_after(said, profile=EDITOR_PROFILES["CodeCompanion.nvim"]) == ["> **Ann:** one\n> two"]
+    assert shown_after(said, profile=UNMEASURED) == []
 
 
 def test_a_tool_calls_diffs_places_and_long_output_are_shown() -> None:
@@ -304,8 +304,8 @@ def test_a_terminal_is_told_how_much_of_a_fast_output_it_lacks() -> None:
 
 
 def test_a_client_with_terminals_gets_a_commands_output_there_as_from_an_agent_of_its_own() -> None:
-    client = replace(ZED, takes_terminal_deltas=True)
-    watcher = Watcher(client)
+    profile = replace(ZED, takes_terminal_deltas=True)
+    watcher = Watcher(profile)
     item: Json = {
         "id": 1, "born": 1, "rev": 1, "kind": "tool", "title": "make", "tool_kind": "execute", "status": "running",
         "text": "one\n", "call": "c",
@@ -321,7 +321,7 @@ def test_a_client_with_terminals_gets_a_commands_output_there_as_from_an_agent_o
     assert call.fields["content"] == [{"type": "terminal", "terminalId": "c"}]
     assert call.fields["_meta"]["terminal_exit"] == {"terminal_id": "c", "exit_code": 2}
 
-    loaded = Watcher(client)
+    loaded = Watcher(profile)
     loaded.read(loaded.writer.write_row({**grown, "status": "done"}, 0.0, is_history=True))
     (call,) = loaded.end().calls.values()
     assert (call.text, call.terminal) == ("one\ntwo\n", ""), "a loaded session has no terminals"

@@ -10,7 +10,7 @@ import pytest
 from editor_help import Player, answer, call, content, delta, line_of, prompt, request, result, say, start, update
 
 from semel.faces.acp.call_rows import FREE_CHARS, SNAPSHOT_INTERVAL_S
-from semel.faces.acp.clients import CLIENTS, read_client
+from semel.faces.acp.editor_profiles import EDITOR_PROFILES, read_editor_profile
 from semel.faces.acp.stream import MAX_HELD_BYTES
 from semel.faces.acp.update_writer import BEGAN_AGAIN
 
@@ -31,27 +31,29 @@ def ask(player: Player, *messages: dict[str, object]) -> Player:
     return player
 
 
-# ---- clients
+# ---- editor profiles
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize("name", EDITOR_PROFILES)
 def test_the_page_says_of_each_editor_what_its_profile_says(name: str) -> None:
     known = PAGE.read_text().partition("## What is known of editors")[2].splitlines()
     row = next(line for line in known if re.match(rf"\| {name.split('.')[0]} ", line, re.I))
     _, _, outside, of_others, dialog, in_a_row, _ = (cell.strip() for cell in row.split("|"))
-    client = CLIENTS[name]
-    assert outside == ("comes with your next prompt" if client.outside == "held" else "shown at once")
+    profile = EDITOR_PROFILES[name]
+    assert outside == ("comes with your next prompt" if profile.outside == "held" else "shown at once")
     assert of_others.startswith(
-        "drawn" if client.outside == "push" else "a quotation" if client.drops_user_text else "a m"
+        "drawn" if profile.outside == "push" else "a quotation" if profile.drops_user_text else "a m"
     )
-    assert dialog == "closes" or not client.closes_dialogs
-    assert in_a_row.startswith("get an empty line" if client.joins_messages else "told apart")
+    assert dialog == "closes" or not profile.closes_dialogs
+    assert in_a_row.startswith("get an empty line" if profile.joins_messages else "told apart")
 
 
-def test_an_unmeasured_client_is_made_to_wait() -> None:
-    assert read_client({"clientInfo": {"name": "something new"}}).outside == "held"
+def test_an_unmeasured_editor_is_made_to_wait() -> None:
+    assert read_editor_profile({"clientInfo": {"name": "something new"}}).outside == "held"
     assert (
-        read_client({"clientInfo": {"name": "Zed"}}) == read_client({"clientInfo": {"name": "zed"}}) == CLIENTS["zed"]
+        read_editor_profile({"clientInfo": {"name": "Zed"}})
+        == read_editor_profile({"clientInfo": {"name": "zed"}})
+        == EDITOR_PROFILES["zed"]
     )
 
 
@@ -396,7 +398,7 @@ OUTSIDE = {"zed": True, "toad": True, "agent-shell": True, "CodeCompanion.nvim":
 
 
 @pytest.mark.parametrize("client", OUTSIDE)
-def test_what_comes_outside_of_a_turn_waits_for_clients_that_drop_it(client: str) -> None:
+def test_what_comes_outside_of_a_turn_waits_for_editors_that_drop_it(client: str) -> None:
     player = ask(start(client=client), say("In the turn.", "a"), answer())
     later = [say("Later.", "b"), call("c"), update("current_mode_update", currentModeId="x")]
     for message in later:

@@ -1,6 +1,7 @@
 """Semel as the agent that an editor starts: ACP v1 over stdin and stdout (`semel acp`).
 
-`clients` describes editors. `semel.lua` is one: a client for a plain Neovim, loaded by a line from `setup_lines`.
+`editor_profiles` says what each editor does. `semel.lua` is the client of one, a plain Neovim; `setup_lines` prints the
+line that loads it.
 
 Through the gateway: `editor_server` answers the editor's requests. `attachment` watches a session for it, and
 `row_writer` writes what is new there as ACP updates. `gateway_link` finds or starts the gateway.

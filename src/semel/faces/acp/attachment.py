@@ -8,7 +8,7 @@ A prompt is answered when the turn that took it has ended: its entry says so (`e
 written before (Law 8). What an editor sends is recognised by its key and is never shown to it again.
 
 What happens outside of the editor's turns is shown at once, as a turn of its own, or with its next prompt, as the
-client's profile says (`clients`).
+editor's profile says (`editor_profiles`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Attachment:
         self.offers = SessionOffers(row)
         self._editor = editor
         self._link = link
-        self._writer = RowWriter(key, editor.client)
+        self._writer = RowWriter(key, editor.profile)
         self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer, self._remark)
         self._unsaid: dict[str, str] = {}  # remarks of ours that the editor could not show yet
         self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
@@ -61,7 +61,7 @@ class Attachment:
         self._push: str | None = None  # the request by which another person's turn is drawn in the editor
         self._pushed_seq = 0
         self._refused_pushes: set[int] = set()  # the entries for which the editor refused that
-        self._can_push = editor.client.outside == "push"
+        self._can_push = editor.profile.outside == "push"
         self._seen_turns = SeenTurns()
         self._is_open = False
         self._is_away = False  # the gateway: its stream broke, and nothing came since
@@ -242,7 +242,7 @@ class Attachment:
     @property
     def _may_show(self) -> bool:
         """Whether the editor shows an agent's rows now."""
-        return bool(self._prompts) or self._editor.client.outside != "held"
+        return bool(self._prompts) or self._editor.profile.outside != "held"
 
     def show(self) -> None:
         """Write what the editor lacks and can show now, then answer the prompts whose turn has ended."""

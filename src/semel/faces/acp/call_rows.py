@@ -1,13 +1,13 @@
-"""Write tool calls as ACP v1 `tool_call` and `tool_call_update`, for one session and one client.
+"""Write tool calls as ACP v1 `tool_call` and `tool_call_update`, for one session and one editor.
 
 An update passes unchanged unless one of these has to be mended:
 
-- output in a place where the client does not show it (`_meta`, `rawOutput`, a terminal that the client does not have),
+- output in a place where the editor does not show it (`_meta`, `rawOutput`, a terminal that the editor does not have),
 - output that the agent sends again and again,
 - a status that goes back, such as from "completed" to "in_progress",
 - the first update of a call that is not a `tool_call`.
 
-Output that is sent as content replaces the content that the client had. So it is sent at most twice a second, and once
+Output that is sent as content replaces the content that the editor had. So it is sent at most twice a second, and once
 when the call ends: its beginning, the number of characters left out, and its end. All that is sent for a call stays
 below about twice the size of its output. If the agent states the whole output once, at the end, that update passes
 unchanged.
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from semel.acp_stream import Began, Changed, Grew, Limits, Op, Profile, render_terminal
 from semel.acp_stream.output_fields import DELTAS, FINAL, content_text, is_wrapped, read_snapshots, tool_response
 from semel.acp_stream.tool_output import ToolOutput
-from semel.faces.acp.clients import Client
+from semel.faces.acp.editor_profiles import EditorProfile
 from semel.text.json_types import Json, object_at, objects_in, text_at
 
 SNAPSHOT_INTERVAL_S = 0.5
@@ -59,7 +59,7 @@ class OutputOp(NamedTuple):
 
 
 class CallRow:
-    """A tool call, and what the client has of it. `fields`: its fields in the fold. `call`: its id for the client."""
+    """A tool call, and what the editor has of it. `fields`: its fields in the fold. `call`: its id for the editor."""
 
     __slots__ = (
         "call", "changes", "details", "due_at", "fields", "has_new_output", "is_announced", "is_fenced", "is_shortened",
@@ -73,10 +73,10 @@ class CallRow:
         self.changes: set[str] = set()  # fields that changed since the last update
         self.output = ToolOutput(FINAL_LIMITS)
         self.output_ops: list[OutputOp] = []  # changes of the output since the last update
-        self.has_new_output = False  # there is output that the client does not have as content
-        self.is_shortened = False  # the client has less of the output than it gets when the call ends
+        self.has_new_output = False  # there is output that the editor does not have as content
+        self.is_shortened = False  # the editor has less of the output than it gets when the call ends
         self.is_fenced = True  # shown as code: it does not come from the agent's own content
-        self.details: Json = {}  # what the client has of the fields that are not folded, such as `locations`
+        self.details: Json = {}  # what the editor has of the fields that are not folded, such as `locations`
         self.parts: list[Json] = []  # content besides the output: diffs, images, terminals
         self.sent_chars = 0
         self.due_at = 0.0
@@ -95,10 +95,10 @@ class CallRow:
 
 
 class CallRows:
-    """The tool calls of one session. `terminals`: ids of terminals that the client made."""
+    """The tool calls of one session. `terminals`: ids of terminals that the editor made."""
 
-    def __init__(self, client: Client, profile: Profile, terminals: set[str]) -> None:
-        self._client = client
+    def __init__(self, editor: EditorProfile, profile: Profile, terminals: set[str]) -> None:
+        self._editor = editor
         self._profile = profile
         self._terminals = terminals
         self._rows: dict[int, CallRow] = {}
@@ -176,7 +176,7 @@ class CallRows:
         """Return the updates to send for what changed since this was last called.
 
         `source`: the agent's update that caused the changes; it is returned itself where it may pass. Without it, tool
-        calls that the client does not know yet wait for their first update.
+        calls that the editor does not know yet wait for their first update.
         """
         own = source if source is not None and isinstance(source.get("toolCallId"), str) else None
         if own is None and not self._touched:
@@ -239,7 +239,7 @@ class CallRows:
     def _output_may_pass(self, row: CallRow, source: Mapping[str, Any]) -> bool:
         meta = source.get("_meta")
         has_delta = _has_delta(meta)
-        if self._client.takes_terminal_deltas and row.terminal is not None and not content_text(source.get("content")):
+        if self._editor.takes_terminal_deltas and row.terminal is not None and not content_text(source.get("content")):
             return self._is_new_delta(row, source) if has_delta else not row.output_ops
         if has_delta or tool_response(meta) is not None:
             return False
@@ -260,7 +260,7 @@ class CallRows:
         return is_whole and is_readable and not _is_large(source.get("rawOutput"))
 
     def _is_new_delta(self, row: CallRow, source: Mapping[str, Any]) -> bool:
-        """Whether the update's terminal output is exactly the new output, and in the field that the client reads."""
+        """Whether the update's terminal output is exactly the new output, and in the field that the editor reads."""
         delta = text_at(source.get("_meta"), "terminal_output", "data")
         return delta is not None and row.output_ops == [OutputOp(delta, False)]
 
@@ -276,8 +276,8 @@ class CallRows:
     # ---- terminals
 
     def _note_terminal(self, row: CallRow, source: Mapping[str, Any]) -> None:
-        """Note the terminal in which the client shows this call's output, as `_meta.terminal_info` says."""
-        if self._client.takes_terminal_deltas:
+        """Note the terminal in which the editor shows this call's output, as `_meta.terminal_info` says."""
+        if self._editor.takes_terminal_deltas:
             row.terminal = text_at(source.get("_meta"), "terminal_info", "terminal_id") or row.terminal
 
     def _is_known_part(self, row: CallRow, part: Json) -> bool:
@@ -313,7 +313,7 @@ class CallRows:
         return {"sessionUpdate": "tool_call" if first else "tool_call_update", "toolCallId": row.call, **update}
 
     def _take_new_details(self, row: CallRow, source: Mapping[str, Any]) -> Json:
-        """Return the update's fields that are not folded and that are new to the client. Note that it has them."""
+        """Return the update's fields that are not folded and that are new to the editor. Note that it has them."""
         details = {key: value for key, value in source.items() if key not in REWRITTEN}
         new = {key: value for key, value in details.items() if key not in row.details or row.details[key] != value}
         row.details |= details
@@ -323,10 +323,10 @@ class CallRows:
         return WIRE_STATUS.get(str(row.fields.get("status")))
 
     def _compose_meta(self, row: CallRow, meta: object) -> Json:
-        """Return `_meta` without output. For a client that shows it in a terminal, add the new output."""
+        """Return `_meta` without output. For an editor that shows it in a terminal, add the new output."""
         if not isinstance(meta, dict):
             meta = {}
-        dropped = OUTPUT_META if self._client.takes_terminal_deltas else OUTPUT_META | TERMINAL_META
+        dropped = OUTPUT_META if self._editor.takes_terminal_deltas else OUTPUT_META | TERMINAL_META
         rest = {key: _drop_response(value) for key, value in meta.items() if key not in dropped}
         rest = {key: value for key, value in rest.items() if value != {} or meta[key] == {}}
         if row.terminal is not None and not any(op.replaces for op in row.output_ops):

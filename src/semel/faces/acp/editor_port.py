@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from semel.faces.acp.clients import Client
+from semel.faces.acp.editor_profiles import EditorProfile
 from semel.text.json_types import Json
 
 CANCEL, ANSWER = "a cancel", "an answer to a permission request"  # what an editor says that is no prompt
@@ -15,7 +15,7 @@ CANCEL, ANSWER = "a cancel", "an answer to a permission request"  # what an edit
 class Editor(Protocol):
     """The connection to one editor (`EditorServer`)."""
 
-    client: Client
+    profile: EditorProfile
     connection: str  # begins the keys of what this editor sends; no other connection has it
     name: str  # who is named as the sender
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import semel
-from semel.faces.acp.clients import UNMEASURED, read_client
 from semel.faces.acp.editor_pipe import EditorPipe
 from semel.faces.acp.editor_port import ANSWER, CANCEL
+from semel.faces.acp.editor_profiles import UNMEASURED, read_editor_profile
 from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.acp.opening import Opening, check_session, find_agent, find_row, make_key, read_row
 from semel.faces.acp.read_message import read_message
@@ -51,7 +51,7 @@ class EditorServer:
     """Serves one editor."""
 
     def __init__(self, pipe: EditorPipe, link: GatewayLink, opening: Opening) -> None:
-        self.client = UNMEASURED
+        self.profile = UNMEASURED
         self.connection = f"acp-{secrets.token_hex(8)}"
         self.name = "editor"
         self._pipe = pipe
@@ -81,7 +81,7 @@ class EditorServer:
         }
 
     def __repr__(self) -> str:
-        return f"<EditorServer of {self.client.name}: {len(self._attached)} sessions>"
+        return f"<EditorServer of {self.profile.name}: {len(self._attached)} sessions>"
 
     async def serve(self) -> None:
         """Serve the editor until it closes its end of the pipes, and what it said has arrived or is given up."""
@@ -221,7 +221,7 @@ class EditorServer:
     # ---- requests
 
     def _initialize(self, params: Json) -> Json:
-        self.client = read_client(params)
+        self.profile = read_editor_profile(params)
         self.name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name") or "editor"
         capabilities = {
             "loadSession": True,

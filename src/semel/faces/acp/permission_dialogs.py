@@ -4,9 +4,9 @@ A request is asked on every face, and the first answer counts; the gateway decid
 comes late is passed on all the same, changes nothing, and is told as late.
 
 Editors close a dialog in different ways. Some close it on `$/cancel_request`: there it belongs to the tool call that it
-is about. Others close it, if at all, when the tool call that it belongs to has ended. The real call may run for minutes,
-so there the dialog gets a tool call of its own. An id is never used again: an editor may answer a dialog much later,
-although it was told to close it.
+is about. Others close it, if at all, when the tool call that it belongs to has ended. The real call may run for
+minutes, so there the dialog gets a tool call of its own. An id is never used again: an editor may answer a dialog much
+later, although it was told to close it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class PermissionDialogs:
 
     def _describe_call(self, item: Json) -> Json:
         """Return the tool call of a dialog (ACP `ToolCallUpdate`). A call of its own is written first."""
-        known = self._writer.find_call(item.get("call")) if self._editor.client.closes_dialogs else None
+        known = self._writer.find_call(item.get("call")) if self._editor.profile.closes_dialogs else None
         call = self._calls[item["id"]] = known or f"{OWN_CALL}{item['id']}"
         described = describe_permission(item, call)
         if known is not None:

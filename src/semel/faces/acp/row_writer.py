@@ -22,7 +22,7 @@ from semel.acp_stream import Began, Changed, Grew
 from semel.acp_stream.output_fields import NO_RESULT
 from semel.acp_stream.profiles import CAREFUL
 from semel.faces.acp.call_rows import KINDS, WIRE_STATUS, CallRows, dump_json
-from semel.faces.acp.clients import Client
+from semel.faces.acp.editor_profiles import EditorProfile
 from semel.faces.acp.terminal_text import TerminalText
 from semel.faces.acp.update_writer import AGENT, BEGAN_AGAIN, NOTICE_TITLE_CHARS, THOUGHT, USER
 from semel.faces.transcript import describe_references, format_file
@@ -30,7 +30,7 @@ from semel.text.json_types import Json
 
 PLAN_STATES = ("pending", "in_progress", "completed")
 PLAN_PRIORITIES = ("high", "medium", "low")
-MAX_PIECE_CHARS = 1_000_000  # of a text in one line: at most 6 MB of JSON, as some clients read no line above 8 MiB
+MAX_PIECE_CHARS = 1_000_000  # of a text in one line: at most 6 MB of JSON, as some editors read no line above 8 MiB
 CALL_FIELDS = ("title", "tool_kind", "input", "status", "name")  # of a tool call, as `CallRows` reads them
 
 
@@ -49,25 +49,25 @@ class TextRow:
 
 
 class RowWriter:
-    """Writes one session's rows for one client. `session`: its ACP session id, which is its key.
+    """Writes one session's rows for one editor. `session`: its ACP session id, which is its key.
 
     Times are monotonic, in seconds.
     """
 
-    def __init__(self, session: str, client: Client) -> None:
+    def __init__(self, session: str, profile: EditorProfile) -> None:
         self.session = session
-        self.client = client
+        self.profile = profile
         self._texts: dict[str, TextRow] = {}
-        self._last: TextRow | None = None  # what the client was sent last, if it was text
+        self._last: TextRow | None = None  # what the editor was sent last, if it was text
         self._agent_texts: dict[int | None, list[TextRow]] = {}  # the agent's texts by turn, of the last two open turns
-        self._items: dict[int, Json] = {}  # the tool calls that the client has
-        self._call_ids: dict[int, str] = {}  # the id by which the client knows a call, by item
+        self._items: dict[int, Json] = {}  # the tool calls that the editor has
+        self._call_ids: dict[int, str] = {}  # the id by which the editor knows a call, by item
         self._ids_of_agent: dict[str, str] = {}  # the same, by the agent's own id
         self._taken_call_ids: set[str] = set()
-        self._calls = CallRows(client, CAREFUL, set())
-        self._terminals: dict[int, TerminalText] = {}  # the calls whose output the client shows in a terminal, by item
+        self._calls = CallRows(profile, CAREFUL, set())
+        self._terminals: dict[int, TerminalText] = {}  # the calls whose output the editor shows in a terminal, by item
         self._told: dict[str, Any] = {}  # plan and usage, by kind
-        self._revs: dict[tuple[str, int], int] = {}  # the rev of each row that the client has, or need not have
+        self._revs: dict[tuple[str, int], int] = {}  # the rev of each row that the editor has, or need not have
 
     def __repr__(self) -> str:
         return f"<RowWriter {self.session}: {len(self._texts)} texts, {len(self._items)} calls>"
@@ -151,11 +151,11 @@ class RowWriter:
         return self._write_said(name, row, is_history) + self._write_files(name, row)
 
     def _write_said(self, name: str, row: Json, is_history: bool) -> list[bytes]:
-        """Write what a person said, or what a machine reported, as the client can show it."""
+        """Write what a person said, or what a machine reported, as the editor can show it."""
         if name in self._texts:
             return []
         body = self._body_of(row)
-        if row["role"] == "user" and (is_history or not self.client.drops_user_text):
+        if row["role"] == "user" and (is_history or not self.profile.drops_user_text):
             return self._write_text(name, USER, body)
         who = str(row.get("sender") or row.get("kind") or row["role"])
         row_text = self._text_row(name, AGENT)
@@ -233,7 +233,7 @@ class RowWriter:
             return []
         last, self._last = self._last, row
         row.text += text
-        is_joined = self.client.joins_messages and last is not None and last is not row and last.chunk == row.chunk
+        is_joined = self.profile.joins_messages and last is not None and last is not row and last.chunk == row.chunk
         text = f"\n\n{text}" if is_joined else text
         pieces = [text[start : start + MAX_PIECE_CHARS] for start in range(0, len(text), MAX_PIECE_CHARS)]
         return [
@@ -242,7 +242,7 @@ class RowWriter:
         ]
 
     def _write_notice(self, name: str, text: str, is_history: bool) -> list[bytes]:
-        if self.client.takes_notices and not is_history and text:
+        if self.profile.takes_notices and not is_history and text:
             row = self._text_row(name, AGENT)
             if row.text == text:
                 return []
@@ -318,8 +318,8 @@ class RowWriter:
     # ---- terminals
 
     def _client_opens_terminal(self, item: Json, is_history: bool) -> bool:
-        """Whether the client shows the call's output in a terminal, as it does for an agent that it runs itself."""
-        return self.client.takes_terminal_deltas and not is_history and item.get("tool_kind") == "execute"
+        """Whether the editor shows the call's output in a terminal, as it does for an agent that it runs itself."""
+        return self.profile.takes_terminal_deltas and not is_history and item.get("tool_kind") == "execute"
 
     def _write_terminal(self, item: Json, terminal: TerminalText) -> list[bytes]:
         """Return the line with the call's new output. It is a `tool_call_update`: Zed reads no output elsewhere."""

@@ -62,7 +62,7 @@ def read_modes(row: Json) -> Json | None:
 def read_options(row: Json) -> list[Json]:
     """Return the session's ACP configuration options. If there are any, the mode is always one of them.
 
-    Some clients show no `modes` if there are options.
+    Some editors show no `modes` if there are options.
     """
     options = objects_in(row.get("options"))
     modes = read_modes(row)

@@ -15,18 +15,18 @@ from typing import Any
 
 from semel.acp_stream import ConnectionFolder, Limits
 from semel.acp_stream.history import ROLES
-from semel.faces.acp.clients import UNMEASURED, read_client
+from semel.faces.acp.editor_profiles import UNMEASURED, read_editor_profile
 from semel.faces.acp.update_writer import UpdateWriter
 from semel.text.json_types import Json, object_at, text_at
 
 LOADS = ("session/load", "session/resume")
 KEPT_CALLS = 64  # ended calls of earlier turns for which a late update is still known
-MAX_HELD_BYTES = 8 * 1024 * 1024  # of updates that wait for the client's next prompt; beyond that, the oldest are sent
+MAX_HELD_BYTES = 8 * 1024 * 1024  # of updates that wait for the editor's next prompt; beyond that, the oldest are sent
 REPLAY_PAUSE_S = 0.5  # silence after which the last message of a replay that has no other end is complete
 
 
 class HeldLines:
-    """Lines that wait for the client's next prompt: MAX_HELD_BYTES at most."""
+    """Lines that wait for the editor's next prompt: MAX_HELD_BYTES at most."""
 
     def __init__(self) -> None:
         self.lines: deque[bytes] = deque()
@@ -54,18 +54,18 @@ class EditorStream:
 
     def __init__(self, id_prefix: str) -> None:
         self._id_prefix = id_prefix
-        self._client = UNMEASURED
+        self._editor = UNMEASURED
         self._folder = ConnectionFolder(limits=Limits())
         self._writers: dict[str, UpdateWriter] = {}
-        self._terminals: set[str] = set()  # ids of the terminals that the client made
-        self._held: dict[str, HeldLines] = {}  # by session: what waits for the client's next prompt
-        self._resumed: set[str] = set()  # sessions whose history the client has already
+        self._terminals: set[str] = set()  # ids of the terminals that the editor made
+        self._held: dict[str, HeldLines] = {}  # by session: what waits for the editor's next prompt
+        self._resumed: set[str] = set()  # sessions whose history the editor has already
         self._late_replays: dict[str, float] = {}  # replays that go on after their answer -> when the last update came
         self._writer_count = 0
         self._passes_all = False
 
     def __repr__(self) -> str:
-        return f"<EditorStream {self._folder.profile.name} -> {self._client.name}, {len(self._writers)} sessions>"
+        return f"<EditorStream {self._folder.profile.name} -> {self._editor.name}, {len(self._writers)} sessions>"
 
     @property
     def due_at(self) -> float | None:
@@ -94,7 +94,7 @@ class EditorStream:
                 self._terminals.add(terminal)
             return []
         if method == "initialize":
-            self._client = read_client(object_at(message, "params"))
+            self._editor = read_editor_profile(object_at(message, "params"))
         if method in LOADS:
             self._open_session(session, is_resumed=method == "session/resume")
         if method == "session/prompt":
@@ -115,9 +115,9 @@ class EditorStream:
         return list(self._held.pop(session, HeldLines()).lines)
 
     def _open_session(self, session: str, is_resumed: bool) -> None:
-        """Forget a session that the client opens again: the client has nothing of the session on this connection yet.
+        """Forget a session that the editor opens again: the editor has nothing of the session on this connection yet.
 
-        `is_resumed`: the client has the session's history already.
+        `is_resumed`: the editor has the session's history already.
         """
         self._folder.forget(session)
         self._writers.pop(session, None)
@@ -181,11 +181,11 @@ class EditorStream:
         return [*lines, line]
 
     def _hold_lines(self, session: str, lines: list[bytes]) -> list[bytes]:
-        """Return the lines to write now. Some clients drop lines that come outside of a turn.
+        """Return the lines to write now. Some editors drop lines that come outside of a turn.
 
-        For such a client, the lines are kept outside of a turn, and follow after its next prompt.
+        For such an editor, the lines are kept outside of a turn, and follow after its next prompt.
         """
-        if self._client.outside != "held" or not lines or self._folder.is_prompting(session):
+        if self._editor.outside != "held" or not lines or self._folder.is_prompting(session):
             return lines
         held = self._held.setdefault(session, HeldLines())
         return held.add(lines)
@@ -227,7 +227,7 @@ class EditorStream:
             profile = self._folder.fold(session).profile
             self._writer_count += 1
             prefix = f"{self._id_prefix}-{self._writer_count}-"
-            self._writers[session] = UpdateWriter(session, self._client, profile, prefix, self._terminals)
+            self._writers[session] = UpdateWriter(session, self._editor, profile, prefix, self._terminals)
         return self._writers[session]
 
 

@@ -1,8 +1,8 @@
 """Write fold operations as ACP v1 `session/update` messages for one editor: pure code, without a clock or I/O.
 
-The client gets each message once, in chunks that add up to the fold's text. ACP v1 cannot take a text back. So a text
+The editor gets each message once, in chunks that add up to the fold's text. ACP v1 cannot take a text back. So a text
 that may be another attempt at an earlier message (`acp_stream.messages`) is withheld while it equals the text that the
-client has. If it proves to be another attempt, only its new text is written, under the first attempt's id. Otherwise,
+editor has. If it proves to be another attempt, only its new text is written, under the first attempt's id. Otherwise,
 the whole text is written. Tool calls are written by `call_rows`.
 
 A line of the agent is passed on unchanged if it says exactly what the operations say.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from semel.acp_stream import Began, Changed, Ended, Grew, Op, Profile
 from semel.acp_stream.redelivery import TextCursor
 from semel.faces.acp.call_rows import CallRows, dump_json
-from semel.faces.acp.clients import Client
+from semel.faces.acp.editor_profiles import EditorProfile
 
 USER, AGENT, THOUGHT = "user_message_chunk", "agent_message_chunk", "agent_thought_chunk"
 CHUNKS = (AGENT, THOUGHT, USER)
@@ -40,9 +40,9 @@ NO_SOURCE = Source({}, b"")
 
 
 class TextRow:
-    """A message or thought, as far as the client has it.
+    """A message or thought, as far as the editor has it.
 
-    `chunk`: the `sessionUpdate` of its chunks. `pieces`: the texts that were written to the client.
+    `chunk`: the `sessionUpdate` of its chunks. `pieces`: the texts that were written to the editor.
     """
 
     __slots__ = ("chunk", "cursor", "follows", "head", "is_superseded", "message_id", "pieces", "size", "withheld")
@@ -72,14 +72,16 @@ class TextRow:
 
 
 class UpdateWriter:
-    """Writes one session's operations for one client. Each method returns whole lines, in order.
+    """Writes one session's operations for one editor. Each method returns whole lines, in order.
 
     `id_prefix`: begins the message ids that the writer makes; no other writer of the session may ever use it.
-    `terminals`: the ids of the terminals that the client has, kept up to date by the caller.
+    `terminals`: the ids of the terminals that the editor has, kept up to date by the caller.
     """
 
-    def __init__(self, session: str, client: Client, profile: Profile, id_prefix: str, terminals: set[str]) -> None:
-        self._client = client
+    def __init__(
+        self, session: str, editor: EditorProfile, profile: Profile, id_prefix: str, terminals: set[str]
+    ) -> None:
+        self._editor = editor
         self._repeats_attempts = profile.retry != "continue" and not profile.exact
         self._restarts_inside = profile.retry == "whole"
         message = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%s,"update":'
@@ -91,12 +93,12 @@ class UpdateWriter:
         self._withheld: list[TextRow] = []  # rows of which something is withheld
         self._waiting: list[TextRow] = []  # those of them that have ended
         self._quoted: set[int] = set()  # user messages that are written as text of the agent
-        self._last_text: TextRow | None = None  # what the client was sent last, if it was text
+        self._last_text: TextRow | None = None  # what the editor was sent last, if it was text
         self._has_noticed = False  # a notice was written since the latest text
-        self.calls = CallRows(client, profile, terminals)
+        self.calls = CallRows(editor, profile, terminals)
 
     def __repr__(self) -> str:
-        return f"<UpdateWriter for {self._client.name}: {len(self._rows)} texts, {self.calls!r}>"
+        return f"<UpdateWriter for {self._editor.name}: {len(self._rows)} texts, {self.calls!r}>"
 
     def write(
         self, ops: list[Op], update: Mapping[str, Any] | None = None, line: bytes = b"", now: float = 0.0
@@ -176,7 +178,7 @@ class UpdateWriter:
 
     def _begin_text(self, item: int, kind: str, fields: Mapping[str, Any]) -> None:
         chunk = THOUGHT if kind == "thought" else USER if fields.get("role") == "user" else AGENT
-        if chunk is USER and self._client.drops_user_text and not fields.get("history"):
+        if chunk is USER and self._editor.drops_user_text and not fields.get("history"):
             chunk = AGENT
             self._quoted.add(item)
         may_repeat = self._repeats_attempts and chunk is not USER and item not in self._quoted
@@ -222,7 +224,7 @@ class UpdateWriter:
     def _replace_text(self, row: TextRow, text: str, lines: list[bytes]) -> None:
         """Write what is new in `text`, the row's whole text.
 
-        If it differs from the text that the client has, it is written whole, as another message.
+        If it differs from the text that the editor has, it is written whole, as another message.
         """
         written = "".join(row.pieces)
         row.withheld, row.cursor = [], None
@@ -305,7 +307,7 @@ class UpdateWriter:
         if last is row:
             return [self._add_text(row, text, *(source or NO_SOURCE))]
         self._release_waiting(lines)
-        is_joined = self._client.joins_messages and last is not None and last.chunk == row.chunk
+        is_joined = self._editor.joins_messages and last is not None and last.chunk == row.chunk
         self._last_text = self._latest[row.chunk] = row
         self._has_noticed = False
         if is_joined:
@@ -352,7 +354,7 @@ class UpdateWriter:
 
     def _format_notice(self, text: str, is_history: bool = False) -> list[bytes]:
         self._has_noticed = True
-        if self._client.takes_notices and not is_history:
+        if self._editor.takes_notices and not is_history:
             title, _, rest = text.partition("\n")
             update = {"sessionUpdate": "notice", "severity": "info", "title": title[:NOTICE_TITLE_CHARS]}
             rest = title[NOTICE_TITLE_CHARS:] + rest

@@ -1,6 +1,6 @@
-"""Client profiles: what each editor does with updates, as data instead of code paths.
+"""Editor profiles: what each editor does with updates, as data instead of code paths.
 
-A client is recognised by `clientInfo.name` in ACP's `initialize`, in any letter case. What it advertises there is read
+An editor is recognised by `clientInfo.name` in ACP's `initialize`, in any letter case. What it advertises there is read
 from its capabilities. One that was never measured gets UNMEASURED. docs/editors.md says how the values were measured.
 """
 
@@ -14,13 +14,13 @@ from semel.text.json_types import object_at, text_at
 
 
 @dataclass(frozen=True)
-class Client:
+class EditorProfile:
     """How one editor shows the updates that it gets. The defaults suit an editor that was never measured."""
 
     name: str = "unmeasured"
 
     outside: Literal["direct", "push", "held"] = "held"
-    """What the client does with an agent's text, thoughts and tool calls outside of a turn. `direct`: it shows them.
+    """What the editor does with an agent's text, thoughts and tool calls outside of a turn. `direct`: it shows them.
     `push`: it shows them, and draws them as a turn of the agent's own if that is announced with `session/push`. `held`:
     it drops them, or may drop them, so they wait for its next prompt."""
 
@@ -31,7 +31,7 @@ class Client:
     """Whether it drops `user_message_chunk`, or reports it as a fault, unless a session is being loaded."""
 
     takes_terminal_deltas: bool = False
-    """Whether it shows `_meta.terminal_output` as a terminal. Other clients need a tool's output as content."""
+    """Whether it shows `_meta.terminal_output` as a terminal. Other editors need a tool's output as content."""
 
     takes_notices: bool = False
     """Whether it shows the update `notice`."""
@@ -41,26 +41,28 @@ class Client:
     (`permission_dialogs` says why)."""
 
 
-UNMEASURED = Client()
+UNMEASURED = EditorProfile()
 
-CLIENTS: dict[str, Client] = {
-    client.name: client
-    for client in (
-        Client(name="agent-shell", outside="push", joins_messages=True, drops_user_text=True),  # 0.74.3
-        Client(name="CodeCompanion.nvim", joins_messages=True, drops_user_text=True),  # 19.22.0
-        Client(name="acpx", joins_messages=True),  # 0.19.1
-        Client(name="toad", outside="direct", joins_messages=True),  # 0.6.20
-        Client(name="zed", outside="direct", closes_dialogs=True),  # from its source of November 2026
-        Client(name="semel.nvim", outside="direct", closes_dialogs=True),  # semel.lua, our own for a plain Neovim
+EDITOR_PROFILES: dict[str, EditorProfile] = {
+    profile.name: profile
+    for profile in (
+        EditorProfile(name="agent-shell", outside="push", joins_messages=True, drops_user_text=True),  # 0.74.3
+        EditorProfile(name="CodeCompanion.nvim", joins_messages=True, drops_user_text=True),  # 19.22.0
+        EditorProfile(name="acpx", joins_messages=True),  # 0.19.1
+        EditorProfile(name="toad", outside="direct", joins_messages=True),  # 0.6.20
+        EditorProfile(name="zed", outside="direct", closes_dialogs=True),  # from its source of November 2026
+        EditorProfile(
+            name="semel.nvim", outside="direct", closes_dialogs=True
+        ),  # semel.lua, our own for a plain Neovim
     )
 }
-"""Measured clients by `clientInfo.name`, with the version that was measured. docs/editors.md has them as a table."""
+"""Measured editors by `clientInfo.name`, with the version that was measured. docs/editors.md has them as a table."""
 
-_BY_NAME = {name.casefold(): client for name, client in CLIENTS.items()}
+_BY_NAME = {name.casefold(): profile for name, profile in EDITOR_PROFILES.items()}
 
 
-def read_client(initialize: Mapping[str, Any]) -> Client:
-    """Return the profile of a client, given the params of its `initialize`."""
+def read_editor_profile(initialize: Mapping[str, Any]) -> EditorProfile:
+    """Return the profile of an editor, given the params of its `initialize`."""
     capabilities = object_at(initialize, "clientCapabilities")
     return replace(
         _BY_NAME.get((text_at(initialize, "clientInfo", "name") or "").casefold(), UNMEASURED),
