@@ -21,6 +21,7 @@ from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import interventions, turns
+from semel.ledger.turns.interventions import StopTarget
 from semel.ledger.turns.turns import UntoldEntry
 from semel.ledger.turns.withdrawals import free_session
 from semel.testing import FakeChannel, Fault, FrozenClock, Platform
@@ -210,15 +211,15 @@ def test_a_stop_of_a_turn_that_was_seen_before_the_restore_stops_no_other_with_i
         copy_of(tmp_path / "l.db", tmp_path / "copy.db", clock)
         lost = store.write_sync(take_turn, "lost")
         seen = store.read_sync(lambda tx: tx.get(SessionRow, "session_by_id", id=1).rev)
-        assert store.read_sync(interventions.find_root_to_stop, 1, lost.turn, seen) == lost.root
+        assert store.read_sync(interventions.find_stop_target, 1, lost.turn, seen) == StopTarget(lost.root)
     settled(tmp_path / "copy.db", clock)
     with Store.open_sync(tmp_path / "copy.db", clock=clock.now) as store:
         other = store.write_sync(take_turn, "other")
         assert (other.session, other.turn) == (lost.session, lost.turn)
-        assert store.read_sync(interventions.find_root_to_stop, 1, lost.turn, seen) is None
+        assert store.read_sync(interventions.find_stop_target, 1, lost.turn, seen) == StopTarget()
         seen = store.read_sync(lambda tx: tx.get(SessionRow, "session_by_id", id=1).rev)
-        assert store.read_sync(interventions.find_root_to_stop, 1, other.turn, seen) == other.root
-        assert store.read_sync(interventions.find_root_to_stop, 1, other.turn) == other.root
+        assert store.read_sync(interventions.find_stop_target, 1, other.turn, seen) == StopTarget(other.root)
+        assert store.read_sync(interventions.find_stop_target, 1, other.turn) == StopTarget(other.root)
 
 
 async def test_a_held_part_stays_held_and_a_resend_of_it_is_marked(tmp_path: Path) -> None:

@@ -377,7 +377,7 @@ async def test_a_stop_that_names_no_turn_is_not_obeyed_by_the_turn_behind_the_on
 
         async def read_late(transaction: Any, *values: Any) -> Any:
             found = await read(transaction, *values)
-            if transaction is interventions.find_root_to_stop:
+            if transaction is interventions.find_stop_target:
                 asked.set()
                 if is_late:
                     await third_runs.wait()

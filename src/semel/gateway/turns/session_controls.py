@@ -60,10 +60,12 @@ class SessionControls:
         number = await self.record.find_session(session)
         with self.turns.stops.watch_begin(number) as next_turn:
             try:
-                root = await self.record.read(interventions.find_root_to_stop, number, turn, seen)
+                target = await self.record.read(interventions.find_stop_target, number, turn, seen)
             except interventions.NoSuchTurn:
                 raise BadRequest(f"turn: this session never had a turn {turn}; {WHAT_A_TURN_IS}") from None
-        return root is not None and await self.turns.cancel(number, StopRequest(by), root or next_turn.root)
+        if target.is_next:
+            return await self.turns.cancel(number, StopRequest(by), next_turn.root)
+        return target.root is not None and await self.turns.cancel(number, StopRequest(by), target.root)
 
     async def stop_message(self, session: str, by: str, message: str) -> Literal["withdrawn", "stopped"] | None:
         """Withdraw the message with this id, which was sent to the session by the API, or stop the turn that took it.

@@ -26,8 +26,20 @@ class NoSuchTurn(Exception):
     """The session never had a turn with this id."""
 
 
-def find_root_to_stop(tx: Tx, session: int, turn: int | None, seen: int | None = None) -> int | None:
-    """Return the root of the turn to stop; None if there is nothing to stop; 0 if an unnamed turn is about to begin.
+@dataclass(frozen=True)
+class StopTarget:
+    """What a stop is for.
+
+    `root`: the root of the turn that runs; None: no turn that is meant runs. `is_next`: the stop is for the turn that
+    is about to begin, which has no row yet.
+    """
+
+    root: int | None = None
+    is_next: bool = False
+
+
+def find_stop_target(tx: Tx, session: int, turn: int | None, seen: int | None = None) -> StopTarget:
+    """Return what a stop is for.
 
     `turn`: the turn that is meant, or a later attempt of it; None means the one that runs. `seen`: the rev of the view
     in which the turn was seen. If the ledger was restored from a backup after `seen`, that turn has ended, and its id
@@ -35,16 +47,16 @@ def find_root_to_stop(tx: Tx, session: int, turn: int | None, seen: int | None =
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     if seen is not None and seen >> LIFE_BITS != row.rev >> LIFE_BITS:
-        return None
+        return StopTarget()
     running = turns.find_running_turn(tx, session)
     if turn is not None:
         named = tx.one(TurnRow, "turn_get", id=turn)
         if named is None or named.session != session:
             raise NoSuchTurn
-        return named.root if running is not None and running.root == named.root else None
+        return StopTarget(named.root if running is not None and running.root == named.root else None)
     if running is not None:
-        return running.root
-    return 0 if turns.pending_wake(row) is not None else None
+        return StopTarget(running.root)
+    return StopTarget(is_next=turns.pending_wake(row) is not None)
 
 
 def request_stop(tx: Tx, session: int, order: turns.StopRequest, root: int | None = None) -> bool:

@@ -16,7 +16,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns.ending import show_end
 
-LEASE = "withdrawal"  # of a turn that begins and ends in one transaction
+WITHDRAWAL_LEASE = "withdrawal"  # of a turn that begins and ends in one transaction
 WITHDRAWN = "withdrawn"  # `hearing.busy` of such a message
 
 
@@ -81,7 +81,7 @@ def end_withdrawn(tx: Tx, row: SessionRow) -> None:
             day=None, how=None, spawn=None,
         )  # fmt: skip
         tx.run("turn_own_root", id=turn.id)
-        tx.number("session_begin", id=row.id, turn=turn.id, lease=LEASE)
+        tx.number("session_begin", id=row.id, turn=turn.id, lease=WITHDRAWAL_LEASE)
         tx.run("hearing_bind_one", event=event, session=row.id, turn=turn.id)
         entries.set_entry(tx, row.id, seq, more={"waiting": None})
         tx.run(
