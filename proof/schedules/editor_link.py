@@ -100,7 +100,7 @@ class WorldLink(GatewayLink):
     async def connect(self) -> AsyncClient:
         return self.client
 
-    async def answers(self) -> bool:
+    async def is_answering(self) -> bool:
         return self._world.up
 
     async def _start(self) -> None:

@@ -134,7 +134,7 @@ async def test_a_request_whose_answer_is_lost_is_made_again_while_the_gateway_ru
         async def connect(self) -> Any:
             return None
 
-        async def answers(self) -> bool:
+        async def is_answering(self) -> bool:
             return True
 
     asked = []

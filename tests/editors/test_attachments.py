@@ -310,7 +310,7 @@ async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen
     await attachment.start(replays=False)
     attachment.open()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
-    attachment.cancel(is_asking=False)
+    attachment.cancel(has_coming_prompt=False)
     await asyncio.sleep(0)
     assert gateway.stops == stops
     assert any("Cancel again" in text for text in model.sessions.get("s", Shown()).texts()) == told

@@ -221,7 +221,7 @@ class Attachment:
             self.show()
 
     def _note_turn(self) -> None:
-        self._seen_turns.note(self.view.session.get("turn"), asyncio.get_running_loop().time())
+        self._seen_turns.note_running(self.view.session.get("turn"), asyncio.get_running_loop().time())
 
     def _note_rows(self, rows: list[Json]) -> None:
         for row in rows:
@@ -364,7 +364,7 @@ class Attachment:
 
     async def _send_prompt(self, prompt: OpenPrompt, blocks: list[Json]) -> None:
         async def say(client: AsyncClient) -> None:
-            has_gateway = await self._link.answers()
+            has_gateway = await self._link.is_answering()
             if prompt.is_answered:
                 return
             if not has_gateway:  # it counts as sent only while somebody can get it
@@ -428,11 +428,11 @@ class Attachment:
 
     # ---- stopping and answering
 
-    def cancel(self, is_asking: bool) -> None:
+    def cancel(self, has_coming_prompt: bool) -> None:
         """Stop the turn that answers the editor's prompt; if the editor has none open, the turn that its person sees.
 
-        A prompt that was not sent yet is withdrawn instead. `is_asking`: whether a prompt of the editor was on its way
-        to this session.
+        A prompt that was not sent yet is discarded instead. `has_coming_prompt`: whether a prompt of the editor was on
+        its way to this session.
         """
         prompts = list(self._prompts.values())
         for prompt in prompts:
@@ -443,7 +443,7 @@ class Attachment:
                 self._deliveries.add(CANCEL, self._spawn(self._stop_prompt(prompt), self._tell_not_stopped))
         if self._prompts and self._is_away:
             self._tell_away()
-        if not prompts and not is_asking:
+        if not prompts and not has_coming_prompt:
             self._stop_seen_turn()
 
     def withdraw(self, prompt: OpenPrompt) -> None:
@@ -467,7 +467,10 @@ class Attachment:
             self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     def _stop_seen_turn(self) -> None:
-        turn, running = self._seen_turns.find_meant(asyncio.get_running_loop().time()), self.view.session.get("turn")
+        turn, running = (
+            self._seen_turns.find_turn_to_cancel(asyncio.get_running_loop().time()),
+            self.view.session.get("turn"),
+        )
         if turn is not None and self._may_show:  # otherwise its person sees none
             stopping = self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)
             self._deliveries.add(CANCEL, stopping)

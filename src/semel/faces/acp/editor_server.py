@@ -390,7 +390,7 @@ class EditorServer:
         attachment = self._attached.get(key)
         coming = [prompt for prompt, session in self._coming.items() if session == key]
         if attachment is not None:
-            attachment.cancel(is_asking=bool(coming))
+            attachment.cancel(has_coming_prompt=bool(coming))
         for prompt in coming:
             if attachment is not None:
                 attachment.withdraw(prompt)

@@ -73,7 +73,7 @@ class GatewayLink:
         Raises NoGateway, RequestRefused, and OutcomeUnknown if a message may have been accepted.
         """
         failures, was_lost, has_started = 0, False, False
-        if self._client is None and self.may_start and not self._was_there_lately() and not await self.answers():
+        if self._client is None and self.may_start and not self._was_there_lately() and not await self.is_answering():
             has_started = True
             await self._start()
             self.note_contact()
@@ -88,7 +88,7 @@ class GatewayLink:
                 if error.code != "unavailable" or not self._was_there_lately():  # otherwise it is stopping
                     raise
             except NoGateway:
-                if await self.answers():  # only the answer was lost
+                if await self.is_answering():  # only the answer was lost
                     if was_lost:
                         raise
                     was_lost = True
@@ -137,7 +137,7 @@ class GatewayLink:
             failures += 1
             await self.wait_before_retry(failures)
 
-    async def answers(self) -> bool:
+    async def is_answering(self) -> bool:
         """Return whether a gateway answers now."""
         with contextlib.suppress(OSError, NoGateway):
             _, writer = await asyncio.open_unix_connection(find_socket(self.data_dir))
@@ -166,7 +166,7 @@ class GatewayLink:
             ) from None
         with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
-            if not await self.answers():
+            if not await self.is_answering():
                 started = self._spawn()
                 await asyncio.gather(self._wait_for(*started), asyncio.to_thread(_import_client))
 
@@ -185,7 +185,7 @@ class GatewayLink:
 
     async def _wait_for(self, process: subprocess.Popen[bytes], log: Path) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not await self.answers():
+        while not await self.is_answering():
             if process.poll() is not None:
                 printed = log.read_text(errors="replace").strip()[-ERROR_CHARS:].splitlines()
                 raise GatewayNotStarted(" ".join(printed[-2:]) or f"it ended with exit code {process.returncode}")

@@ -22,11 +22,11 @@ class SeenTurns:
     def __repr__(self) -> str:
         return f"<SeenTurns {self._before}, now {self._turn}>"
 
-    def note(self, turn: int | None, now: float) -> None:
+    def note_running(self, turn: int | None, now: float) -> None:
         """Note which turn runs; None: none. `now`: in seconds, on any clock that never goes back."""
         if turn != self._turn:
             self._before, self._turn, self._since = self._turn, turn, now
 
-    def find_meant(self, now: float) -> int | None:
-        """Return the turn that a cancel means which comes now; None: none."""
+    def find_turn_to_cancel(self, now: float) -> int | None:
+        """Return the turn that is meant by a cancel that comes now; None: none."""
         return self._turn if now - self._since >= REACTION_S else self._before

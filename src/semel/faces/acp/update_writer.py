@@ -39,7 +39,7 @@ class Source(NamedTuple):
 NO_SOURCE = Source({}, b"")
 
 
-class TextRow:
+class MessageRow:
     """A message or thought, as far as the editor has it.
 
     `chunk`: the `sessionUpdate` of its chunks. `pieces`: the texts that were written to the editor.
@@ -47,7 +47,7 @@ class TextRow:
 
     __slots__ = ("chunk", "cursor", "follows", "head", "is_superseded", "message_id", "pieces", "size", "withheld")
 
-    def __init__(self, chunk: str, message_id: str, follows: TextRow | None) -> None:
+    def __init__(self, chunk: str, message_id: str, follows: MessageRow | None) -> None:
         self.chunk = chunk
         self.message_id = message_id
         self.follows = follows  # the earlier row that this one may be another attempt at
@@ -59,9 +59,9 @@ class TextRow:
         self.head = b""  # the line up to the text, as bytes
 
     def __repr__(self) -> str:
-        return f"<TextRow {self.message_id} {self.size} chars, {len(self.withheld)} chunks withheld>"
+        return f"<MessageRow {self.message_id} {self.size} chars, {len(self.withheld)} chunks withheld>"
 
-    def withhold_if_repeat(self, text: str, rival: TextRow, size: int) -> bool:
+    def withhold_if_repeat(self, text: str, rival: MessageRow, size: int) -> bool:
         """Begin to withhold this row if `text` may repeat the first `size` characters of `rival`; return whether so."""
         cursor = TextCursor(rival.pieces, size)
         if size and cursor.feed(text):
@@ -88,12 +88,12 @@ class UpdateWriter:
         self._before = message % dump_json(session)
         self._id_prefix = id_prefix
         self._ids: set[str] = set()
-        self._rows: dict[int, TextRow] = {}  # the texts of this turn, by the fold's item
-        self._latest: dict[str, TextRow | None] = {}  # by chunk: the row that a later attempt would repeat
-        self._withheld: list[TextRow] = []  # rows of which something is withheld
-        self._waiting: list[TextRow] = []  # those of them that have ended
+        self._rows: dict[int, MessageRow] = {}  # the texts of this turn, by the fold's item
+        self._latest: dict[str, MessageRow | None] = {}  # by chunk: the row that a later attempt would repeat
+        self._withheld: list[MessageRow] = []  # rows of which something is withheld
+        self._waiting: list[MessageRow] = []  # those of them that have ended
         self._quoted: set[int] = set()  # user messages that are written as text of the agent
-        self._last_text: TextRow | None = None  # what the editor was sent last, if it was text
+        self._last_text: MessageRow | None = None  # what the editor was sent last, if it was text
         self._has_noticed = False  # a notice was written since the latest text
         self.calls = CallRows(editor, profile, terminals)
 
@@ -183,7 +183,7 @@ class UpdateWriter:
             self._quoted.add(item)
         may_repeat = self._repeats_attempts and chunk is not USER and item not in self._quoted
         follows = self._latest.get(chunk) if may_repeat and not fields.get("history") else None
-        self._rows[item] = TextRow(chunk, self._choose_message_id(fields.get("message_id")), follows)
+        self._rows[item] = MessageRow(chunk, self._choose_message_id(fields.get("message_id")), follows)
 
     def _choose_message_id(self, message_id: object) -> str:
         """Return the message's id from the agent. If there is none, or another message has it, return a new id."""
@@ -192,7 +192,7 @@ class UpdateWriter:
         self._ids.add(message_id)
         return message_id
 
-    def _extend_text(self, row: TextRow, item: int, text: str, source: Source | None, lines: list[bytes]) -> None:
+    def _extend_text(self, row: MessageRow, item: int, text: str, source: Source | None, lines: list[bytes]) -> None:
         if item in self._quoted:
             text = ("" if row.size else "> ") + text.replace("\n", "\n> ")
         if row.cursor is not None:
@@ -211,7 +211,9 @@ class UpdateWriter:
         self._forget_rival(row, lines)
         lines += self._append_text(row, text, source)
 
-    def _change_text(self, row: TextRow, fields: Mapping[str, Any], source: Source | None, lines: list[bytes]) -> None:
+    def _change_text(
+        self, row: MessageRow, fields: Mapping[str, Any], source: Source | None, lines: list[bytes]
+    ) -> None:
         if fields.get("superseded"):
             row.is_superseded = True
         if "content" in fields and source is not None and source.update.get("sessionUpdate") in CHUNKS:
@@ -221,7 +223,7 @@ class UpdateWriter:
         if "text" in fields:
             self._replace_text(row, str(fields["text"] or ""), lines)
 
-    def _replace_text(self, row: TextRow, text: str, lines: list[bytes]) -> None:
+    def _replace_text(self, row: MessageRow, text: str, lines: list[bytes]) -> None:
         """Write what is new in `text`, the row's whole text.
 
         If it differs from the text that the editor has, it is written whole, as another message.
@@ -234,7 +236,7 @@ class UpdateWriter:
             row.message_id, row.pieces, row.size, row.head = self._choose_message_id(None), [], 0, b""
             lines += self._write_remark() + self._append_text(row, text)
 
-    def _end_text(self, row: TextRow, lines: list[bytes]) -> None:
+    def _end_text(self, row: MessageRow, lines: list[bytes]) -> None:
         if row.cursor is not None and row.follows is not None and not row.size:
             self._waiting.append(row)  # an attempt that is shorter than the one before it
             if len(self._waiting) > MAX_WAITING:
@@ -263,7 +265,7 @@ class UpdateWriter:
                 self._release_text(row, lines)
         self._withheld = [row for row in self._withheld if row.cursor is not None and not row.is_superseded]
 
-    def _continue_row(self, row: TextRow, rival: TextRow, lines: list[bytes]) -> None:
+    def _continue_row(self, row: MessageRow, rival: MessageRow, lines: list[bytes]) -> None:
         """Write the new text of a row that repeats the failed attempt `rival`, as a continuation of its message."""
         text = "".join(row.withheld)[rival.size :]
         row.message_id, row.pieces, row.size, row.head = rival.message_id, rival.pieces, rival.size, rival.head
@@ -273,7 +275,7 @@ class UpdateWriter:
             self._last_text = row
         lines += self._append_text(row, text) if text else []
 
-    def _release_text(self, row: TextRow, lines: list[bytes]) -> None:
+    def _release_text(self, row: MessageRow, lines: list[bytes]) -> None:
         """Write the text of a row that is withheld."""
         if row.cursor is None:
             return
@@ -281,7 +283,7 @@ class UpdateWriter:
         self._forget_rival(row, lines)
         lines += self._append_text(row, text)
 
-    def _forget_rival(self, row: TextRow, lines: list[bytes]) -> None:
+    def _forget_rival(self, row: MessageRow, lines: list[bytes]) -> None:
         """Note that the row does not continue an earlier one. If the earlier one was discarded, tell the person."""
         rival, row.follows = row.follows, None
         if rival is None:
@@ -300,7 +302,7 @@ class UpdateWriter:
 
     # ---- lines
 
-    def _append_text(self, row: TextRow, text: str, source: Source | None = None) -> list[bytes]:
+    def _append_text(self, row: MessageRow, text: str, source: Source | None = None) -> list[bytes]:
         """Return the lines that add `text` to a row, and before them the lines of rows that wait."""
         lines: list[bytes] = []
         last = self._last_text
@@ -316,7 +318,7 @@ class UpdateWriter:
             return [*lines, self._format_text(row, "\n\n" + text)]
         return [*lines, self._add_text(row, text, *(source or NO_SOURCE))]
 
-    def _add_text(self, row: TextRow, text: str, update: Mapping[str, Any], line: bytes) -> bytes:
+    def _add_text(self, row: MessageRow, text: str, update: Mapping[str, Any], line: bytes) -> bytes:
         """Return the line that adds `text` to a row: the agent's line if its update says exactly that."""
         row.pieces.append(text)
         row.size += len(text)
@@ -329,7 +331,7 @@ class UpdateWriter:
             return line
         return self._format_text(row, text)
 
-    def _format_text(self, row: TextRow, text: str) -> bytes:
+    def _format_text(self, row: MessageRow, text: str) -> bytes:
         if not row.head:
             start = {"sessionUpdate": row.chunk, "messageId": row.message_id}
             row.head = b'%s%s,"content":{"type":"text","text":' % (self._before, dump_json(start)[:-1])
@@ -338,7 +340,7 @@ class UpdateWriter:
         except UnicodeEncodeError:  # half a surrogate pair
             return b"%s%s}}}}\n" % (row.head, dump_json(text))
 
-    def _address_chunk(self, row: TextRow, source: Source) -> bytes:
+    def _address_chunk(self, row: MessageRow, source: Source) -> bytes:
         """Return the line for an attachment: the agent's chunk, with the row's message id in place of its own."""
         if source.update.get("messageId") == row.message_id:
             return source.line
@@ -359,7 +361,7 @@ class UpdateWriter:
             update = {"sessionUpdate": "notice", "severity": "info", "title": title[:NOTICE_TITLE_CHARS]}
             rest = title[NOTICE_TITLE_CHARS:] + rest
             return [self.format_line({**update, "description": rest} if rest else update)]
-        row = TextRow(AGENT, self._choose_message_id(None), None)
+        row = MessageRow(AGENT, self._choose_message_id(None), None)
         latest = self._latest.get(AGENT)
         lines = self._append_text(row, text)
         self._latest[AGENT] = latest  # no later text is another attempt at a notice
