@@ -409,7 +409,8 @@ def test_only_the_gateways_own_user_adds_a_command_and_everybody_else_finds_the_
 @pytest.mark.parametrize("editor", EDITORS)
 def test_the_lines_for_an_editors_settings_start_semel_as_it_is_asked_for(desk: Desk, editor: str) -> None:
     home, behind = desk.house.home, ["--"] if editor == "emacs" else []
-    agent = [] if editor == "emacs" else ["--agent", "codex"]  # agent-shell adds the command of an agent
+    agent = [] if editor == "emacs" else ["--agent", "demo"]  # agent-shell adds the command of an agent
+    (home / "c.toml").write_text('[agents.demo]\nkind = "demo"\n')
     command = [] if editor == "emacs" else ["--", "claude-agent-acp"]
     for given, expected in (
         (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import typer
 import typer.main
 
 from semel.faces.acp.attachment import Attachment
@@ -49,6 +52,28 @@ def test_the_options_are_those_of_the_command() -> None:
 )
 def test_plain_words_are_read_at_once(words: str, options: EditorOptions) -> None:
     assert read_editor_options(words.split()) == options
+
+
+@pytest.mark.parametrize(("config", "code", "words"), [
+    (None, 0, "there is no configuration file yet: new sessions fail until [agents.nosuch] is in one"),
+    ('[agents.one]\nkind = "demo"\n[agents.two]\nkind = "demo"\n', 2, "; it has: one, two"),
+    ("[agents.nosuch]\ncommand = 3\n", 0, ""),  # `semel up` says what is wrong
+])  # fmt: skip
+def test_no_lines_are_printed_for_an_agent_that_the_configuration_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    config: str | None, code: int, words: str,
+) -> None:  # fmt: skip
+    for name in [name for name in os.environ if name.startswith(("SEMEL_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    if config is not None:
+        (tmp_path / "semel.toml").write_text(config)
+    with pytest.raises(typer.Exit) if code else contextlib.nullcontext() as ended:
+        acp(show_setup="zed", agent="nosuch")
+    printed = capsys.readouterr()
+    assert (ended.value.exit_code if ended is not None else 0, bool(printed.out)) == (code, code == 0)
+    assert words in printed.err
 
 
 @pytest.mark.parametrize(

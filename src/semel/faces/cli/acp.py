@@ -13,9 +13,10 @@ import typer
 
 from semel.faces.acp.setup_lines import EditorName, write_setup
 from semel.faces.cli.app import Config, DataDir, app
-from semel.faces.cli.printing import print_error
+from semel.faces.cli.printing import print_error, print_remark
 
 EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 126, 127  # as a shell's
+EXIT_USAGE = 2
 
 
 @app.command("acp", context_settings={"allow_interspersed_args": False})
@@ -72,6 +73,8 @@ def acp(
     if alone and not command and show_setup != "emacs":
         raise typer.BadParameter("name the agent's command: semel acp --alone -- CMD...")
     if show_setup is not None:
+        if agent:
+            _check_agent(agent, config, data_dir)
         options = _repeat_options(agent, session, no_start, alone, config, data_dir)
         program = shutil.which("semel") or str(Path(sys.argv[0]).absolute())
         print(write_setup(show_setup, program, [*options, *(["--", *command] if command else [])]))
@@ -85,6 +88,26 @@ def acp(
     if not command or not os.isatty(1):
         raise typer.BadParameter("an editor starts this command. What to tell it: semel acp --print zed")
     raise typer.Exit(_run(command))
+
+
+def _check_agent(agent: str, config: Path | None, data_dir: Path | None) -> None:
+    """Refuse an agent that is not configured, by exit code 2. Without a configuration, only warn."""
+    from semel.faces.config.load import examine_config_file
+    from semel.faces.config.paths import find_config_file, locate_running
+    from semel.tools.address import NoGateway, find_last_config, find_running_config
+
+    data = locate_running(config, data_dir)
+    try:
+        file = find_running_config(data)
+    except NoGateway:
+        file = find_config_file(config, os.environ) or find_last_config(data)
+    if file is None:
+        print_remark(f"there is no configuration file yet: new sessions fail until [agents.{agent}] is in one")
+        return
+    configured = examine_config_file(file, data)[0].gateway.agents  # an agent with mistakes is one of them
+    if agent not in configured:
+        print_error(f"no agent {agent!r} is configured in {file}; it has: {', '.join(configured)}")
+        raise typer.Exit(EXIT_USAGE)
 
 
 def _repeat_options(
