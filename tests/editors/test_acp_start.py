@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from semel.faces.acp.editor_server import EditorServer
 from semel.faces.acp.gateway_link import GatewayLink
 from semel.faces.acp.open_prompt import OpenPrompt
 from semel.faces.acp.opening import Opening
+from semel.faces.acp.setup_lines import EDITORS, write_setup
 from semel.faces.cli import load_commands
 from semel.faces.cli.acp import acp
 from semel.faces.start import EditorOptions, read_editor_options
@@ -74,6 +76,23 @@ def test_no_lines_are_printed_for_an_agent_that_the_configuration_lacks(
     printed = capsys.readouterr()
     assert (ended.value.exit_code if ended is not None else 0, bool(printed.out)) == (code, code == 0)
     assert words in printed.err
+
+
+def test_the_client_for_neovim_is_where_the_printed_line_says() -> None:
+    (path,) = re.findall(r'dofile\("(.*?)"\)', write_setup("neovim", "semel"))
+    assert "function M.setup(" in Path(path).read_text()
+
+
+def test_the_page_shows_for_each_editor_what_is_printed() -> None:
+    page = re.sub(r"\s", "", (Path(__file__).parents[2] / "docs/editors.md").read_text())
+    for editor in EDITORS:
+        lines = write_setup(editor, "semel").splitlines()[1:]
+        printed = re.sub(r"\s|,(?=})", "", "".join(lines))
+        inner = {
+            "zed": printed[1:-1], "emacs": printed, "codecompanion": 'name="semel",formatted_name="Semel"',
+            "neovim": printed.rpartition("/")[2],
+        }[editor]  # fmt: skip
+        assert inner in page, (editor, inner)
 
 
 @pytest.mark.parametrize(
