@@ -135,7 +135,8 @@ async def serve(gateway: Gateway, method: str, path: str, body: Json) -> Any:
         case "POST", ["agent"]:
             return await gateway.start_agent(key, awaits_commands=body["await_commands"])
         case "POST", ["messages"]:
-            heard = await gateway.say(key, blocks=body["blocks"], sender=body["sender"], key=body["id"])
+            about = {"sender": body["sender"], "key": body["id"], "seen": body.get("seen")}
+            heard = await gateway.say(key, blocks=body["blocks"], **about)
             return {"event": heard.event, "status": check_accepted(heard), "waiting": heard.waiting}
         case "POST", ["stop"] if body.get("message") is not None:
             done = await gateway.controls.stop_message(key, body["by"] or OWNER, body["message"])

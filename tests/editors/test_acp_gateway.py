@@ -156,6 +156,17 @@ def test_a_permission_that_the_phone_answers_is_withdrawn_and_a_late_answer_chan
     assert editor.prompt("say: on") == "end_turn" and editor.texts() == ["kept", "on"]
     dialog = editor.shown.calls[request["params"]["toolCall"]["toolCallId"]]
     assert dialog.fields["title"] == "rm: rejected by phone"
+    nothing = "No permission request is open here. None is open in another session, either."
+    gone = f"That request is gone: No, by phone: rm. {nothing}"
+    wrong = f"There is no option 9 here. {nothing}"
+    for words, reply in (("/approve", gone), ("/approve 1", gone), ("/approve 9", wrong)):
+        assert editor.prompt(words) == "end_turn" and editor.texts()[-1] == reply
+    assert len(editor.texts()) == 5
+    prompt = editor.begin(script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
+    editor.until(lambda: editor.asked[1:], "the second question")
+    assert editor.prompt("/approve") == "end_turn", "it counts for what the editor has shown"
+    editor.answer_to(prompt)
+    assert sorted(editor.texts()[-2:]) == ["Yes: rm", "gone"]
 
 
 def test_a_cancelled_prompt_is_answered_as_cancelled(desk: Desk) -> None:

@@ -66,6 +66,7 @@ class Attachment:
         self._is_open = False
         self._is_away = False  # the gateway: its stream broke, and nothing came since
         self.is_over = False  # the session was deleted
+        self.shown_rev: int | None = None  # the rev of the view up to which the editor was shown everything
         self._timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -251,6 +252,7 @@ class Attachment:
         if self._may_show:
             for row in self._take_unshown():
                 self._show_row(row)
+            self.shown_rev = self.view.rev
         self._dialogs.withdraw_closed(self.view.items, self._may_show)
         self._end_push()
         self._answer_ended_prompts()
@@ -371,7 +373,7 @@ class Attachment:
                 raise NoGateway(self._link.data_dir)
             was_sent, prompt.is_sent = prompt.is_sent, True
             try:
-                await client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name)
+                await client.say(self.key, blocks=blocks, id=prompt.key, sender=self._editor.name, seen=prompt.seen)
             except NoGateway:  # it got no connection
                 prompt.is_sent = was_sent
                 if prompt.is_cancelled and not was_sent:

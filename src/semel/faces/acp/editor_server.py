@@ -351,8 +351,9 @@ class EditorServer:
             self._send(id=id, **({"result": result} if error is None else {"error": error}))
 
         self._numbers += 1
-        prompt = OpenPrompt(f"{self.connection}-{self._numbers}", answer, partial(self._note_recorded, id))
         name, session = json.dumps(id), str(params.get("sessionId"))
+        seen = self._attached[session].shown_rev if session in self._attached else None
+        prompt = OpenPrompt(f"{self.connection}-{self._numbers}", answer, partial(self._note_recorded, id), seen)
         self._prompted[name] = self._unrecorded[name] = self._coming[prompt] = session
         return prompt
 

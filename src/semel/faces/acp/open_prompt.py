@@ -21,7 +21,8 @@ CANCEL_REMARK = (
 
 
 class OpenPrompt:
-    """A prompt that the editor waits for. `key`: its idempotency key.
+    """A prompt that the editor waits for. `key`: its idempotency key. `seen`: the rev up to which the editor had shown
+    the session when the prompt came; None if it had shown nothing.
 
     `answer`: called once, with its result or its error. `note_recorded`: called when the gateway is known to have its
     message; perhaps twice.
@@ -30,8 +31,9 @@ class OpenPrompt:
     connection. Only then may a cancel answer the prompt at once: nothing runs for it, or will (Law 12).
     """
 
-    def __init__(self, key: str, answer: Answer, note_recorded: Callable[[], None]) -> None:
+    def __init__(self, key: str, answer: Answer, note_recorded: Callable[[], None], seen: int | None = None) -> None:
         self.key = key
+        self.seen = seen
         self.is_sent = False
         self.is_recorded = False
         self.is_cancelled = False
