@@ -153,7 +153,9 @@ def test_a_permission_that_the_phone_answers_is_withdrawn_and_a_late_answer_chan
     editor.answer_to(prompt)
     assert editor.withdrawn == [request["id"]] and editor.texts() == ["kept"]
     editor.choose(request, "yes")
-    assert editor.prompt("say: on") == "end_turn" and editor.texts() == ["kept", "on"]
+    late = "Your answer to “rm” came too late: it was rejected by phone before. What you chose changed nothing."
+    editor.sees(late)
+    assert editor.prompt("say: on") == "end_turn" and editor.texts() == ["kept", late, "on"]
     dialog = editor.shown.calls[request["params"]["toolCall"]["toolCallId"]]
     assert dialog.fields["title"] == "rm: rejected by phone"
     nothing = "No permission request is open here. None is open in another session, either."
@@ -161,7 +163,7 @@ def test_a_permission_that_the_phone_answers_is_withdrawn_and_a_late_answer_chan
     wrong = f"There is no option 9 here. {nothing}"
     for words, reply in (("/approve", gone), ("/approve 1", gone), ("/approve 9", wrong)):
         assert editor.prompt(words) == "end_turn" and editor.texts()[-1] == reply
-    assert len(editor.texts()) == 5
+    assert len(editor.texts()) == 6
     prompt = editor.begin(script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
     editor.until(lambda: editor.asked[1:], "the second question")
     assert editor.prompt("/approve") == "end_turn", "it counts for what the editor has shown"

@@ -76,6 +76,7 @@ class ScriptedEditor:
 
     def __init__(self, pipe: EditorPipe | None = None) -> None:
         self.asked: dict[str, Callable[[Json], None]] = {}
+        self.withdrawn: list[str] = []
         self.pipe = pipe
 
     @property
@@ -91,6 +92,9 @@ class ScriptedEditor:
         return method
 
     def withdraw(self, request: str) -> None:
+        self.withdrawn.append(request)
+
+    def forget(self, request: str) -> None:
         del self.asked[request]
 
 
@@ -169,7 +173,7 @@ async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_th
     is_asked.set()
     await asyncio.wait_for(gateway.is_waiting.wait(), 60)
     assert answers == [{"stopReason": "cancelled"}]
-    assert "session/request_permission" not in editor.asked and model.lines == lines
+    assert editor.withdrawn == ["session/request_permission"] and model.lines == lines
 
     attachment.add_prompt(open_prompt("acp-1-2", lambda result, error: None), [])
     is_back.set()
@@ -255,8 +259,10 @@ class StoppableGateway(ScriptedGateway):
         return "already"
 
 
-async def test_an_answer_in_the_editor_that_came_too_late_is_told_there_in_words() -> None:
-    gateway: Any = StoppableGateway(SNAPSHOT)
+async def test_an_answer_in_the_editor_that_came_too_late_is_told_once_who_was_first() -> None:
+    is_heard = asyncio.Event()
+    closed = {**REQUEST, "op": "item", "rev": 3, "state": "answered", "answer": "yes", "by": "phone"}
+    gateway: Any = StoppableGateway(SNAPSHOT, is_heard, {"type": "change", "rev": 3, "changes": [closed]})
     editor, model = ScriptedEditor(), ModelEditor()
     editor.write = model.read
     attachment = Attachment("s", editor, gateway, {})
@@ -265,7 +271,11 @@ async def test_an_answer_in_the_editor_that_came_too_late_is_told_there_in_words
     choose = {"outcome": {"outcome": "selected", "optionId": "yes"}}
     editor.asked["session/request_permission"]({"result": choose})
     await asyncio.wait_for(attachment.await_delivery(), 60)
-    assert any("Your answer came too late" in text for text in model.sessions["s"].texts())
+    assert model.sessions["s"].texts() == [], "the stream has not told yet who was first"
+    is_heard.set()
+    await asyncio.wait_for(gateway.is_over.wait(), 60)
+    said = "Your answer to “ls” came too late: it was allowed by phone before. What you chose changed nothing."
+    assert model.sessions["s"].texts() == [said]
     attachment.close()
 
 

@@ -105,6 +105,7 @@ class Attachment:
             self._watching = None
         if self._timer is not None:
             self._timer.cancel()
+        self._is_open = False
         self._dialogs.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None], tell: Callable[[Json], None]) -> asyncio.Task[None]:
@@ -501,3 +502,4 @@ class Attachment:
             lambda client: client.answer(self.key, item, option, by=self._editor.name, seen=seen)
         )
         self._dialogs.note_outcome(item, option, outcome)
+        self.show()

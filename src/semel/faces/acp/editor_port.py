@@ -28,6 +28,8 @@ class Editor(Protocol):
 
     def withdraw(self, request: str) -> None: ...
 
+    def forget(self, request: str) -> None: ...
+
 
 class Deliveries:
     """What an editor said that is no prompt, on its way to the gateway. `changed`: set at each arrival."""

@@ -210,9 +210,12 @@ class EditorServer:
         return id
 
     def withdraw(self, request: str) -> None:
-        """Withdraw a request to the editor. An answer that comes all the same is ignored."""
-        if self._asked.pop(request, None) is not None:
-            self._send(method="$/cancel_request", params={"requestId": request})
+        """Withdraw a request to the editor. An answer that comes all the same is taken, unless it is forgotten."""
+        self._send(method="$/cancel_request", params={"requestId": request})
+
+    def forget(self, request: str) -> None:
+        """Ignore the answer to a request."""
+        self._asked.pop(request, None)
 
     def _catch_up(self) -> None:
         for attachment in self._attached.values():

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 SendAnswer = Callable[[int, "str | None", int], None]
 OWN_CALL = "semel-ask-"  # begins the id of a dialog's own tool call
 MAX_TITLE_CHARS = 100  # of a request, in a remark about it
-LATE_REMARK = (
-    "Your answer came too late: the request was answered elsewhere before, or is over. What you chose changed nothing."
-)
 KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")  # ACP PermissionOptionKind
 
 
@@ -47,6 +44,8 @@ class PermissionDialogs:
         self._send_answer = send_answer
         self._remark = remark
         self._requests: dict[int, str] = {}  # the editor's open dialogs: the id of our request, by item
+        self._withdrawn: dict[int, str] = {}  # those that were withdrawn, and that the editor has not answered yet
+        self._late: set[int] = set()  # items that somebody else answered before, and this was not told yet
         self._calls: dict[int, str] = {}  # the tool calls of dialogs that are not told as ended yet, by item
 
     def __repr__(self) -> str:
@@ -60,7 +59,8 @@ class PermissionDialogs:
     def withdraw_closed(self, items: Mapping[int, Json], shows_calls: bool) -> None:
         """Close the dialogs of requests that are open no longer, whoever answered them.
 
-        `shows_calls`: whether the editor shows tool calls now; otherwise it is told later that the dialog's has ended.
+        `shows_calls`: whether the editor shows text and tool calls now; otherwise it is told later that the dialog's
+        has ended, and what became of the answers that were given in it.
         """
         for number in list(self._calls):
             item = items.get(number)
@@ -68,11 +68,19 @@ class PermissionDialogs:
                 self._withdraw(number)
                 if shows_calls:
                     self._end_call(number, item or {})
+        for number in list(self._late):
+            item = items.get(number) or {}
+            if item.get("state") != "open":
+                self._late.remove(number)
+                self._remark(f"answer-{number}", _describe_late(item))
 
     def note_outcome(self, number: int, option: str | None, outcome: str) -> None:
-        """Say so if the option that was chosen here came too late (`outcome`: see `AsyncClient.answer`)."""
+        """Note that an option was chosen here. If it came too late, the next `withdraw_closed` says who was first.
+
+        `outcome`: see `AsyncClient.answer`.
+        """
         if option is not None and outcome != "answered":
-            self.tell(number, LATE_REMARK)
+            self._late.add(number)
 
     def tell(self, number: int, text: str) -> None:
         """Say something about an answer that was given in the editor."""
@@ -80,9 +88,10 @@ class PermissionDialogs:
 
     def close(self) -> None:
         """Withdraw all requests, because the editor opens the session again."""
-        for request in self._requests.values():
-            self._editor.withdraw(request)
-        self._requests.clear()
+        for number in list(self._requests):
+            self._withdraw(number)
+        for request in self._withdrawn.values():
+            self._editor.forget(request)
         self._send_answer, self._remark = _ignore_answer, _ignore_remark  # they refer to whoever has these dialogs
 
     def _ask(self, item: Json) -> None:
@@ -113,25 +122,29 @@ class PermissionDialogs:
     def _take_answer(self, item: Json, answer: Json) -> None:
         """Pass on an answer to the item that was shown. One that chooses none of its options allows nothing (Law 13).
 
-        The request then stays open for the other faces.
+        The request then stays open for the other faces. A choice in a dialog that was withdrawn is passed on, too: the
+        gateway says that it is late.
         """
         number = item["id"]
         self._requests.pop(number, None)
+        is_withdrawn = self._withdrawn.pop(number, None) is not None
         outcome, option = (text_at(answer, "result", "outcome", name) for name in ("outcome", "optionId"))
         if outcome == "selected" and option in [offered["optionId"] for offered in item["options"]]:
             self._send_answer(number, option, item["rev"])
+        elif is_withdrawn:
+            return
         elif outcome == "cancelled":
             self._send_answer(number, None, item["rev"])
         else:
-            title = one_line(str(item.get("title") or "permission"), MAX_TITLE_CHARS)
             text = (
-                f"The editor's answer to “{title}” chooses none of the options, so it allows nothing. The request "
-                "stays open: answer it elsewhere, such as on the page, or cancel the prompt."
+                f"The editor's answer to “{_name_request(item)}” chooses none of the options, so it allows nothing. "
+                "The request stays open: answer it elsewhere, such as on the page, or cancel the prompt."
             )
             self._remark(f"unread-{number}", text)
 
     def _withdraw(self, number: int) -> None:
         if (request := self._requests.pop(number, None)) is not None:
+            self._withdrawn[number] = request
             self._editor.withdraw(request)
 
     def _end_call(self, number: int, item: Json) -> None:
@@ -150,6 +163,17 @@ def _ignore_answer(item: int, option: str | None, seen: int) -> None:
 
 def _ignore_remark(name: str, text: str) -> None:
     pass
+
+
+def _name_request(item: Json) -> str:
+    return one_line(str(item.get("title") or "permission"), MAX_TITLE_CHARS)
+
+
+def _describe_late(item: Json) -> str:
+    """Say that an answer came too late, who was first, and with which answer."""
+    ends = {"answered": f"it was {_describe_end(item)} before", "expired": "it had expired"}
+    end = ends.get(str(item.get("state")), "it was withdrawn before")
+    return f"Your answer to “{_name_request(item)}” came too late: {end}. What you chose changed nothing."
 
 
 def _find_kind(item: Json) -> str:
