@@ -20,6 +20,7 @@ from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
 from semel.faces.acp.history import read_history
 from semel.faces.acp.open_prompt import Answer, OpenPrompt
 from semel.faces.acp.row_writer import RowWriter
+from semel.faces.client import RequestRefused
 from semel.faces.view import SessionView
 from semel.tools.address import NoGateway
 
@@ -276,6 +277,36 @@ async def test_an_answer_in_the_editor_that_came_too_late_is_told_once_who_was_f
     await asyncio.wait_for(gateway.is_over.wait(), 60)
     said = "Your answer to “ls” came too late: it was allowed by phone before. What you chose changed nothing."
     assert model.sessions["s"].texts() == [said]
+    attachment.close()
+
+
+@pytest.mark.parametrize("has_prompt", [True, False])
+@pytest.mark.parametrize(("code", "words"), [
+    ("no-such-session", []), ("internal", ["The turn was not stopped: the disk is full"]),
+])  # fmt: skip
+async def test_a_cancel_that_the_gateway_refuses_is_told_unless_the_session_was_deleted(
+    code: str, words: list[str], has_prompt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*args: Any, **about: Any) -> None:
+        raise RequestRefused(500, code, "the disk is full")
+
+    monkeypatch.setattr("semel.faces.acp.seen_turns.REACTION_S", 0.0)
+    gateway: Any = StoppableGateway({**SNAPSHOT, "session": {"state": "running", "turn": 7}})
+    gateway.withdraw = gateway.stop = refuse
+    editor, model = ScriptedEditor(), ModelEditor()
+    editor.write = model.read
+    attachment = Attachment("s", editor, gateway, {})
+    await attachment.start(replays=False)
+    attachment.open()
+    prompt = open_prompt("acp-1-1", lambda result, error: None)
+    if has_prompt:
+        attachment.add_prompt(prompt, [])
+        await asyncio.sleep(0)
+        prompt.is_sent = True
+        attachment._saying = asyncio.Lock()  # the request with its message is over
+    attachment.cancel(is_asking=False)
+    await asyncio.wait_for(attachment.await_delivery(), 60)
+    assert model.sessions["s"].texts() == words and not prompt.is_answered
     attachment.close()
 
 

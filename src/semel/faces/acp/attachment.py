@@ -14,7 +14,6 @@ editor's profile says (`editor_profiles`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from functools import partial
@@ -26,7 +25,7 @@ from semel.faces.acp.gateway_link import RESTART_AFTER_S, GatewayLink
 from semel.faces.acp.history import read_history
 from semel.faces.acp.open_prompt import WITHDRAWN_REMARK, OpenPrompt, describe_outage, read_stop
 from semel.faces.acp.permission_dialogs import PermissionDialogs
-from semel.faces.acp.request_errors import INTERNAL_ERROR, describe_error
+from semel.faces.acp.request_errors import INTERNAL_ERROR, describe_error, ignore_deleted_session
 from semel.faces.acp.row_writer import RowWriter, name_row
 from semel.faces.acp.seen_turns import LATE_CANCEL_REMARK, SeenTurns
 from semel.faces.acp.session_offers import SessionOffers
@@ -137,11 +136,8 @@ class Attachment:
 
     async def _watch_until_end(self, replays: bool, skips: bool) -> None:
         """Watch the session until it is deleted; then, or after an error, answer what the editor waits for."""
-        try:
+        with ignore_deleted_session():
             await self._watch(replays, skips)
-        except RequestRefused as error:
-            if error.code != "no-such-session":
-                raise
         self._end({"code": INTERNAL_ERROR, "message": "the session was deleted"})
 
     def _end(self, error: Json) -> None:
@@ -462,7 +458,7 @@ class Attachment:
             if prompt.is_answered:
                 return
             is_withdrawn = False
-            with contextlib.suppress(RequestRefused):  # the session was deleted
+            with ignore_deleted_session():
                 is_withdrawn = await self._link.ask_until_answered(
                     lambda client: client.withdraw(self.key, prompt.key, self._editor.name)
                 )
@@ -482,7 +478,7 @@ class Attachment:
 
     async def _stop_turn(self, turn: int, seen: int | None) -> None:
         """Stop this turn, seen at the rev `seen`, and no other, however often the request has to be repeated."""
-        with contextlib.suppress(RequestRefused):  # the session was deleted
+        with ignore_deleted_session():
             await self._link.ask_until_answered(
                 lambda client: client.stop(self.key, self._editor.name, turn=turn, seen=seen)
             )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from semel.text.json_types import Json
 from semel.tools.address import NoGateway
@@ -23,6 +25,18 @@ class RequestFailed(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+@contextmanager
+def ignore_deleted_session() -> Iterator[None]:
+    """Ignore that the gateway refuses a request because the session was deleted. Other refusals are raised."""
+    from semel.faces.client import RequestRefused
+
+    try:
+        yield
+    except RequestRefused as error:
+        if error.code != "no-such-session":
+            raise
 
 
 def describe_error(error: Exception) -> Json:
