@@ -8,13 +8,14 @@ import { h, render } from "preact";
 import { Composer } from "./composer.tsx";
 import { byId, dialogById, freshId, h as element, say, selectionTouches, show } from "./dom.ts";
 import { Find } from "./find.ts";
-import { Gateways } from "./gateways.tsx";
+import { Gateways } from "./gateways.ts";
 import { About, Choices, Line, type LineState, type Offer, type Shown, nameOf } from "./header.tsx";
 import { Jump } from "./jump.ts";
 import { keepHere } from "./kept.ts";
 import { bindKeys, isCovered, showKeys } from "./keys.ts";
 import { login, loginByLink } from "./login.ts";
 import { Manage } from "./manage.ts";
+import { onMissingPart, withLater } from "./on_demand.ts";
 import type { OpenSession } from "./open_session.ts";
 import { notifyOfNeeds } from "./notifications.ts";
 import { Outgoing, type OutgoingMessage } from "./outgoing.ts";
@@ -33,6 +34,7 @@ import type { Entry, FileRef, Frame, ListedSession, SessionState, Stretch } from
 import { t } from "./texts.ts";
 
 applyLooks();
+onMissingPart(problem);
 const place = new Place(byId("scroller"), byId("down"), [byId("log"), byId("outgoing")]);
 const head = signal<Shown | null>(null);
 const line = signal<LineState>("off");
@@ -50,7 +52,7 @@ const leaving = signal(0); // counts the changes of the messages that are on the
 const outgoing = new Outgoing({ accepted, changed: () => leaving.value++ });
 const channels = new Channels();
 const gateways = new Gateways();
-byId("people-button").addEventListener("click", () => void attempt(() => views.openPeople()));
+byId("people-button").addEventListener("click", () => void withLater(({ openPeople }) => openPeople()));
 const REST = 60000;
 const SEEN_MS = 1000;
 const INSTALL_MS = 3000;
@@ -65,7 +67,7 @@ const context: RowContext = {
   output: (item) => at(open.key!, `/outputs/${item}`),
   answer: (item, option) => attempt(() => ask("POST", at(open.key!, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
   go: (seq) => jump.aim(seq),
-  why: (seq) => void attempt(() => views.openStory(`${open.key}#${seq}`)),
+  why,
   retry: () => send("/retry"),
   quote: (text) => composer.quote(text),
   edit,
@@ -100,8 +102,14 @@ render(h(Welcome, { shown: empty, hasChannels: channels.any, send }), byId("welc
 sessions.needed.subscribe(() => drawTitle());
 notifyOfNeeds(sessions);
 
+/** Shows why an entry of the open session is what it is. */
+function why(seq: number): void {
+  const ref = `${open.key}#${seq}`;
+  void withLater(({ openStory }) => openStory(ref));
+}
+
 function openRowMenu(beside: HTMLElement, session: ListedSession): void {
-  void attempt(() => views.openRowMenu(beside, session, { list: sessions, manage }));
+  void withLater((part) => part.openRowMenu(beside, session, { list: sessions, manage }));
 }
 
 function send(text: string, files: FileRef[] = []): void {
@@ -455,7 +463,7 @@ function offerInstalling(): void {
 
 byId("new").addEventListener("click", () => begin());
 byId("keys-button").addEventListener("click", showKeys);
-byId("settings-button").addEventListener("click", () => attempt(async () => (await import("./later.ts")).openSettings()));
+byId("settings-button").addEventListener("click", () => withLater(({ openSettings }) => openSettings()));
 byId("older").addEventListener("click", older);
 byId("scroller").addEventListener("scroll", olderOnTheWayUp, { passive: true });
 byId("side").addEventListener("wanted", () => drawer(true));

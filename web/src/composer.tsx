@@ -7,6 +7,7 @@ import type { CommandMenu } from "./command_menu.tsx";
 import type { Command } from "./commands.ts";
 import { keepHere, kept, keptHere } from "./kept.ts";
 import { bindKeys } from "./keys.ts";
+import { loadLater } from "./on_demand.ts";
 import { clock, plainly } from "./text.ts";
 import { type Upload, Uploads, uploadOf } from "./uploads.ts";
 import type { FileRef } from "./wire.ts";
@@ -222,7 +223,7 @@ export class Composer {
   }
 
   private async loadMenu(): Promise<CommandMenu> {
-    const { openCommandMenu } = await import("./later.ts");
+    const { openCommandMenu } = await loadLater();
     this.openMenu = openCommandMenu(document.querySelector("#commands")!, this.text, (command) => this.complete(command));
     this.openMenu.select(this.key ?? "");
     return this.openMenu;

@@ -4,6 +4,7 @@ import { ask, messageOf, Problem } from "./api.ts";
 import type { SearchPage } from "./wire.ts";
 import { bindKeys } from "./keys.ts";
 import { byId, inputById, say, show } from "./dom.ts";
+import { loadLater } from "./on_demand.ts";
 import { t } from "./texts.ts";
 
 const PAUSE = 200;
@@ -89,7 +90,7 @@ export class Find {
 
   private async ask(turn: number, after?: string | null): Promise<SearchPage | null> {
     try {
-      this.results = await import("./later.ts");
+      this.results = await loadLater();
       const query = new URLSearchParams({ q: this.results.queryOf(this.asked), limit: "30" });
       if (after) query.set("after", after);
       if (inputById("found-here").checked && this.key) query.set("session", this.key);

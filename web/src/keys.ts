@@ -1,6 +1,6 @@
 // The keys of the page. Whoever binds one says what it does, so the sheet of keys lists all of them.
 
-import { openKeySheet } from "./key_sheet.tsx";
+import { withLater } from "./on_demand.ts";
 import { t } from "./texts.ts";
 
 export interface Key {
@@ -20,7 +20,7 @@ const groups: KeyGroup[] = [];
 
 /** Shows the sheet of keys. */
 export function showKeys(): true {
-  openKeySheet(groups);
+  void withLater(({ openKeySheet }) => isCovered() || openKeySheet(groups));
   return true;
 }
 

@@ -3,6 +3,9 @@
 
 export * from "./command_menu.tsx";
 export * from "./found.ts";
+export * from "./gateways_dialog.tsx";
+export * from "./key_sheet.tsx";
+export * from "./lightbox.tsx";
 export * from "./row_menu.ts";
 export * from "./settings.tsx";
 export * from "./views/views.tsx";

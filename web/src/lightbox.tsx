@@ -15,12 +15,9 @@ function go(step: number): boolean {
   return dialog?.open ?? false;
 }
 
-/** Shows the picture of a link that was clicked. With a key that opens links elsewhere, the browser does what it does. */
-export function showPicture(event: MouseEvent): void {
-  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-  const clicked = event.currentTarget as HTMLAnchorElement;
+/** Shows the picture of a link, and those of the other links of its message. */
+export function showPicture(clicked: HTMLAnchorElement): void {
   const links = [...(clicked.closest("[data-key]") ?? document).querySelectorAll<HTMLAnchorElement>("a.picture")];
-  event.preventDefault();
   shown.value = { pictures: links.map(({ href, title }) => ({ href, name: title })), place: links.indexOf(clicked) };
   dialog = openDialog("lightbox", (close) => <Picture close={close} />, t("Picture"));
   dialog.addEventListener("click", ({ target }) => target === dialog && dialog?.close()); // beside the picture

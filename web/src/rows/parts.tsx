@@ -1,8 +1,7 @@
 // Small pieces of rows: times, files, changes of files, and the references of an entry to others.
 
 import { useEffect } from "preact/hooks";
-import { showPicture } from "../lightbox.tsx";
-import { onDemand } from "../on_demand.ts";
+import { onDemand, withLater } from "../on_demand.ts";
 import { clock, fullTime, openly, plainly } from "../text.ts";
 import type { Diff, Entry, FileRef } from "../wire.ts";
 import type { RowContext } from "./context.ts";
@@ -79,7 +78,15 @@ function Picture({ link, file, name }: { link: { href: string }; file: FileRef; 
   const { width, height } = file;
   const size = width && height ? { width, height, class: "sized" } : {};
   const isTall = width && height && height > TALL_PX && height > 3 * width;
-  return <a {...link} class={isTall ? "file picture tall" : "file picture"} onClick={showPicture}><img src={link.href} alt={name} loading="lazy" {...size} /></a>;
+  return <a {...link} class={isTall ? "file picture tall" : "file picture"} onClick={openPicture}><img src={link.href} alt={name} loading="lazy" {...size} /></a>;
+}
+
+/** Shows the picture of a link that was clicked. With a key that opens links elsewhere, the browser does what it does. */
+function openPicture(event: MouseEvent): void {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const clicked = event.currentTarget as HTMLAnchorElement;
+  event.preventDefault();
+  void withLater(({ showPicture }) => document.querySelector("dialog[open]") || showPicture(clicked));
 }
 
 /** A file that an agent only linked to. An address that is not http(s) is shown as text, without a link. */

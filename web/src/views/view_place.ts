@@ -4,10 +4,9 @@
 import { computed, effect, signal } from "@preact/signals";
 import { messageOf } from "../api.ts";
 import { byId, say, show } from "../dom.ts";
-import type { RowMenuProps } from "../row_menu.ts";
+import { loadLater } from "../on_demand.ts";
 import type { SessionList } from "../session_list.ts";
 import { t } from "../texts.ts";
-import type { ListedSession } from "../wire.ts";
 import { type ViewAddress, titleOf, viewOf } from "./address.ts";
 
 export class ViewPlace {
@@ -41,29 +40,11 @@ export class ViewPlace {
     return address !== null;
   }
 
-  /** Shows why a message is what it is: the story of what `ref` names. */
-  async openStory(ref: string): Promise<void> {
-    const [{ openStory }] = await load();
-    await openStory(ref);
-  }
-
-  /** Opens the dialog "People and channels". */
-  async openPeople(): Promise<void> {
-    const [{ openPeople }] = await load();
-    openPeople();
-  }
-
-  /** Opens the menu of a session in the list, beside a node of its row. */
-  async openRowMenu(beside: HTMLElement, session: ListedSession, props: RowMenuProps): Promise<void> {
-    const [{ openRowMenu }] = await load();
-    openRowMenu(beside, session, props);
-  }
-
   private async draw(): Promise<void> {
     if (this.drawn) return;
     this.drawn = true;
     try {
-      const [{ drawViews }] = await load();
+      const { drawViews } = await loadLater();
       byId("view").replaceChildren();
       drawViews(byId("view"), { shown: this.shown, list: this.list, back: this.back });
     } catch (error) {
@@ -71,23 +52,4 @@ export class ViewPlace {
       say(byId("view"), t("This could not be loaded: {why}. Load the page again.", { why: messageOf(error) }));
     }
   }
-}
-
-const load = () => Promise.all([import("../later.ts"), loadStyle()]);
-
-let style: Promise<void> | undefined;
-
-/** Loads the style sheet of the views, and of what else is shown on demand. */
-function loadStyle(): Promise<void> {
-  const link = byId<HTMLLinkElement>("views-style");
-  style ??= new Promise((loaded, failed) => {
-    link.addEventListener("load", () => loaded(), { once: true });
-    link.addEventListener("error", () => failed(new Error(t("no connection"))), { once: true });
-    link.disabled = false; // the browser fetches it now
-  });
-  return style.catch((error) => {
-    style = undefined;
-    link.disabled = true;
-    throw error;
-  });
 }

@@ -1,68 +1,19 @@
-// The gateways of a cluster: a line for what is wrong with them, and a dialog that lists them.
+// The dialog that lists the gateways of a cluster. It is loaded when it is opened for the first time.
 
-import { type Signal, signal } from "@preact/signals";
-import { ask, messageOf } from "./api.ts";
+import type { Signal } from "@preact/signals";
 import { Lists, openLists } from "./dialog.tsx";
-import { byId, clock, plainly, say, show } from "./dom.ts";
-import type { GatewayRow, MissingGateway } from "./wire.ts";
+import { clock, plainly } from "./text.ts";
+import { type FoundGateways, isSilent, waits } from "./gateways.ts";
 import { t } from "./texts.ts";
+import type { GatewayRow, MissingGateway } from "./wire.ts";
 
-interface Found {
-  gateways: GatewayRow[];
-  missing_gateways: MissingGateway[];
-}
-
-const EVERY = 15000;
-const EVERY_OPEN = 3000; // in ms: while the dialog is open
-const SILENT_AFTER = 5; // in s: a gateway that is well shows life every two seconds
 const GIVEN_UP_AFTER = 10; // in s: see docs/postgres.md
 
-export class Gateways {
-  private found = signal<Found>({ gateways: [], missing_gateways: [] });
-  private wrong = signal(""); // why they cannot be told
-  private none = false; // only a restart of the gateway makes it one of a cluster
-  private timer: ReturnType<typeof setInterval> | undefined;
+/** Opens the dialog. It shows what `found` has, and in its foot what is wrong. */
+export const openGateways = (found: Signal<FoundGateways>, wrong: Signal<string>): HTMLDialogElement =>
+  openLists("gateways", (close) => <GatewaysView found={found} wrong={wrong} close={close} />);
 
-  constructor() {
-    byId("gateways-button").addEventListener("click", () => this.open());
-    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.refresh());
-    this.repeat(EVERY);
-  }
-
-  private repeat(every: number): void {
-    clearInterval(this.timer);
-    this.timer = setInterval(() => document.visibilityState === "visible" && this.refresh(), every);
-  }
-
-  private open(): void {
-    const dialog = openLists("gateways", (close) => <GatewaysView found={this.found} wrong={this.wrong} close={close} />);
-    dialog.addEventListener("close", () => this.repeat(EVERY));
-    this.repeat(EVERY_OPEN);
-    void this.refresh();
-  }
-
-  async refresh(): Promise<void> {
-    if (this.none) return;
-    try {
-      this.found.value = await ask<Found>("GET", "/v1/gateways");
-      this.wrong.value = "";
-    } catch (error) {
-      this.wrong.value = messageOf(error);
-      return;
-    }
-    const { gateways, missing_gateways: missing } = this.found.peek();
-    this.none = gateways.length === 0;
-    show(byId("gateways-button"), !this.none);
-    const silent = gateways.filter(isSilent).map((one) => t("{name} is silent since {when}", { name: plainly(one.name), when: clock(one.seen) }));
-    const gone = missing.map((one) => t("{sessions} for {gateway}, which is gone", { sessions: waits(one.sessions), gateway: plainly(one.gateway) }));
-    say(byId("gateways-told"), [...silent, ...gone].join("\n"));
-    show(byId("gateways-told"), silent.length + gone.length > 0);
-  }
-}
-
-const isSilent = ({ silent_s: seconds }: GatewayRow): boolean => seconds > SILENT_AFTER;
-
-function GatewaysView({ found, wrong, close }: { found: Signal<Found>; wrong: Signal<string>; close: () => void }) {
+function GatewaysView({ found, wrong, close }: { found: Signal<FoundGateways>; wrong: Signal<string>; close: () => void }) {
   const { gateways, missing_gateways: missing } = found.value;
   return (
     <Lists id="gateways" title={t("Gateways")} close={close} foot={<p id="gateways-wrong" class="wrong" role="alert">{wrong.value}</p>}>
@@ -124,5 +75,3 @@ function MissingRow({ missing: { gateway, sessions, newest }, close }: { missing
     </li>
   );
 }
-
-const waits = (sessions: number): string => (sessions === 1 ? t("1 session waits") : t("{count} sessions wait", { count: sessions }));
