@@ -15,9 +15,14 @@ def say(live: LiveHouse, key: str, text: str) -> None:
     live.do(lambda: live.gateway.say(key, text))
 
 
-def pick(page: Browser, button: str) -> None:
+def open_menu(page: Browser) -> None:
     page.until(lambda: page.run("!document.querySelector('#manage-button').hidden"), "the menu's button")
     page.click("#manage-button")
+    page.until(lambda: page.run("!!document.querySelector('#manage:popover-open')"), "the menu")
+
+
+def pick(page: Browser, button: str) -> None:
+    open_menu(page)
     page.click(button)
 
 
@@ -48,8 +53,8 @@ def test_a_page_leaves_a_session_that_is_deleted(page: Browser, live: LiveHouse)
     say(live, "other", "hi there")
     visit(page, live)
     pick(page, "#do-delete")
-    shows(page, "#delete-what", "hello")
-    page.click("#delete [data-close]")
+    shows(page, "#delete-title", "Delete “hello”?")
+    page.click("#delete [type=button]")
     assert page.texts("#rows .body") == ["hello"]
     pick(page, "#do-delete")
     page.click("#delete-form [type=submit]")
@@ -61,7 +66,10 @@ def test_a_page_leaves_a_session_that_is_deleted(page: Browser, live: LiveHouse)
 def test_a_session_is_saved_from_its_menu(page: Browser, live: LiveHouse) -> None:
     say(live, "s", "hello *there*")
     visit(page, live)
-    page.until(lambda: page.run("!document.querySelector('#manage-button').hidden"), "the menu's button")
+    open_menu(page)
+    page.click("#manage-button")
+    assert page.run("document.querySelector('#manage:popover-open') === null"), "its button closes it"
+    open_menu(page)
     for format, told in (("html", "hello *there*</"), ("md", "hello *there*"), ("jsonl", '"hello *there*"')):
         link = page.run(f"document.querySelector('#do-{format}').href")
         answer = httpx2.get(link, trust_env=False)

@@ -6,15 +6,15 @@ import { Channels } from "./channels.ts";
 import { signal } from "@preact/signals";
 import { h, render } from "preact";
 import { Composer } from "./composer.tsx";
-import { byId, dialogById, freshId, h as element, say, selectionTouches, show } from "./dom.ts";
+import { byId, freshId, h as element, say, selectionTouches, show } from "./dom.ts";
 import { Find } from "./find.ts";
 import { Gateways } from "./gateways.ts";
 import { About, Choices, Line, type LineState, type Offer, type Shown, nameOf } from "./header.tsx";
 import { Jump } from "./jump.ts";
 import { keepHere } from "./kept.ts";
 import { bindKeys, isCovered, showKeys } from "./keys.ts";
-import { login, loginByLink } from "./login.ts";
-import { Manage } from "./manage.ts";
+import { isLoggedOut, login, loginByLink } from "./login.ts";
+import type { Managing } from "./manage.tsx";
 import { onMissingPart, withLater } from "./on_demand.ts";
 import type { OpenSession } from "./open_session.ts";
 import { notifyOfNeeds } from "./notifications.ts";
@@ -43,7 +43,7 @@ const composer = new Composer({ send, editLast });
 const busy = new Busy(byId<HTMLSelectElement>("how"), problem);
 const sessions = new SessionList();
 const views = new ViewPlace(sessions, leaveView);
-const manage = new Manage({ opened: () => open, problem, changed: () => sessions.soon() });
+const managing: Managing = { problem, changed: () => sessions.soon() };
 const find = new Find(() => drawer(false));
 const jump = new Jump({ reveal, keep: redraw, place, opened: () => open, anew: apart, back: newest, drawn: draw, problem });
 const opened = signal<string | null>(null); // the key of the open session
@@ -52,6 +52,7 @@ const leaving = signal(0); // counts the changes of the messages that are on the
 const outgoing = new Outgoing({ accepted, changed: () => leaving.value++ });
 const channels = new Channels();
 const gateways = new Gateways();
+byId("manage-button").addEventListener("click", openSessionMenu);
 byId("people-button").addEventListener("click", () => void withLater(({ openPeople }) => openPeople()));
 const REST = 60000;
 const SEEN_MS = 1000;
@@ -93,7 +94,6 @@ const chosen = () => drawer(false);
 render(h(Sessions, { list: sessions, open: opened, chosen, menu: openRowMenu }), byId("sessions-place"));
 render(h(About, { shown: head }), byId("about"));
 render(h(Choices, { shown: head, begin, problem }), byId("choices-place"));
-render(h(Choices, { shown: head, inMenu: true, begin, problem }), byId("choices-menu"));
 render(h(Line, { state: line }), byId("line"));
 render(h(NeedsLink, { list: sessions, chosen }), byId("needs-place"));
 render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
@@ -108,8 +108,16 @@ function why(seq: number): void {
   void withLater(({ openStory }) => openStory(ref));
 }
 
+/** Opens the menu of the open session for the first time. */
+function openSessionMenu(event: Event): void {
+  const isThere = () => document.getElementById("manage") !== null; // then the browser opens and closes it
+  if (isThere()) return;
+  event.preventDefault();
+  void withLater((part) => isThere() || part.openSessionMenu({ shown: head, begin, managing }));
+}
+
 function openRowMenu(beside: HTMLElement, session: ListedSession): void {
-  void withLater((part) => part.openRowMenu(beside, session, { list: sessions, manage }));
+  void withLater((part) => part.openRowMenu(beside, session, { list: sessions, managing }));
 }
 
 function send(text: string, files: FileRef[] = []): void {
@@ -274,7 +282,7 @@ function draw(): void {
   const { key, view, fresh = false } = open;
   if (key === null) return;
   head.value = { key, view, isFresh: fresh, agents };
-  manage.draw(key, view.session.value, fresh);
+  show(byId("manage-button"), !fresh);
   drawTitle();
   showOlder();
   drawWelcome(key, view, fresh);
@@ -452,7 +460,7 @@ async function start(): Promise<void> {
   if (route()) return open.watch?.source === null ? open.watch.open() : undefined;
   const first = sessions.sorted.value[0];
   if (first) location.replace(`#/s/${encodeURIComponent(first.key)}`);
-  else if (!dialogById("login").open) await begin();
+  else if (!isLoggedOut()) await begin();
 }
 
 /** Names what a browser needs to install the page. It loads that at once, so the conversation comes first. */

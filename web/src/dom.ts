@@ -20,7 +20,6 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, props?: Props, 
 /** The element of index.html with this id. */
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 export const inputById = (id: string): HTMLInputElement => byId<HTMLInputElement>(id);
-export const dialogById = (id: string): HTMLDialogElement => byId<HTMLDialogElement>(id);
 
 /** Sets text only where it differs: an unchanged node keeps the reader's selection in it (Law 8). */
 export function say(node: Node, text: string): void {

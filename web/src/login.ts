@@ -1,24 +1,40 @@
 // Login, if the gateway demands a token. The token is sent once, in exchange for a cookie that scripts cannot read.
 
+import { signal } from "@preact/signals";
 import { ask, messageOf, onLoggedOut } from "./api.ts";
-import { byId, dialogById, inputById, say } from "./dom.ts";
+import { withLater } from "./on_demand.ts";
 
+const wrong = signal(""); // why the last token or code did not do
+let isOut = false;
+let close: () => void = () => {};
+
+/** Whether the gateway waits for a token. */
+export const isLoggedOut = (): boolean => isOut;
+
+/** Asks for the token whenever the gateway demands one, and calls `done` when it has it. */
 export function login(done: () => void): void {
-  const dialog = dialogById("login");
-  onLoggedOut(() => dialog.open || dialog.showModal());
-  dialog.addEventListener("cancel", (event) => event.preventDefault());
-  byId("login-form").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    try {
-      await ask("POST", "/v1/login", { token: inputById("token").value });
-    } catch (error) {
-      return say(byId("login-wrong"), messageOf(error));
-    }
-    inputById("token").value = "";
-    say(byId("login-wrong"), "");
-    dialog.close();
-    done();
+  onLoggedOut(() => {
+    isOut = true;
+    void withLater(({ openLogin }) => {
+      if (!isOut || document.querySelector("#login")) return;
+      const dialog = openLogin(wrong, async (token) => (await enter({ token })) && done());
+      close = () => dialog.close();
+    });
   });
+}
+
+/** Sends a token or a code. Returns whether it was the right one; if not, the dialog says why. */
+async function enter(what: Record<string, string>): Promise<boolean> {
+  try {
+    await ask("POST", "/v1/login", what);
+  } catch (error) {
+    wrong.value = messageOf(error);
+    return false;
+  }
+  wrong.value = "";
+  isOut = false;
+  close();
+  return true;
 }
 
 /**
@@ -29,13 +45,5 @@ export async function loginByLink(): Promise<boolean> {
   const found = /^#(code|token)=(.+)$/.exec(location.hash);
   if (!found) return false;
   history.replaceState(null, "", location.pathname);
-  try {
-    await ask("POST", "/v1/login", { [found[1]!]: decodeURIComponent(found[2]!) });
-  } catch (error) {
-    say(byId("login-wrong"), messageOf(error));
-    return false;
-  }
-  say(byId("login-wrong"), "");
-  dialogById("login").close();
-  return true;
+  return enter({ [found[1]!]: decodeURIComponent(found[2]!) });
 }

@@ -55,8 +55,7 @@ export const GERMAN = {
   "Rename this session": "Diese Sitzung umbenennen",
   "Title": "Titel",
   "Empty: the agent chooses the title": "Leer: Der Agent wählt den Titel",
-  "Delete “": "„",
-  "”?": "“ löschen?",
+  "Delete “{name}”?": "„{name}“ löschen?",
   "Its content is erased for good. A running turn is stopped. What has not left for a chat yet still leaves.":
     "Ihr Inhalt wird endgültig gelöscht. Ein laufender Zug wird angehalten. Was noch auf dem Weg in einen Chat ist, geht trotzdem hinaus.",
   "Keep it": "Behalten",

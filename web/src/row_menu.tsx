@@ -1,51 +1,58 @@
 // The menu of a session in the list: pin, rename, save, archive. It is loaded when it is opened for the first time.
 
+import { render } from "preact";
 import { at } from "./api.ts";
 import { called, h } from "./dom.ts";
-import type { Manage } from "./manage.ts";
+import { type Managing, askTitle, changeSession, exportOf } from "./manage.tsx";
 import type { SessionList } from "./session_list.ts";
 import { t } from "./texts.ts";
 import type { ListedSession } from "./wire.ts";
 
-export interface RowMenuProps {
+interface RowMenuProps {
   list: SessionList;
-  manage: Manage;
+  managing: Managing;
 }
 
 const EDGE_PX = 8; // that stay free between the menu and the window's edges
 
 /** Opens the menu of a session beside a node. The focus goes into it, and back as it closes. */
-export function openRowMenu(beside: HTMLElement, session: ListedSession, { list, manage }: RowMenuProps): void {
-  const { key, title, archived } = session;
-  const pinned = list.pinned.peek().includes(key);
+export function openRowMenu(beside: HTMLElement, session: ListedSession, props: RowMenuProps): void {
   const menu = h("div", { id: "row-menu", popover: "auto", role: "menu", "aria-label": called(session) });
-  const item = (text: string, act: () => void): Node => h("button", { type: "button", role: "menuitem", onclick: () => leave(act) }, text);
-  const save = (text: string, format: string): Node =>
-    h("a", { role: "menuitem", download: true, href: at(key, `/export?format=${format}`), onclick: () => leave() }, text);
-  const leave = (act?: () => void): void => {
-    menu.hidePopover();
-    act?.();
-  };
-  menu.append(
-    item(pinned ? t("Unpin") : t("Pin"), () => list.pin(key, !pinned)),
-    item(t("Rename"), () => manage.rename(key, title)),
-    save(t("Save as Markdown"), "md"),
-    save(t("Save as JSON lines"), "jsonl"),
-    item(archived ? t("Bring back to the list") : t("Archive"), () => void manage.act("PATCH", "", { archived: !archived }, key)),
-  );
   menu.addEventListener("keydown", (event) => step(menu, event));
   menu.addEventListener("toggle", (event) => {
     if ((event as ToggleEvent).newState === "open") return;
     if (menu.contains(document.activeElement) || document.activeElement === document.body) beside.focus({ preventScroll: true });
     removeEventListener("resize", place);
+    render(null, menu);
     menu.remove();
   });
   const place = (): void => put(menu, beside.getBoundingClientRect());
   addEventListener("resize", place);
+  render(<RowMenu {...props} session={session} leave={() => menu.hidePopover()} />, menu);
   beside.closest("nav")!.append(menu);
   menu.showPopover();
   place();
   (menu.firstElementChild as HTMLElement).focus();
+}
+
+function RowMenu({ session, list, managing, leave }: RowMenuProps & { session: ListedSession; leave: () => void }) {
+  const { key, title, archived } = session;
+  const pinned = list.pinned.peek().includes(key);
+  const act = (does: () => unknown) => () => {
+    leave();
+    void does();
+  };
+  return (
+    <>
+      <button type="button" role="menuitem" onClick={act(() => list.pin(key, !pinned))}>{pinned ? t("Unpin") : t("Pin")}</button>
+      <button type="button" role="menuitem" onClick={act(() => askTitle(managing, key, title))}>{t("Rename")}</button>
+      <a role="menuitem" download href={exportOf(key, "md")} onClick={leave}>{t("Save as Markdown")}</a>
+      <a role="menuitem" download href={exportOf(key, "jsonl")} onClick={leave}>{t("Save as JSON lines")}</a>
+      <button type="button" role="menuitem" onClick={act(() => changeSession(managing, "PATCH", at(key), { archived: !archived }))}>
+        {archived ? t("Bring back to the list") : t("Archive")}
+      </button>
+    </>
+  );
 }
 
 /** Puts the menu below a place, or above it if there is no room below. */
