@@ -175,6 +175,22 @@ def test_formulas_are_drawn_and_what_cannot_be_drawn_without_loss_stays_text(pag
     assert page.run("[...document.querySelectorAll('#rows .body [style]')].length") == 0
 
 
+def test_a_bare_address_becomes_a_link_once_what_finds_them_is_loaded(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    parts = "performance.getEntriesByType('resource').filter(({ name }) => name.includes('/page/part-')).length"
+    seq = live.do(lambda: script.entry("agent", "**（see）**it\n\n", live=True))
+    shows(page, "#rows .body", "**（see）**it")  # a sign of Unicode's beside the stars: no rule makes it bold
+    before = page.run(parts)
+    page.run("void document.getSelection().selectAllChildren(document.querySelector('#rows .body p'))")
+    live.do(lambda: script.append(seq, "It is at https://example.org/a_b_c, &copy; and **bold**."))
+    page.until(lambda: page.texts("#rows .body a") == ["https://example.org/a_b_c"], "the link")
+    assert page.run(parts) == before + 1, "loaded with the first address"
+    assert page.run("document.getSelection().toString()") == "**（see）**it"
+    assert page.texts("#rows .body strong") == ["bold"]
+    live.do(lambda: script.entry("agent", "mailto:a@example.org"))
+    page.until(lambda: page.run("document.querySelectorAll('#rows a[href^=mailto]').length") == 1, "the next at once")
+
+
 def test_task_lists_and_footnotes_are_drawn_and_no_sign_of_them_is_lost(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     said = [

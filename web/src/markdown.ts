@@ -3,6 +3,7 @@
 // tests/http/test_page_markdown.py compares the two. Only the page draws formulas (math_rules.ts).
 // The HTML is not sanitised yet (sanitised.ts does that).
 
+import type { LinkifyIt } from "linkify-it";
 import MarkdownIt, { type Token } from "markdown-it";
 import { addMath } from "./math_rules.ts";
 import { openly } from "./text.ts";
@@ -29,7 +30,7 @@ type BlockState = { src: string; tokens: Token[]; bMarks: number[]; tShift: numb
 type State = { tokens: Token[]; Token: new (type: string, tag: string, nesting: -1 | 0 | 1) => Token };
 
 const md = new MarkdownIt("commonmark", { html: false, linkify: true, breaks: true, maxNesting: MAX_NESTING });
-md.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false });
+linkAddresses(md.linkify);
 md.enable(["table", "strikethrough", "linkify"]).disable("reference");
 md.normalizeLinkText = (link) => link;
 const table = md.block.ruler.getRules("")[0] as RuleBlock; // the first of the rules is that of tables
@@ -54,6 +55,14 @@ for (const rule of ["th_open", "td_open"]) {
     return renderer.renderToken(tokens, index, options);
   };
 }
+
+/** Makes links of the bare addresses in texts that are rendered from now on. */
+export function linkAddresses(linkify: LinkifyIt): void {
+  md.linkify = linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false });
+}
+
+/** Whether a text may have a bare address. */
+export const mayHaveAddress = (text: string): boolean => /\/\/|mailto:/i.test(text);
 
 /** A text as blocks. `previous`: the blocks of the same text when it was shorter, of which the closed ones are kept. */
 export function renderBlocks(raw: string, previous?: Blocks): Blocks {

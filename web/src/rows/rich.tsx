@@ -1,8 +1,8 @@
 // An agent's text as Markdown, block by block: while it streams, only its last block is rendered again.
 
 import { memo } from "preact/compat";
-import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { type Blocks, renderBlocks } from "../markdown.ts";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { type Blocks, linkAddresses, mayHaveAddress, renderBlocks } from "../markdown.ts";
 import { morphUnderReader } from "../morph.ts";
 import { onDemand } from "../on_demand.ts";
 import { colouredNodes, markdownNodes, mathNodes } from "../sanitised.ts";
@@ -16,6 +16,12 @@ type Highlight = (code: string, language: string) => string | null;
 const highlighter = onDemand(() => import("../highlight.ts"));
 const formulas = onDemand(() => import("../math.ts"));
 const extras = onDemand(() => import("./extras.ts"));
+const addresses = onDemand(async () => {
+  const { finder } = await import("../addresses.ts");
+  linkAddresses(finder);
+  lately.clear(); // it was rendered without them
+  return finder;
+});
 const HAS_EXTRAS = /\[\^|<li>\s*(?:<p>)?\[[ xX]\]\s/;
 
 const lately = new Map<string, Blocks>();
@@ -31,9 +37,15 @@ function blocksOfFinal(text: string, previous: Blocks | undefined): Blocks {
 }
 
 export function Rich({ text, live }: { text: string; live: boolean }) {
-  const last = useRef<Blocks | undefined>(undefined);
-  const blocks = useMemo(() => (live ? renderBlocks(text, last.current) : blocksOfFinal(text, last.current)), [text, live]);
-  last.current = blocks;
+  const last = useRef<{ blocks?: Blocks; linked?: unknown }>({});
+  const hasAddress = mayHaveAddress(text);
+  const linked = hasAddress && addresses.part.value;
+  const blocks = useMemo(() => {
+    const previous = last.current.linked === linked ? last.current.blocks : undefined;
+    return live ? renderBlocks(text, previous) : blocksOfFinal(text, previous);
+  }, [text, live, linked]);
+  last.current = { blocks, linked };
+  useEffect(() => void (hasAddress && addresses.want()), [hasAddress, text]);
   const extra = extras.part.value;
   const notes = useMemo(() => extra?.notesOf(text) ?? "", [text, extra]);
   return (
