@@ -24,6 +24,7 @@ import { applyLooks } from "./looks.ts";
 import { Place } from "./scroll.ts";
 import { SessionList } from "./session_list.ts";
 import { NeedsLink, Sessions, SessionsFoot } from "./sessions.tsx";
+import { timeLeft } from "./text.ts";
 import { Watch, sessionStream } from "./stream.ts";
 import { type RowContext, isOwn } from "./rows/context.ts";
 import { RowList } from "./rows/list.tsx";
@@ -339,7 +340,7 @@ function drawState(): void {
   show(byId("stop"), running);
   busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);
   clearTimeout(counting);
-  say(byId("again"), failed ? t("· tried again {when}", { when: soon(retryAt) }) : "");
+  say(byId("again"), failed ? t("· tried again {when}", { when: timeLeft(retryAt) }) : "");
   if (failed) counting = setTimeout(drawState, 1000 - (Date.now() % 1000));
   else if (running) counting = setTimeout(drawState, SILENCE - ((Date.now() - changed) % SILENCE));
 }
@@ -349,13 +350,6 @@ function silence(): string {
   const seconds = Math.floor((Date.now() - changed) / SILENCE) * (SILENCE / 1000);
   if (!seconds) return "";
   return seconds < 120 ? t("working: nothing new for {count} s", { count: seconds }) : t("working: nothing new for {count} min", { count: Math.floor(seconds / 60) });
-}
-
-/** The time left until `ms` (since 1970) in words: "now", "in 40 s", "in 3 min". */
-function soon(ms: number): string {
-  const seconds = Math.ceil((ms - Date.now()) / 1000);
-  if (seconds <= 0) return t("now");
-  return seconds < 120 ? t("in {count} s", { count: seconds }) : t("in {count} min", { count: Math.ceil(seconds / 60) });
 }
 
 function link(state: LineState): void {

@@ -50,6 +50,13 @@ export function ago(ms: number): string {
   return clock(ms);
 }
 
+/** The time left until `ms` (since 1970) in words: "now", "in 40 s", "in 3 min". */
+export function timeLeft(ms: number): string {
+  const seconds = Math.ceil((ms - Date.now()) / 1000);
+  if (seconds <= 0) return t("now");
+  return seconds < 120 ? t("in {count} s", { count: seconds }) : t("in {count} min", { count: Math.ceil(seconds / 60) });
+}
+
 const inUnit = (unit: string) => new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "narrow" });
 const SECONDS = inUnit("second");
 const MINUTES = inUnit("minute");
