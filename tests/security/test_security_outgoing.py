@@ -50,12 +50,21 @@ def calls(*names: str) -> list[tuple[str, ast.Call]]:
     return found
 
 
+def calls_of_functions(name: str) -> list[tuple[str, ast.Call]]:
+    """Where a function of this name is called in the channels."""
+    return [
+        (str(path.relative_to(ROOT)), node)
+        for path in (ROOT / "channels").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+    ]
+
+
 def test_no_client_follows_a_redirect_or_takes_a_proxy_from_the_environment() -> None:
     """A public address could lead on to a private one, with our headers; a variable could send all of it elsewhere."""
     made = calls("AsyncClient", "Client", "AsyncHTTPTransport", "HTTPTransport")
     assert {where for where, _ in made} >= {
         "channels/http.py",
-        "channels/discord/transport.py",  # the address of a file in a message, at one of Discord's hosts for files only
         "channels/matrix/transport.py",
         "faces/client/connection.py",
     }
@@ -78,9 +87,12 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
     asks = {where for where, call in calls("stream", "handle_async_request") if where.startswith("channels/")}
     assert asks == {
         "channels/http.py",
-        "channels/discord/transport.py",  # the address of a file in a message, at one of Discord's hosts for files only
         "channels/matrix/transport.py",
         "channels/matrix/downloads.py",  # a path at the homeserver, made of an mxc:// address: two segments, quoted
+    }
+    fetchers = {where for where, _ in calls_of_functions("stream_file")}
+    assert fetchers == {
+        "channels/discord/transport.py",  # the address of a file in a message, at one of Discord's hosts for files only
         "channels/slack/transport.py",  # the address of a file that Slack gave, at its own hosts only
         "channels/telegram/transport.py",  # a path that the Bot API gave, behind its own address
     }

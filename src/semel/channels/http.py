@@ -15,7 +15,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -23,7 +23,7 @@ from typing import Any
 import httpx2
 
 from semel.channels.public_address import is_public
-from semel.gateway.ports import NotSent, Unknown
+from semel.gateway.ports import NotSent, Offline, Unknown
 from semel.timing.durations import read_retry_after
 
 USER_AGENT = "Semel"
@@ -157,6 +157,31 @@ async def _read(response: httpx2.Response, max_bytes: int) -> HttpAnswer:
         await response.aclose()
     headers = {name.lower(): value for name, value in response.headers.items()}
     return HttpAnswer(response.status_code, headers, bytes(body[:max_bytes]))
+
+
+async def stream_file(
+    address: str | httpx2.URL, headers: Mapping[str, str], timeout: float, check: Callable[[httpx2.Response], None]
+) -> AsyncGenerator[bytes, None]:
+    """Stream the body of a GET, as it comes. The caller has checked that the address is at the platform.
+
+    `timeout`: seconds without a byte. `check`: called with the answer before its body is read; it raises Offline, or
+    what else the caller wants, unless the body is the file. Raises Offline if the connection fails.
+    """
+    url = httpx2.URL(address)
+    wait = {"connect": CONNECT_TIMEOUT_S, "read": timeout, "write": timeout, "pool": CONNECT_TIMEOUT_S}
+    request = httpx2.Request("GET", url, headers={"connection": "close", **headers}, extensions={"timeout": wait})
+    verify = await asyncio.to_thread(system_tls_context) if url.scheme == "https" else False
+    try:
+        async with httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, retries=0) as transport:
+            response = await transport.handle_async_request(request)
+            try:
+                check(response)
+                async for piece in response.aiter_raw():
+                    yield piece
+            finally:
+                await response.aclose()
+    except (httpx2.HTTPError, OSError) as error:
+        raise Offline(f"{url.host} broke off while a file was fetched ({type(error).__name__})") from None
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:

@@ -19,7 +19,7 @@ import httpx2
 from semel.channels.discord.rate_limits import MAX_RESET_S, RateLimits
 from semel.channels.discord.settings import DEFAULT_API, DiscordSettings
 from semel.channels.downloads import FileNotGiven
-from semel.channels.http import CONNECT_TIMEOUT_S, request, retry_after, system_tls_context
+from semel.channels.http import request, retry_after, stream_file
 from semel.gateway.ports import NotSent, Offline
 from semel.text.json_types import Json, text_at, value_at
 from semel.text.wellformed import UNSTORABLE_ESCAPE, scrub
@@ -126,30 +126,12 @@ class DiscordApi:
         self.limits.learn(method, path, reply.status, answer.headers, reply.retry_after)
         return reply
 
-    async def download(self, address: str) -> AsyncGenerator[bytes, None]:
+    def download(self, address: str) -> AsyncGenerator[bytes, None]:
         """Stream a file of a message. Raises Offline if the download fails, FileGone if the file is not there."""
         url = httpx2.URL(address)
         if not self._is_file_host(url):
             raise FileGone("its address is not one of Discord's")
-        wait = dict.fromkeys(("connect", "pool"), CONNECT_TIMEOUT_S) | dict.fromkeys(
-            ("read", "write"), self._settings.timeout
-        )
-        http_request = httpx2.Request("GET", url, headers={"connection": "close"}, extensions={"timeout": wait})
-        verify = await asyncio.to_thread(system_tls_context) if url.scheme == "https" else False
-        try:
-            async with httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, retries=0) as transport:
-                response = await transport.handle_async_request(http_request)
-                try:
-                    if response.status_code in (403, 404, 410):
-                        raise FileGone("Discord does not give it any more")
-                    if response.status_code != 200:
-                        raise Offline(f"{url.host} does not give a file: HTTP {response.status_code}")
-                    async for piece in response.aiter_raw():
-                        yield piece
-                finally:
-                    await response.aclose()
-        except (httpx2.HTTPError, OSError) as error:
-            raise Offline(f"{url.host} broke off while a file was fetched ({type(error).__name__})") from None
+        return stream_file(url, {}, self._settings.timeout, _check_download)
 
     def _is_file_host(self, url: httpx2.URL) -> bool:
         if self._allow_private:  # an API of one's own serves its files itself
@@ -159,6 +141,13 @@ class DiscordApi:
 
 class FileGone(FileNotGiven):
     """A file is not at this address, or its address is not one of Discord's."""
+
+
+def _check_download(response: httpx2.Response) -> None:
+    if response.status_code in (403, 404, 410):
+        raise FileGone("Discord does not give it any more")
+    if response.status_code != 200:
+        raise Offline(f"Discord does not give a file: HTTP {response.status_code}")
 
 
 def parse_reply(status: int, body: bytes, retry_after_header: float | None = None) -> DiscordReply:

@@ -6,7 +6,6 @@ of its own (`semel.channels.http`).
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from urllib.parse import urlencode
 import httpx2
 
 from semel.channels.downloads import FileNotGiven
-from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, request, retry_after, system_tls_context
+from semel.channels.http import USER_AGENT, HttpAnswer, request, retry_after, stream_file
 from semel.channels.slack.settings import DEFAULT_API, SlackSettings
 from semel.gateway.ports import NotSent, Offline
 from semel.text.json_types import Json
@@ -105,29 +104,15 @@ class SlackApi:
             most=MAX_ANSWER_BYTES,
         )  # fmt: skip
 
-    async def download(self, address: str) -> AsyncGenerator[bytes, None]:
+    def download(self, address: str) -> AsyncGenerator[bytes, None]:
         """Stream a file by its `url_private_download`. Raises Offline if that fails, FileNotGiven if Slack refuses it.
 
         The bot's token is sent to Slack alone, whatever host the address names.
         """
         if not self._is_trusted(address):
             raise FileNotGiven("its address is not at Slack")
-        url, timeout = httpx2.URL(address), self._settings.timeout
-        wait = {"connect": CONNECT_TIMEOUT_S, "read": timeout, "write": timeout, "pool": CONNECT_TIMEOUT_S}
-        headers = {"authorization": f"Bearer {self._settings.bot_token}", "connection": "close"}
-        http_request = httpx2.Request("GET", url, headers=headers, extensions={"timeout": wait})
-        verify = await asyncio.to_thread(system_tls_context) if url.scheme == "https" else False
-        try:
-            async with httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, retries=0) as transport:
-                response = await transport.handle_async_request(http_request)
-                try:
-                    _check_download(response)
-                    async for piece in response.aiter_raw():
-                        yield piece
-                finally:
-                    await response.aclose()
-        except (httpx2.HTTPError, OSError) as error:
-            raise Offline(f"{url.host} broke off while a file was fetched ({type(error).__name__})") from None
+        headers = {"authorization": f"Bearer {self._settings.bot_token}"}
+        return stream_file(address, headers, self._settings.timeout, _check_download)
 
     def _is_trusted(self, address: str) -> bool:
         """Whether an address is at Slack, or at the host of the setting `api`."""

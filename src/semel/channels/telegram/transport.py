@@ -5,7 +5,6 @@ Every URL contains the token, so no error, log line or repr may contain a URL.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, request, retry_after, system_tls_context
+from semel.channels.http import USER_AGENT, HttpAnswer, request, retry_after, stream_file
 from semel.channels.telegram.settings import DEFAULT_API, TelegramSettings
 from semel.gateway.ports import Offline
 from semel.text.json_types import object_at
@@ -108,24 +107,13 @@ class BotApi:
         reply = replace(parse_reply(answer.status, answer.body), retry_after_header=retry_after(answer.headers))
         return reply if reply.is_bot_api else replace(reply, is_complete=_is_complete(answer))
 
-    async def download(self, path: str) -> AsyncGenerator[bytes, None]:
+    def download(self, path: str) -> AsyncGenerator[bytes, None]:
         """Stream a file by its path from getFile. Raises Offline if the download fails."""
-        url = httpx2.URL(f"{self._files_url}/{quote(path)}")
-        wait = {"connect": CONNECT_TIMEOUT_S, "read": self._timeout, "write": self._timeout, "pool": CONNECT_TIMEOUT_S}
-        http_request = httpx2.Request("GET", url, headers={"connection": "close"}, extensions={"timeout": wait})
-        verify = await asyncio.to_thread(system_tls_context) if url.scheme == "https" else False
-        try:
-            async with httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, retries=0) as transport:
-                response = await transport.handle_async_request(http_request)
-                try:
-                    if response.status_code != 200:
-                        raise Offline(f"{self.host} does not give the file: HTTP {response.status_code}")
-                    async for piece in response.aiter_raw():
-                        yield piece
-                finally:
-                    await response.aclose()
-        except (httpx2.HTTPError, OSError) as error:
-            raise Offline(f"{self.host} broke off while a file was fetched ({type(error).__name__})") from None
+        return stream_file(f"{self._files_url}/{quote(path)}", {}, self._timeout, self._check_download)
+
+    def _check_download(self, response: httpx2.Response) -> None:
+        if response.status_code != 200:
+            raise Offline(f"{self.host} does not give the file: HTTP {response.status_code}")
 
 
 def parse_reply(status: int, body: bytes) -> TelegramReply:
