@@ -41,6 +41,14 @@ class HttpAnswer:
     headers: Mapping[str, str]
     body: bytes
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether a JSON body came whole: by its Content-Length, or else by its closing brace."""
+        length = self.headers.get("content-length", "")
+        if length.isascii() and length.isdigit():
+            return len(self.body) == int(length)
+        return self.body.rstrip().endswith(b"}")
+
 
 async def look_up(host: str, port: int, *, allow_private: bool) -> list[str]:
     """Resolve a host to the addresses that may be connected to, in the system's order. Raises NotSent if none may."""

@@ -6,8 +6,6 @@ the safety class is idempotent; after that the part is looked up (`semel.channel
 
 from __future__ import annotations
 
-import asyncio
-
 from semel.channels.discord.address import DiscordPlace, is_snowflake, parse_address
 from semel.channels.discord.lookups import find_part
 from semel.channels.discord.receipts import (
@@ -31,6 +29,7 @@ from semel.channels.discord.settings import DiscordSettings
 from semel.channels.discord.transport import DiscordApi, DiscordReply
 from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.recent_map import RecentMap
+from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S, read_file
 from semel.gateway.ports import (
     REPEAT_PREFIX,
     Caps,
@@ -45,8 +44,6 @@ from semel.gateway.ports import (
 from semel.text.json_types import text_at, value_at
 from semel.text.wellformed import one_line
 
-MIN_UPLOAD_BYTES_PER_S = 100_000
-"""Assumed minimum upload rate in bytes per second; it extends the time limit of uploads."""
 MAX_THREAD_NAME_CHARS = 100
 _MAX_REMEMBERED = 2_000
 
@@ -112,12 +109,7 @@ class DiscordChannel:
     async def _make_call(self, op: Op, request: DiscordRequest) -> DiscordReply:
         if not request.has_file:
             return await self._api.call(request.method, request.path, request.body)
-        if op.file is None:
-            raise Rejected("there is no file to send")
-        try:
-            content = await asyncio.to_thread(op.file.read_bytes)
-        except OSError as error:
-            raise Rejected(f"the stored file cannot be read: {error.strerror}") from None
+        content = await read_file(op)
         patience = len(content) / MIN_UPLOAD_BYTES_PER_S
         upload = make_upload(op, content)
         return await self._api.call(request.method, request.path, request.body, upload=upload, patience=patience)

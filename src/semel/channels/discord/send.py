@@ -8,7 +8,6 @@ has 24 characters; Discord takes 25.
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 import re
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -16,6 +15,7 @@ from urllib.parse import quote
 from semel.channels.discord.address import parse_message_id
 from semel.channels.discord.render import render
 from semel.channels.discord.transport import Upload
+from semel.channels.uploads import name_file
 from semel.gateway.ports import REPEAT_PREFIX, Button, Op, Rejected
 from semel.text.json_types import Json
 from semel.text.split import measure
@@ -149,5 +149,4 @@ def _quote_emoji(text: str) -> str:
 
 def make_upload(op: Op, content: bytes) -> Upload:
     """Return the file of an op. `content`: the file's bytes."""
-    name = op.name or (op.file.name if op.file is not None else "") or "file"
-    return Upload(name, op.mime or mimetypes.guess_type(name)[0] or "application/octet-stream", content)
+    return Upload(*name_file(op), content)

@@ -20,6 +20,7 @@ from semel.channels.discord.rate_limits import MAX_RESET_S, RateLimits
 from semel.channels.discord.settings import DEFAULT_API, DiscordSettings
 from semel.channels.downloads import FileNotGiven
 from semel.channels.http import request, retry_after, stream_file
+from semel.channels.uploads import encode_form
 from semel.gateway.ports import NotSent, Offline
 from semel.text.json_types import Json, text_at, value_at
 from semel.text.wellformed import UNSTORABLE_ESCAPE, scrub
@@ -113,7 +114,8 @@ class DiscordApi:
         headers |= {"authorization": f"Bot {self._settings.token}"} if authorized else {}
         content: bytes | None = None
         if upload is not None:
-            content, headers["content-type"] = _encode_form(body, upload)
+            fields = {"payload_json": json.dumps(body)}
+            content, headers["content-type"] = encode_form(fields, "files[0]", upload.name, upload.mime, upload.content)
         elif body is not None:
             content, headers["content-type"] = json.dumps(body).encode("ascii"), "application/json"
         answer = await request(
@@ -180,13 +182,3 @@ def _read_date(headers: Mapping[str, str]) -> float | None:
         return parsedate_to_datetime(headers.get("date", "")).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def _encode_form(body: Any, upload: Upload) -> tuple[bytes, str]:
-    """Encode a body and its file as multipart/form-data. Returns (body, content type)."""
-    mime = upload.mime if upload.mime.isascii() and upload.mime.isprintable() else "application/octet-stream"
-    form = httpx2.Request(
-        "POST", DEFAULT_API, data={"payload_json": json.dumps(body)},
-        files={"files[0]": (scrub(upload.name), upload.content, mime)},
-    )  # fmt: skip
-    return form.read(), form.headers["content-type"]

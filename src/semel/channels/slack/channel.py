@@ -15,7 +15,8 @@ from semel.channels.slack.receipts import MANUAL_RETRY_DELAY_S, TOKEN_REFUSED
 from semel.channels.slack.receive import SlackReceiver
 from semel.channels.slack.send import LOOKS, SlackSender
 from semel.channels.slack.settings import SlackSettings
-from semel.channels.slack.transport import MIN_UPLOAD_BYTES_PER_S, SlackApi
+from semel.channels.slack.transport import SlackApi
+from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S
 from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Safety
 from semel.installation import find_install_command
 from semel.text.json_types import Json

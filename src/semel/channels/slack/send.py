@@ -11,7 +11,6 @@ how soon a message is in its history, so absence is believed only when LOOKS loo
 from __future__ import annotations
 
 import asyncio
-import mimetypes
 from collections.abc import Awaitable, Callable
 
 from semel.channels.recent_map import RecentMap
@@ -28,6 +27,7 @@ from semel.channels.slack.render import (
 )
 from semel.channels.slack.settings import SlackSettings
 from semel.channels.slack.transport import SlackApi, SlackReply
+from semel.channels.uploads import name_file, read_file
 from semel.gateway.ports import REPEAT_PREFIX, NotSent, Op, Receipt, Rejected, Unknown
 from semel.text.json_types import Json, objects_in, text_at
 from semel.text.wellformed import shorten
@@ -151,13 +151,13 @@ class SlackSender:
     async def _upload(self, op: Op) -> Json:
         """Upload a file without sharing it. Return {"permalink", "name"}."""
         content = await self._read_file(op)
-        name = (op.name or (op.file.name if op.file is not None else "") or "file")[:MAX_FILE_NAME_CHARS]
+        name, mime = name_file(op)
+        name = name[:MAX_FILE_NAME_CHARS]
         begun = await self._api.call("files.getUploadURLExternal", filename=name, length=len(content))
         check_reply(begun)
         url, id = text_at(begun.data, "upload_url"), text_at(begun.data, "file_id")
         if url is None or id is None:
             raise NotSent("Slack's answer to files.getUploadURLExternal names no address")
-        mime = op.mime or mimetypes.guess_type(name)[0] or "application/octet-stream"
         await self._api.upload(url, content, mime)
         done = await self._api.call("files.completeUploadExternal", files=[{"id": id, "title": name}])
         check_reply(done)
@@ -174,12 +174,7 @@ class SlackSender:
         return permalink
 
     async def _read_file(self, op: Op) -> bytes:
-        if op.file is None:
-            raise Rejected("there is no file to send")
-        try:
-            content = await asyncio.to_thread(op.file.read_bytes)
-        except OSError as error:
-            raise Rejected(f"the stored file cannot be read: {error.strerror}") from None
+        content = await read_file(op)
         if len(content) > self._settings.file_limit:
             raise Rejected(f"the file is larger than {self._settings.file_limit:,} bytes")
         return content

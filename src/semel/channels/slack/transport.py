@@ -17,14 +17,13 @@ import httpx2
 from semel.channels.downloads import FileNotGiven
 from semel.channels.http import USER_AGENT, HttpAnswer, request, retry_after, stream_file
 from semel.channels.slack.settings import DEFAULT_API, SlackSettings
+from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S
 from semel.gateway.ports import NotSent, Offline
 from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Maximum bytes of an answer: a page of history has up to 200 messages with their blocks."""
-MIN_UPLOAD_BYTES_PER_S = 100_000
-"""Assumed minimum upload rate in bytes per second; it extends the time limit of uploads."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ Receiving is in `semel.channels.telegram.receive`.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -35,13 +34,12 @@ from semel.channels.telegram.send import (
 )
 from semel.channels.telegram.settings import TelegramSettings
 from semel.channels.telegram.transport import BotApi, TelegramReply
+from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S, read_file
 from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety
 from semel.text.json_types import Json
 
 MAX_UPLOAD_BYTES = 50_000_000
 """Maximum size in bytes of a file that a bot may send."""
-MIN_UPLOAD_BYTES_PER_S = 100_000
-"""Assumed minimum upload rate in bytes per second; it extends the time limit of uploads."""
 MAX_PLAIN_KEYS = 500
 
 
@@ -126,12 +124,7 @@ class TelegramChannel:
     async def _make_call(self, op: Op, call: BotApiCall) -> TelegramReply:
         if call.file is None:
             return await self._api.call(call.method, call.params)
-        if op.file is None:
-            raise Rejected("there is no file to send")
-        try:
-            content = await asyncio.to_thread(op.file.read_bytes)
-        except OSError as error:
-            raise Rejected(f"the stored file cannot be read: {error.strerror}") from None
+        content = await read_file(op)
         upload = make_upload(op, call.file, content)
         return await self._api.call(
             call.method, call.params, upload=upload, patience=len(content) / MIN_UPLOAD_BYTES_PER_S

@@ -10,6 +10,7 @@ from semel.channels.telegram.address import ChatPlace, current_chat, message, pa
 from semel.channels.telegram.formatted_text import count_utf16_units
 from semel.channels.telegram.render import render, render_plain
 from semel.channels.telegram.transport import Upload
+from semel.channels.uploads import name_file
 from semel.gateway.ports import REPEAT_PREFIX, Button, Op, Rejected
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten
@@ -191,9 +192,7 @@ def make_upload(op: Op, kind: str, content: bytes) -> Upload:
 
     `kind`: the call's parameter for the file, such as "photo" (`BotApiCall.file`).
     """
-    name = op.name or (op.file.name if op.file is not None else "") or "file"
-    mime = op.mime or mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return Upload(kind, name, mime, content)
+    return Upload(kind, *name_file(op), content)
 
 
 def allowed_reaction(emoji: str) -> str | None:

@@ -13,8 +13,9 @@ from urllib.parse import quote
 
 import httpx2
 
-from semel.channels.http import USER_AGENT, HttpAnswer, request, retry_after, stream_file
+from semel.channels.http import USER_AGENT, request, retry_after, stream_file
 from semel.channels.telegram.settings import DEFAULT_API, TelegramSettings
+from semel.channels.uploads import encode_form
 from semel.gateway.ports import Offline
 from semel.text.json_types import object_at
 from semel.text.wellformed import scrub
@@ -94,7 +95,8 @@ class BotApi:
         """
         body, content_type = json.dumps(params).encode("ascii"), "application/json"
         if upload is not None:
-            body, content_type = _encode_form(params, upload)
+            fields = {name: scrub(v) if isinstance(v, str) else json.dumps(v) for name, v in params.items()}
+            body, content_type = encode_form(fields, upload.param, upload.name, upload.mime, upload.content)
         answer = await request(
             "POST",
             f"{self._url}/{method}",
@@ -105,7 +107,7 @@ class BotApi:
             most=max_bytes,
         )
         reply = replace(parse_reply(answer.status, answer.body), retry_after_header=retry_after(answer.headers))
-        return reply if reply.is_bot_api else replace(reply, is_complete=_is_complete(answer))
+        return reply if reply.is_bot_api else replace(reply, is_complete=answer.is_complete)
 
     def download(self, path: str) -> AsyncGenerator[bytes, None]:
         """Stream a file by its path from getFile. Raises Offline if the download fails."""
@@ -128,23 +130,3 @@ def parse_reply(status: int, body: bytes) -> TelegramReply:
         return TelegramReply(status, data.get("result"), is_bot_api="result" in data, raw=body)
     description = str(data.get("description") or "no reason given")
     return TelegramReply(status, None, description[:300], object_at(data, "parameters"))
-
-
-def _is_complete(answer: HttpAnswer) -> bool:
-    """Whether a body is complete: by its Content-Length, or else by its closing brace."""
-    length = answer.headers.get("content-length", "")
-    if length.isascii() and length.isdigit():
-        return len(answer.body) == int(length)
-    return answer.body.rstrip().endswith(b"}")
-
-
-def _encode_form(params: Mapping[str, Any], upload: Upload) -> tuple[bytes, str]:
-    """Encode the parameters and the file as multipart/form-data (RFC 7578). Returns (body, content type).
-
-    Values other than strings are encoded as JSON.
-    """
-    data = {name: scrub(value) if isinstance(value, str) else json.dumps(value) for name, value in params.items()}
-    mime = upload.mime if upload.mime.isascii() and upload.mime.isprintable() else "application/octet-stream"
-    files = {upload.param: (scrub(upload.name), upload.content, mime)}
-    form = httpx2.Request("POST", DEFAULT_API, data=data, files=files)
-    return form.read(), form.headers["content-type"]
