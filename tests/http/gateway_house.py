@@ -110,6 +110,9 @@ class PlayedAgent:
 class RawHook(FakeChannel):
     """A webhook channel that answers with what it was handed."""
 
+    def knows_token(self, token: str) -> bool:
+        return token == "right"
+
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         return 202, {"signed": headers.get("webhook-signature"), "bytes": len(body)}
 

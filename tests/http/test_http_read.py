@@ -183,8 +183,21 @@ async def test_a_webhook_is_handed_over_raw(client: httpx2.AsyncClient) -> None:
     nowhere = await client.post("/v1/hooks/none", content=b"{}")
     assert (nowhere.status_code, nowhere.headers["content-type"]) == (404, "application/problem+json")
     assert nowhere.json()["detail"] == "no webhook channel is named 'none'"
-    big = await client.post("/v1/hooks/ci", content=b"x" * (1024 * 1024 + 1))
+    big = await client.post("/v1/hooks/ci", content=b"x" * (4 * 1024 * 1024 + 1))
     assert big.status_code == 413
+
+
+async def test_the_address_of_a_webhook_is_confirmed_to_who_knows_the_channels_token(
+    client: httpx2.AsyncClient,
+) -> None:
+    asked = {"hub.mode": "subscribe", "hub.challenge": "1158201444", "hub.verify_token": "right"}
+    answer = await client.get("/v1/hooks/ci", params=asked, headers={"host": "hooks.example.org"})
+    assert (answer.status_code, answer.text) == (200, "1158201444")
+    assert answer.headers["content-type"].startswith("text/plain")
+    for change in ({"hub.verify_token": "wrong"}, {"hub.mode": "unsubscribe"}):
+        refused = await client.get("/v1/hooks/ci", params=asked | change)
+        assert (refused.status_code, refused.json()["type"]) == (403, "urn:semel:problem:channel-scope")
+    assert (await client.get("/v1/hooks/none", params=asked)).status_code == 404
 
 
 async def test_a_path_or_method_that_is_not_there_is_a_problem_too(client: httpx2.AsyncClient) -> None:

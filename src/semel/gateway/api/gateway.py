@@ -316,6 +316,19 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
             self._note_refused_request(channel, known[1] if known else "request", str(answer.get("detail", "")))
         return int(status), dict(answer)
 
+    def confirm_hook(self, channel: str, token: str) -> bool:
+        """Return whether a platform shows the token by which it confirms the address of a channel's webhook.
+
+        Raises NotFound if the channel has none.
+        """
+        self._check_running()
+        knows_token = getattr(self.channels.get(channel), "knows_token", None)
+        if knows_token is None:
+            raise NotFound(f"no channel whose address a platform confirms is named {channel!r}")
+        if not (is_known := bool(knows_token(token))):
+            self._note_refused_request(channel, "no-token", "a platform confirms the address with another verify_token")
+        return is_known
+
     def _note_refused_request(self, channel: str, reason: str, detail: str) -> None:
         self.channel_manager.status[channel].note_refused_request(reason, detail)
         self.people.strangers.count(channel, reason)

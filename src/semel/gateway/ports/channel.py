@@ -332,9 +332,11 @@ class Inbox(Protocol):
 class Channel(Protocol):
     """A channel adapter: three methods and its capabilities.
 
-    Two more methods are optional. `async def typing(self, address: str) -> None`, announced by `caps.typing`, shows a
+    Three more methods are optional. `async def typing(self, address: str) -> None`, announced by `caps.typing`, shows a
     typing indicator for some seconds; the gateway calls it repeatedly, and it may fail. `async def receive(self, inbox,
-    headers, body) -> tuple[int, Json]` handles a platform's HTTP request and returns (status, response body).
+    headers, body) -> tuple[int, Json]` handles a platform's HTTP request and returns (status, response body). `def
+    knows_token(self, token: str) -> bool` returns whether a platform that asks for confirmation of the address
+    (`GET /v1/hooks/NAME?hub.mode=subscribe&hub.verify_token=...`) shows the right token.
     """
 
     name: str

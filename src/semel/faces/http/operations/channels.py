@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from starlette.responses import Response
 
-from semel.faces.http.problems import PROBLEM_MEDIA_TYPE, make_channel_response
+from semel.faces.http.problems import PROBLEM_MEDIA_TYPE, Problem, make_channel_response
 from semel.faces.http.routing import (
     ApiCall,
     Cursor,
@@ -23,6 +23,8 @@ from semel.faces.http.routing import (
 from semel.faces.http.security import Access
 
 router = Router("channels")
+MAX_HOOK_BYTES = 4 * 1024 * 1024
+"""Maximum size of a platform's request in bytes: WhatsApp sends several messages at once, in up to 3 MB."""
 
 
 class Counts(Struct):
@@ -126,6 +128,7 @@ async def list_quarantined(
     tag="doors",
     errors=("unavailable",),
     access=Access.SIGNED,
+    max_body=MAX_HOOK_BYTES,
 )
 async def hook(call: ApiCall, channel: Annotated[str, Param("Name of a configured channel.")], body: bytes) -> Response:
     """Receive a webhook of a platform. The channel checks the signature and decides the answer."""
@@ -133,3 +136,24 @@ async def hook(call: ApiCall, channel: Annotated[str, Param("Name of a configure
     if status >= 400:
         return make_channel_response(status, answer)
     return json_response(answer, status)
+
+
+@router.route(
+    "GET",
+    "/v1/hooks/{channel}",
+    Returns("The challenge, as it came.", str, "text/plain"),
+    tag="doors",
+    errors=("channel-scope", "not-found", "unavailable"),
+    access=Access.SIGNED,
+)
+async def confirm_hook(
+    call: ApiCall,
+    channel: Annotated[str, Param("Name of a configured channel.")],
+    mode: Annotated[str | None, Param("What the platform asks for.", name="hub.mode")] = None,
+    challenge: Annotated[str | None, Param("What the answer repeats.", name="hub.challenge")] = None,
+    token: Annotated[str | None, Param("The channel's `verify_token`.", name="hub.verify_token")] = None,
+) -> Response:
+    """Confirm the address of a webhook to a platform: repeat its challenge, if it knows the channel's token."""
+    if not call.gateway.confirm_hook(channel, token or "") or mode != "subscribe":
+        raise Problem("channel-scope", f"The channel {channel} expects hub.mode=subscribe and its own verify_token.")
+    return Response(challenge or "", media_type="text/plain")
