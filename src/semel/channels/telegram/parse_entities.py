@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from semel.text.json_types import Json
+from semel.channels.entity_spans import EntitySpan, convert_entities, to_markdown
 
 _COMMAND = re.compile(r"/(\w+)@(\w+)")
 
@@ -18,29 +18,6 @@ class BotIdentity:
 
     id: int
     username: str  # without the @
-
-
-@dataclass(frozen=True)
-class EntitySpan:
-    """One entity, with its start and end in code points of the text."""
-
-    lo: int
-    hi: int
-    kind: str
-    entity: Json
-
-
-def convert_entities(text: str, entities: Sequence[Any]) -> list[EntitySpan]:
-    """Convert entities from UTF-16 units to code points, and sort them. Those outside of the text are left out."""
-    raw = text.encode("utf-16-le", "surrogatepass")
-    converted = []
-    for entity in entities:
-        offset, length = int(entity["offset"]), int(entity["length"])
-        if offset >= 0 and length > 0 and (offset + length) * 2 <= len(raw):
-            lo = len(raw[: offset * 2].decode("utf-16-le", "replace"))
-            hi = lo + len(raw[offset * 2 : (offset + length) * 2].decode("utf-16-le", "replace"))
-            converted.append(EntitySpan(lo, hi, str(entity["type"]), entity))
-    return sorted(converted, key=lambda span: (span.lo, -span.hi))
 
 
 def mentions_us(span: EntitySpan, text: str, us: BotIdentity) -> bool:
@@ -64,7 +41,7 @@ def read_text(text: str, entities: Sequence[Any], us: BotIdentity) -> tuple[str,
     entity_spans = convert_entities(text, entities)
     mentioned = any(mentions_us(span, text, us) for span in entity_spans)
     start = _skip_mention(text, entity_spans, us)
-    markdown = _to_markdown(text, entity_spans, start)
+    markdown = to_markdown(text, entity_spans, start)
     command = _COMMAND.match(markdown)
     if command is not None and command[2].lower() == us.username.lower():
         markdown = f"/{command[1]}{markdown[command.end() :]}"
@@ -84,37 +61,3 @@ def _skip_mention(text: str, entity_spans: Sequence[EntitySpan], us: BotIdentity
     separator = re.compile(r"[\s,:]*").match(text, entity_spans[0].hi)
     start = separator.end() if separator is not None else entity_spans[0].hi
     return start if text[start:].strip() else 0
-
-
-def _to_markdown(text: str, entity_spans: Sequence[EntitySpan], start: int) -> str:
-    """Return the text from `start` on, with Markdown delimiters where entities begin and end."""
-    delimiters: list[tuple[int, int, int, str]] = []  # (position, 0 closes or 1 opens, nesting order, delimiter)
-    for n, span in enumerate(entity_spans):
-        if span.lo < start or span.hi <= span.lo:
-            continue
-        opening, closing = _delimiters_of(span, text[span.lo : span.hi], text)
-        if opening:
-            delimiters += [(span.lo, 1, n, opening), (span.hi, 0, -n, closing)]
-    pieces, position = [], start
-    for offset, _, _, delimiter in sorted(delimiters):
-        pieces += [text[position:offset], delimiter]
-        position = offset
-    return "".join((*pieces, text[position:]))
-
-
-def _delimiters_of(span: EntitySpan, inside: str, text: str) -> tuple[str, str]:
-    match span.kind:
-        case "code":
-            fence = "``" if "`" in inside else "`"
-            return fence, fence
-        case "pre":
-            fence = "````" if "```" in inside else "```"
-            language = str(span.entity.get("language") or "")
-            before = "" if span.lo == 0 or text[span.lo - 1] == "\n" else "\n"
-            after = "" if span.hi == len(text) or text[span.hi] == "\n" else "\n"
-            return f"{before}{fence}{language}\n", f"\n{fence}{after}"
-        case "text_link":
-            return "[", f"]({span.entity.get('url', '')})"
-        case "strikethrough":
-            return "~~", "~~"
-    return "", ""

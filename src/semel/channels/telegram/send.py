@@ -6,8 +6,8 @@ import mimetypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from semel.channels.formatted_text import count_utf16_units
 from semel.channels.telegram.address import ChatPlace, current_chat, message, parse_address
-from semel.channels.telegram.formatted_text import count_utf16_units
 from semel.channels.telegram.render import render, render_plain
 from semel.channels.telegram.transport import Upload
 from semel.channels.uploads import name_file

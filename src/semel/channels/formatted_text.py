@@ -1,7 +1,7 @@
-"""Build a text piece by piece together with its message entities, whose offsets are in UTF-16 units.
+"""Build a text piece by piece together with its entities, whose offsets are in UTF-16 units.
 
-https://core.telegram.org/bots/api#messageentity. Telegram does not combine code with styles or links: code loses the
-styles around it, and code inside a link becomes plain link text.
+The entities are those of https://core.telegram.org/bots/api#messageentity. Telegram does not combine code with styles
+or links: code loses the styles around it, and code inside a link becomes plain link text.
 """
 
 from __future__ import annotations
