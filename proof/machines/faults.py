@@ -18,17 +18,17 @@ FAULTS: tuple[Fault, ...] = ("refused", "lost before", "lost after")
 @contextlib.contextmanager
 def faulty_commits(fault: Fault) -> Iterator[list[int]]:
     """Let each first COMMIT fail so. The list holds how many did."""
-    from semel.ledger.postgres.tx import PostgresTx
+    from semel.ledger.postgres.held_sessions import HeldSessions
     from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
     from semel.ledger.postgres.worker import Worker
 
     commit, end, failed, fails_next = Worker._commit, Connection.end, [0], [True]
 
-    def commit_with_fault(self: Worker, connection: Connection, tx: PostgresTx) -> None:
+    def commit_with_fault(self: Worker, connection: Connection, held: HeldSessions) -> None:
         Connection.end = end_with_fault if fails_next[0] else end  # type: ignore[method-assign]
         fails_next[0] = not fails_next[0]
         try:
-            commit(self, connection, tx)
+            commit(self, connection, held)
         finally:
             Connection.end = end  # type: ignore[method-assign]
 

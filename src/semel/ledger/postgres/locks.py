@@ -96,7 +96,7 @@ class Taken:
 
 def take(connection: Connection, locks: Locks, now: int) -> Taken:
     """Lock what `locks` names."""
-    held: list[list[Any]] = []
+    held: Sequence[Sequence[Any]] = ()
     lines = frozenset[str]()
     own, ids, homes = own_statements(), list(locks.ids), list(locks.homes)
     for name, params in locks.find:
@@ -106,8 +106,7 @@ def take(connection: Connection, locks: Locks, now: int) -> Taken:
     if locks.everything:
         ids = [id for (id,) in connection.read(own["lock_every_session"], {})]
     elif locks.alone:
-        for id in sorted(ids):
-            held += connection.read(own["lock_session"], {"id": id})
+        held = connection.read(own["lock_sessions_alone"], {"ids": ids})
     elif ids or locks.keys or homes:
         held = connection.read(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
         lines = frozenset(home for home in (*homes, *(row[_HOME] for row in held)) if not is_local(home))
@@ -131,6 +130,22 @@ def find_locks(fn: Callable[..., Any], args: tuple[Any, ...]) -> Locks:
         args = tuple(rest)
     rule = LOCKS.get(fn)
     return EVERYTHING if rule is None else rule(*args)
+
+
+def join(several: Sequence[Locks]) -> Locks:
+    """Return what transactions lock that become one."""
+    if len(several) == 1:
+        return several[0]
+    return Locks(
+        ids=tuple({id for locks in several for id in locks.ids}),
+        keys=tuple({key for locks in several for key in locks.keys}),
+        homes=tuple({home for locks in several for home in locks.homes}),
+        find=tuple(question for locks in several for question in locks.find),
+        find_homes=tuple(question for locks in several for question in locks.find_homes),
+        ledger=any(locks.ledger for locks in several),
+        alone=all(locks.alone for locks in several),
+        everything=any(locks.everything for locks in several),
+    )
 
 
 def widen(locks: Locks, sessions: Collection[int]) -> Locks:

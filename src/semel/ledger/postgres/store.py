@@ -33,8 +33,9 @@ from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
 from semel.ledger.storage.store import LedgerSize, LedgerStore, do_nothing, now_ms
 from semel.ledger.storage.work import WorkItem
 
-WRITERS = 4
+WRITERS = 2
 READERS = 2
+MAX_TOGETHER = 64  # jobs that share a transaction
 
 
 class PostgresStore(LedgerStore):
@@ -192,6 +193,7 @@ class PostgresStore(LedgerStore):
         return {
             "path": self._name,
             "commits": sum(worker.commits for worker in workers),
+            "transactions": sum(worker.transactions for worker in workers),
             "failures": sum(worker.failures for worker in workers),
             "retries": sum(worker.retries for worker in workers),
             "lost_connections": sum(worker.lost_connections for worker in workers),
@@ -229,12 +231,12 @@ class PostgresStore(LedgerStore):
     def _write_here(self, job: WorkItem) -> None:
         self._refuse_if_closed()
         assert self._worker is not None
-        self._worker.write(job)
+        self._worker.write((job,))
 
     def _read_here(self, job: WorkItem) -> None:
         self._refuse_if_closed()
         assert self._worker is not None
-        self._worker.read(job)
+        self._worker.read((job,))
 
     def _refuse_if_inside(self, job: WorkItem) -> None:
         if any(thread.is_current for thread in (*self._writers, *self._readers)):
@@ -255,6 +257,8 @@ class _WorkerThread:
         self.queue: SimpleQueue[WorkItem | None] = SimpleQueue() if reads is None else reads
         self.worker = worker
         self._perform = worker.write if reads is None else worker.read
+        self._most = MAX_TOGETHER if reads is None else 1
+        self._is_stopped = False
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
@@ -271,11 +275,21 @@ class _WorkerThread:
         self._thread.join()
 
     def _serve(self) -> None:
-        while (job := self.queue.get()) is not None:
-            self._perform(job)
-            self.worker.deliver(job)
-            del job  # its result must not live on while this thread waits
+        while jobs := self._take():
+            self._perform(jobs)
+            del jobs  # their results must not live on while this thread waits
         self.worker.close()
+
+    def _take(self) -> list[WorkItem]:
+        """Wait for a job, and return it with those that wait behind it; none once the thread is to end."""
+        jobs: list[WorkItem] = []
+        while not self._is_stopped and (not jobs or (len(jobs) < self._most and not self.queue.empty())):
+            job = self.queue.get()
+            if job is None:
+                self._is_stopped = True
+            else:
+                jobs.append(job)
+        return jobs
 
 
 @contextlib.contextmanager

@@ -104,11 +104,6 @@ class PostgresTx(Tx):
             self.error = error
             raise
 
-    def save_and_mark(self, worker: int, serial: int) -> None:
-        """Write what was counted and set in the sessions that are held, and the number of the worker's transaction."""
-        assert self._held is not None
-        self._held.save_and_mark(worker, serial)
-
     def _answer(self, name: str, params: dict[str, Any]) -> list[list[Any]] | None:
         """Return the rows of a statement that a held session answers; None if it goes to the server."""
         if self._held is None:

@@ -1,4 +1,8 @@
-"""A worker: a connection that runs jobs one after the other, and knows what became of each.
+"""A worker: a connection that runs jobs, and knows what became of each.
+
+Jobs that wait at the same moment share a transaction: its locks, its round trips and its COMMIT are paid once. A job
+that fails before it has written anything leaves the others alone. If one fails later, or meets another transaction, all
+is undone, and each of them runs again in a transaction of its own, so that it fails alone.
 
 A transaction that meets another one is undone by the server (deadlock, serialization failure, a unique key taken at the
 same time) and run again from its beginning: transaction functions change nothing but the ledger. One that was to write
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from semel.ledger.postgres import locks
@@ -66,6 +70,7 @@ class Worker:
         self._unheld: frozenset[int] = frozenset()  # sessions that the job was to write to without their locks
         self._is_closing = False
         self.commits = 0
+        self.transactions = 0
         self.failures = 0
         self.retries = 0
         self.lost_connections = 0
@@ -74,20 +79,23 @@ class Worker:
     def __repr__(self) -> str:
         return f"<Worker {self._id}: {self.commits} commits, {self.retries} retries, {self.failures} failed>"
 
-    def write(self, job: WorkItem) -> None:
-        """Run a job as one transaction. Afterwards it has a durable result, or an error. Never raises."""
-        self._perform(job, self._write_once)
+    def write(self, jobs: Sequence[WorkItem]) -> None:
+        """Run jobs, in one transaction if they can share it. Each gets a durable result, or an error. Never raises.
 
-    def deliver(self, job: WorkItem) -> None:
-        """Hand a job's result to its caller, after those of earlier transactions on the same sessions."""
-        if self._ticket:
-            self._order.wait_turn(self._ticket)
-        deliver_results((job,))
-        self._give_back()
+        The results of a transaction are delivered after those of earlier ones on the same sessions.
+        """
+        if len(jobs) > 1 and self._write_together(jobs):
+            self._deliver(jobs)
+            return
+        for job in jobs:
+            self._perform(job, lambda job: self._write_once((job,)))
+            self._deliver((job,))
 
-    def read(self, job: WorkItem) -> None:
-        """Run a job on a snapshot that includes every earlier commit. Never raises."""
-        self._perform(job, self._read_once)
+    def read(self, jobs: Sequence[WorkItem]) -> None:
+        """Run each job on a snapshot that includes every earlier commit. Never raises."""
+        for job in jobs:
+            self._perform(job, self._read_once)
+            deliver_results((job,))
 
     def give_up(self) -> None:
         """Do not wait for a server that cannot be reached: the store is being closed."""
@@ -97,7 +105,35 @@ class Worker:
         if self._connection is not None:
             self._connection.close()
 
-    def _perform(self, job: WorkItem, attempt: Callable[[WorkItem], None]) -> None:
+    def _deliver(self, jobs: Sequence[WorkItem]) -> None:
+        if self._ticket:
+            self._order.wait_turn(self._ticket)
+        deliver_results(jobs)
+        self._give_back()
+
+    def _write_together(self, jobs: Sequence[WorkItem]) -> bool:
+        """Run the jobs in one transaction. Return False if it did not happen: then each is to be run by itself.
+
+        If the server cannot be reached, they wait for it together, and are refused together.
+        """
+        self._unheld = frozenset()
+        try:
+            try:
+                return self._write_once(jobs)
+            except ConnectionLost:
+                if self._connection is None:
+                    raise
+                self._reconnect(RECONNECT_S)
+        except ConnectionLost as error:
+            for job in jobs:
+                self._refuse(job, error)
+            return True
+        except BaseException:  # the one that it is about will meet it again
+            self._undo()
+        self.retries += 1
+        return False
+
+    def _perform(self, job: WorkItem, attempt: Callable[[WorkItem], object]) -> None:
         taken_keys = 0
         self._unheld = frozenset()
         try:
@@ -119,15 +155,21 @@ class Worker:
                 self.retries += 1
             raise DatabaseBusy(path=self._path, why=reason, attempts=MAX_ATTEMPTS)
         except BaseException as error:
-            ledger_error = to_ledger_error(error, self._path)
-            self.failures += 1
-            self.last_failure = str(ledger_error)
-            job.fail(ledger_error)
+            self._refuse(job, error)
+
+    def _refuse(self, job: WorkItem, error: BaseException) -> None:
+        ledger_error = to_ledger_error(error, self._path)
+        self.failures += 1
+        self.last_failure = str(ledger_error)
+        job.fail(ledger_error)
 
     # ---------------------------------------------------------------- one attempt
 
-    def _write_once(self, job: WorkItem) -> None:
-        """Run the job and commit. Raises ServerError, ConnectionLost: then it did not happen."""
+    def _write_once(self, jobs: Sequence[WorkItem]) -> bool:
+        """Run the jobs and commit. Return False if they cannot share a transaction: then nothing of it happened.
+
+        Raises ServerError, ConnectionLost: then it did not happen, either.
+        """
         connection = self._require_connection()
         if self._id == 0:
             ((id,),) = connection.read(own_statements()["worker_add"], {})
@@ -136,26 +178,35 @@ class Worker:
         if isinstance(self._clock, ServerClock) and self._clock.is_old:
             self._clock.synchronize(connection)
         now = self._clock()
-        connection.queue("BEGIN")
-        wanted = locks.find_locks(job.fn, job.args)
+        wanted = locks.join([locks.find_locks(job.fn, job.args) for job in jobs])
         if self._unheld:
             wanted = locks.widen(wanted, self._unheld)
-        taken = locks.take(connection, wanted, now)
-        tx = PostgresTx(connection, now, HeldSessions(connection, taken, wanted.keys))
-        if not self._run(job, tx):
-            connection.end("ROLLBACK")
-            return
-        if not tx.has_written:
+        if wanted.everything and len(jobs) > 1:
+            return False
+        connection.queue("BEGIN")
+        held = HeldSessions(connection, locks.take(connection, wanted, now), wanted.keys)
+        changed: set[int] = set()
+        has_written = False
+        for job in jobs:
+            tx = PostgresTx(connection, now, held)
+            if not self._run(job, tx) and tx.has_written:
+                connection.end("ROLLBACK")
+                return len(jobs) == 1
+            has_written = has_written or tx.has_written
+            changed.update(session for session, _, _ in tx.dirty)
+        if not has_written:
             connection.end("COMMIT")
-            return
-        if tx.dirty:
-            self._ticket = self._order.draw({session for session, _, _ in tx.dirty})
+            return True
+        if changed:
+            self._ticket = self._order.draw(changed)
         try:
-            self._commit(connection, tx)
+            self._commit(connection, held)
         except BaseException:
             self._give_back()
             raise
         self.commits += 1
+        self.transactions += len(jobs)
+        return True
 
     def _read_once(self, job: WorkItem) -> None:
         connection = self._require_connection()
@@ -199,9 +250,9 @@ class Worker:
             self._order.give_back(self._ticket)
             self._ticket = 0
 
-    def _commit(self, connection: Connection, tx: PostgresTx) -> None:
+    def _commit(self, connection: Connection, held: HeldSessions) -> None:
         self._serial += 1
-        tx.save_and_mark(self._id, self._serial)
+        held.save_and_mark(self._id, self._serial)
         try:
             connection.end("COMMIT")
         except ServerError as error:
