@@ -176,9 +176,9 @@ class PostgresServer:
             cursor = connection.execute(sql.encode())
             return cursor.fetchall() if cursor.description else []
 
-    def create_database(self, template: str | None = None) -> str:
-        """A new database, empty or a copy of another; its name."""
-        name = f"t{next(self._numbers)}"
+    def create_database(self, template: str | None = None, suffix: str = "") -> str:
+        """A new database, empty or a copy of another; its name, which ends with `suffix`."""
+        name = f"t{next(self._numbers)}{suffix}"
         copy = f" TEMPLATE {template} STRATEGY WAL_LOG" if template else ""
         self.execute(f"CREATE DATABASE {name}{copy}")
         return name

@@ -41,29 +41,28 @@ def open_threaded_ledger(folder: Path, clock: Callable[[], int] = now_ms, *, aga
         return Store.open(folder / "ledger.db", clock=clock)
     from semel.ledger.postgres.store import PostgresStore
 
-    server, name, _ = _database()
+    server, name, _ = _database(os.getpid())
     return PostgresStore.open(server.url(name) if again else empty_database(), clock=clock)
 
 
 def empty_database() -> str:
     """The URL of this process's database, emptied."""
-    server, name, command = _database()
+    server, name, command = _database(os.getpid())
     server.execute(command, name)
     return server.url(name)
 
 
 @cache
-def _database() -> tuple[PostgresServer, str, str]:
-    """The server, the database with the ledger's tables, and the statements that empty it."""
+def _database(process: int) -> tuple[PostgresServer, str, str]:
+    """The server, the database of a process with the ledger's tables, and the statements that empty it."""
     from semel.ledger.postgres.store import PostgresStore
 
     server = shared_server()
-    name = server.create_database()
+    name = server.create_database(suffix=f"_{process}")
     with PostgresStore.open_sync(server.url(name)):
         pass
     server.execute(sanitizer_sql(), name)
-    note_what_is_held()
-    refuse_wider_locks()
+    _watch_locks()
     tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = '{}'"
     kept = ("schema_version", "ledger")
     emptied = [table for (table,) in server.execute(tables.format("r"), name) if table not in kept]
@@ -75,6 +74,12 @@ def _database() -> tuple[PostgresServer, str, str]:
         "UPDATE ledger SET incarnation = 1, commits = 0, copied = NULL",
     ]
     return server, name, ";".join(commands)
+
+
+@cache
+def _watch_locks() -> None:
+    note_what_is_held()
+    refuse_wider_locks()
 
 
 def rows(tx: Tx, sql: str) -> list[Any]:
