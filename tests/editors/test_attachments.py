@@ -183,7 +183,10 @@ async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_th
     attachment.close()
 
 
-async def test_a_killed_gateway_for_which_a_prompt_waits_is_started_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_killed_gateway_for_which_a_prompt_or_an_opening_waits_is_started_again_once(
+    monkeypatch: pytest.MonkeyPatch, is_open: bool
+) -> None:
     monkeypatch.setattr(attachment_module, "RESTART_AFTER_S", 0.0)
 
     class KilledGateway(ScriptedGateway):
@@ -209,11 +212,17 @@ async def test_a_killed_gateway_for_which_a_prompt_waits_is_started_again_once(m
 
     gateway: Any = KilledGateway(SNAPSHOT)
     attachment = Attachment("s", ScriptedEditor(), gateway, {})
-    await attachment.start(replays=False)
-    attachment.open()
-    attachment.add_prompt(open_prompt("acp-1-1", lambda result, error: None), [])
+    if is_open:
+        await attachment.start(replays=False)
+        attachment.open()
+        attachment.add_prompt(open_prompt("acp-1-1", lambda result, error: None), [])
+    else:
+        gateway.is_over.set()  # it was killed before it sent the first frame
+        opening = asyncio.create_task(attachment.start(replays=False))
     await asyncio.wait_for(gateway.is_waiting.wait(), 60)
     assert gateway.starts == 1
+    if not is_open:
+        opening.cancel()
     attachment.close()
 
 

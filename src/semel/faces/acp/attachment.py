@@ -174,7 +174,8 @@ class Attachment:
             away_s = loop.time() - last_contact
             if away_s > AWAY_REMARK_S and self._prompts:
                 self._tell_away()
-            if away_s > RESTART_AFTER_S and self._prompts and not has_restarted:
+            is_awaited = bool(self._prompts) or not self.has_view.is_set()  # a prompt, or a session that is opened
+            if away_s > RESTART_AFTER_S and is_awaited and not has_restarted:
                 has_restarted = True  # once: if it does not start, others need not be delayed by more attempts
                 self._spawn(self._link.restart_killed(), lambda error: None)
             failures += 1
