@@ -49,7 +49,7 @@ def _prompts(connection: Connection, rows: Rows) -> Iterator[str]:
         refused = any("error" in answer for answer in prompt.answers)
         if len(heard) > 1:
             yield f"law 1: {where} was heard {len(heard)} times"
-        if not heard and connection.life.alive and not prompt.is_withdrawn and not (refused and not prompt.was_open):
+        if not heard and connection.life.alive and not prompt.is_discarded and not (refused and not prompt.was_open):
             yield f"law 1: {where} was never heard; it was answered {prompt.answers}"
         if len(prompt.answers) > 1 or (connection.life.alive and not prompt.answers):
             yield f"law 12: {where} was answered {len(prompt.answers)} times: {prompt.answers}"

@@ -82,7 +82,7 @@ class Prompt:
         self.left = False  # a request with its message has left for a gateway, which may have heard it
 
     @property
-    def is_withdrawn(self) -> bool:
+    def is_discarded(self) -> bool:
         """Whether it was cancelled in time: it was answered so, and nothing of it ever left."""
         stops = [answer.get("result", {}).get("stopReason") for answer in self.answers]
         return self.is_cancelled and stops == ["cancelled"] and not self.left
@@ -173,7 +173,7 @@ class Connection:
         self._send(method="session/cancel", params={"sessionId": self.editor.session})
 
     def choose(self, request: str, call: str, option: str) -> None:
-        """Answer a request for permission, though it may be withdrawn by now."""
+        """Answer a request for permission, though its dialog may be closed by now."""
         self.chosen.setdefault(call, set()).add(option)
         self.asked.pop(request, None)
         self._send(id=request, result={"outcome": {"outcome": "selected", "optionId": option}})
@@ -380,7 +380,7 @@ class Editors:
         turn = self.turn_of(prompt.mark)
         where = f"prompt {prompt.mark} of {connection!r}"
         if turn is None:
-            if prompt.is_withdrawn or (prompt.is_cancelled and self.waits_for_nobody(prompt.mark)):
+            if prompt.is_discarded or (prompt.is_cancelled and self.waits_for_nobody(prompt.mark)):
                 return
             if "error" not in prompt.answers[-1] or prompt.was_open:
                 self.world.fault(f"law 12: {where} is answered {prompt.answers[-1]}, and no turn took it")

@@ -47,7 +47,7 @@ def count(world: World) -> dict[str, int]:
 def _of_editors(world: World) -> Iterator[tuple[str, int]]:
     prompts = [prompt for editor in world.editors.all for one in editor.connections for prompt in one.prompts.values()]
     if world.editors.all:
-        yield "cancelled in an editor, and never sent", sum(prompt.is_withdrawn for prompt in prompts)
+        yield "cancelled in an editor, and never sent", sum(prompt.is_discarded for prompt in prompts)
         yield "cancelled in an editor without a prompt of its own", len(_stopped_for_others(world))
         yield "cancelled in an editor, and stopped", sum(prompt.is_cancelled and prompt.left for prompt in prompts)
 

@@ -48,7 +48,7 @@ class GatewayEditor:
         self.messages: list[Json] = []  # all that came, in order
         self.answers: dict[str, Json] = {}
         self.asked: list[Json] = []  # requests for permission, in order
-        self.withdrawn: list[str] = []  # the ids of those that were withdrawn
+        self.closed: list[str] = []  # the ids of those whose dialogs were closed
         self.stderr = b""
         self.session = ""
         self.methods: dict[str, str] = {}
@@ -89,7 +89,7 @@ class GatewayEditor:
         if message.get("method") == "session/request_permission":
             self.asked.append(message)
         if message.get("method") == "$/cancel_request":
-            self.withdrawn.append(message["params"]["requestId"])
+            self.closed.append(message["params"]["requestId"])
 
     def until(self, is_so: Callable[[], Any], why: str, patience: float = 90.0) -> Any:
         """Wait until something has come, and return what `is_so` returns of it."""

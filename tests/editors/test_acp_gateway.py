@@ -140,7 +140,7 @@ def test_a_dialog_has_a_call_of_its_own_where_only_a_calls_end_closes_it(desk: D
     assert len(editor.shown.calls) == 2
 
 
-def test_a_permission_that_the_phone_answers_is_withdrawn_and_a_late_answer_changes_nothing(desk: Desk) -> None:
+def test_a_permission_that_the_phone_answers_closes_in_the_editor_and_a_late_answer_changes_nothing(desk: Desk) -> None:
     editor = desk.editor()
     session = editor.new()
     prompt = editor.begin(script({"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
@@ -151,7 +151,7 @@ def test_a_permission_that_the_phone_answers_is_withdrawn_and_a_late_answer_chan
     answer = desk.house.post(f"/v1/sessions/{session}/answers", {"item": item["id"], "option": "no", "by": "phone"})
     assert answer.json()["outcome"] == "answered"
     editor.answer_to(prompt)
-    assert editor.withdrawn == [request["id"]] and editor.texts() == ["kept"]
+    assert editor.closed == [request["id"]] and editor.texts() == ["kept"]
     editor.choose(request, "yes")
     late = "Your answer to “rm” came too late: it was rejected by phone before. What you chose changed nothing."
     editor.sees(late)
@@ -454,8 +454,8 @@ def test_a_resumed_session_asks_what_is_still_open_and_shows_no_old_tool_calls(d
     assert other.texts("thought") == [] and third.texts("thought") == ["hm"]
     third.choose(third.asked[0], "yes")
     editor.answer_to(prompt)
-    assert len(editor.withdrawn) == 1
-    other.until(lambda: other.withdrawn, "it is withdrawn there, too")
+    assert len(editor.closed) == 1
+    other.until(lambda: other.closed, "it is closed there, too")
 
 
 def test_what_was_missed_is_told_once_and_in_a_bounded_size(desk: Desk) -> None:

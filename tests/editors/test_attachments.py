@@ -77,7 +77,7 @@ class ScriptedEditor:
 
     def __init__(self, pipe: EditorPipe | None = None) -> None:
         self.asked: dict[str, Callable[[Json], None]] = {}
-        self.withdrawn: list[str] = []
+        self.cancelled: list[str] = []
         self.pipe = pipe
 
     @property
@@ -92,8 +92,8 @@ class ScriptedEditor:
         self.asked[method] = done
         return method
 
-    def withdraw(self, request: str) -> None:
-        self.withdrawn.append(request)
+    def cancel_request(self, request: str) -> None:
+        self.cancelled.append(request)
 
     def forget(self, request: str) -> None:
         del self.asked[request]
@@ -174,7 +174,7 @@ async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_th
     is_asked.set()
     await asyncio.wait_for(gateway.is_waiting.wait(), 60)
     assert answers == [{"stopReason": "cancelled"}]
-    assert editor.withdrawn == ["session/request_permission"] and model.lines == lines
+    assert editor.cancelled == ["session/request_permission"] and model.lines == lines
 
     attachment.add_prompt(open_prompt("acp-1-2", lambda result, error: None), [])
     is_back.set()

@@ -23,7 +23,7 @@ from semel.faces.acp.catch_up import choose_rows, is_request
 from semel.faces.acp.editor_port import ANSWER, CANCEL, Deliveries, Editor
 from semel.faces.acp.gateway_link import RESTART_AFTER_S, GatewayLink
 from semel.faces.acp.history import read_history
-from semel.faces.acp.open_prompt import WITHDRAWN_REMARK, OpenPrompt, describe_outage, read_stop
+from semel.faces.acp.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage, read_stop
 from semel.faces.acp.permission_dialogs import PermissionDialogs
 from semel.faces.acp.request_errors import INTERNAL_ERROR, describe_error, ignore_deleted_session
 from semel.faces.acp.row_writer import RowWriter, name_row
@@ -251,7 +251,7 @@ class Attachment:
             for row in self._take_unshown():
                 self._show_row(row)
             self.shown_rev = self.view.rev
-        self._dialogs.withdraw_closed(self.view.items, self._may_show)
+        self._dialogs.close_ended(self.view.items, self._may_show)
         self._end_push()
         self._answer_ended_prompts()
         self._schedule_flush()
@@ -375,7 +375,7 @@ class Attachment:
             except NoGateway:  # it got no connection
                 prompt.is_sent = was_sent
                 if prompt.is_cancelled and not was_sent:
-                    self.withdraw(prompt)
+                    self.discard_prompt(prompt)
                 raise
             prompt.set_recorded()
 
@@ -438,7 +438,7 @@ class Attachment:
         for prompt in prompts:
             prompt.is_cancelled = True
             if not prompt.is_sent:
-                self.withdraw(prompt)
+                self.discard_prompt(prompt)
             else:
                 self._deliveries.add(CANCEL, self._spawn(self._stop_prompt(prompt), self._tell_not_stopped))
         if self._prompts and self._is_away:
@@ -446,9 +446,9 @@ class Attachment:
         if not prompts and not has_coming_prompt:
             self._stop_seen_turn()
 
-    def withdraw(self, prompt: OpenPrompt) -> None:
-        """Answer a prompt that was never sent as cancelled. It is not sent later."""
-        self._remark(f"withdrawn-{prompt.key}", WITHDRAWN_REMARK)
+    def discard_prompt(self, prompt: OpenPrompt) -> None:
+        """Answer a prompt that was never sent as cancelled, and never send it."""
+        self._remark(f"discarded-{prompt.key}", DISCARDED_REMARK)
         self._prompts.pop(prompt.key, None)
         self._editor.write(self._writer.end_turn())
         prompt.answer({"stopReason": "cancelled"}, None)

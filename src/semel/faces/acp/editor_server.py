@@ -209,8 +209,8 @@ class EditorServer:
         self._send(id=id, method=method, params=params)
         return id
 
-    def withdraw(self, request: str) -> None:
-        """Withdraw a request to the editor. An answer that comes all the same is taken, unless it is forgotten."""
+    def cancel_request(self, request: str) -> None:
+        """Tell the editor that a request needs no answer any more. One that comes all the same is taken (`forget`)."""
         self._send(method="$/cancel_request", params={"requestId": request})
 
     def forget(self, request: str) -> None:
@@ -397,7 +397,7 @@ class EditorServer:
             attachment.cancel(has_coming_prompt=bool(coming))
         for prompt in coming:
             if attachment is not None:
-                attachment.withdraw(prompt)
+                attachment.discard_prompt(prompt)
             else:
                 prompt.answer({"stopReason": "cancelled"}, None)
 

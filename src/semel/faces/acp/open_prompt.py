@@ -9,7 +9,7 @@ from semel.text.json_types import Json
 
 Answer = Callable[[Json | None, Json | None], None]
 
-WITHDRAWN_REMARK = "Your message was cancelled before Semel had sent it: it is not recorded, and nobody will answer it."
+DISCARDED_REMARK = "Your message was cancelled before Semel had sent it: it is not recorded, and nobody will answer it."
 AWAY_REMARK = "The gateway is away. Semel has recorded your message; this goes on when the gateway is back."
 UNRECORDED_REMARK = (
     "The gateway is away. Semel has not recorded your message yet: it is sent as soon as the gateway is back, if this "

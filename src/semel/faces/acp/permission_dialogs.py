@@ -1,4 +1,4 @@
-"""Permission requests of a session as dialogs of an editor: ask, pass on the answer, withdraw what is closed.
+"""Permission requests of a session as dialogs of an editor: ask, pass on the answer, close what is over.
 
 A request is asked on every face, and the first answer counts; the gateway decides which one that is. So an answer that
 comes late is passed on all the same, changes nothing, and is told as late.
@@ -44,7 +44,7 @@ class PermissionDialogs:
         self._send_answer = send_answer
         self._remark = remark
         self._requests: dict[int, str] = {}  # the editor's open dialogs: the id of our request, by item
-        self._withdrawn: dict[int, str] = {}  # those that were withdrawn, and that the editor has not answered yet
+        self._closed: dict[int, str] = {}  # dialogs that were closed, and that the editor has not answered yet
         self._late: set[int] = set()  # items that somebody else answered before, and this was not told yet
         self._calls: dict[int, str] = {}  # the tool calls of dialogs that are not told as ended yet, by item
 
@@ -56,7 +56,7 @@ class PermissionDialogs:
         if item["state"] == "open" and item["id"] not in self._calls:
             self._ask(item)
 
-    def withdraw_closed(self, items: Mapping[int, Json], shows_calls: bool) -> None:
+    def close_ended(self, items: Mapping[int, Json], shows_calls: bool) -> None:
         """Close the dialogs of requests that are open no longer, whoever answered them.
 
         `shows_calls`: whether the editor shows text and tool calls now; otherwise it is told later that the dialog's
@@ -65,7 +65,7 @@ class PermissionDialogs:
         for number in list(self._calls):
             item = items.get(number)
             if item is None or item["state"] != "open":
-                self._withdraw(number)
+                self._close_dialog(number)
                 if shows_calls:
                     self._end_call(number, item or {})
         for number in list(self._late):
@@ -75,7 +75,7 @@ class PermissionDialogs:
                 self._remark(f"answer-{number}", _describe_late(item))
 
     def note_outcome(self, number: int, option: str | None, outcome: str) -> None:
-        """Note that an option was chosen here. If it came too late, the next `withdraw_closed` says who was first.
+        """Note that an option was chosen here. If it came too late, the next `close_ended` says who was first.
 
         `outcome`: see `AsyncClient.answer`.
         """
@@ -87,10 +87,10 @@ class PermissionDialogs:
         self._remark(f"answer-{number}", text)
 
     def close(self) -> None:
-        """Withdraw all requests, because the editor opens the session again."""
+        """Close all dialogs, because the editor opens the session again."""
         for number in list(self._requests):
-            self._withdraw(number)
-        for request in self._withdrawn.values():
+            self._close_dialog(number)
+        for request in self._closed.values():
             self._editor.forget(request)
         self._send_answer, self._remark = _ignore_answer, _ignore_remark  # they refer to whoever has these dialogs
 
@@ -122,16 +122,16 @@ class PermissionDialogs:
     def _take_answer(self, item: Json, answer: Json) -> None:
         """Pass on an answer to the item that was shown. One that chooses none of its options allows nothing (Law 13).
 
-        The request then stays open for the other faces. A choice in a dialog that was withdrawn is passed on, too: the
+        The request then stays open for the other faces. A choice in a dialog that was closed is passed on, too: the
         gateway says that it is late.
         """
         number = item["id"]
         self._requests.pop(number, None)
-        is_withdrawn = self._withdrawn.pop(number, None) is not None
+        was_closed = self._closed.pop(number, None) is not None
         outcome, option = (text_at(answer, "result", "outcome", name) for name in ("outcome", "optionId"))
         if outcome == "selected" and option in [offered["optionId"] for offered in item["options"]]:
             self._send_answer(number, option, item["rev"])
-        elif is_withdrawn:
+        elif was_closed:
             return
         elif outcome == "cancelled":
             self._send_answer(number, None, item["rev"])
@@ -142,10 +142,10 @@ class PermissionDialogs:
             )
             self._remark(f"unread-{number}", text)
 
-    def _withdraw(self, number: int) -> None:
+    def _close_dialog(self, number: int) -> None:
         if (request := self._requests.pop(number, None)) is not None:
-            self._withdrawn[number] = request
-            self._editor.withdraw(request)
+            self._closed[number] = request
+            self._editor.cancel_request(request)
 
     def _end_call(self, number: int, item: Json) -> None:
         call = self._calls.pop(number)

@@ -321,10 +321,10 @@ local function answer_question(view, id, answer)
   send(vim.tbl_extend("error", { id = id }, answer))
 end
 
-local function withdraw_question(id)
+local function cancel_question(id)
   for _, view in pairs(views) do
     if view.questions[id] then
-      answer_question(view, id, { error = { code = REQUEST_CANCELLED, message = "withdrawn" } })
+      answer_question(view, id, { error = { code = REQUEST_CANCELLED, message = "cancelled" } })
     end
   end
 end
@@ -340,7 +340,7 @@ local function take_message(message)
   elseif message.method == "session/request_permission" then
     take_question(message)
   elseif message.method == "$/cancel_request" then
-    withdraw_question(params.requestId)
+    cancel_question(params.requestId)
   elseif message.id ~= nil then
     send({ id = message.id, error = { code = METHOD_NOT_FOUND, message = "Method not found: " .. message.method } })
   end
@@ -790,7 +790,7 @@ function M.send_input()
   end
 end
 
---- Stop the turn that answers the session's prompt. Semel withdraws the questions of a turn that is stopped; those of
+--- Stop the turn that answers the session's prompt. Semel closes the questions of a turn that is stopped; those of
 --- another person's turn stay. For other agents, all questions are answered here, as ACP demands.
 function M.cancel()
   local view = current_view()
