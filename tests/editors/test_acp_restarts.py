@@ -94,7 +94,7 @@ def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_i
         leaving.begin("say: lost")
         code, words = leaving.leave()
         assert code == 1 and f"a message to session {left_session} was not recorded".encode() in words
-        editor.until(lambda: "has not recorded your message yet" in str(editor.messages[-1]), "it is said")
+        editor.until(lambda: "is not recorded yet" in str(editor.messages[-1]), "it is said")
         cancelling.send(method="session/cancel", params={"sessionId": idle_session})
         cancelling.send(method="session/cancel", params={"sessionId": hanging_session})
         cancelling.until(lambda: "may have your message" in str(cancelling.messages[-1]), "why it waits")

@@ -363,7 +363,7 @@ async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen
     attachment.cancel(has_coming_prompt=False)
     await asyncio.sleep(0)
     assert gateway.stops == stops
-    assert any("Cancel again" in text for text in model.sessions.get("s", Shown()).texts()) == told
+    assert any("cancel again" in text for text in model.sessions.get("s", Shown()).texts()) == told
     attachment.close()
 
 

@@ -19,7 +19,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from semel.faces.acp.catch_up import choose_rows, is_request
+from semel.faces.acp.catch_up import choose_rows, describe_left_out, is_request
 from semel.faces.acp.editor_port import ANSWER, CANCEL, Deliveries, Editor
 from semel.faces.acp.gateway_link import RESTART_AFTER_S, GatewayLink
 from semel.faces.acp.history import read_history
@@ -138,7 +138,7 @@ class Attachment:
         """Watch the session until it is deleted; then, or after an error, answer what the editor waits for."""
         with ignore_deleted_session():
             await self._watch(replays, skips)
-        self._end({"code": INTERNAL_ERROR, "message": "the session was deleted"})
+        self._end({"code": INTERNAL_ERROR, "message": "the session was deleted; open another one"})
 
     def _end(self, error: Json) -> None:
         self.is_over = True
@@ -205,7 +205,7 @@ class Attachment:
         now = asyncio.get_running_loop().time()
         lines: list[bytes] = []
         if is_cut:
-            lines += self._writer.write_remark("cut", f"Earlier messages: semel show {self.key}", is_history=True)
+            lines += self._writer.write_remark("cut", describe_left_out(self.key), is_history=True)
         for row in rows:
             lines += [] if is_request(row) else self._writer.write_row(row, now, is_history=True)
         self._editor.write([*lines, *self._writer.end_turn()])
@@ -292,7 +292,7 @@ class Attachment:
         for row in left_out:
             self._writer.skip_row(row)
         if left_out:
-            text = f"{len(left_out)} earlier messages are not shown here: semel show {self.key}"
+            text = describe_left_out(self.key, len(left_out))
             self._editor.write(self._writer.write_remark(f"missed-{left_out[-1]['born']}", text))
         for row in chosen:
             self._show_row(row)
@@ -490,7 +490,7 @@ class Attachment:
 
     def _send_answer(self, item: int, option: str | None, seen: int) -> None:
         def tell(error: Json) -> None:
-            self._dialogs.tell(item, f"The answer was not taken: {error['message']}")
+            self._dialogs.tell(item, f"Your answer was not taken, and allows nothing: {error['message']}")
 
         self._deliveries.add(ANSWER, self._spawn(self._answer_permission(item, option, seen), tell))
 

@@ -9,14 +9,22 @@ from semel.text.json_types import Json
 
 Answer = Callable[[Json | None, Json | None], None]
 
-DISCARDED_REMARK = "Your message was cancelled before Semel had sent it: it is not recorded, and nobody will answer it."
-AWAY_REMARK = "The gateway is away. Semel has recorded your message; this goes on when the gateway is back."
+IF_IT_STAYS_AWAY = " If the gateway stays away, start it with `semel up`."
+DISCARDED_REMARK = (
+    "You cancelled your message before it was sent. Nothing of it is recorded, and no agent gets it. To have it "
+    "answered, send it again."
+)
+AWAY_REMARK = (
+    "The gateway is away. Your message is recorded, so do not send it again: it is answered when the gateway is back."
+    + IF_IT_STAYS_AWAY
+)
 UNRECORDED_REMARK = (
-    "The gateway is away. Semel has not recorded your message yet: it is sent as soon as the gateway is back, if this "
-    "session stays open in the editor."
+    "The gateway is away. Your message is not recorded yet: keep this session open in the editor, and it is sent once, "
+    "as soon as the gateway is back." + IF_IT_STAYS_AWAY
 )
 CANCEL_REMARK = (
-    "The gateway is away, and may have your message. Your prompt ends when the gateway is back and its turn is stopped."
+    "The gateway is away, and may have your message. Your cancel reaches it as soon as it is back, and then your "
+    "prompt ends." + IF_IT_STAYS_AWAY
 )
 
 

@@ -8,7 +8,7 @@ gateway: if it has ended, nothing is stopped.
 from __future__ import annotations
 
 REACTION_S = 0.5  # nobody sees a turn and cancels it within this time
-LATE_CANCEL_REMARK = "Another turn had begun just before you cancelled, and goes on. Cancel again to stop it."
+LATE_CANCEL_REMARK = "The turn that runs now began just before you cancelled, so it goes on. To stop it, cancel again."
 
 
 class SeenTurns:

@@ -22,7 +22,7 @@ from semel.faces.acp.editor_profiles import EditorProfile
 
 USER, AGENT, THOUGHT = "user_message_chunk", "agent_message_chunk", "agent_thought_chunk"
 CHUNKS = (AGENT, THOUGHT, USER)
-BEGAN_AGAIN = "The agent began its answer again."
+BEGAN_AGAIN = "The agent began its answer again. What follows replaces its first attempt."
 NOTICE_TITLE_CHARS = 120
 MAX_WAITING = 8  # messages that are withheld as a whole; no agent was seen to make more attempts
 
