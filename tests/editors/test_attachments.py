@@ -313,7 +313,7 @@ async def test_a_cancel_that_the_gateway_refuses_is_told_unless_the_session_was_
         await asyncio.sleep(0)
         prompt.is_sent = True
         attachment._saying = asyncio.Lock()  # the request with its message is over
-    attachment.cancel(is_asking=False)
+    attachment.cancel(has_coming_prompt=False)
     await asyncio.wait_for(attachment.await_delivery(), 60)
     assert model.sessions["s"].texts() == words and not prompt.is_answered
     attachment.close()
