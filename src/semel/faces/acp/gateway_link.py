@@ -73,13 +73,10 @@ class GatewayLink:
         Raises NoGateway, RequestRefused, and OutcomeUnknown if a message may have been accepted.
         """
         failures, was_lost, has_started = 0, False, False
-        if self._client is None and self.may_start and not self._was_there_lately() and not await self.is_answering():
-            has_started = True
-            await self._start()
-            self.note_contact()
-        from semel.faces.client import NoAnswer, RequestRefused
-
         while True:
+            has_started = has_started or await self._start_if_away()
+            from semel.faces.client import NoAnswer, RequestRefused  # only now: a start imports it meanwhile
+
             try:
                 return await self.ask_running(request)
             except NoAnswer:
@@ -92,14 +89,8 @@ class GatewayLink:
                     if was_lost:
                         raise
                     was_lost = True
-                    continue
-                if not self.may_start or (has_started and not self._was_there_lately()):
+                elif not self.may_start or (has_started and not self._was_there_lately()):
                     raise
-                if not self._was_there_lately():
-                    has_started = True
-                    await self._start()
-                    self.note_contact()
-                    continue
             failures += 1
             await self.wait_before_retry(failures)
 
@@ -155,6 +146,14 @@ class GatewayLink:
         if self.may_start and was_killed(self.data_dir):
             with contextlib.suppress(NoGateway, OSError):
                 await self._start()
+
+    async def _start_if_away(self) -> bool:
+        """Start a gateway if none answers now or has just before. Return whether one was started. Raises NoGateway."""
+        if not self.may_start or self._was_there_lately() or await self.is_answering():
+            return False
+        await self._start()
+        self.note_contact()
+        return True
 
     async def _start(self) -> None:
         """Start a gateway, unless somebody else does so first, and wait until it answers. Raises NoGateway."""
