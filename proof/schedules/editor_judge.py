@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -39,6 +39,7 @@ def wrong(editors: list[Editor], rows: Rows) -> Iterator[str]:
         yield from _open(editor.now)
     yield from _chosen(editors, rows)
     yield from _stopped(editors, rows)
+    yield from withdrawn(editors, rows)
 
 
 def _prompts(connection: Connection, rows: Rows) -> Iterator[str]:
@@ -183,3 +184,19 @@ def _stopped(editors: list[Editor], rows: Rows) -> Iterator[str]:
                 continue
             if rows.turns[entry["turn"]]["root"] not in meant:
                 yield f"law 10: turn {entry['turn']} was stopped in {name}, where nobody meant it"
+
+
+def withdrawn(editors: Sequence[Editor], rows: Rows) -> Iterator[str]:
+    """Law 2: a cancel takes out prompts of its own editor alone: what waits beside them is done by a turn.
+
+    The evidence of a withdrawal is the entry of the message itself.
+    """
+    prompts = [prompt for editor in editors for one in editor.connections for prompt in one.prompts.values()]
+    meant = {prompt.mark for prompt in prompts if prompt.is_cancelled}
+    events = {(entry["session"], entry["seq"]): entry["event"] for entry in rows.entries}
+    for event in rows.events:
+        turn = rows.turns.get(event["turn"])
+        if turn is None or turn["evidence"] != "stopped" or meant.intersection(MARK.findall(event["payload"] or "")):
+            continue
+        if events.get((turn["session"], turn["evidence_row"])) == event["id"]:
+            yield f"law 2: event {event['id']} ({event['key']}) was withdrawn, and nobody had cancelled it"

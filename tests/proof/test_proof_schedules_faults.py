@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("greenlet")
 
-from proof.schedules import past, words
+from proof.schedules import editor_judge, past, words
 from proof.schedules.loop import SeededLoop
 from proof.schedules.plan import CHANNELS, make
 from proof.schedules.platforms import LATE, SETTLE, Platform
@@ -224,3 +225,20 @@ def test_what_goes_on_behind_an_echo_is_a_text_of_its_own_if_a_prompt_cut_that_o
     said = {"id": 6, "turn": 1, "how": "block", "outcome": "said", "text": "And"}
     told = ["Ha.", "Ha. ", "Ha. And more.", "And more besides."]
     assert words.told_behind_echoes([echo, said], {1: {"joined": joined}}, told) == rest
+
+
+@pytest.mark.parametrize(("cancelled", "evidence_row", "faults"), [
+    ("q1", 4, 1),  # the neighbour of the prompt that was cancelled
+    ("q2", 4, 0),
+    ("q1", 5, 0),  # somebody stopped its turn
+])  # fmt: skip
+def test_a_message_that_is_withdrawn_beside_a_cancelled_prompt_is_a_broken_promise(
+    cancelled: str, evidence_row: int, faults: int
+) -> None:
+    prompt = SimpleNamespace(mark=cancelled, is_cancelled=True)
+    editor: Any = SimpleNamespace(connections=[SimpleNamespace(prompts={1: prompt})])
+    turn = {"session": 1, "evidence": "stopped", "evidence_row": evidence_row}
+    event = {"id": 7, "key": "mail-q2", "turn": 2, "payload": '{"text": "please look at q2 now"}'}
+    entries = [{"session": 1, "seq": 4, "event": 7}, {"session": 1, "seq": 5, "event": None}]
+    rows: Any = SimpleNamespace(events=[event, {**event, "id": 8, "turn": None}], turns={2: turn}, entries=entries)
+    assert len([*editor_judge.withdrawn([editor], rows)]) == faults
