@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -94,11 +95,21 @@ async def test_a_message_that_waits_is_answered_once_no_limit_is_configured_any_
         await w.ask("say: one")
         await w.gateway.say("s", "say: two")
         await until(lambda: told(w, "s", 1))
+        await until(lambda: is_put_off(w, "s"))
+        assert not await w.gateway.controls.stop_turn("s", "Ada"), "no turn is about to begin"
+        await w.gateway.say("s", "/stop")
+        await until(lambda: is_stop_answered(w))
     async with World(tmp_path) as w:
         await w.idle("s")
-        assert await w.texts("s", "agent") == ["one", "two"]
+        assert await w.texts("s", "agent") == ["one", "two"], "the stop was for nothing"
         assert (await w.gateway.limits())["waiting"] == []
         assert (await lines(w))["all", ""]["turns"] == 2
+
+
+async def is_stop_answered(world: World) -> bool:
+    replies = await notices(world, "s", "command")
+    words = r"Nothing runs here\. What waits is answered after .* UTC, or when the owner raises the limit\."
+    return any(re.fullmatch(words, reply) for reply in replies)
 
 
 def test_a_day_is_remembered_until_it_ends_and_not_when_the_clock_is_set_back() -> None:

@@ -35,7 +35,7 @@ from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import OpenCommand
 from semel.ledger.storage.sql import Tx
-from semel.ledger.turns import permission_requests, questions, sessions
+from semel.ledger.turns import limits, permission_requests, questions, sessions
 from semel.ledger.turns.turns import StopRequest
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
@@ -198,8 +198,16 @@ class Commands:
         with self.turns.stops.watch_begin(command.session) as next_turn:
             root, waiting = await self.record.read(rows.find_turn_to_stop, command.session, command.seq)
         if root is None or not await self.turns.cancel(command.session, by, root or next_turn.root):
-            return "Nothing runs here."
+            return "Nothing runs here." + await self._describe_hold(command.session)
         return "The running turn is being stopped." + _describe_waiting(waiting)
+
+    async def _describe_hold(self, session: int) -> str:
+        """Say until when a session's messages wait for a limit; "" if they do not."""
+        until = await self.record.read(limits.find_hold_end, session)
+        if until is None:
+            return ""
+        end = self.turns.limits.describe_end(until)
+        return f" What waits is answered after {end}, or when the owner raises the limit."
 
     async def _status(self, command: OpenCommand) -> str:
         standing = await self.record.read(rows.read_status, command.session)

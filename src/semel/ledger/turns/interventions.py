@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from semel.ledger.storage.rows import SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.views import LIFE_BITS
-from semel.ledger.turns import turns
+from semel.ledger.turns import limits, turns
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class StopTarget:
     """What a stop is for.
 
     `root`: the root of the turn that runs; None: no turn that is meant runs. `is_next`: the stop is for the turn that
-    is about to begin, which has no row yet.
+    is about to begin, which has no row yet. A turn that a limit puts off is not about to begin.
     """
 
     root: int | None = None
@@ -56,7 +56,7 @@ def find_stop_target(tx: Tx, session: int, turn: int | None, seen: int | None = 
         return StopTarget(named.root if running is not None and running.root == named.root else None)
     if running is not None:
         return StopTarget(running.root)
-    return StopTarget(is_next=turns.pending_wake(row) is not None)
+    return StopTarget(is_next=turns.pending_wake(row) is not None and limits.find_hold_end(tx, session) is None)
 
 
 def request_stop(tx: Tx, session: int, order: turns.StopRequest, root: int | None = None) -> bool:

@@ -243,6 +243,13 @@ def _read_spent(tx: Tx, day: str, scope: law.Scope, subject: str) -> law.Amounts
     return row.amounts if row is not None else law.Amounts()
 
 
+def find_hold_end(tx: Tx, session: int) -> int | None:
+    """Return until when the session's next turn is put off by a limit (ms); None if no limit puts it off."""
+    row, limited = tx.get(SessionRow, "session_by_id", id=session), tx.one(LimitedRow, "limited_get", session=session)
+    is_put_off = limited is not None and row.wake_at is not None and row.wake_at > tx.now
+    return limited.until if limited is not None and is_put_off else None
+
+
 def ask_again(tx: Tx, policy: LimitPolicy) -> None:
     """Make every session that waits for a limit try again now: the limits may have been raised or removed."""
     for session in tx.values(int, "limited_sessions", after=0):
