@@ -1,8 +1,8 @@
 """One session that an editor has open: it watches the session, shows what is new, and answers the editor's prompts.
 
-The session's view (`faces.view`) is all that is kept of the gateway. After a break, the stream goes on after its rev,
-and `RowWriter` writes only what the editor lacks. So the gateway may be killed and come back at any time; the editor's
-prompt stays open meanwhile, and its message is sent again under the same key (Law 1).
+All that is known of the gateway is the session's view (`faces.view`). After a break, the stream goes on after the
+view's rev, and `RowWriter` writes only what the editor lacks. So the gateway may be killed and come back at any time;
+the editor's prompt stays open meanwhile, and its message is sent again under the same key (Law 1).
 
 A prompt is answered when the turn that took it has ended: its entry says so (`ended`). All rows of that turn are
 written before (Law 8). What an editor sends is recognised by its key and is never shown to it again.

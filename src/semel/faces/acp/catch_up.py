@@ -1,4 +1,4 @@
-"""Choose what an editor is told of what happened while it could not show it: the newest rows, in a bounded size."""
+"""Choose which of the rows that an editor has missed it is shown: the newest ones, up to a size."""
 
 from __future__ import annotations
 

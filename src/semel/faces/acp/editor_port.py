@@ -1,4 +1,4 @@
-"""What a session needs of the connection to its editor, and what of the editor's it has still to deliver."""
+"""The connection to an editor, as a session uses it; and the editor's cancels and answers that are on their way."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Semel as an editor's agent, through the gateway: answer the editor's ACP requests with operations of the API.
 
-The ACP session id is the session's key. Sessions belong to the gateway: they go on when the editor ends, and are
-listed, loaded and resumed from the ledger, without their agent. `initialize` is answered at once, from no agent.
+The ACP session id is the session's key. Sessions belong to the gateway, and go on when the editor ends. They are
+listed, loaded and resumed from the ledger, which starts no agent. `initialize` is answered at once, without an agent.
 """
 
 from __future__ import annotations

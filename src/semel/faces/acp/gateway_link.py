@@ -1,8 +1,8 @@
 """The way from an editor's process to the gateway: find it, start it if none runs, and ask it.
 
-The gateway is a process of its own, in a session of its own. It goes on when the editor ends. Of several starters one
-starts it: they take turns at a lock in the data directory, and each looks first whether a gateway answers by now. It
-gives way to a person's `semel up`.
+The gateway is a process of its own, in a process session of its own, so it goes on when the editor ends. If several
+editors want to start one, the first does: they take turns at a lock in the data directory, and each looks first whether
+a gateway answers by now. A gateway that an editor has started gives way to a person's `semel up`.
 """
 
 from __future__ import annotations

@@ -28,9 +28,10 @@ class Opening(NamedTuple):
 
 
 async def check_session(client: AsyncClient, opening: Opening) -> None:
-    """Raise RequestFailed if the session has another agent than the one that is named beside it.
+    """Raise RequestFailed if the session cannot be opened.
 
-    Also if there is no such session, and nothing says which agent a new one would have: the key is mistyped, then.
+    Either it has another agent than the one that is named beside it; or there is no such session, and nothing says
+    which agent a new one would have. Then the key counts as mistyped.
     """
     from semel.faces.client import RequestRefused
     from semel.law.identity import CUSTOMARY_NAME, BadKey, check_session_key

@@ -1,8 +1,8 @@
 """Which turn a person means who cancels in an editor while no prompt of the editor's is open.
 
-A cancel may cross the end of the turn that it is for, and another turn, of another person, may run by then. Nobody
-reacts at once to a turn that they see, so a cancel means the turn that ran a moment ago. That turn is named to the
-gateway: if it has ended, nothing is stopped.
+When a cancel comes, the turn that it is for may have ended, and another person's turn may run. Nobody reacts at once to
+a turn that they see, so a cancel means the turn that ran a moment ago (REACTION_S). That turn is named to the gateway:
+if it has ended, nothing is stopped.
 """
 
 from __future__ import annotations
