@@ -14,11 +14,14 @@ import pytest
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres
 from semel.ledger.admin import books
+from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
+from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import LedgerStore
 from semel.ledger.storage.work import WorkItem
-from semel.ledger.turns import turns
+from semel.ledger.transcript import entries
+from semel.ledger.turns import show, turn_ops, turns
 
 pytestmark = needs_postgres
 BOUND_S = 60
@@ -156,6 +159,52 @@ def test_what_waits_for_a_server_that_is_gone_is_refused_together(store: Any, mo
     assert tries[-1] - tries[0] < 20 * 0.5
     assert write(store, (say, "s1", "a"), (say, "s2", "b"))[:2] == ["a", "b"]
     assert texts(store) == Counter(["first", "a", "b"])
+
+
+def test_texts_that_stream_at_one_moment_take_one_statement_for_each_table(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from semel.ledger.postgres.wire import Connection
+
+    def stream(*pieces: str) -> None:
+        jobs = [
+            WorkItem(show.show, (fence, caller, [turn_ops.Preview(1, piece)], slots[fence.session]), {}, None)
+            for piece in pieces
+            for fence, caller in turns_begun
+        ]
+        store._worker.write(jobs)
+        for job in jobs:
+            slots[job.args[0].session] = job.finish_in_thread()
+
+    begun: list[turns.BegunTurn] = []
+    start = hear.IdleStart("g0", lambda _: True, lambda _: None, begun.append)
+    for n in range(3):
+        event = hear.Event("api", None, "message", "hi", b"hi")
+        store.write_sync(hear.hear, event, [hear.Addressee(f"s{n}", "main", f"web:s{n}")], None, start)
+    turns_begun = [
+        (turns.TurnFence(turn.session, turn.turn, turn.epoch), Caller(turn.session, turn.key, turn.turn, turn.root))
+        for turn in begun
+    ]
+    slots = {turn.session: turn_ops.Slots() for turn in begun}
+    stream("It")
+    sent, send = Counter[str](), Connection.send
+    with monkeypatch.context() as counted:
+        counted.setattr(
+            Connection, "send", lambda self, of, params: (sent.update([of.name]), send(self, of, params))[1]
+        )
+        stream(' is "\\0"', ", {green}")
+    assert sent["pieces_add"] == sent["entries_grew"] == sent["save_and_mark"] == 1
+    for session, slot in slots.items():
+        assert store.read_sync(entries.shown_text, session, slot.entries[1]) == 'It is "\\0", {green}'
+        (row,) = store.read_sync(lambda tx, s=session: tx.all(SessionRow, "session_by_id", id=s))
+        shown = store.read_sync(
+            lambda tx, s=session, q=slot.entries[1]: tx.get(EntryRow, "entry_get", session=s, seq=q)
+        )
+        assert shown.rev == row.rev
+    for fence, caller in turns_begun:  # what is looked at in the same transaction is there
+        ops = [turn_ops.Preview(1, "!"), turn_ops.Replace(1, "No."), turn_ops.Preview(1, " Wait.")]
+        store.write_sync(show.show, fence, caller, ops, slots[fence.session])
+        assert store.read_sync(entries.shown_text, fence.session, slots[fence.session].entries[1]) == "No. Wait."
 
 
 async def test_what_is_queued_while_a_worker_commits_shares_its_next_transaction(

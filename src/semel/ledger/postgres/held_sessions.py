@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from semel.ledger.postgres import growth
 from semel.ledger.postgres.statements import Statement, own_statements, statements
 from semel.ledger.postgres.wire import Connection, ServerError
 from semel.ledger.storage.rows import OutgoingPart, SessionRow
@@ -57,6 +58,7 @@ class HeldSessions:
 
     def __init__(self, connection: Connection, taken: Taken, keys: Collection[str] = ()) -> None:
         self._connection = connection
+        self._growth = growth.Growth(connection)
         self._ids = set(taken.ids)
         self._lines = taken.lines  # None: every session that was there then is held, and every line
         self._rows: dict[int, SessionValues] = {}
@@ -70,7 +72,14 @@ class HeldSessions:
         return f"<HeldSessions {sorted(self._rows)}, unsaved {self._unsaved}>"
 
     def answer(self, name: str, params: Mapping[str, Any]) -> Rows | None:
-        """Return the rows of a statement that can be answered from a held row. None: the server must be asked."""
+        """Return the rows of a statement that can be answered from a held row. None: the server must be asked.
+
+        Raise SessionNotHeld as `prepare` does.
+        """
+        if name in growth.GATHERED:
+            self._refuse_unheld_write(name, params)
+            self._growth.add(name, params)
+            return []
         if name == "session_by_key":
             return next(([_values(row)] for row in self._rows.values() if row["key"] == params["key"]), None)
         row = self._rows.get(params.get("id", 0))
@@ -88,8 +97,9 @@ class HeldSessions:
 
         Raise SessionNotHeld if it writes to a session that is not held.
         """
-        if name in WRITING and params[WRITING[name]] not in self._ids:
-            raise SessionNotHeld(params[WRITING[name]], name)
+        self._refuse_unheld_write(name, params)
+        if name in growth.LOOKING:
+            self._growth.send()
         if self._unsaved and name in LOOKING and not LOOKING[name].isdisjoint(set().union(*self._unsaved.values())):
             self.save()
         if name in CHANGING:
@@ -97,6 +107,10 @@ class HeldSessions:
             changed = [params["id"]] if "id" in params else list(self._rows)
             for id in changed:
                 self._rows.pop(id, None)
+
+    def _refuse_unheld_write(self, name: str, params: Mapping[str, Any]) -> None:
+        if name in WRITING and params[WRITING[name]] not in self._ids:
+            raise SessionNotHeld(params[WRITING[name]], name)
 
     def refuse_unheld(self, name: str, params: Mapping[str, Any], rows: Rows) -> None:
         """Raise ServerError if the server found a session that did not exist when the transaction took its locks.
@@ -122,6 +136,7 @@ class HeldSessions:
 
     def save_and_mark(self, worker: int, serial: int) -> None:
         """Let the changed rows be written with the COMMIT, and with them the number of a worker's transaction."""
+        self._growth.send()
         rows = [self._rows[id] for id in sorted(self._unsaved)]
         columns = {column: [row[column] for row in rows] for column in ("id", *_SAVED)}
         self._connection.send(own_statements()["save_and_mark"], {**columns, "worker": worker, "serial": serial})

@@ -27,6 +27,18 @@ WITH saved AS (
   WHERE s.id = v.id)
 INSERT INTO mark(worker, serial) VALUES(:worker, :serial) ON CONFLICT(worker) DO UPDATE SET serial = excluded.serial
 
+-- name: pieces_add
+-- streamed text, as it was shown, of several entries and items
+INSERT INTO piece(session, rev, entry, item, text)
+SELECT * FROM unnest(CAST(:session AS bigint[]), CAST(:rev AS bigint[]), CAST(:entry AS bigint[]), CAST(:item AS bigint[]),
+  CAST(:text AS text[]))
+
+-- name: entries_grew
+-- entries grew by pieces
+UPDATE entry e SET rev = v.rev
+FROM unnest(CAST(:session AS bigint[]), CAST(:seq AS bigint[]), CAST(:rev AS bigint[])) AS v(session, seq, rev)
+WHERE e.session = v.session AND e.seq = v.seq
+
 -- name: lock_every_session
 -- all of them: for what runs once at a start, and for a function that is not listed
 SELECT s.id FROM session s ORDER BY s.id FOR NO KEY UPDATE

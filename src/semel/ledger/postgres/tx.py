@@ -108,13 +108,13 @@ class PostgresTx(Tx):
         """Return the rows of a statement that a held session answers; None if it goes to the server."""
         if self._held is None:
             return None
-        answer = self._held.answer(name, params)
-        if answer is None:
-            try:
+        try:
+            answer = self._held.answer(name, params)
+            if answer is None:
                 self._held.prepare(name, params)
-            except BaseException as error:
-                self.error = error
-                raise
+        except BaseException as error:
+            self.error = error
+            raise
         return answer
 
     def _check(self, name: str, params: dict[str, Any]) -> Statement:
