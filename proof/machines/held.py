@@ -11,7 +11,7 @@ transactions commit meanwhile; where there are none, it is an error, too (`refus
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -78,7 +78,7 @@ def note_what_is_held() -> None:
 
     take, note = locks.take, Statement("note_held", _NOTE_HELD)
 
-    def take_and_note(connection: Connection, wanted: locks.Locks, now: int) -> locks.Taken:
+    def take_and_note(connection: Connection, wanted: locks.Locks, now: int) -> Callable[[], locks.Taken]:
         taken = take(connection, wanted, now)
         connection.send(note, {})
         return taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_a_part_that_comes_in_line_after_the_locks_is_left_to_the_next_look(monk
     send(other, "one", "chat:1", "first")
     take = locks.take
 
-    def take_then_send(*what: Any) -> locks.Taken:
+    def take_then_send(*what: Any) -> Callable[[], locks.Taken]:
         taken = take(*what)
         monkeypatch.setattr(locks, "take", take)
         send(other, "two", "mail:2", "later")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def test_what_owners_are_told_locks_their_sessions_alone_however_many_there_are(
     locked: list[set[str]] = []
     take = locks.take
 
-    def take_and_list(connection: Any, wanted: locks.Locks, now: int) -> locks.Taken:
+    def take_and_list(connection: Any, wanted: locks.Locks, now: int) -> Callable[[], locks.Taken]:
         taken = take(connection, wanted, now)
         rows = connection.execute("SELECT key FROM session WHERE xmax = CAST(pg_current_xact_id() AS xid)")
         locked.append({key for (key,) in rows})

@@ -51,22 +51,20 @@ class SessionNotHeld(ServerError):
 
 
 class HeldSessions:
-    """The rows of locked sessions, by id. `taken`: what the transaction has locked.
+    """The rows of locked sessions, by id. `read_taken` returns what the transaction has locked; it may wait for it.
 
     `keys`: the keys of sessions that the transaction wanted to lock; those of them that have no row do not exist yet.
     """
 
-    def __init__(self, connection: Connection, taken: Taken, keys: Collection[str] = ()) -> None:
+    def __init__(self, connection: Connection, read_taken: Callable[[], Taken], keys: Collection[str] = ()) -> None:
         self._connection = connection
         self._growth = growth.Growth(connection)
-        self._ids = set(taken.ids)
-        self._lines = taken.lines  # None: every session that was there then is held, and every line
+        self._read_taken: Callable[[], Taken] | None = read_taken  # None: it was read
+        self._ids: set[int] = set()
+        self._lines: frozenset[str] | None = None  # None: every session that was there then is held, and every line
         self._rows: dict[int, SessionValues] = {}
+        self._missing = set(keys)
         self._unsaved: dict[int, set[str]] = {}  # the columns that differ from the server's row
-        for values in taken.rows:
-            row = dict(zip(_COLUMNS, values, strict=True))
-            self._rows[row["id"]] = row
-        self._missing = set(keys) - {row["key"] for row in self._rows.values()}
 
     def __repr__(self) -> str:
         return f"<HeldSessions {sorted(self._rows)}, unsaved {self._unsaved}>"
@@ -80,11 +78,14 @@ class HeldSessions:
             self._refuse_unheld_write(name, params)
             self._growth.add(name, params)
             return []
-        if name == "session_by_key":
-            return next(([_values(row)] for row in self._rows.values() if row["key"] == params["key"]), None)
-        row = self._rows.get(params.get("id", 0))
         step = _STEPS.get(name)
-        if row is None or step is None:
+        if step is None and name != "session_by_key":
+            return None
+        self._load()
+        if step is None:
+            return next(([_values(row)] for row in self._rows.values() if row["key"] == params["key"]), None)
+        row = self._rows.get(params["id"])
+        if row is None:
             return None
         before = {column: row[column] for column in _SAVED}
         rows = step(row, params)
@@ -103,14 +104,29 @@ class HeldSessions:
         if self._unsaved and name in LOOKING and not LOOKING[name].isdisjoint(set().union(*self._unsaved.values())):
             self.save()
         if name in CHANGING:
+            self._load()
             self.save()
             changed = [params["id"]] if "id" in params else list(self._rows)
             for id in changed:
                 self._rows.pop(id, None)
 
     def _refuse_unheld_write(self, name: str, params: Mapping[str, Any]) -> None:
-        if name in WRITING and params[WRITING[name]] not in self._ids:
-            raise SessionNotHeld(params[WRITING[name]], name)
+        if name in WRITING:
+            self._load()
+            if params[WRITING[name]] not in self._ids:
+                raise SessionNotHeld(params[WRITING[name]], name)
+
+    def _load(self) -> None:
+        """Read which sessions are held, and their rows, as soon as that matters."""
+        if self._read_taken is None:
+            return
+        taken, self._read_taken = self._read_taken(), None
+        self._ids.update(taken.ids)
+        self._lines = taken.lines
+        for values in taken.rows:
+            row = dict(zip(_COLUMNS, values, strict=True))
+            self._rows[row["id"]] = row
+            self._missing.discard(row["key"])
 
     def refuse_unheld(self, name: str, params: Mapping[str, Any], rows: Rows) -> None:
         """Raise ServerError if the server found a session that did not exist when the transaction took its locks.
@@ -118,6 +134,7 @@ class HeldSessions:
         The transaction runs again and locks it, too. A session that the transaction adds by itself is its own.
         """
         if name == "session_add":
+            self._load()
             self._missing.discard(params["key"])
             self._ids.update(id for (id,) in rows)
         elif name == "session_by_key" and rows and params["key"] in self._missing:
@@ -131,6 +148,7 @@ class HeldSessions:
         """
         if name != PARTS_DUE:
             return rows
+        self._load()
         rows = [row for row in rows if row[_PART_SESSION] in self._ids]
         return rows if self._lines is None else [row for row in rows if row[_PART_DEST] in self._lines]
 

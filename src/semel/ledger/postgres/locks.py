@@ -94,8 +94,14 @@ class Taken:
     lines: frozenset[str] | None = None
 
 
-def take(connection: Connection, locks: Locks, now: int) -> Taken:
-    """Lock what `locks` names."""
+def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
+    """Lock what `locks` names, before whatever is sent next. Return a function that returns what was locked.
+
+    Where all destinations are known beforehand, as those of most messages are, nothing is waited for yet: the locks
+    travel with the first statement of the transaction.
+    """
+    if (locks.keys or locks.homes) and not (locks.ids or locks.find or locks.find_homes or locks.ledger):
+        return _take_named(connection, locks.keys, locks.homes)
     held: Sequence[Sequence[Any]] = ()
     lines = frozenset[str]()
     own, ids, homes = own_statements(), list(locks.ids), list(locks.homes)
@@ -110,13 +116,35 @@ def take(connection: Connection, locks: Locks, now: int) -> Taken:
     elif ids or locks.keys or homes:
         held = connection.read(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
         lines = frozenset(home for home in (*homes, *(row[_HOME] for row in held)) if not is_local(home))
-        if lines:  # nothing is sent to a page or a terminal, so they have no line
-            connection.send(own["lock_lines"], {"dests": sorted(lines)})
+        _lock_lines(connection, lines)
     if locks.ledger:
         connection.send(locking_statement("ledger_lock"), {})
-    if locks.everything:
-        return Taken(frozenset(ids))
-    return Taken(frozenset(row[_ID] for row in held), held, lines)
+    taken = Taken(frozenset(ids)) if locks.everything else Taken(frozenset(row[_ID] for row in held), held, lines)
+    return lambda: taken
+
+
+def _take_named(connection: Connection, keys: tuple[str, ...], homes: tuple[str, ...]) -> Callable[[], Taken]:
+    """Lock the sessions with these keys and homes, and the lines of these destinations.
+
+    A session with one of the keys may have another home: its line is locked once that is known.
+    """
+    named = {home for home in homes if not is_local(home)}
+    params = {"ids": [], "keys": list(keys), "homes": list(homes)}
+    read_rows = connection.ask(own_statements()["lock_sessions"], params)
+    _lock_lines(connection, named)
+
+    def read_taken() -> Taken:
+        rows = read_rows()
+        lines = {row[_HOME] for row in rows if not is_local(row[_HOME])}
+        _lock_lines(connection, lines - named)
+        return Taken(frozenset(row[_ID] for row in rows), rows, frozenset(lines | named))
+
+    return read_taken
+
+
+def _lock_lines(connection: Connection, dests: Collection[str]) -> None:
+    if dests:  # nothing is sent to a page or a terminal, so they have no line
+        connection.send(own_statements()["lock_lines"], {"dests": sorted(dests)})
 
 
 def _bind(names: tuple[str, ...], params: Mapping[str, Any], **known: Any) -> dict[str, Any]:

@@ -66,6 +66,9 @@ class Connection:
         self._pg.enter_pipeline_mode()
         self._prepared: set[bytes] = set()
         self._sent: list[bytes | None] = []  # what has no result yet: the name that is being prepared, or None
+        self._asked: dict[
+            int, list[pq.abc.PGresult]
+        ] = {}  # where the results go that are asked for, by place in `_sent`
         self._poll = select.poll()
         self._poll.register(self._pg.socket, select.POLLIN)
         self._trips = 0
@@ -102,18 +105,23 @@ class Connection:
     def read(self, statement: Statement, params: Mapping[str, Any]) -> list[list[Any]]:
         """Send what waits and a statement, and return its rows. Raises ServerError, ConnectionLost."""
         self.send(statement, params)
-        result = self._collect()
-        if statement.loaders is None:
-            statement.columns = [(result.fname(n) or b"").decode() for n in range(result.nfields)]
-            statement.loaders = [_LOADERS.get(result.ftype(n), _load_text) for n in range(result.nfields)]
-        get, loaders = result.get_value, statement.loaders
-        return [
-            [
-                None if (value := get(row, column)) is None else load(value)
-                for column, load in enumerate(loaders)
-            ]
-            for row in range(result.ntuples)
-        ]  # fmt: skip
+        return _load_rows(statement, self._collect())
+
+    def ask(self, statement: Statement, params: Mapping[str, Any]) -> Callable[[], list[list[Any]]]:
+        """Let a statement wait in the pipeline. Return a function that returns its rows, and waits for them if need be.
+
+        It raises ServerError, ConnectionLost.
+        """
+        self.send(statement, params)
+        results: list[pq.abc.PGresult] = []
+        self._asked[len(self._sent) - 1] = results
+
+        def read_rows() -> list[list[Any]]:
+            if not results:
+                self._collect()
+            return _load_rows(statement, results[0])
+
+        return read_rows
 
     def change(self, statement: Statement, params: Mapping[str, Any]) -> int:
         """Send what waits and a statement, and return the number of rows that it changed."""
@@ -200,9 +208,10 @@ class Connection:
 
     def _take_results(self, sync: bool) -> pq.abc.PGresult:
         sent, self._sent = self._sent, []
+        asked, self._asked = self._asked, {}
         result: pq.abc.PGresult | None = None
         error: ServerError | None = None
-        for prepared in sent:
+        for place, prepared in enumerate(sent):
             result = self._next_result()
             if result is None or result.status in _BAD:
                 error = error or self._read_error(result)
@@ -210,6 +219,8 @@ class Connection:
                     self._prepared.discard(prepared)
             if result is not None:
                 self._next_result()  # the end of this statement's results
+                if place in asked:
+                    asked[place].append(result)
         if sync:
             self._next_result()
         if error is not None:
@@ -247,6 +258,20 @@ class Connection:
 
 
 # ---------------------------------------------------------------- values
+
+
+def _load_rows(statement: Statement, result: pq.abc.PGresult) -> list[list[Any]]:
+    if statement.loaders is None:
+        statement.columns = [(result.fname(n) or b"").decode() for n in range(result.nfields)]
+        statement.loaders = [_LOADERS.get(result.ftype(n), _load_text) for n in range(result.nfields)]
+    get, loaders = result.get_value, statement.loaders
+    return [
+        [
+            None if (value := get(row, column)) is None else load(value)
+            for column, load in enumerate(loaders)
+        ]
+        for row in range(result.ntuples)
+    ]  # fmt: skip
 
 
 def encode(value: Any, *, is_json: bool = False) -> bytes | None:
