@@ -173,16 +173,10 @@ class TurnRow(Row):
 
 
 class AddedTurn(TurnRow):
-    """A turn that was just added. Each is 1 if its session has waiting events, entries to tell."""
+    """A turn that was just added. Each is 1 if its session has waiting events, entries to tell, items not over."""
 
     has_waiting: int
     has_untold: int
-
-
-class AddedEvent(Row):
-    """An event that was just added. `has_live_items`: 1 if the session that was named has items that are not over."""
-
-    id: int
     has_live_items: int
 
 
