@@ -41,6 +41,7 @@ def message(tx: Tx, session: int, key: str) -> int:
         digest=b"x" * 32,
         payload=TEXT,
         at=tx.now,
+        session=None,
     )
     tx.run("hearing_add", event=event, session=session, seq=numbers.seq, wakes=1, busy=None, turn=None)
     tx.run(

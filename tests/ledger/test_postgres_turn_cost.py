@@ -133,6 +133,15 @@ def test_a_simple_turn_costs_few_statements_and_waits_rarely(house: House) -> No
     assert len(house.trace.trips) <= MAX_TRIPS
 
 
+def test_a_message_that_waits_for_a_turn_is_accepted_in_two_round_trips(house: House) -> None:
+    for key in ("second", "third"):
+        house.trace.trips.clear()
+        event = hear.Event("channel:web", key, "message", "Is the build green?", key.encode())
+        house.do("hear", hear.hear, event, [hear.Addressee("s", "main", HOME)])
+    print(house.trace)
+    assert house.trace.trips == ["event_add", "COMMIT"]
+
+
 def test_a_turn_that_somebody_watches_costs_a_read_for_each_change(house: House) -> None:
     house.access.hub.join(house.session)
     house.turn("second", streams=False)

@@ -23,7 +23,7 @@ from semel.ledger.admin.import_file import (
 )
 from semel.ledger.inbound.commands import KIND as COMMAND
 from semel.ledger.inbound.hear import Addressee, KnownEvent
-from semel.ledger.storage.rows import AddedClaim, EntryRow, EventRow, SessionRow
+from semel.ledger.storage.rows import AddedClaim, AddedEvent, EntryRow, EventRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.transcript.entries import NextEntry, dump
@@ -285,15 +285,16 @@ class LineImporter:
         payload = None if event.payload is None else dump({"text": entry.text, **event.payload})
         columns: dict[str, Any] = {
             "source": event.source, "kind": event.kind, "sender": event.sender, "digest": bytes.fromhex(event.digest),
-            "payload": payload, "at": event.at,
+            "payload": payload, "at": event.at, "session": None,
         }  # fmt: skip
-        event_id = self.tx.value(int, "event_add", **columns, key=event.key)
+        added = self.tx.one(AddedEvent, "event_add", **columns, key=event.key)
+        event_id = None if added is None else added.id
         if event_id is None and (known_event := self._find_event(event, columns["digest"])) is not None:
             event_id = known_event
             self.tx.run("import_payload", id=known_event, payload=payload, sender=event.sender)
         elif event_id is None:
             mark["key"] = event.key
-            event_id = self.tx.number("event_add", **columns, key=None)
+            event_id = self.tx.get(AddedEvent, "event_add", **columns, key=None).id
         if event.command is not None:
             command = event.command
             self.tx.run(

@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from msgspec import structs
+
 from semel.law import wake
 from semel.law.identity import judge_repeat
 from semel.law.permissions import AnswerOrigin
 from semel.ledger.inbound import commands, references
-from semel.ledger.storage.rows import AddedTurn, BoundEvent, EntryRole, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import AddedEvent, AddedTurn, BoundEvent, EntryRole, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, limits, permission_requests, questions, seats, turn_events, turns
@@ -268,15 +270,17 @@ def hear(
     automatic_field = {"automatic": True} if event.automatic else {}
     blocks_field = {"blocks": list(event.blocks)} if event.blocks else {}
     payload = entries.dump({"text": event.text, **(event.more or {}), **automatic_field, **blocks_field})
-    event_id = tx.value(
-        int, "event_add", source=event.source, key=event.key, kind=event.kind, sender=event.sender,
-        digest=event.digest, payload=payload, at=tx.now,
+    added = tx.one(
+        AddedEvent, "event_add", source=event.source, key=event.key, kind=event.kind, sender=event.sender,
+        digest=event.digest, payload=payload, at=tx.now, session=targets[0].key if len(targets) == 1 else None,
     )  # fmt: skip
-    if event_id is None:
+    if added is None:
         return _record_repeat(tx, event, payload)
-    addressed = tuple(_address(tx, event_id, event, payload, addressee, start) for addressee in targets)
-    jobs.apply_report(tx, event.source, event.kind, event.key, event_id, (event.more or {}).get("data") or {})
-    return HeardOutcome(event_id, "accepted", event.digest, addressed)
+    if len(targets) > 1:
+        added = structs.replace(added, has_live_items=1)  # some session may have one
+    addressed = tuple(_address(tx, added, event, payload, addressee, start) for addressee in targets)
+    jobs.apply_report(tx, event.source, event.kind, event.key, added.id, (event.more or {}).get("data") or {})
+    return HeardOutcome(added.id, "accepted", event.digest, addressed)
 
 
 def _record_repeat(tx: Tx, event: Event, payload: str) -> HeardOutcome:
@@ -316,8 +320,9 @@ def _name_chat(event: Event) -> str:
 
 
 def _address(
-    tx: Tx, event_id: int, event: Event, payload: str, addressee: Addressee, start: IdleStart | None
+    tx: Tx, added: AddedEvent, event: Event, payload: str, addressee: Addressee, start: IdleStart | None
 ) -> Addressed:
+    event_id = added.id
     existing = tx.one(SessionRow, "session_by_key", key=addressee.key)
     if (
         existing is not None
@@ -333,9 +338,10 @@ def _address(
     entry = _add_entry(tx, row, event_id, event, addressed)
     seq = entry.seq
     is_told_to_agent = event.kind == "message" and not event.automatic and addressed.act is not None
+    may_answer = is_told_to_agent and added.has_live_items == 1
     opened = None if woken is None or start is None else _open_turn_at_once(tx, row, event_id, event, woken, start)
     row, turn = opened or (row, None)
-    if is_told_to_agent and (turn is None or turn.has_live_items):
+    if may_answer:
         questions.answer_by_message(tx, row.id, event_id, event.text, event.sender, event.shown_rev)
     if woken is not None and turn is None:
         tx.run("session_wake", id=row.id, due=woken.due, since=woken.since)
@@ -350,7 +356,7 @@ def _address(
     )
     seq_at_home = seq if turns.is_from_home(event.source, row.home) else None
     if turn is None or start is None:
-        if is_told_to_agent and addressed.act != "interrupt":
+        if may_answer and addressed.act != "interrupt":
             is_hinted = permission_requests.add_hints(tx, row, seq, is_from_home=seq_at_home is not None)
             addressed = replace(addressed, is_hinted=is_hinted)
         entries.touch_session(tx, row.id)

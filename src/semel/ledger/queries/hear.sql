@@ -1,8 +1,10 @@
 -- name: event_add
--- add an event; no row if its (source, key) is known (Law 1)
+-- add an event; no row if its (source, key) is known (Law 1). Returned with it: whether an item of the session with the
+-- key `session` is live
 INSERT INTO event(source, key, kind, sender, digest, payload, at)
 VALUES(:source, :key, :kind, :sender, :digest, :payload, :at)
-ON CONFLICT(source, key) WHERE key IS NOT NULL DO NOTHING RETURNING id
+ON CONFLICT(source, key) WHERE key IS NOT NULL DO NOTHING
+RETURNING id, EXISTS(SELECT 1 FROM session s JOIN item i ON i.session = s.id AND i.live = 1 WHERE s.key = :session) AS has_live_items
 
 -- name: event_known
 -- the event that is stored under a (source, key)

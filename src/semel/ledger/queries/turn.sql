@@ -1,11 +1,10 @@
 -- name: turn_add
 -- add a running turn; a first attempt gets its root by `turn_own_root`. Returned with it: whether events wait in the
--- session, whether an entry is to be told, and whether an item is live
+-- session, and whether an entry is to be told
 INSERT INTO turn(session, epoch, chapter, root, attempt, state, started, day, how, spawn)
 VALUES(:session, :epoch, :chapter, coalesce(CAST(:root AS BIGINT), 0), :attempt, 'running', :at, :day, :how, :spawn)
 RETURNING {TurnRow}, EXISTS(SELECT 1 FROM hearing h WHERE h.session = turn.session AND h.turn IS NULL) AS has_waiting,
-  EXISTS(SELECT 1 FROM entry e WHERE e.session = turn.session AND e.tell = 1) AS has_untold,
-  EXISTS(SELECT 1 FROM item i WHERE i.session = turn.session AND i.live = 1) AS has_live_items
+  EXISTS(SELECT 1 FROM entry e WHERE e.session = turn.session AND e.tell = 1) AS has_untold
 
 -- name: turn_own_root
 -- make a first attempt its own root

@@ -173,10 +173,16 @@ class TurnRow(Row):
 
 
 class AddedTurn(TurnRow):
-    """A turn that was just added. Each is 1 if its session has waiting events, entries to tell, items not over."""
+    """A turn that was just added. Each is 1 if its session has waiting events, entries to tell."""
 
     has_waiting: int
     has_untold: int
+
+
+class AddedEvent(Row):
+    """An event that was just added. `has_live_items`: 1 if the session that was named has items that are not over."""
+
+    id: int
     has_live_items: int
 
 
