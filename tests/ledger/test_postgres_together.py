@@ -13,6 +13,7 @@ import pytest
 
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres
+from semel.law.limits import Limits
 from semel.ledger.admin import books
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
@@ -21,7 +22,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import LedgerStore
 from semel.ledger.storage.work import WorkItem
 from semel.ledger.transcript import entries
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, limits, show, turn_ops, turns
 
 pytestmark = needs_postgres
 BOUND_S = 60
@@ -193,7 +194,7 @@ def test_texts_that_stream_at_one_moment_take_one_statement_for_each_table(
             Connection, "send", lambda self, of, params: (sent.update([of.name]), send(self, of, params))[1]
         )
         stream(' is "\\0"', ", {green}")
-    assert sent["pieces_add"] == sent["entries_grew"] == sent["save_and_mark"] == 1
+    assert sent["piece_add_many"] == sent["entry_grew_many"] == sent["save_and_mark"] == 1
     for session, slot in slots.items():
         assert store.read_sync(entries.shown_text, session, slot.entries[1]) == 'It is "\\0", {green}'
         (row,) = store.read_sync(lambda tx, s=session: tx.all(SessionRow, "session_by_id", id=s))
@@ -205,6 +206,47 @@ def test_texts_that_stream_at_one_moment_take_one_statement_for_each_table(
         ops = [turn_ops.Preview(1, "!"), turn_ops.Replace(1, "No."), turn_ops.Preview(1, " Wait.")]
         store.write_sync(show.show, fence, caller, ops, slots[fence.session])
         assert store.read_sync(entries.shown_text, fence.session, slots[fence.session].entries[1]) == "No. Wait."
+
+
+def start_turns(store: Any, policy: limits.LimitPolicy | None, *askers: tuple[str, str]) -> list[turns.BegunTurn]:
+    """Let people write to their sessions at one moment. Return the turns that begin."""
+    begun: list[turns.BegunTurn] = []
+    start = hear.IdleStart("g0", lambda _: True, lambda _: None, begun.append, policy)
+    jobs = []
+    for person, session in askers:
+        more = {"data": {"from": {"person": person, "id": person, "role": "member"}}}
+        event = hear.Event("channel:chat", None, "message", "hi", b"hi", sender=person, more=more)
+        jobs.append(WorkItem(hear.hear, (event, [hear.Addressee(session, "main", None)], None, start), {}, None))
+    store._worker.write(jobs)
+    for job in jobs:
+        job.finish_in_thread()
+    return begun
+
+
+def end_turns(store: Any, policy: limits.LimitPolicy, begun: list[turns.BegunTurn]) -> None:
+    jobs = []
+    for turn in begun:
+        fence = turns.TurnFence(turn.session, turn.turn, turn.epoch)
+        caller = Caller(turn.session, turn.key, turn.turn, turn.root)
+        end = finish_turn.End("answered", "end_turn", usage=limits.UsageReport(tokens=10, policy=policy))
+        jobs.append(WorkItem(finish_turn.finish, (fence, caller, [], turn_ops.Slots(), end), {}, None))
+    store._worker.write(jobs)
+    for job in jobs:
+        job.finish_in_thread()
+
+
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_what_turns_of_one_moment_use_is_counted_for_each_person_and_session(store: Any, is_limited: bool) -> None:
+    policy = limits.LimitPolicy(person=Limits(turns=100)) if is_limited else limits.LimitPolicy()
+    before = store._worker.commits
+    begun = start_turns(store, policy, ("ben", "s1"), ("ann", "s2"), ("ben", "s3"))
+    end_turns(store, policy, begun)
+    assert store._worker.commits - before == (6 if is_limited else 2)  # limits are judged one after the other
+    spent = store.read_sync(limits.list_spent, policy.day(store.now())[0], ("", ""), 10)
+    assert {(row.scope, row.subject): (row.turns, row.tokens) for row in spent} == {
+        ("all", ""): (3, 30), ("person", "ann"): (1, 10), ("person", "ben"): (2, 20),
+        ("session", "s1"): (1, 10), ("session", "s2"): (1, 10), ("session", "s3"): (1, 10),
+    }  # fmt: skip
 
 
 async def test_what_is_queued_while_a_worker_commits_shares_its_next_transaction(

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from semel.ledger.postgres import growth
+from semel.ledger.postgres import gathered
 from semel.ledger.postgres.statements import Statement, own_statements, statements
 from semel.ledger.postgres.wire import Connection, ServerError
 from semel.ledger.storage.rows import OutgoingPart, SessionRow
@@ -58,7 +58,7 @@ class HeldSessions:
 
     def __init__(self, connection: Connection, read_taken: Callable[[], Taken], keys: Collection[str] = ()) -> None:
         self._connection = connection
-        self._growth = growth.Growth(connection)
+        self._gathered = gathered.GatheredWrites(connection)
         self._read_taken: Callable[[], Taken] | None = read_taken  # None: it was read
         self._ids: set[int] = set()
         self._lines: frozenset[str] | None = None  # None: every session that was there then is held, and every line
@@ -74,9 +74,9 @@ class HeldSessions:
 
         Raise SessionNotHeld as `prepare` does.
         """
-        if name in growth.GATHERED:
+        if name in gathered.TABLES:
             self._refuse_unheld_write(name, params)
-            self._growth.add(name, params)
+            self._gathered.add(name, params)
             return []
         step = _STEPS.get(name)
         if step is None and name != "session_by_key":
@@ -99,8 +99,8 @@ class HeldSessions:
         Raise SessionNotHeld if it writes to a session that is not held.
         """
         self._refuse_unheld_write(name, params)
-        if name in growth.LOOKING:
-            self._growth.send()
+        if name in gathered.LOOKING:
+            self._gathered.send(gathered.LOOKING[name])
         if self._unsaved and name in LOOKING and not LOOKING[name].isdisjoint(set().union(*self._unsaved.values())):
             self.save()
         if name in CHANGING:
@@ -154,7 +154,7 @@ class HeldSessions:
 
     def save_and_mark(self, worker: int, serial: int) -> None:
         """Let the changed rows be written with the COMMIT, and with them the number of a worker's transaction."""
-        self._growth.send()
+        self._gathered.send()
         rows = [self._rows[id] for id in sorted(self._unsaved)]
         columns = {column: [row[column] for row in rows] for column in ("id", *_SAVED)}
         self._connection.send(own_statements()["save_and_mark"], {**columns, "worker": worker, "serial": serial})

@@ -58,7 +58,7 @@ class Locks:
     `ids`, `keys`: sessions, with all that share a home with one of them; `alone`: without those. `homes`: destinations,
     with the sessions whose home they are. `find`: statements that name more sessions, with their parameters.
     `find_homes`: statements that name more destinations; they are given the sessions found so far, too. `ledger`: the
-    ledger's row. `everything`: all sessions.
+    ledger's row. `everything`: all sessions. `is_apart`: it shares its transaction with no other.
     """
 
     ids: tuple[int, ...] = ()
@@ -69,6 +69,7 @@ class Locks:
     ledger: bool = False
     alone: bool = False
     everything: bool = False
+    is_apart: bool = False
 
     @property
     def lane(self) -> Hashable:
@@ -173,6 +174,7 @@ def join(several: Sequence[Locks]) -> Locks:
         ledger=any(locks.ledger for locks in several),
         alone=all(locks.alone for locks in several),
         everything=any(locks.everything for locks in several),
+        is_apart=any(locks.is_apart for locks in several),
     )
 
 
@@ -227,7 +229,10 @@ def _found(name: str, parameter: str) -> Callable[..., Locks]:
 
 
 def _is_limited(policy: limits.LimitPolicy | None) -> bool:
-    """Whether a turn may have to wait for a limit: what other sessions used must not change while it is asked."""
+    """Whether a turn may have to wait for a limit: what other sessions used must not change while it is asked.
+
+    Such a transaction looks at the amounts that it and others add to, so it shares its own with none (`gathered.py`).
+    """
     return policy is not None and policy.is_limited
 
 
@@ -239,13 +244,16 @@ def _ends_requests(session: int, *_: Any) -> Locks:
 
 def _begin(session: int, *rest: Any) -> Locks:
     policies = [value for value in rest if isinstance(value, limits.LimitPolicy)]
-    return replace(_ends_requests(session), ledger=_is_limited(policies[0] if policies else None))
+    is_limited = _is_limited(policies[0] if policies else None)
+    return replace(_ends_requests(session), ledger=is_limited, is_apart=is_limited)
 
 
-def _finish(fence: turns.TurnFence, caller: Any, ops: Any, *_: Any) -> Locks:
+def _finish(fence: turns.TurnFence, caller: Any, ops: Any, *rest: Any) -> Locks:
     dests = {request.dest for op in ops for request in getattr(op, "requests", ()) if request.dest is not None}
     locks = _ends_requests(fence.session) if any(map(turn_ops.is_over, ops)) else _session(fence.session)
-    return replace(locks, homes=tuple(sorted(dests)))
+    reports = [getattr(value, "usage", value) for value in rest]
+    is_limited = any(_is_limited(report.policy) for report in reports if isinstance(report, limits.UsageReport))
+    return replace(locks, homes=tuple(sorted(dests)), is_apart=is_limited)
 
 
 def _late(caller: Any, ops: Any, *_: Any) -> Locks:
@@ -255,10 +263,12 @@ def _late(caller: Any, ops: Any, *_: Any) -> Locks:
 def _addressees(
     targets: Any, start: hear.IdleStart | None = None, **more: Any
 ) -> Locks:  # fmt: skip
+    is_limited = _is_limited(start.policy if start is not None else None)
     return Locks(
         keys=tuple(sorted({target.key for target in targets})),
         homes=tuple(sorted({target.home for target in targets if target.home is not None})),
-        ledger=_is_limited(start.policy if start is not None else None),
+        ledger=is_limited,
+        is_apart=is_limited,
         **more,
     )
 

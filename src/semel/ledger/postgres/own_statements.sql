@@ -27,17 +27,35 @@ WITH saved AS (
   WHERE s.id = v.id)
 INSERT INTO mark(worker, serial) VALUES(:worker, :serial) ON CONFLICT(worker) DO UPDATE SET serial = excluded.serial
 
--- name: pieces_add
+-- name: piece_add_many
 -- streamed text, as it was shown, of several entries and items
 INSERT INTO piece(session, rev, entry, item, text)
 SELECT * FROM unnest(CAST(:session AS bigint[]), CAST(:rev AS bigint[]), CAST(:entry AS bigint[]), CAST(:item AS bigint[]),
   CAST(:text AS text[]))
 
--- name: entries_grew
+-- name: entry_grew_many
 -- entries grew by pieces
-UPDATE entry e SET rev = v.rev
-FROM unnest(CAST(:session AS bigint[]), CAST(:seq AS bigint[]), CAST(:rev AS bigint[])) AS v(session, seq, rev)
+UPDATE entry e SET rev = v.rev FROM (SELECT g.session, g.seq, max(g.rev) AS rev
+  FROM unnest(CAST(:session AS bigint[]), CAST(:seq AS bigint[]), CAST(:rev AS bigint[])) AS g(session, seq, rev)
+  GROUP BY 1, 2) v
 WHERE e.session = v.session AND e.seq = v.seq
+
+-- name: turn_own_root_many
+-- make first attempts their own roots
+UPDATE turn SET root = id WHERE id = ANY(:id)
+
+-- name: spent_add_many
+-- something was used by people and in sessions
+INSERT INTO spent(day, scope, subject, turns, tokens, cost, unreported)
+SELECT u.day, v.scope, v.subject, CAST(sum(u.turns) AS bigint), CAST(sum(u.tokens) AS bigint), CAST(sum(u.cost) AS bigint),
+  CAST(sum(u.unreported) AS bigint)
+FROM unnest(CAST(:day AS text[]), CAST(:person AS text[]), CAST(:session AS text[]), CAST(:turns AS bigint[]),
+  CAST(:tokens AS bigint[]), CAST(:cost AS bigint[]), CAST(:unreported AS bigint[]))
+  AS u(day, person, session, turns, tokens, cost, unreported)
+CROSS JOIN LATERAL (VALUES('person', u.person), ('session', u.session)) AS v(scope, subject)
+WHERE v.subject IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+ON CONFLICT(day, scope, subject) DO UPDATE SET turns = spent.turns + excluded.turns, tokens = spent.tokens + excluded.tokens,
+  cost = spent.cost + excluded.cost, unreported = spent.unreported + excluded.unreported
 
 -- name: lock_every_session
 -- all of them: for what runs once at a start, and for a function that is not listed

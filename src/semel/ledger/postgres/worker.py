@@ -181,7 +181,7 @@ class Worker:
         wanted = locks.join([locks.find_locks(job.fn, job.args) for job in jobs])
         if self._unheld:
             wanted = locks.widen(wanted, self._unheld)
-        if wanted.everything and len(jobs) > 1:
+        if (wanted.everything or wanted.is_apart) and len(jobs) > 1:
             return False
         connection.queue("BEGIN")
         held = HeldSessions(connection, locks.take(connection, wanted, now), wanted.keys)
