@@ -31,6 +31,8 @@ from semel.channels.slack.settings import SlackSettings
 from semel.channels.telegram.channel import TelegramChannel
 from semel.channels.telegram.settings import TelegramSettings
 from semel.channels.webhook import WebhookChannel, WebhookSettings
+from semel.channels.whatsapp.channel import WhatsAppChannel
+from semel.channels.whatsapp.settings import WhatsAppSettings
 from semel.gateway.ports import Channel, NotSent, Offline, Op, Rejected, Unknown
 from semel.testing.inbox import KeptInbox
 
@@ -95,6 +97,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
         "channels/discord/transport.py",  # the address of a file in a message, at one of Discord's hosts for files only
         "channels/slack/transport.py",  # the address of a file that Slack gave, at its own hosts only
         "channels/telegram/transport.py",  # a path that the Bot API gave, behind its own address
+        "channels/whatsapp/transport.py",  # the address of a file that Meta gave, at its host for files only
     }
     users = {
         str(path.relative_to(ROOT))
@@ -107,6 +110,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
         "channels/matrix/transport.py",  # its setting `homeserver`, and paths below it
         "channels/slack/transport.py",  # its setting `api` and methods below it; uploads at Slack's own hosts only
         "channels/telegram/transport.py",  # its setting `api`, and paths below it
+        "channels/whatsapp/transport.py",  # its setting `api`, and paths below it
         "channels/xmpp/files.py",  # the account's own server, and links that known people send: public addresses only
     }
 
@@ -133,6 +137,10 @@ CHANNELS: dict[str, tuple[Callable[[str], Channel], str, str]] = {
     "discord": (
         lambda url: DiscordChannel("out", DiscordSettings(token=DISCORD_TOKEN, api=url, pace=0.0)), "7",
         r"POST /in/channels/[0-9]{1,20}/messages",
+    ),
+    "whatsapp": (
+        lambda url: WhatsAppChannel("out", WhatsAppSettings("10000", BOT, "0" * 32, "0" * 16, api=url, settle=0.0)),
+        "16505551234", r"POST /in/10000/messages",
     ),
     "matrix": (
         lambda url: MatrixChannel("out", MatrixSettings(homeserver=url.removesuffix("/in"), token="token-of-matrix")),

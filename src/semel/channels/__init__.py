@@ -16,7 +16,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from semel.channels import discord, email, matrix, slack, telegram, xmpp
+from semel.channels import discord, email, matrix, slack, telegram, whatsapp, xmpp
 from semel.channels.webhook_settings import WebhookSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
@@ -66,6 +66,9 @@ _OWN = {
     "matrix": Kind(matrix.MatrixSettings, matrix.make),
     "slack": Kind(slack.SlackSettings, slack.make, person=(r"[UW][A-Z0-9]{1,40}", "U0123ABCDEF")),
     "telegram": Kind(telegram.TelegramSettings, telegram.make, person=(r"-?[0-9]{1,19}", "123456789")),
+    "whatsapp": Kind(
+        whatsapp.WhatsAppSettings, whatsapp.make, person=(r"[0-9]{5,20}|[A-Z]{2}\.[A-Za-z0-9.]{1,128}", "16505551234")
+    ),
     "xmpp": Kind(xmpp.XmppSettings, xmpp.make),
 }
 

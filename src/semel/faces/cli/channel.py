@@ -25,6 +25,7 @@ PAGES = {
     "telegram": "https://t.me/BotFather",
     "slack": "https://api.slack.com/apps",
     "discord": "https://discord.com/developers/applications",
+    "whatsapp": "https://developers.facebook.com/apps",
     "matrix": "https://matrix.org/ecosystem/servers/",
     "xmpp": "https://providers.xmpp.net/",
 }
@@ -45,7 +46,7 @@ def add(
         str,
         typer.Argument(
             metavar="KIND",
-            help="telegram, slack, discord, matrix, xmpp, email, webhook, or the kind of an installed package.",
+            help="telegram, slack, discord, whatsapp, matrix, xmpp, email, webhook, or an installed package's kind.",
         ),
     ],
     setting: Annotated[

@@ -62,7 +62,9 @@ def init(
     channel: Annotated[
         str | None,
         typer.Option(
-            "--channel", metavar="KIND", help="A channel: telegram, slack, discord, matrix, xmpp, email; or none."
+            "--channel",
+            metavar="KIND",
+            help="A channel: telegram, slack, discord, whatsapp, matrix, xmpp, email; or none.",
         ),
     ] = None,
     setting: Annotated[

@@ -33,6 +33,7 @@ QUESTIONS = {
     "telegram": ("token",),
     "slack": ("bot_token", "app_token"),
     "discord": ("token",),
+    "whatsapp": ("phone_number_id", "token", "app_secret", "verify_token"),
     "matrix": ("homeserver", "token"),
     "xmpp": ("jid", "password"),
     "email": ("address", "imap", "smtp", "password", "authserv"),
@@ -42,12 +43,14 @@ CHANNEL_REMARKS = {
     "telegram": "a bot of your own, made with @BotFather",
     "slack": "an app of your own in a workspace",
     "discord": "a bot of your own, made in the Developer Portal",
+    "whatsapp": "a business phone number in an app of your own at Meta, and a public address with TLS",
     "matrix": "an account on a homeserver",
     "xmpp": "an account on an XMPP (Jabber) server",
     "email": "a mail account of its own",
 }
 FIRST_STEPS = {
     "slack": "Make the app first: https://api.slack.com/apps, From a manifest; `semel docs slack` shows the manifest.",
+    "whatsapp": "Make the app and its token first: https://developers.facebook.com/apps (`semel docs whatsapp`).",
 }
 """Kind of channel -> what a person does at the platform before its settings can be answered."""
 NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from whatsapp_house import WhatsAppHouse, whatsapp
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "gateway")]
+
+
+@pytest.fixture
+async def there(tmp_path: Path) -> AsyncIterator[WhatsAppHouse]:
+    async with whatsapp(tmp_path) as house:
+        yield house
