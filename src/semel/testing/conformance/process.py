@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import httpx2
 
+import semel.channels
 from semel.law.identity import escape_address
 from semel.testing import scripted_agent
 from semel.testing.conformance.fork_server import ForkedProcess, shared_fork_server
@@ -106,6 +107,12 @@ def format_toml(value: Any) -> str:
     return json.dumps(str(value) if isinstance(value, Path) else value)
 
 
+def has_accounts(rig: Rig) -> bool:
+    """Return whether people have accounts on the rig's platform. A kind that nobody knows here is one of a package."""
+    kind = semel.channels.kinds().get(rig.kind)
+    return not rig.hooked if kind is None else kind.people
+
+
 def make_config(rig: Rig, ports: Mapping[str, int]) -> str:
     """Return the gateway's configuration in TOML: the rig's channel, the person who writes there, and an agent.
 
@@ -119,7 +126,7 @@ def make_config(rig: Rig, ports: Mapping[str, int]) -> str:
         for key, value in {**rig.settings(ports), **rig.shared}.items()
         if value is not None
     ]
-    if not rig.hooked:  # a hook has no accounts: everybody who has its secret may speak
+    if has_accounts(rig):  # else everybody who has the channel's secret may speak
         lines += ["[people.writer]", 'role = "owner"', f"accounts = {format_toml([f'{CHANNEL_NAME}:{rig.person}'])}"]
     lines += ['[sessions."*"]', 'wake = { debounce = "1h", max_wait = "1h" }']
     return "\n".join(lines) + "\n"
@@ -183,6 +190,7 @@ class GatewayProcess:
         if not self.alive:
             self._record_death()
             return False
+        self.rig.reach(self.url)
         return True
 
     async def _is_up(self) -> bool:

@@ -176,6 +176,9 @@ class Rig(abc.ABC):
         """
         return False
 
+    def reach(self, gateway: str) -> None:  # noqa: B027 (a platform may post nothing by itself)
+        """Learn where the gateway is after a start, if the platform posts to it by itself. `gateway`: its URL."""
+
     def refusal(self, status: int, seconds: int) -> bytes:
         """Return the body of the platform's answer with this status (429, 5xx, `definite`).
 
