@@ -18,6 +18,7 @@ LATE = {
     "semel.channels.discord.channel": "a configured channel",
     "semel.channels.email.channel": "a configured channel",
     "semel.channels.matrix.channel": "a configured channel",
+    "semel.channels.signal.channel": "a configured channel",
     "semel.channels.slack.channel": "a configured channel",
     "semel.channels.telegram.channel": "a configured channel",
     "semel.channels.webhook": "a configured channel",

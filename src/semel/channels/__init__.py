@@ -16,7 +16,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from semel.channels import discord, email, matrix, slack, telegram, whatsapp, xmpp
+from semel.channels import discord, email, matrix, signal, slack, telegram, whatsapp, xmpp
 from semel.channels.webhook_settings import WebhookSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
@@ -64,6 +64,7 @@ _OWN = {
     "discord": Kind(discord.DiscordSettings, discord.make, person=(r"[0-9]{1,20}", "80351110224678912")),
     "email": Kind(email.EmailSettings, email.make),
     "matrix": Kind(matrix.MatrixSettings, matrix.make),
+    "signal": Kind(signal.SignalSettings, signal.make, person=(signal.ACCOUNT_ID, signal.EXAMPLE_ID)),
     "slack": Kind(slack.SlackSettings, slack.make, person=(r"[UW][A-Z0-9]{1,40}", "U0123ABCDEF")),
     "telegram": Kind(telegram.TelegramSettings, telegram.make, person=(r"-?[0-9]{1,19}", "123456789")),
     "whatsapp": Kind(

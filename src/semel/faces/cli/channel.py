@@ -24,6 +24,7 @@ SECTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 PAGES = {
     "telegram": "https://t.me/BotFather",
     "slack": "https://api.slack.com/apps",
+    "signal": "https://github.com/AsamK/signal-cli",
     "discord": "https://discord.com/developers/applications",
     "whatsapp": "https://developers.facebook.com/apps",
     "matrix": "https://matrix.org/ecosystem/servers/",
@@ -46,7 +47,7 @@ def add(
         str,
         typer.Argument(
             metavar="KIND",
-            help="telegram, slack, discord, whatsapp, matrix, xmpp, email, webhook, or an installed package's kind.",
+            help="telegram, slack, signal, discord, whatsapp, matrix, xmpp, email, webhook, or a package's kind.",
         ),
     ],
     setting: Annotated[

@@ -64,7 +64,7 @@ def init(
         typer.Option(
             "--channel",
             metavar="KIND",
-            help="A channel: telegram, slack, discord, whatsapp, matrix, xmpp, email; or none.",
+            help="A channel: telegram, slack, signal, discord, whatsapp, matrix, xmpp, email; or none.",
         ),
     ] = None,
     setting: Annotated[

@@ -32,6 +32,7 @@ NO_CHANNEL = "none"
 QUESTIONS = {
     "telegram": ("token",),
     "slack": ("bot_token", "app_token"),
+    "signal": ("account",),
     "discord": ("token",),
     "whatsapp": ("phone_number_id", "token", "app_secret", "verify_token"),
     "matrix": ("homeserver", "token"),
@@ -42,6 +43,7 @@ QUESTIONS = {
 CHANNEL_REMARKS = {
     "telegram": "a bot of your own, made with @BotFather",
     "slack": "an app of your own in a workspace",
+    "signal": "a phone number of its own, or yours, over signal-cli",
     "discord": "a bot of your own, made in the Developer Portal",
     "whatsapp": "a business phone number in an app of your own at Meta, and a public address with TLS",
     "matrix": "an account on a homeserver",
@@ -50,6 +52,7 @@ CHANNEL_REMARKS = {
 }
 FIRST_STEPS = {
     "slack": "Make the app first: https://api.slack.com/apps, From a manifest; `semel docs slack` shows the manifest.",
+    "signal": "Install signal-cli and link or register the account first: `semel docs signal` shows how.",
     "whatsapp": "Make the app and its token first: https://developers.facebook.com/apps (`semel docs whatsapp`).",
 }
 """Kind of channel -> what a person does at the platform before its settings can be answered."""

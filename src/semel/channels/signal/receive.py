@@ -1,0 +1,180 @@
+"""Receive what signal-cli hands over: run signal-cli, and read its journal (`read_journal.py`).
+
+A signal-cli that ends is started again at once, if it was of use before; if not, `run` raises Offline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from semel.channels.signal.address import EditedMessages, read_own_account
+from semel.channels.signal.downloads import SignalFetcher
+from semel.channels.signal.journal import Journal, JournalPosition
+from semel.channels.signal.process import SignalCli, end_leftovers, make_request_id
+from semel.channels.signal.read_journal import JournalReader, SignalCursor, parse_answer, parse_json
+from semel.channels.signal.send import forget_files
+from semel.channels.signal.settings import SignalSettings
+from semel.channels.signal.startup import check_version, explain_end, explain_silence
+from semel.gateway.ports import Inbox, Offline, Unknown
+from semel.text.json_types import value_at
+
+START_TIMEOUT_S = 60.0
+"""How long signal-cli may take to load the account."""
+QUIET_S = 1.0
+"""Signal's queue counts as read if nothing came for so long. signal-cli does not tell when it is."""
+MAX_CATCH_UP_S = 60.0
+"""After so long the channel counts as online although messages still come without a pause."""
+POLL_INTERVAL_S = 0.1
+ANSWER_POLL_INTERVAL_S = 0.02
+"""Seconds between two looks at the journal, without and with an answer to wait for."""
+FIRST_RUN_MARGIN_MS = 60_000
+"""Messages that are older than the first run by so much are not reported: clocks differ."""
+HANG_CHECK_TIMEOUT_S = 10.0
+
+_log = logging.getLogger("semel.signal")
+
+
+class SignalReceiver:
+    """The receiving half of one account. `edits` is shared with the sending half. `own`: our account."""
+
+    def __init__(self, name: str, settings: SignalSettings, cli: SignalCli, edits: EditedMessages) -> None:
+        self._name = name
+        self._settings = settings
+        self._cli = cli
+        self._edits = edits
+        self.own = read_own_account(settings.account, settings.config_folder)
+        self._journal = Journal(settings.journal_folder)
+        files = settings.config_folder / "attachments"
+        self._fetcher = SignalFetcher(files, settings.fetch, settings.file_limit)
+
+    def __repr__(self) -> str:
+        return f"<SignalReceiver of {self._name}, {self._cli!r}>"
+
+    async def run(self, inbox: Inbox) -> None:
+        """See `semel.gateway.ports.Channel.run`."""
+        await asyncio.to_thread(end_leftovers, self._journal.folder)
+        await asyncio.to_thread(forget_files, self._journal.folder)
+        try:
+            while True:
+                await self._run_once(inbox)
+                await self._cli.end()
+        finally:
+            await self._cli.end()
+            self._cli.fail_calls()
+
+    async def _run_once(self, inbox: Inbox) -> None:
+        """Run signal-cli until it ends, after it was of use. Raises Offline or Denied, and what the inbox raises."""
+        began_at = self._journal.find_end()
+        await self._cli.start(self._journal)
+        await self._wait_until_ready(began_at)
+        cursor = await self._fetch_cursor(inbox, began_at)
+        reader = JournalReader(
+            self._journal, self._cli, self._fetcher, self._edits, self.own, inbox, cursor, began_at
+        )  # fmt: skip
+        await self._read(reader, inbox)
+        await self._cli.wait_for_stderr()
+        _log.warning("signal-cli of channel %s ended with exit code %s", self._name, self._cli.exit_code)
+        if not reader.was_of_use:
+            raise explain_end(self._settings.account, self._cli.stderr_text, self._cli.exit_code)
+
+    async def _wait_until_ready(self, position: JournalPosition) -> None:
+        """Wait until signal-cli has loaded the account: it answers. Raises Offline or Denied."""
+        asking = asyncio.ensure_future(self._cli.request("version", {}, make_request_id("version"), START_TIMEOUT_S))
+        try:
+            await self._answer_until(asking, position)
+            if not asking.done():
+                await self._cli.wait_for_stderr()
+                raise explain_end(self._settings.account, self._cli.stderr_text, self._cli.exit_code)
+            reply = await asking
+        except Unknown:
+            raise explain_silence(self._cli.stderr_text, START_TIMEOUT_S) from None
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+        check_version(str(value_at(reply.result, "version") or ""))
+        self.own = await asyncio.to_thread(read_own_account, self._settings.account, self._settings.config_folder)
+        self._cli.is_ready = True
+
+    async def _fetch_cursor(self, inbox: Inbox, began_at: JournalPosition) -> SignalCursor:
+        """Return the saved cursor, or on the first run one that begins at `began_at`, once it is saved."""
+        fetching = asyncio.ensure_future(inbox.cursor())
+        try:
+            await self._answer_until(fetching, began_at)  # a message may be sent meanwhile
+            text = await fetching
+        finally:
+            fetching.cancel()
+            await asyncio.gather(fetching, return_exceptions=True)
+        if text is None:
+            cursor = SignalCursor(began_at, int(time.time() * 1000) - FIRST_RUN_MARGIN_MS)
+            await inbox.put((), cursor.dump())
+            return cursor
+        cursor = SignalCursor.load(text)
+        cursor.position = self._journal.find_start(cursor.position)
+        self._edits.restore(cursor.edits)
+        return cursor
+
+    async def _answer_until(self, task: asyncio.Future[Any], position: JournalPosition) -> None:
+        """Hand answers over until a task is done, or signal-cli has ended. `position`: where to read from."""
+        while not task.done() and self._cli.is_running:
+            for line in await asyncio.to_thread(self._journal.read_lines, position):
+                position = line.after
+                if (answer := parse_answer(parse_json(line))) is not None:
+                    self._cli.resolve(*answer)
+            await asyncio.wait({task}, timeout=ANSWER_POLL_INTERVAL_S)
+
+    async def _read(self, reader: JournalReader, inbox: Inbox) -> None:
+        """Read the journal until signal-cli has ended and everything is read.
+
+        The channel is online once what was missed has been put. Raises Offline, and what the inbox raises.
+        """
+        loop = asyncio.get_running_loop()
+        began = quiet_since = loop.time()
+        online = False
+        while True:
+            was_running = self._cli.is_running
+            if await reader.read_on():
+                quiet_since = loop.time()
+                if not was_running or (not online and quiet_since - began < MAX_CATCH_UP_S):
+                    continue
+            if not was_running:
+                self._cli.fail_calls()
+                return
+            if not online and (loop.time() - quiet_since >= QUIET_S or loop.time() - began >= MAX_CATCH_UP_S):
+                await reader.save()
+                online = True
+                inbox.online()
+            if self._cli.hangs:
+                await self._check_hang(reader)
+            await self._wait_for_more()
+
+    async def _wait_for_more(self) -> None:
+        """Wait until the journal may have grown."""
+        self._cli.called.clear()
+        if self._cli.is_waiting:
+            await asyncio.sleep(ANSWER_POLL_INTERVAL_S)
+            return
+        try:
+            async with asyncio.timeout(POLL_INTERVAL_S):
+                await self._cli.called.wait()
+        except TimeoutError:
+            pass
+
+    async def _check_hang(self, reader: JournalReader) -> None:
+        """Ask a signal-cli that left a call unanswered for its version. Raises Offline if it does not answer."""
+        self._cli.hangs = False
+        patience = min(HANG_CHECK_TIMEOUT_S, self._settings.timeout)
+        asking = asyncio.ensure_future(self._cli.request("version", {}, make_request_id("alive"), patience))
+        try:
+            while not asking.done() and self._cli.is_running:
+                await reader.read_on()
+                await asyncio.wait({asking}, timeout=ANSWER_POLL_INTERVAL_S)
+            if asking.done():
+                await asking
+        except Unknown:
+            raise Offline("signal-cli does not answer any more; it is started anew") from None
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
