@@ -94,11 +94,18 @@ async def test_a_program_that_dies_before_it_answers_leaves_it_unknown_and_is_st
     assert there.task is not None and not there.task.done()
 
 
-async def test_a_program_that_is_killed_again_and_again_without_use_is_offline(there: SignalHouse) -> None:
+async def test_a_program_that_is_killed_again_and_again_without_use_is_offline(
+    there: SignalHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receive, "MAX_USELESS_RUNS", 1)
+    monkeypatch.setattr(receive, "RESTART_DELAY_S", 0.01)
     await there.online()
-    [pid] = pids(there)
-    os.kill(pid, signals.SIGKILL)
     assert there.task is not None
+    for run in range(2):
+        await there.inbox.wait_online(run + 1)
+        assert not there.task.done()
+        [pid] = pids(there)
+        os.kill(pid, signals.SIGKILL)
     with pytest.raises(Offline, match="exit code -9"):
         await there.task
 

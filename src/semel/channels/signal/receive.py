@@ -1,6 +1,7 @@
 """Receive what signal-cli hands over: run signal-cli, and read its journal (`read_journal.py`).
 
-A signal-cli that ends is started again at once, if it was of use before; if not, `run` raises Offline.
+A signal-cli that ends is started again: at once, if it was of use before; else a little later each time, until `run`
+raises Offline. One that does not get as far as loading the account is Offline, or Denied, at once.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ ANSWER_POLL_INTERVAL_S = 0.02
 FIRST_RUN_MARGIN_MS = 60_000
 """Messages that are older than the first run by so much are not reported: clocks differ."""
 HANG_CHECK_TIMEOUT_S = 10.0
+MAX_USELESS_RUNS = 4
+"""How many runs of signal-cli in a row may load the account and end without having been of use."""
+RESTART_DELAY_S = 0.5
+"""Seconds between the first useless run and the next one; doubled after each further one."""
 
 _log = logging.getLogger("semel.signal")
 
@@ -57,16 +62,25 @@ class SignalReceiver:
         """See `semel.gateway.ports.Channel.run`."""
         await asyncio.to_thread(end_leftovers, self._journal.folder)
         await asyncio.to_thread(forget_files, self._journal.folder)
+        useless_runs = 0
         try:
             while True:
-                await self._run_once(inbox)
+                was_of_use = await self._run_once(inbox)
+                useless_runs = 0 if was_of_use else useless_runs + 1
+                if useless_runs > MAX_USELESS_RUNS:
+                    raise explain_end(self._settings.account, self._cli.stderr_text, self._cli.exit_code)
                 await self._cli.end()
+                if useless_runs:
+                    await asyncio.sleep(RESTART_DELAY_S * 2 ** (useless_runs - 1))
         finally:
             await self._cli.end()
             self._cli.fail_calls()
 
-    async def _run_once(self, inbox: Inbox) -> None:
-        """Run signal-cli until it ends, after it was of use. Raises Offline or Denied, and what the inbox raises."""
+    async def _run_once(self, inbox: Inbox) -> bool:
+        """Run signal-cli until it ends. Returns whether it was of use: it has sent or received something.
+
+        Raises Offline or Denied, and what the inbox raises.
+        """
         began_at = self._journal.find_end()
         await self._cli.start(self._journal)
         await self._wait_until_ready(began_at)
@@ -77,8 +91,7 @@ class SignalReceiver:
         await self._read(reader, inbox)
         await self._cli.wait_for_stderr()
         _log.warning("signal-cli of channel %s ended with exit code %s", self._name, self._cli.exit_code)
-        if not reader.was_of_use:
-            raise explain_end(self._settings.account, self._cli.stderr_text, self._cli.exit_code)
+        return reader.was_of_use
 
     async def _wait_until_ready(self, position: JournalPosition) -> None:
         """Wait until signal-cli has loaded the account: it answers. Raises Offline or Denied."""
