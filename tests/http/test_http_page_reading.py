@@ -175,6 +175,30 @@ def test_formulas_are_drawn_and_what_cannot_be_drawn_without_loss_stays_text(pag
     assert page.run("[...document.querySelectorAll('#rows .body [style]')].length") == 0
 
 
+def test_details_are_a_closed_disclosure_that_stays_as_the_reader_left_it(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    said = [
+        "Done.\n\n<details>\n<summary>The **log** <img src=x onerror=alert(1)></summary>\n\n",
+        "```sh\nls\n```\n\n<b>end</b>\n\n",
+        "</details>\n\nGood.",
+    ]
+    seq = live.do(lambda: script.entry("agent", said[0], live=True))
+    shown = "document.querySelector('#rows details.disclosure')"
+    page.until(lambda: page.run(f"!!{shown} && !{shown}.open"), "a closed disclosure")
+    live.do(lambda: script.append(seq, said[1]))
+    page.click("#rows .disclosure > summary")
+    page.until(lambda: page.text("#rows .disclosure code") == "ls\n", "what is in it")
+    live.do(lambda: script.finish(seq, "".join(said)))
+    page.until(lambda: page.text("#rows .body > .block:last-child") == "Good.", "what stands behind it")
+    assert page.run(f"{shown}.open"), "no update closes it"
+    assert page.run("document.querySelectorAll('#rows .body img, #rows .body b').length") == 0
+    assert page.texts("#rows .disclosure > summary strong") == ["log"]
+    letters = page.run("document.querySelector('#rows .body').textContent.replace(/\\s/g, '')")
+    assert (
+        letters == "Done.<details><summary>Thelog<imgsrc=xonerror=alert(1)></summary>shCopyls<b>end</b></details>Good."
+    )
+
+
 def test_a_bare_address_becomes_a_link_once_what_finds_them_is_loaded(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     parts = "performance.getEntriesByType('resource').filter(({ name }) => name.includes('/page/part-')).length"

@@ -25,7 +25,7 @@ export function EntryView({ row, entry, context }: { row: Row; entry: Entry; con
       </div>
       <Folded row={row} entry={entry}>
         {entry.role === "agent" && entry.text ? (
-          <Rich text={questionText(entry.text, card)} live={Boolean(entry.live)} />
+          <Rich row={row} text={questionText(entry.text, card)} live={Boolean(entry.live)} />
         ) : (
           <div class="body">{entry.role === "notice" ? <Coded text={wordsOf(entry)} /> : openly(wordsOf(entry))}</div>
         )}

@@ -1,5 +1,6 @@
 // An agent's text as Markdown, block by block: while it streams, only its last block is rendered again.
 
+import type { VNode } from "preact";
 import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { type Blocks, linkAddresses, mayHaveAddress, renderBlocks } from "../markdown.ts";
@@ -7,6 +8,9 @@ import { morphUnderReader } from "../morph.ts";
 import { onDemand } from "../on_demand.ts";
 import { colouredNodes, markdownNodes, mathNodes } from "../sanitised.ts";
 import { t } from "../texts.ts";
+import type { Row } from "../transcript.ts";
+import { type Part, partsOf } from "./disclosures.ts";
+import { isPartOpened, setPartOpened } from "./opened.ts";
 
 const MAX_COLOURED_CHARS = 50_000;
 const MAX_COLOURED_LIVE_CHARS = 4_000; // of code that still grows: it is coloured anew with each piece
@@ -36,7 +40,14 @@ function blocksOfFinal(text: string, previous: Blocks | undefined): Blocks {
   return blocks;
 }
 
-export function Rich({ text, live }: { text: string; live: boolean }) {
+interface RichProps {
+  /** The row that keeps what the reader opened in the text. */
+  row?: Row;
+  text: string;
+  live: boolean;
+}
+
+export function Rich({ row, text, live }: RichProps) {
   const last = useRef<{ blocks?: Blocks; linked?: unknown }>({});
   const hasAddress = mayHaveAddress(text);
   const linked = hasAddress && addresses.part.value;
@@ -50,11 +61,27 @@ export function Rich({ text, live }: { text: string; live: boolean }) {
   const notes = useMemo(() => extra?.notesOf(text) ?? "", [text, extra]);
   return (
     <div class="body rich" onClick={copyCode}>
-      {blocks.html.map((html, place) => (
-        <Block key={place} html={html} grows={live && place >= blocks.closedCount} notes={notes} />
-      ))}
+      {draw(partsOf(blocks.html, live))}
     </div>
   );
+
+  function draw(parts: Part[]): VNode[] {
+    return parts.map((part) =>
+      "html" in part ? (
+        <Block key={part.key} html={part.html} grows={live && parseInt(part.key) >= blocks.closedCount} notes={notes} />
+      ) : (
+        <details key={part.key} class="disclosure" open={isPartOpened(row, part.key) ?? part.isOpen} onToggle={({ currentTarget }) => setPartOpened(row, part.key, currentTarget.open)}>
+          <summary>
+            <i aria-hidden>{part.tags[0]}</i>
+            <Block html={part.summary} grows={false} notes={notes} />
+            <i aria-hidden>{part.tags[1]}</i>
+          </summary>
+          {draw(part.parts)}
+          <i aria-hidden>{part.tags[2]}</i>
+        </details>
+      ),
+    );
+  }
 }
 
 const Block = memo(function Block({ html, grows, notes }: { html: string; grows: boolean; notes: string }) {
