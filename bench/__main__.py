@@ -20,7 +20,7 @@ PARTS = {
     "growth": "bytes of the ledger for each message, turn and tool call, and after they were aged out",
     "memory": "an idle gateway, each live session, and what idling costs",
     "page": "the web page's memory while it follows a day of streaming",
-    "terminal": "semel chat while an answer of 10,000 lines streams",
+    "terminal": "semel chat while an answer of 10,000 lines streams, opened again, and resized",
     "startup": "from the command to accepting",
     "outage": "what a channel that hangs for ever adds to the delay of another",
     "fold": "folding streams, beside json.loads and a list",

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, until
 from textual.pilot import Pilot
-from textual.widgets import OptionList, Static
+from textual.widgets import Markdown, OptionList, Static
 from textual.widgets._footer import FooterKey
 
 from semel.faces.client import AsyncClient
@@ -87,6 +87,12 @@ def _text(row: RowWidget) -> str:
     if isinstance(row, AgentWidget):
         return row.source
     return str(row.query_one(".body", Static).content)
+
+
+def lines_in_sight(pilot: Pilot[None]) -> list[int]:
+    """The numbers of the lines "Line 7." that are on the screen."""
+    lines = [strip.text.strip(" ▁▂▃▄▅▆▇█") for strip in pilot.app.screen._compositor.render_strips()]
+    return [int(line[5:-1]) for line in lines if re.fullmatch(r"Line \d+\.", line)]
 
 
 def heads(pilot: Pilot[None]) -> list[str]:
@@ -343,6 +349,39 @@ async def test_older_text_comes_when_a_reader_gets_there(
         for _ in range(12):
             await pilot.press("pageup")
         await seen(pilot, lambda: len(rows(pilot)) == 31 and rows(pilot)[0] == "tick 0\n\n\n", "all of them again")
+
+
+async def test_of_a_long_message_the_end_is_drawn_and_the_rest_as_a_reader_comes_near(
+    house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.faces.terminal.markdown_parts.MAX_PART_CHARS", 300)
+    text = "".join(f"Line {n}.\n{'' if n % 5 else chr(10)}" for n in range(1, 251))
+    await house.gateway.say("main", prompt({"text": text}), sender="ann")
+    async with chat(tmp_path) as pilot:
+        conversation = app_of(pilot).pane.conversation
+        await seen(pilot, lambda: 250 in lines_in_sight(pilot), "the end")
+        message = pilot.app.query_one(AgentWidget)
+        assert not message.is_whole and len(message.query(Markdown)) < 10
+        tops = []
+        while 1 not in lines_in_sight(pilot):
+            await pilot.press("pageup")
+            top = lines_in_sight(pilot)
+            await seen(pilot, lambda: conversation._find_undrawn() is None, "what is above")
+            assert lines_in_sight(pilot) == top == list(range(top[0], top[-1] + 1)), "what is drawn above moves nobody"
+            assert not tops or tops[-1] - top[-1] <= 2, "no line is passed over"
+            tops.append(top[0])
+            if len(tops) == 2:
+                assert not message.is_whole
+                place, left_at = conversation.place, top
+                await seen(pilot, lambda: conversation.kept_files.load_bookmark().row, "the place is kept")
+                kept = conversation.kept_files.load_bookmark()
+        assert tops == sorted(tops, reverse=True) and message.is_whole
+        conversation.kept_files.keep_bookmark(kept)
+        pilot.app.exit()
+    async with chat(tmp_path) as pilot:
+        conversation = app_of(pilot).pane.conversation
+        await seen(pilot, lambda: conversation.place == place and lines_in_sight(pilot) == left_at, "the same place")
+        assert not pilot.app.query_one(AgentWidget).is_whole
 
 
 async def test_a_session_that_is_deleted_leaves_the_screen_and_one_that_others_begin_comes_to_it(

@@ -18,7 +18,7 @@ from textual.widgets import Markdown
 from semel.faces.cli import transcript
 from semel.faces.documents.html import HtmlDocument
 from semel.faces.documents.markdown import MarkdownDocument
-from semel.faces.terminal import rows
+from semel.faces.terminal import markdown_parts, rows
 from semel.faces.terminal.rows import RowWidget, make_widget
 from semel.faces.transcript import format_entry
 
@@ -88,7 +88,7 @@ async def test_the_terminal_shows_every_character_of_a_text_that_grows(seed: int
 
 
 async def test_a_long_text_that_grows_is_divided_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MAX_PART_CHARS", 60)
+    monkeypatch.setattr(markdown_parts, "MAX_PART_CHARS", 60)
     text = "\n\n".join(f"- one {n}\n\n  two {n}\n\n```\na {n}\n\nb\n```\n\nthree **{n}** of it" for n in range(12))
     row = make_widget(entry(""))
     app = OneRow(row)
@@ -105,7 +105,7 @@ async def test_a_long_text_that_grows_is_divided_between_blocks(monkeypatch: pyt
         await row.draw()
         await shows(text, app, pilot)
         assert app.seen() == grown
-        monkeypatch.setattr(rows, "MAX_PART_CHARS", 10_000)
+        monkeypatch.setattr(markdown_parts, "MAX_PART_CHARS", 10_000)
         row.data = entry("")
         await row.draw()
         row.data = entry(text)

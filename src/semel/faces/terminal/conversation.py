@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import bisect
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.message import Message
+from textual.widget import Widget
 
 from semel.faces.api_types import Accepted
 from semel.faces.busy_texts import number_waiting
@@ -24,12 +27,23 @@ from semel.faces.terminal.kept_files import KeptFiles
 from semel.faces.terminal.link import SessionLink, State
 from semel.faces.terminal.outgoing import OutgoingMessage, OutgoingQueue
 from semel.faces.terminal.outgoing_list import OutgoingList
-from semel.faces.terminal.rows import ItemWidget, Names, RowWidget, is_shown, make_widget, row_key
+from semel.faces.terminal.rows import (
+    AgentWidget,
+    ItemWidget,
+    Names,
+    RowWidget,
+    estimate_lines,
+    is_shown,
+    make_widget,
+    row_key,
+)
 from semel.text.json_types import Json
 
-PAGE_ROWS = 80  # rows drawn at the start, and per page of history when a person scrolls up
+PAGE_ROWS = 80  # rows drawn at the start, and per page of history when a person scrolls up, at most
+SCREENS_DRAWN = 4  # and about so many screens of them
 MAX_DRAWN_ROWS = 400  # rows on the screen while the reader is at its end
-MAX_PAGES_BACK = 10  # pages of history that are loaded to find the place where a person was
+MAX_ROWS_BACK = 800  # rows of history that are drawn to find the place where a person was
+SCREENS_AHEAD = 2  # drawn above what is in sight, as a reader comes near
 SETTLED_FRAMES = 4  # for which a place is kept before its rows count as laid out
 MAX_SETTLING_FRAMES = 60
 FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of a fast stream
@@ -97,6 +111,7 @@ class ConversationView(VerticalScroll, can_focus=False):
         self._place: tuple[str, int] | None = None  # where to begin: a row and how many of its lines are above
         self._all_opened = False
         self._is_fetching = False
+        self._is_drawing_above = False
         self._state: State = "connecting"  # of the link, at its last change
         self._queue_places: dict[int, int] = {}  # seq of a waiting entry -> its place in the queue
 
@@ -181,7 +196,7 @@ class ConversationView(VerticalScroll, can_focus=False):
         with self.app.batch_update():  # a message and its entry are never on the screen together
             self.outgoing.match(new_rows)
             await self._outgoing_list.show(self.outgoing.shown)
-            await self._add_rows(new_rows[-PAGE_ROWS:] if is_snapshot else new_rows)
+            await self._add_rows(self._take_newest(new_rows) if is_snapshot else new_rows)
         if was_at_bottom and self.is_at_bottom:
             await self._remove_oldest_rows()
         await self._update_queue_places()
@@ -262,8 +277,64 @@ class ConversationView(VerticalScroll, can_focus=False):
         if self.is_at_bottom:
             self.has_unseen_rows = False
         self.post_message(self.Scrolled())
-        if self.scroll_offset.y <= 0 < self.max_scroll_y:
+        self._draw_older()
+
+    def _draw_older(self) -> None:
+        """Draw what is above the reader: the rest of a long message in sight, or older rows for a reader at the top."""
+        if self._find_undrawn() is not None:
+            self.draw_above()
+        elif self.scroll_offset.y <= 0 < self.max_scroll_y:
             self.load_history()
+
+    def _find_undrawn(self) -> AgentWidget | None:
+        """Return the long message whose undrawn text the reader is near to; None if there is no such one."""
+        if self.is_at_bottom:
+            return None
+        top, ahead = self.scroll_offset.y, SCREENS_AHEAD * self.size.height
+        for row in self._ordered_rows:
+            if row.virtual_region.bottom <= top or not isinstance(row, AgentWidget) or row.is_whole:
+                continue
+            if row.drawn_y > top - ahead and row.virtual_region.y < top + self.size.height + ahead:
+                return row
+        return None
+
+    @work
+    async def draw_above(self) -> None:
+        """Draw the undrawn text that the reader is near to, part by part, without moving the reader (Law 8)."""
+        if self._is_drawing_above:
+            return
+        self._is_drawing_above = True
+        try:
+            while (row := self._find_undrawn()) is not None:
+                await self._draw_part_above(row)
+                await asyncio.sleep(FRAME_INTERVAL_S)
+        finally:
+            self._is_drawing_above = False
+        self._draw_older()
+
+    async def _draw_part_above(self, row: AgentWidget) -> None:
+        drawn_part, y = row.first_part, row.drawn_y
+        with self.app.batch_update():
+            await row.draw_part_above()
+        await self._wait_for_layout(partial(self._follow_part, row, drawn_part, y))
+
+    async def _wait_for_layout(self, act: Callable[[], None] = lambda: None) -> None:
+        """Wait until what was drawn has its place on the screen, and call `act` at once then."""
+        is_laid_out = asyncio.Event()
+
+        def act_and_tell() -> None:
+            act()
+            is_laid_out.set()
+
+        self.call_after_refresh(act_and_tell)
+        await is_laid_out.wait()
+
+    def _follow_part(self, row: AgentWidget, part: Widget, y: int) -> None:
+        """Scroll as far as a part of a message was moved by what was drawn above it, for a reader in that message."""
+        moved = row.virtual_region.y + part.virtual_region.y - y
+        is_in_it = row.virtual_region.y < self.scroll_offset.y
+        if moved and is_in_it and part.is_attached and not self.is_at_bottom:
+            self.scroll_to(y=self.scroll_offset.y + moved, animate=False, immediate=True)
 
     @work
     async def load_history(self) -> None:
@@ -293,7 +364,17 @@ class ConversationView(VerticalScroll, can_focus=False):
             hidden_rows = [
                 row for row in await self.link.load_older() if is_shown(row) and row_key(row) not in self._drawn_rows
             ]
-        return hidden_rows[-PAGE_ROWS:]
+        return self._take_newest(hidden_rows)
+
+    def _take_newest(self, rows: list[Json]) -> list[Json]:
+        """Return the last of these rows: a page of them, or as many as fill some screens (Law 11)."""
+        width, height = self.app.size
+        lines, count = 0, 0
+        while count < min(len(rows), PAGE_ROWS) and lines < SCREENS_DRAWN * height:
+            count += 1
+            is_entry = "seq" in rows[-count]  # what an item has to say is shortened
+            lines += 1 + estimate_lines(str(rows[-count].get("text") or "") if is_entry else "", width)
+        return rows[len(rows) - count :]
 
     def _keep_scroll_place(self, height_below: int) -> None:
         self.scroll_to(y=self.virtual_size.height - height_below, animate=False, immediate=True)
@@ -304,13 +385,19 @@ class ConversationView(VerticalScroll, can_focus=False):
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """The first row in sight and how many of its lines are above the screen; None for a reader at the end."""
+        """The first row in sight and how many of its lines are above the screen; None for a reader at the end.
+
+        Of a long message, whose beginning may not be drawn, they are counted from its end: a negative number.
+        """
         if self._place is not None:
             return self._place  # it was not reached yet
         if self.is_at_bottom:
             return None
         row = self._find_first_row()
-        return None if row is None else (str(row.id), self.scroll_offset.y - row.virtual_region.y)
+        if row is None:
+            return None
+        is_long = isinstance(row, AgentWidget) and row.is_divided and not row.data.get("live")
+        return str(row.id), self.scroll_offset.y - (row.virtual_region.bottom if is_long else row.virtual_region.y)
 
     def _find_first_row(self) -> RowWidget | None:
         """Return the first row in sight."""
@@ -334,12 +421,12 @@ class ConversationView(VerticalScroll, can_focus=False):
     @work
     async def go_to(self, row: str, lines: int) -> None:
         """Show a row, of which so many lines are above the screen. If it is too far back, stay."""
-        for _ in range(MAX_PAGES_BACK):
-            if row in self._drawn_rows:
-                break
+        rows_back = 0
+        while row not in self._drawn_rows and rows_back < MAX_ROWS_BACK:
             if not (older_rows := await self._load_older_or_none()):
                 return
             await self._add_rows(older_rows)
+            rows_back += len(older_rows)
         if row in self._drawn_rows:
             await self._scroll_to_row(self._drawn_rows[row], lines)
 
@@ -348,11 +435,21 @@ class ConversationView(VerticalScroll, can_focus=False):
         settled_frames = 0
         for _ in range(MAX_SETTLING_FRAMES):
             self.release_anchor()
-            self.scroll_to(y=row.virtual_region.y + lines, animate=False, immediate=True)
+            await self._draw_up_to(row, lines)
+            y = row.virtual_region.y if lines >= 0 else row.virtual_region.bottom
+            self.scroll_to(y=y + lines, animate=False, immediate=True)
             await asyncio.sleep(FRAME_INTERVAL_S)
             settled_frames = settled_frames + 1 if self.place == (row.id, lines) else 0
             if settled_frames == SETTLED_FRAMES:
                 return
+
+    async def _draw_up_to(self, row: RowWidget, lines: int) -> None:
+        """Draw what of a long message is in sight so many lines below its beginning or, if negative, above its end."""
+        while isinstance(row, AgentWidget) and not row.is_whole:
+            if lines < 0 and row.virtual_region.height >= self.size.height - lines:
+                return
+            await row.draw_part_above()
+            await self._wait_for_layout()
 
     async def _load_older_or_none(self) -> list[Json]:
         try:
@@ -363,7 +460,7 @@ class ConversationView(VerticalScroll, can_focus=False):
     def turn_page(self, direction: int) -> None:
         """Scroll one page up (-1) or down (1). At the top, older rows are loaded."""
         (self.scroll_page_up if direction < 0 else self.scroll_page_down)(animate=False)
-        if direction < 0 and self.scroll_offset.y <= 0:
+        if direction < 0 and self.scroll_offset.y <= 0 and self._find_undrawn() is None:
             self.load_history()
 
 

@@ -25,7 +25,8 @@ PREFIX = "session-"  # in front of a session's key: no file is called ".."
 
 class Bookmark(Struct, omit_defaults=True):
     """Where a person was in a session: the text in the prompt and, if they were reading older text, the id of the first
-    row in sight (`row_key`) and how many of its lines were above the screen. `files`: those that go with the text.
+    row in sight (`row_key`) and how many of its lines were above the screen, counted from its end if negative (see
+    `ConversationView.place`). `files`: those that go with the text.
     """
 
     draft: str = ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult, RenderResult
@@ -14,9 +14,9 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Markdown, Static
 
-from semel.channels.markdown import follows_no_links, make_parser, split_fence_info, write_out_links
 from semel.faces.terminal.ansi_text import render_coloured, style_output
 from semel.faces.terminal.diffs import format_diffs
+from semel.faces.terminal.markdown_parts import find_block_start, make_terminal_parser, split_parts
 from semel.faces.terminal.wording import describe_own_tool, format_code
 from semel.faces.transcript import format_body, format_file, is_summary, list_remarks, speaker
 from semel.law.permission_questions import name_option
@@ -25,7 +25,7 @@ from semel.text.visible import visible
 
 MAX_COLLAPSED_LINES = 6  # lines shown of a tool's output or a thought until it is opened
 MAX_COLLAPSED_DIFF_LINES = 20  # lines shown of a change of files, likewise
-MAX_PART_CHARS = 8_000  # after which a part of an agent's message ends with its block
+MIN_SCREENS_DRAWN = 2  # of the end of a long message, when it comes into sight
 MAX_WHOLE_CHARS = 200_000  # of an output that is loaded whole when its row is opened
 OPEN_KEY = "ctrl+o"
 MARGIN_CELLS = 6  # of a line of the screen, beside the text of a row
@@ -92,6 +92,11 @@ def format_time(at_ms: int, now: datetime) -> str:
     if at.date() == now.date():
         return f"{at:%H:%M}"
     return f"{at:%d %b %H:%M}" if at.year == now.year else f"{at:%d %b %Y %H:%M}"
+
+
+def estimate_lines(text: str, width: int) -> int:
+    """Return about how many lines a text takes on a screen that is so many cells wide."""
+    return text.count("\n") + len(text) // max(width, 1) + 1
 
 
 def row_key(row: Json) -> str:
@@ -164,7 +169,8 @@ class AgentWidget(RowWidget):
     """An agent's message as Markdown; while it streams, new text is appended.
 
     A long message is divided between blocks into several Markdown widgets, and only the last one changes: what a new
-    line costs does not grow with the message (Law 11).
+    line costs does not grow with the message (Law 11). Of a long message that is there already, the end is drawn; the
+    conversation has the parts above it drawn as its reader comes near to them.
     """
 
     def __init__(self, row: Json, style: str, names: Names | None = None):
@@ -172,10 +178,45 @@ class AgentWidget(RowWidget):
         self._parts = [_make_markdown()]
         self._shown_text = ""
         self._last_start = 0  # where the text of the last part begins
+        self._undrawn_texts: list[str] = []  # of the parts above the first drawn one
+        self._changing_parts = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
         yield HeadLine()
+        yield Static(classes="undrawn")
         yield self._parts[0]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the text is drawn."""
+        return not self._undrawn_texts
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether the text is so long that the next terminal may draw only its end at first."""
+        return len(self._parts) + len(self._undrawn_texts) > 1
+
+    @property
+    def first_part(self) -> Markdown:
+        """The part with which the drawn text begins."""
+        return self._parts[0]
+
+    @property
+    def drawn_y(self) -> int:
+        """The line of the conversation at which the drawn text begins."""
+        return self.virtual_region.y + self.first_part.virtual_region.y
+
+    async def draw_part_above(self) -> None:
+        """Draw the part above the first drawn one, if there is one still."""
+        async with self._changing_parts:
+            if self.is_whole or not self.is_attached:
+                return
+            text, part = self._undrawn_texts.pop(), _make_markdown()
+            self._parts[0].add_class("later-part")
+            self._parts.insert(0, part)
+            await self.mount(part, before=self._parts[1])
+            await part.append(text)
+            self._show_undrawn()
 
     @property
     def source(self) -> str:
@@ -185,10 +226,30 @@ class AgentWidget(RowWidget):
     async def _draw(self) -> None:
         self._draw_head()
         text = visible(format_body(self.data, has_paths=False))
-        if not text.startswith(self._shown_text):
-            await self._clear()
-        while len(text) > len(self._shown_text):
-            await self._append(text)
+        async with self._changing_parts:
+            if not text.startswith(self._shown_text):
+                await self._clear()
+            if not self._shown_text:
+                self._begin_near_end(text)
+            while len(text) > len(self._shown_text):
+                await self._append(text)
+
+    def _begin_near_end(self, text: str) -> None:
+        """Leave the parts undrawn that are more than some screens above the end."""
+        starts = split_parts(text)
+        first, (width, height) = len(starts) - 1, self.app.size
+        while first > 0 and estimate_lines(text[starts[first] :], width) < MIN_SCREENS_DRAWN * height:
+            first -= 1
+        self._last_start = starts[first]
+        self._shown_text = text[: self._last_start]
+        self._undrawn_texts = [text[start:end] for start, end in pairwise(starts[: first + 1])]
+        self._show_undrawn()
+
+    def _show_undrawn(self) -> None:
+        """Say that the text does not begin with the first drawn part."""
+        note = self.query_one(".undrawn", Static)
+        note.display = not self.is_whole
+        note.update("" if self.is_whole else "…")
 
     async def _append(self, text: str) -> None:
         """Show more of the text: all of it, or as much as the last part may have, and begin another part."""
@@ -205,33 +266,11 @@ class AgentWidget(RowWidget):
         await self.remove_children(self._parts[1:])
         del self._parts[1:]
         await self._parts[0].update("")
-        self._shown_text, self._last_start = "", 0
+        self._shown_text, self._last_start, self._undrawn_texts = "", 0, []
 
 
 def _make_markdown(classes: str = "body") -> Markdown:
-    return Markdown(parser_factory=_parser, classes=classes)
-
-
-def find_block_start(text: str, start: int, shown: int) -> int:
-    """Return where a part of a long Markdown text that begins at `start` may end: where a block begins behind a blank
-    line, after MAX_PART_CHARS and after what is `shown` already; at the end of the text if there is no such place yet.
-    """
-    earliest = max(start + MAX_PART_CHARS, shown)
-    if len(text) <= earliest:
-        return len(text)
-    window = MAX_PART_CHARS
-    while True:
-        piece = text[start : earliest + window]
-        lines = piece.split("\n")
-        starts = {token.map[0] for token in _parser().parse(piece) if token.map and token.level == 0}
-        offset = start
-        for number, line in enumerate(lines):
-            if offset >= earliest and number in starts and not lines[number - 1].strip():
-                return offset
-            offset += len(line) + 1
-        if earliest + window >= len(text):
-            return len(text)
-        window *= 2
+    return Markdown(parser_factory=make_terminal_parser, classes=classes)
 
 
 class ItemWidget(RowWidget):
@@ -379,22 +418,3 @@ def _show_end(text: str, opened: bool) -> Text:
         return style_output(text)
     rest = Text().append(f"… {len(lines) - MAX_COLLAPSED_LINES} lines above ({OPEN_KEY})\n", "dim")
     return rest.append_text(style_output("\n".join(lines[-MAX_COLLAPSED_LINES:])))
-
-
-def _parser() -> MarkdownIt:
-    """Make a Markdown parser with the rules of chats: line breaks are kept, and links show their address."""
-    parser = make_parser()
-    parser.core.ruler.disable("whole_fences")  # streamed text needs one widget per block
-    parser.core.ruler.push("for_the_terminal", _adapt_tokens)
-    return parser
-
-
-def _adapt_tokens(state: StateCore) -> None:
-    write_out_links(state.tokens, follows_no_links, keep=True)
-    for token in state.tokens:
-        if token.type == "fence":
-            token.info, language = split_fence_info(token.info)
-            token.content = f"{language}\n{token.content}" if language else token.content
-        for child in token.children or ():
-            if child.type == "softbreak":
-                child.type = "hardbreak"
