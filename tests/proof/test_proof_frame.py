@@ -16,6 +16,8 @@ import pytest
 from proof import __main__ as frame
 from proof.report import Proof, told
 
+pytestmark = pytest.mark.proof
+
 REFUSED = [
     "crash --process exec --jobs 0", "crash --point 5", "crash --process exec --point -3", "power --draws 0",
     "power --point=-1", "machines --ledger nonsense", "machines --ledger os:getcwd", "machines --seed 1",

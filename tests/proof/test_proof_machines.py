@@ -17,6 +17,8 @@ from semel.gateway.turns.permissions import Permissions
 from semel.law import wake
 from semel.ledger.inbound import hear
 
+pytestmark = pytest.mark.proof
+
 
 class StopsNobody(StoredLedger):
     """A ledger that does not keep that a person stopped a turn."""

@@ -9,6 +9,8 @@ import pytest
 
 from proof.machines.pool import spread
 
+pytestmark = pytest.mark.proof
+
 _told: list[str] = []
 
 

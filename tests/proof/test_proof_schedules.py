@@ -18,6 +18,8 @@ pytest.importorskip("greenlet")
 from proof.schedules.editor_plans import EDITOR_SEEDS
 from proof.schedules.plan import make
 
+pytestmark = pytest.mark.proof
+
 ROOT = Path(__file__).parents[2]
 SEEDS = 5
 

@@ -25,6 +25,8 @@ from proof.schedules.told import Prompted, Told, count_copies
 from proof.schedules.wires import Outside
 from semel.gateway.ports import NotSent, Op, Receipt, Safety, Unknown
 
+pytestmark = pytest.mark.proof
+
 Json = dict[str, Any]
 OP = Op("key-1", "post", "r0", "a text")
 

@@ -25,6 +25,8 @@ from proof.soak.traffic import Said
 from proof.soak.world import World
 from proof.stream_view import View
 
+pytestmark = pytest.mark.proof
+
 HOOK = Channel("hook1", "webhook", "idempotent", "plain")
 TG = Channel("tg1", "telegram", "at-most-once", "plain")
 KNOWN = Channel("known1", "pigeon", "reconcilable", "plain")
