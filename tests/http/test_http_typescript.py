@@ -36,10 +36,13 @@ export function tell(story: components["schemas"]["Story"]): string {
 }
 """
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("npm") is None or shutil.which("node") is None,
-    reason="needs Node.js and npm (Debian and Ubuntu: apt install nodejs npm)",
-)
+pytestmark = [
+    pytest.mark.editors,
+    pytest.mark.skipif(
+        shutil.which("npm") is None or shutil.which("node") is None,
+        reason="needs Node.js and npm (Debian and Ubuntu: apt install nodejs npm)",
+    ),
+]
 
 
 async def run(*command: str, cwd: Path, **env: str) -> str:

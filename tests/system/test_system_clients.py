@@ -157,6 +157,7 @@ def test_kill_9_in_mid_stream_and_a_retry_with_the_key_is_one_turn_and_one_answe
     assert len(own_house.texts(session, "user")) == 1
 
 
+@pytest.mark.editors
 @needs_node
 def test_openais_npm_client_asks_streams_and_gets_errors(house: House, node: Run) -> None:
     where = (f"{house.url}/openai/v1", token(house))
@@ -173,6 +174,7 @@ def test_openais_npm_client_asks_streams_and_gets_errors(house: House, node: Run
 # ---------------------------------------------------------------- AG-UI's client
 
 
+@pytest.mark.editors
 @needs_node
 def test_the_code_of_the_ag_ui_page_compiles_strictly(libraries: None, tmp_path: Path) -> None:
     blocks = read_ag_ui_page()
@@ -204,6 +206,7 @@ def _name_thread(library: str, thread: str) -> str:
     return f"{thread}-{AG_UI_CLIENTS.index(library)}"
 
 
+@pytest.mark.editors
 @needs_node
 @pytest.mark.parametrize("library", AG_UI_CLIENTS)
 def test_ag_uis_client_runs_an_agent_and_accepts_every_event(house: House, node: Run, library: str) -> None:
@@ -229,6 +232,7 @@ def test_ag_uis_client_runs_an_agent_and_accepts_every_event(house: House, node:
     assert house.texts(ag_ui_session(library, "agui-1"), "user") == [work, asking, failing]
 
 
+@pytest.mark.editors
 @needs_node
 @pytest.mark.parametrize("library", AG_UI_CLIENTS)
 def test_a_repeated_run_of_ag_uis_client_ends_with_each_message_once(house: House, node: Run, library: str) -> None:
@@ -241,6 +245,7 @@ def test_a_repeated_run_of_ag_uis_client_ends_with_each_message_once(house: Hous
     assert house.texts(ag_ui_session(library, "agui-2"), "user") == [text]
 
 
+@pytest.mark.editors
 @needs_node
 @pytest.mark.parametrize("library", AG_UI_CLIENTS)
 def test_a_page_that_is_loaded_again_gets_its_conversation_and_goes_on(house: House, node: Run, library: str) -> None:
@@ -261,6 +266,7 @@ def test_a_page_that_is_loaded_again_gets_its_conversation_and_goes_on(house: Ho
     assert house.texts(ag_ui_session(library, "agui-5"), "user") == [text, script("three")]
 
 
+@pytest.mark.editors
 @needs_node
 @pytest.mark.parametrize("library", AG_UI_CLIENTS)
 def test_ag_uis_client_gets_an_error_that_names_who_answered_before_it(house: House, node: Run, library: str) -> None:
@@ -280,6 +286,7 @@ def test_ag_uis_client_gets_an_error_that_names_who_answered_before_it(house: Ho
     assert (after["error"], after["messages"][-1]) == (None, ["assistant", "more"])
 
 
+@pytest.mark.editors
 @needs_node
 @pytest.mark.parametrize(("library", "outcome"), [(AG_UI_CLIENTS[0], "cancelled"), (AG_UI_CLIENTS[1], "success")])
 def test_the_stop_button_of_the_ag_ui_page_stops_the_turn_and_ends_the_run(
