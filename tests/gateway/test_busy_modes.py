@@ -361,6 +361,14 @@ async def test_a_stop_of_a_turn_that_has_ended_leaves_the_next_one_alone_while_i
         await w.gateway.turns.cancel(session, StopRequest("anna"), only=ended)
         await w.idle()
         assert await w.texts("s", "agent", "notice") == ["one", "two"]
+        await w.gateway.spawns.end(session, "so that the next one starts")
+        await w.gateway.say("s", script("three"))
+        begun = await w.gateway.record.read(turns.find_running_turn, session)
+        assert begun is not None
+        cancel = w.gateway.turns.cancel
+        await asyncio.gather(*(cancel(session, StopRequest("anna"), only=root) for root in (begun.root, ended)))
+        await w.idle()
+        assert await w.texts("s", "agent", "notice") == ["one", "two", "Stopped by anna."], "it replaces none"
 
 
 @pytest.mark.parametrize("is_late", [True, False])

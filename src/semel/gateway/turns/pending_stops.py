@@ -20,20 +20,24 @@ class PendingStops:
     """The stops that the next attempt in each session obeys instead of prompting its agent."""
 
     def __init__(self) -> None:
-        self._by_people: dict[int, tuple[int | None, StopRequest]] = {}  # session -> (root, stop); None: the next
-        self._by_messages: dict[int, tuple[int, StopRequest]] = {}  # the same, if a newer message interrupted it
+        self._by_people: dict[int, dict[int | None, StopRequest]] = {}  # session -> {root: stop}; None: the next
+        self._by_messages: dict[int, dict[int, StopRequest]] = {}  # the same, if a newer message interrupted it
         self._watched: dict[int, list[NextTurn]] = {}  # session -> what `watch_begin` yields
 
     def __repr__(self) -> str:
-        return f"<PendingStops of {len(self._by_people) + len(self._by_messages)} turns>"
+        count = sum(len(stops) for kept in (self._by_people, self._by_messages) for stops in kept.values())
+        return f"<PendingStops of {count} turns>"
 
     def stop_turn(self, session: int, by: StopRequest, root: int | None = None) -> None:
-        """Stop the session's turn for a person. `root`: a turn of this root; None: the next one, whichever it is."""
-        self._by_people[session] = root, by
+        """Stop the session's turn for a person. `root`: a turn of this root; None: the next one, whichever it is.
+
+        A late stop of an earlier turn stands beside that of the one that begins, and does not replace it.
+        """
+        self._by_people.setdefault(session, {})[root] = by
 
     def overtake_turn(self, session: int, by: StopRequest, root: int) -> None:
         """Stop the session's turn of this root for a newer message."""
-        self._by_messages[session] = root, by
+        self._by_messages.setdefault(session, {})[root] = by
 
     @contextmanager
     def watch_begin(self, session: int) -> Iterator[NextTurn]:
@@ -52,25 +56,24 @@ class PendingStops:
         """Let the stop of the next turn be one of this turn, so that none behind it obeys the stop."""
         for turn in self._watched.get(begun.session, ()):
             turn.root = begun.root if turn.root is None else turn.root
-        root, by = self._by_people.get(begun.session, (None, None))
-        if root is None and by is not None:
-            self._by_people[begun.session] = begun.root, by
+        stops = self._by_people.get(begun.session, {})
+        if None in stops:
+            stops[begun.root] = stops.pop(None)
 
     def find_stop(self, begun: BegunTurn) -> StopRequest | None:
         """Return the stop that this turn has to obey; None if there is none."""
-        root, by = self._by_people.get(begun.session, (None, None))
-        return by if by is not None and root in (None, begun.root) else self._find_overtaking(begun)
+        stops = self._by_people.get(begun.session, {})
+        return stops.get(begun.root) or stops.get(None) or self._find_overtaking(begun)
 
     def take_stop(self, begun: BegunTurn) -> StopRequest | None:
-        """Return the stop that this turn has to obey, and forget a person's."""
+        """Return the stop that this turn has to obey, and forget those of people."""
         by = self.find_stop(begun)
         self._by_people.pop(begun.session, None)
         return by
 
     def note_end(self, begun: BegunTurn) -> None:
         """Forget what stopped a turn that has ended."""
-        if self._find_overtaking(begun) is not None:
-            del self._by_messages[begun.session]
+        self._by_messages.get(begun.session, {}).pop(begun.root, None)
 
     def forget_session(self, session: int) -> None:
         """Forget the session: no turn begins there now."""
@@ -78,5 +81,4 @@ class PendingStops:
         self._by_messages.pop(session, None)
 
     def _find_overtaking(self, begun: BegunTurn) -> StopRequest | None:
-        root, by = self._by_messages.get(begun.session, (None, None))
-        return by if root == begun.root else None
+        return self._by_messages.get(begun.session, {}).get(begun.root)
