@@ -125,9 +125,8 @@ class Race:
                 process.wait()
             link.close()
             self.counts["answers lost"] = link.lost
-        last = Racer(self._url, "last", self._seed)
+        last = Racer(store, "last", self._seed)
         self._drain(last)
-        last.close()
         told.add(last.told)
         self._judge(store, told)
         store.close()

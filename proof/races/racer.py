@@ -1,8 +1,9 @@
 """`python -m proof.races.racer`: one of several processes whose threads run the ledger's transactions at once.
 
 People write (also the same event at once, or to two sessions), stop, rename and delete; gateways begin turns, take over
-those of others, show, call tools, let messages join and finish; outboxes send. Each thread has a store of its own, and
-goes on whatever the others do. At the end, the process prints what it was told as JSON: `Told`.
+those of others, show, call tools, let messages join and finish; outboxes send. Half of the threads
+have a store of their own each; the others use one together, as a gateway does, so that their transactions meet in one.
+Each goes on whatever the others do. At the end, the process prints what it was told as JSON: `Told`.
 """
 
 from __future__ import annotations
@@ -77,12 +78,11 @@ class Told:
 class Racer:
     """One thread: it does one thing after the other. `name`: of its lease and its events."""
 
-    def __init__(self, url: str, name: str, seed: int) -> None:
+    def __init__(self, store: PostgresStore, name: str, seed: int) -> None:
         self.name = name
         self.told = Told()
         self._dice = random.Random(seed)
-        self._store = PostgresStore.open_sync(url)
-        self._ledger = StoredLedger(now_ms, self._store)
+        self._ledger = StoredLedger(now_ms, store)
         self._ledger.cut = PLACES.cut_into_legs
         self._number = 0
         self._deeds: list[tuple[Callable[[], None], int]] = [
@@ -95,7 +95,6 @@ class Racer:
         deeds, weights = zip(*self._deeds, strict=True)
         while time.monotonic() < end:
             self.attempt(self._dice.choices(deeds, weights)[0])
-        self.close()
 
     def attempt(self, deed: Callable[[], None]) -> None:
         """Do it. That another gateway has taken the turn over is no error."""
@@ -106,11 +105,6 @@ class Racer:
         except Exception as error:
             reason = " ".join(str(error).split())[:160]
             self.told.errors[f"{getattr(deed, '__name__', deed)}: {type(error).__name__} {reason}"] += 1
-
-    def close(self) -> None:
-        found = self._store.statistics()
-        self.told.commits, self.told.retries = found["commits"], found["retries"]
-        self._ledger.close()
 
     def _choose_session(self) -> int | None:
         return self._ledger.find(self._dice.choice(list(HOMES)))
@@ -263,7 +257,10 @@ def _begin_if_free(tx: Tx, body: Callable[..., Any], session: int, lease: str) -
 def main() -> None:
     url, name, seed, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     note_what_is_held()
-    racers = [Racer(url, f"{name}{n}", seed * THREADS + n) for n in range(THREADS)]
+    shared = PostgresStore.open(url, exclusive=False, clock=now_ms)
+    stores = [PostgresStore.open_sync(url) for _ in range(THREADS // 2)]
+    stores += [shared] * (THREADS - len(stores))
+    racers = [Racer(store, f"{name}{n}", seed * THREADS + n) for n, store in enumerate(stores)]
     threads = [threading.Thread(target=racer.race, args=(seconds,)) for racer in racers]
     for thread in threads:
         thread.start()
@@ -271,6 +268,11 @@ def main() -> None:
     for thread, racer in zip(threads, racers, strict=True):
         thread.join()
         told.add(racer.told)
+    for store in set(stores):
+        found = store.statistics()
+        told.commits += found["transactions"]
+        told.retries += found["retries"]
+        store.close()
     print(json.dumps(vars(told)))
 
 
