@@ -218,7 +218,6 @@ def test_an_answer_names_the_message_and_each_status_brings_the_callback_data(do
 def test_a_request_is_signed_over_its_bytes_and_comes_again_until_it_is_taken(double: WhatsAppDouble) -> None:
     """https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/create-webhook-endpoint"""
     double.write(ANN, "hello")
-    double.callback = "http://127.0.0.1:9/"
     delivery = double.next_delivery(0.0)
     assert delivery is not None
     headers, body = double.make_request(delivery.payload)

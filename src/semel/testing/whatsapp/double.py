@@ -284,7 +284,7 @@ class WhatsAppDouble:
 
     def next_delivery(self, at: float) -> Delivery | None:
         """Return a request to post now, if one is due. `at`: the loop's time."""
-        due = [delivery for delivery in self.deliveries if delivery.due <= at] if self.callback else []
+        due = [delivery for delivery in self.deliveries if delivery.due <= at]
         if not due:
             return None
         return self._dice.choice(due) if self.shuffle else due[0]
