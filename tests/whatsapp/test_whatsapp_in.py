@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from pathlib import Path
 from typing import Any
@@ -134,9 +135,18 @@ async def test_what_cannot_be_read_is_kept_as_it_came_and_stops_nothing(there: W
     odd, fine = there.inbox.events
     assert (odd.kind, odd.key, fine.text) == ("unreadable", "message/wamid.odd", "fine")
     assert b'"soon"' in odd.raw and "ValueError" in odd.why
-    body = b"{ not JSON"
-    headers = {"X-Hub-Signature-256": there.double.make_request({})[0]["X-Hub-Signature-256"]}
-    assert (await there.channel.receive(there.inbox, headers, body))[0] == 401
+
+
+@pytest.mark.parametrize("body", [b"{ not JSON", b"[]", b""])
+async def test_a_signed_request_that_is_no_json_object_is_kept_and_does_not_come_again(
+    there: WhatsAppHouse, body: bytes
+) -> None:
+    signature = hmac.new(there.double.app_secret.encode(), body, hashlib.sha256).hexdigest()
+    headers = {"x-hub-signature-256": f"sha256={signature}"}
+    for _ in range(2):
+        assert await there.channel.receive(there.inbox, headers, body) == (200, {})
+    [event] = there.inbox.events
+    assert (event.kind, event.raw) == ("unreadable", body) and event.why.startswith("the body is no")
 
 
 @pytest.mark.parametrize(

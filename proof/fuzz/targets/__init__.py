@@ -24,7 +24,7 @@ READS: dict[str, tuple[str, ...]] = {
         "semel.faces.documents",
     ),
     "markdown": ("semel.channels.telegram", "semel.channels.matrix", "semel.channels.xmpp", "semel.channels.email",
-        "semel.channels.markdown", "semel.faces.http.markdown", "semel.faces.documents"),
+        "semel.channels.markdown", "semel.channels.styled_text", "semel.faces.http.markdown", "semel.faces.documents"),
     "matrix": ("semel.channels.matrix", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
     "mcp": ("semel.tools", "semel.faces.http.operations.agent_tools"),
     "search": ("semel.ledger.search",),
@@ -38,6 +38,7 @@ READS: dict[str, tuple[str, ...]] = {
     "tools": ("semel.faces.http.operations.agent_tools", "semel.faces.http.routing", "semel.tools"),
     "traces": ("semel.acp_stream", "semel.faces.fold"),
     "webhook": ("semel.channels.signature", "semel.channels.webhook_in", "semel.channels.webhook_service"),
+    "whatsapp": ("semel.channels.whatsapp", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
     "xmpp": ("semel.channels.xmpp", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
 }  # fmt: skip
 
