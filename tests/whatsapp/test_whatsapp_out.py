@@ -259,7 +259,7 @@ async def test_if_meta_reports_it_later_the_message_failed_and_the_next_goes_as_
         assert [event.kind for event in there.inbox.events] == ["failed"]
         await there.channel.send(there.op("hello again"))
         assert there.double.texts(ANN) == ["Your agent says: hello again"]
-        there.channel = there.fresh()  # after a restart, it is known from the cursor
+        there.channel = there.fresh()  # after a restart, or in another gateway, it is known from the cursor
         await there.online()
         await there.channel.send(there.op("once more"))
         assert there.double.texts(ANN)[-1] == "Your agent says: once more"

@@ -80,9 +80,8 @@ def one(data: bytes) -> None:
         assert what.kind != "unreadable" or (what.why and (what.raw or not body)), "what cannot be read is not kept"
         assert not what.address or str(parse_address(what.address)) == what.address, "an address is not read as written"
         assert what.sender is None or isinstance(what.sender, Person)
-    if (windows := channel._receiver._windows) is not None:
-        kept = windows.dump(NOW)
-        assert ServiceWindows.load(kept, NOW).dump(NOW) == kept, "the cursor is not read as it was written"
+    if (cursor := _house.run(inbox.cursor())) is not None:
+        assert ServiceWindows.load(cursor, NOW).dump(NOW) == cursor, "the cursor is not read as it was written"
 
 
 def _check_answer(status: int, body: bytes) -> None:

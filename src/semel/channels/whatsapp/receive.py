@@ -46,20 +46,25 @@ class WhatsAppReceiver:
         self._fetcher = WhatsAppFetcher(api, settings.fetch, settings.file_limit)
         self._clock = clock
         self._putting = asyncio.Lock()
-        self._windows: ServiceWindows | None = None  # None: not loaded yet
+        self._inbox: Inbox | None = None  # None before the first request and the first run
         self._last_heard = RecentMap[str, str](MAX_REMEMBERED_CHATS)  # the newest message, by address
 
     def __repr__(self) -> str:
         return f"<WhatsAppReceiver of {self._name} at {self._api.host}>"
 
-    def is_window_closed(self, address: str) -> bool:
+    async def is_window_closed(self, address: str) -> bool:
         """Return whether Meta certainly takes only templates there."""
-        return self._windows is not None and self._windows.is_closed(address, self._clock())
+        if self._inbox is None:
+            return False
+        return (await self._load_windows(self._inbox)).is_closed(address, self._clock())
 
-    def close_window(self, address: str) -> None:
+    async def close_window(self, address: str) -> None:
         """Note that Meta takes only templates there."""
-        if self._windows is not None:
-            self._windows.close(address)
+        if self._inbox is not None:
+            async with self._putting:
+                windows = await self._load_windows(self._inbox)
+                windows.close(address)
+                await self._inbox.put((), windows.dump(self._clock()))
 
     def find_last_message(self, address: str) -> str | None:
         """Return the id of the newest message there; None if none came since the start."""
@@ -69,6 +74,7 @@ class WhatsAppReceiver:
         """See `semel.gateway.ports.Channel.run`."""
         number = await check_number(self._api)
         await check_token(self._api, self._name)
+        self._inbox = inbox
         async with self._putting:
             windows = await self._load_windows(inbox)
             await inbox.put((), windows.dump(self._clock()))
@@ -80,6 +86,7 @@ class WhatsAppReceiver:
 
     async def take_request(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle one request of Meta. Return (HTTP status, response body), after the commit."""
+        self._inbox = inbox
         try:
             payload = read_request(self._settings.app_secret, headers, body)
         except WebhookRefused as refusal:
@@ -119,6 +126,5 @@ class WhatsAppReceiver:
         self._last_heard.update((event.address, event.key) for event in newest)
 
     async def _load_windows(self, inbox: Inbox) -> ServiceWindows:
-        if self._windows is None:
-            self._windows = ServiceWindows.load(await inbox.cursor(), self._clock())
-        return self._windows
+        """Return what the cursor says: another gateway of a cluster may have taken messages, too."""
+        return ServiceWindows.load(await inbox.cursor(), self._clock())

@@ -77,9 +77,9 @@ class WhatsAppSender:
             try:
                 return await self._attempt(op)
             except WindowClosed as refusal:
-                self._receiver.close_window(op.address)
                 if self._settings.template is None or op.kind != "post" or op.key in self._template_keys:
                     raise Rejected(f"WhatsApp: {refusal}") from None
+                await self._receiver.close_window(op.address)
                 self._template_keys[op.key] = None
                 raise NotSent(f"WhatsApp: {refusal}; the next attempt goes as the template", 0) from None
             except Unknown as error:
@@ -102,12 +102,12 @@ class WhatsAppSender:
         fields: Json = {"biz_opaque_callback_data": op.key, **self._make_context(op, place)}
         if op.kind == "file":
             return fields | await self._make_file(op)
-        if self._settings.template is not None and self._needs_template(op):
+        if self._settings.template is not None and await self._needs_template(op):
             return fields | make_template(op, self._settings.template, self._settings.template_language)
         return fields | make_text(op, self._settings.previews, has_buttons=not place.is_group)
 
-    def _needs_template(self, op: Op) -> bool:
-        return op.key in self._template_keys or self._receiver.is_window_closed(op.address)
+    async def _needs_template(self, op: Op) -> bool:
+        return op.key in self._template_keys or await self._receiver.is_window_closed(op.address)
 
     def _make_context(self, op: Op, place: WhatsAppPlace) -> Json:
         """Return the field that quotes the answered message: in groups, and if the settings say so."""
