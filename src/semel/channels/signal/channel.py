@@ -7,7 +7,7 @@ the safety class is at-most-once. Each attempt to send is one call of signal-cli
 from __future__ import annotations
 
 from semel.channels.signal.address import EditedMessages, parse_address, parse_message_id
-from semel.channels.signal.process import SignalCli, make_request_id
+from semel.channels.signal.process import START_WAIT_S, SignalCli, make_request_id
 from semel.channels.signal.read_journal import make_call_id
 from semel.channels.signal.receipts import read_time, receipt_of
 from semel.channels.signal.receive import SignalReceiver
@@ -31,7 +31,7 @@ class SignalChannel:
             max_len=MAX_TEXT_BYTES - len(REPEAT_PREFIX),
             unit="byte",
             pace=settings.pace,
-            timeout=settings.timeout + MAX_FILE_BYTES / MIN_UPLOAD_BYTES_PER_S + 5,
+            timeout=START_WAIT_S + settings.timeout + MAX_FILE_BYTES / MIN_UPLOAD_BYTES_PER_S + 5,
             edits=True,
             deletes=True,
             reactions=True,

@@ -43,6 +43,8 @@ END_GRACE_S = 3.0
 MAX_STDERR_LINES = 20
 MAX_ANSWERED = 2_000
 """How many of the last answers are remembered as handed over: a part of the journal may be read twice."""
+START_WAIT_S = 20.0
+"""How long a call waits for a signal-cli that starts: on a busy machine, Java takes its time."""
 RETRY_DELAY_S = 2.0
 """Seconds after which a part is tried again that found no signal-cli running."""
 IN_USE = "in use by another instance"
@@ -72,12 +74,12 @@ class SignalCli:
         self._stderr_lines: deque[str] = deque(maxlen=MAX_STDERR_LINES)
         self._pending: dict[str, asyncio.Future[SignalReply]] = {}
         self._answered = RecentMap[str, None](MAX_ANSWERED)  # ids of calls whose answers were handed over
-        self.is_ready = False  # it has loaded the account
+        self._ready = asyncio.Event()  # it has loaded the account
         self.hangs = False  # it did not answer in time
         self.called = asyncio.Event()  # set whenever a method is called
 
     def __repr__(self) -> str:
-        state = "ready" if self.is_ready else "starting" if self.is_running else "down"
+        state = "ready" if self._ready.is_set() else "starting" if self.is_running else "down"
         return f"<SignalCli of {self._name}, {state}, {len(self._pending)} calls>"
 
     @property
@@ -124,13 +126,27 @@ class SignalCli:
         return [*self._settings.command, *where, *account, "--ignore-stories", *files]
 
     async def call(self, method: str, params: Mapping[str, object], id: str, timeout: float) -> SignalReply:
-        """Call a method and return its answer, also an error. `timeout`: in seconds.
+        """Call a method and return its answer, also an error. A signal-cli that was just started is waited for.
 
-        `id`: of the request; it comes back with the answer. Raises NotSent if signal-cli does not run, else Unknown.
+        `id`: of the request; it comes back with the answer. `timeout`: for the answer, in seconds. Raises NotSent if
+        signal-cli does not run, else Unknown.
         """
-        if not self.is_ready or not self.is_running:
+        await self._wait_for_start()
+        if not self._ready.is_set() or not self.is_running:
             raise NotSent("signal-cli does not run yet, or not any more", RETRY_DELAY_S)
         return await self.request(method, params, id, timeout)
+
+    async def _wait_for_start(self) -> None:
+        """Wait while signal-cli starts, for START_WAIT_S at most."""
+        until = time.monotonic() + START_WAIT_S
+        while self.is_running and not self._ready.is_set() and (left := until - time.monotonic()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, 0.2)):  # it may also end
+                    await self._ready.wait()
+
+    def note_ready(self) -> None:
+        """Let calls begin, because signal-cli has loaded the account."""
+        self._ready.set()
 
     async def request(self, method: str, params: Mapping[str, object], id: str, timeout: float) -> SignalReply:
         """Do what `call` does, also before signal-cli is ready."""
@@ -168,7 +184,7 @@ class SignalCli:
 
     async def end(self) -> None:
         """End signal-cli: by the end of its input, else by SIGTERM, else by SIGKILL. Several calls are harmless."""
-        self.is_ready = False
+        self._ready.clear()
         process = self._process
         if process is None:
             return

@@ -109,7 +109,7 @@ class SignalReceiver:
             await asyncio.gather(asking, return_exceptions=True)
         check_version(str(value_at(reply.result, "version") or ""))
         self.own = await asyncio.to_thread(read_own_account, self._settings.account, self._settings.config_folder)
-        self._cli.is_ready = True
+        self._cli.note_ready()
 
     async def _fetch_cursor(self, inbox: Inbox, began_at: JournalPosition) -> SignalCursor:
         """Return the saved cursor, or on the first run one that begins at `began_at`, once it is saved."""
