@@ -140,7 +140,7 @@ async def test_a_program_that_outlived_its_gateway_is_ended(
 
 async def test_a_second_program_on_the_account_is_told_of(there: SignalHouse, monkeypatch: pytest.MonkeyPatch) -> None:
     await there.online()
-    monkeypatch.setattr(receive, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(receive, "OTHER_PROGRAM_WAIT_S", 0.2)
     second = there.fresh(journal=str(there.tmp_path / "other"))
     with pytest.raises(Offline, match="another signal-cli uses this account"):
         await second.run(there.inbox)
@@ -232,11 +232,14 @@ async def test_a_large_journal_is_followed_by_another(there: SignalHouse, monkey
     await there.online()
     there.double.write(there.ann, "one")
     await there.inbox.wait(1)
-    await there.again()
+    await there.inbox.wait_online(2)  # signal-cli was started anew
     there.double.write(there.ann, "two")
     await there.inbox.wait(2)
-    await until(lambda: [path.name for path in there.journal.iterdir()] == ["journal-2.jsonl"])
+    await until(lambda: [path.name for path in there.journal.iterdir()] == ["journal-3.jsonl"])
+    await there.inbox.wait_online(3)
+    assert isinstance(await there.channel.send(there.op("x")), Receipt)
     assert [event.text for event in there.inbox.events] == ["one", "two"]
+    assert there.task is not None and not there.task.done()
 
 
 async def test_a_line_that_broke_off_is_kept_and_later_ones_are_heard(there: SignalHouse) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from semel.channels.signal.startup import check_version, explain_end, explain_silence
+from semel.channels.signal.startup import check_version, explain_end
 from semel.gateway.ports import Denied, Offline
 from semel.testing.signal import ACCOUNT
-from semel.testing.signal.server import IN_USE
 
 
 @pytest.mark.parametrize(
@@ -31,8 +30,6 @@ def test_any_other_fault_is_tried_again() -> None:
     error = explain_end(ACCOUNT, "INFO\nsomething broke", 3)
     assert isinstance(error, Offline)
     assert str(error) == "signal-cli ended with exit code 3: something broke"
-    assert "another signal-cli uses this account" in str(explain_silence(IN_USE, 60))
-    assert "within 60 s" in str(explain_silence("", 60))
 
 
 def test_an_old_release_is_refused() -> None:

@@ -2,8 +2,8 @@
 
 signal-cli forgets a message as soon as it has written it to its standard output. Therefore that output is a file, the
 journal, which outlives the gateway. It is read by position, and the position is saved with the events (Law 1). A
-journal grows while signal-cli runs; a new run begins a new file once the last one is large, and files are removed when
-everything in them is in the ledger.
+file grows while signal-cli runs; once it is large, the next run begins a new one. Files are removed when everything in
+them is in the ledger.
 
 A line that a dying signal-cli left unfinished is ended by the next run, so that it can be told from the next line.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_FILE_BYTES = 16_000_000
-"""Size of a journal file above which the next run of signal-cli begins a new one."""
+"""Size of a journal file above which signal-cli is started anew, and begins another one."""
 READ_BYTES = 1_000_000
 _NAME = re.compile(r"journal-([0-9]{1,12})\.jsonl")
 
@@ -105,6 +105,10 @@ class Journal:
     def is_grown(self, position: JournalPosition) -> bool:
         """Return whether there may be something after a position: in its file, or in a next one."""
         return self._measure(position.file) > position.offset or self._path(position.file + 1).exists()
+
+    def is_full(self, position: JournalPosition) -> bool:
+        """Return whether everything before a position is large enough for a new file."""
+        return position.offset > MAX_FILE_BYTES
 
     def forget_before(self, position: JournalPosition) -> None:
         """Remove the files before that of a position."""

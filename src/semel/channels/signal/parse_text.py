@@ -26,10 +26,12 @@ def read_text(message: Json, own: OwnAccount) -> tuple[str, bool]:
         for mention in objects_in(message.get("mentions"))
         if isinstance(mention.get("start"), int)
     }
-    mentioned = any(own.is_self(mention.get("uuid"), mention.get("number")) for mention in mentions.values())
+    names = [
+        "" if own.is_self(mention.get("uuid"), mention.get("number")) else _name_account(mention)
+        for _, mention in sorted(mentions.items())
+    ]
     markdown = to_markdown(text, convert_entities(text, list(_list_entities(message, text))), 0)
-    names = ["" if own.is_self(m.get("uuid"), m.get("number")) else _name(m) for _, m in sorted(mentions.items())]
-    return _put_names(markdown, names), mentioned
+    return _put_names(markdown, names), "" in names
 
 
 def _list_entities(message: Json, text: str) -> Iterator[Json]:
@@ -56,7 +58,7 @@ def _put_names(markdown: str, names: list[str]) -> str:
     return text
 
 
-def _name(mention: Json) -> str:
+def _name_account(mention: Json) -> str:
     return f"@{scrub(str(mention.get('number') or mention.get('uuid') or mention.get('name') or 'somebody'))}"
 
 

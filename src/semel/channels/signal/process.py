@@ -87,6 +87,11 @@ class SignalCli:
         return self._process is not None and self._process.returncode is None
 
     @property
+    def waits_for_another(self) -> bool:
+        """Whether another signal-cli uses the account, and this one waits until it ends."""
+        return any(IN_USE in line for line in self._stderr_lines)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether answers are awaited."""
         return bool(self._pending)
@@ -222,10 +227,14 @@ class SignalCli:
         rest = b""
         while part := await process.stderr.read(65536):
             *lines, rest = (rest + part).split(b"\n")
-            for line in [*lines, *([rest] if process.stderr.at_eof() and rest else [])]:
-                text = shorten_to_line(line.decode("utf-8", "replace"), 500)
-                self._stderr_lines.append(text)
-                _log.info("signal-cli of channel %s: %s", self._name, text)
+            for line in lines:
+                self._note_stderr(line)
+        self._note_stderr(rest)
+
+    def _note_stderr(self, line: bytes) -> None:
+        if text := shorten_to_line(line.decode("utf-8", "replace"), 500):
+            self._stderr_lines.append(text)
+            _log.info("signal-cli of channel %s: %s", self._name, text)
 
 
 def make_request_id(*words: str) -> str:

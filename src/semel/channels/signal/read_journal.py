@@ -81,6 +81,7 @@ class JournalReader:
 
     def __post_init__(self) -> None:
         self._saved = self.cursor.position
+        self._first_file = 0  # files with lower numbers were removed
 
     async def read_on(self) -> bool:
         """Read what the journal has. Returns whether there was something. Raises what the inbox raises."""
@@ -101,7 +102,9 @@ class JournalReader:
         if events or self.cursor.position != self._saved:
             await self.inbox.put(events, self.cursor.dump())
             self._saved = self.cursor.position
-            await asyncio.to_thread(self.journal.forget_before, self._saved)
+            if self._first_file < self._saved.file:
+                await asyncio.to_thread(self.journal.forget_before, self._saved)
+                self._first_file = self._saved.file
 
     async def _read_lines(self) -> Sequence[JournalLine]:
         if not self.journal.is_grown(self.cursor.position) and self.cli.is_running:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from typing import Any
 
@@ -18,12 +19,14 @@ from semel.channels.signal.process import SignalCli, end_leftovers, make_request
 from semel.channels.signal.read_journal import JournalReader, SignalCursor, parse_answer, parse_json
 from semel.channels.signal.send import forget_files
 from semel.channels.signal.settings import SignalSettings
-from semel.channels.signal.startup import check_version, explain_end, explain_silence
+from semel.channels.signal.startup import ACCOUNT_IN_USE, check_version, explain_end
 from semel.gateway.ports import Inbox, Offline, Unknown
 from semel.text.json_types import value_at
 
 START_TIMEOUT_S = 60.0
 """How long signal-cli may take to load the account."""
+OTHER_PROGRAM_WAIT_S = 10.0
+"""How long it may wait for another one that uses the account."""
 QUIET_S = 1.0
 """Signal's queue counts as read if nothing came for so long. signal-cli does not tell when it is."""
 MAX_CATCH_UP_S = 60.0
@@ -89,21 +92,25 @@ class SignalReceiver:
             self._journal, self._cli, self._fetcher, self._edits, self.own, inbox, cursor, began_at
         )  # fmt: skip
         await self._read(reader, inbox)
-        await self._cli.wait_for_stderr()
-        _log.warning("signal-cli of channel %s ended with exit code %s", self._name, self._cli.exit_code)
+        if self._cli.exit_code is not None:
+            await self._cli.wait_for_stderr()
+            _log.warning("signal-cli of channel %s ended with exit code %s", self._name, self._cli.exit_code)
         return reader.was_of_use
 
     async def _wait_until_ready(self, position: JournalPosition) -> None:
         """Wait until signal-cli has loaded the account: it answers. Raises Offline or Denied."""
+        given_up_at = asyncio.get_running_loop().time() + OTHER_PROGRAM_WAIT_S
         asking = asyncio.ensure_future(self._cli.request("version", {}, make_request_id("version"), START_TIMEOUT_S))
         try:
-            await self._answer_until(asking, position)
-            if not asking.done():
+            await self._answer_until(asking, position, given_up_at)
+            if not self._cli.is_running:
                 await self._cli.wait_for_stderr()
                 raise explain_end(self._settings.account, self._cli.stderr_text, self._cli.exit_code)
+            if not asking.done():
+                raise Offline(ACCOUNT_IN_USE)
             reply = await asking
         except Unknown:
-            raise explain_silence(self._cli.stderr_text, START_TIMEOUT_S) from None
+            raise Offline(f"signal-cli did not answer within {START_TIMEOUT_S:g} s of its start") from None
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
@@ -129,9 +136,17 @@ class SignalReceiver:
         self._edits.restore(cursor.edits)
         return cursor
 
-    async def _answer_until(self, task: asyncio.Future[Any], position: JournalPosition) -> None:
-        """Hand answers over until a task is done, or signal-cli has ended. `position`: where to read from."""
+    async def _answer_until(
+        self, task: asyncio.Future[Any], position: JournalPosition, given_up_at: float = math.inf
+    ) -> None:
+        """Hand answers over until a task is done, or signal-cli has ended. `position`: where to read from.
+
+        `given_up_at`: when to give up one that waits for another signal-cli, by the event loop's clock.
+        """
+        loop = asyncio.get_running_loop()
         while not task.done() and self._cli.is_running:
+            if self._cli.waits_for_another and loop.time() > given_up_at:
+                return
             for line in await asyncio.to_thread(self._journal.read_lines, position):
                 position = line.after
                 if (answer := parse_answer(parse_json(line))) is not None:
@@ -161,7 +176,17 @@ class SignalReceiver:
                 inbox.online()
             if self._cli.hangs:
                 await self._check_hang(reader)
+            if online and self._journal.is_full(reader.cursor.position) and not self._cli.is_waiting:
+                await self._end_for_new_file(reader)
+                return
             await self._wait_for_more()
+
+    async def _end_for_new_file(self, reader: JournalReader) -> None:
+        """End signal-cli, so that its next run begins a new file of the journal, and read what it still wrote."""
+        await self._cli.end()
+        while await reader.read_on():
+            pass
+        await reader.save()
 
     async def _wait_for_more(self) -> None:
         """Wait until the journal may have grown."""

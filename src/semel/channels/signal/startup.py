@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from semel.channels.signal.process import IN_USE
 from semel.gateway.ports import Denied, Offline
 from semel.text.wellformed import shorten_to_line
 
@@ -49,13 +48,6 @@ def explain_end(account: str, stderr: str, exit_code: int | None) -> Offline | D
             return Denied(hint.format(account=account))
     last = shorten_to_line(stderr.strip().rpartition("\n")[2], 200)
     return Offline(f"signal-cli ended with exit code {exit_code}: {last or 'it said nothing'}")
-
-
-def explain_silence(stderr: str, seconds: float) -> Offline:
-    """Return the error for a signal-cli that was started and does not answer."""
-    if IN_USE in stderr:
-        return Offline(ACCOUNT_IN_USE)
-    return Offline(f"signal-cli did not answer within {seconds:g} s of its start")
 
 
 def check_version(text: str) -> None:
