@@ -23,18 +23,18 @@ from semel.faces.acp.catch_up import choose_rows, describe_left_out, is_request
 from semel.faces.acp.editor_port import ANSWER, CANCEL, Deliveries, Editor
 from semel.faces.acp.gateway_link import RESTART_AFTER_S, GatewayLink
 from semel.faces.acp.history import read_history
-from semel.faces.acp.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage, read_stop
+from semel.faces.acp.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage
 from semel.faces.acp.permission_dialogs import PermissionDialogs
 from semel.faces.acp.request_errors import INTERNAL_ERROR, describe_error, ignore_deleted_session
 from semel.faces.acp.row_writer import RowWriter, name_row
 from semel.faces.acp.seen_turns import LATE_CANCEL_REMARK, SeenTurns
 from semel.faces.acp.session_offers import SessionOffers
+from semel.faces.acp.turn_ends import FAILED, describe_failure, has_reply, read_stop
 from semel.faces.client import AsyncClient, NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.view import SessionView
 from semel.text.json_types import Json, object_at
 
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
-FAILED = "turn.failed"  # the kind of the notice that says so
 
 
 class Attachment:
@@ -398,16 +398,12 @@ class Attachment:
                 continue
             if "ended" in entry:
                 self._answer_ended(prompt, entry["ended"])
-            elif entry.get("kind") == "command" and self._has_reply(entry):
+            elif entry.get("kind") == "command" and has_reply(self.view.entries.values(), entry):
                 self._finish_prompt(prompt, {"stopReason": "end_turn"}, None)
-
-    def _has_reply(self, command: Json) -> bool:
-        entries = self.view.entries.values()
-        return any(entry.get("kind") == "command" and entry.get("of") == command["seq"] for entry in entries)
 
     def _answer_ended(self, prompt: OpenPrompt, ended: Json) -> None:
         if ended["state"] == "failed" and not prompt.is_cancelled:
-            message = self._find_failure(ended["turn"]) or str(ended.get("error") or "the turn failed")
+            message = describe_failure(self.view.entries.values(), ended)
             self._fail_prompt(prompt, {"code": INTERNAL_ERROR, "message": message})
         else:
             stop = "cancelled" if ended["state"] == "failed" else read_stop(ended)
@@ -420,11 +416,6 @@ class Attachment:
 
     def _fail_prompt(self, prompt: OpenPrompt, error: Json) -> None:
         self._finish_prompt(prompt, None, error)
-
-    def _find_failure(self, turn: int) -> str | None:
-        """Return the words in which people are told that a turn failed, if they are told."""
-        entries = self.view.entries.values()
-        return next((one["text"] for one in entries if one.get("kind") == FAILED and one.get("turn") == turn), None)
 
     # ---- stopping and answering
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from semel.acp_stream.wire import STOP_REASONS
 from semel.text.json_types import Json
 
 Answer = Callable[[Json | None, Json | None], None]
@@ -69,10 +68,3 @@ def describe_outage(prompts: Collection[OpenPrompt]) -> tuple[str, str]:
     if all(prompt.is_recorded for prompt in prompts):
         return "away", AWAY_REMARK
     return "unrecorded", UNRECORDED_REMARK
-
-
-def read_stop(ended: Json) -> str:
-    """Return ACP's stop reason for how a turn ended (`Ended`)."""
-    if ended.get("state") == "cancelled":
-        return "cancelled"
-    return ended["stop"] if ended.get("stop") in STOP_REASONS else "end_turn"
