@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.fold import KINDS, cpu, line, lines, verdict
 from semel.acp_stream import ConnectionFolder, Limits
-from semel.faces.acp.stream import EditorStream
+from semel.faces.acp.alone.stream import EditorStream
 
 Json = dict[str, Any]
 

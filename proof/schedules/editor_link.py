@@ -17,7 +17,7 @@ import msgspec
 
 from proof.schedules.people import follow
 from proof.schedules.wires import Gone, Pipe
-from semel.faces.acp.gateway_link import POLL_INTERVAL_S, START_TIMEOUT_S, GatewayLink, GatewayNotStarted
+from semel.faces.acp.connection.gateway_link import POLL_INTERVAL_S, START_TIMEOUT_S, GatewayLink, GatewayNotStarted
 from semel.faces.client import AsyncClient, RequestRefused
 from semel.faces.http.operations.messages import OWNER, check_accepted
 from semel.faces.http.problems import CODES, make_problem

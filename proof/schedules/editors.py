@@ -19,10 +19,10 @@ from proof.schedules.editor_link import WorldLink
 from proof.schedules.loop import LIFE, Life
 from proof.schedules.screens import Screen
 from proof.schedules.wires import Pipe
-from semel.faces.acp.editor_pipe import EditorPipe
+from semel.faces.acp.connection.editor_pipe import EditorPipe
+from semel.faces.acp.connection.editor_server import EditorServer
+from semel.faces.acp.connection.opening import Opening
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED, EditorProfile
-from semel.faces.acp.editor_server import EditorServer
-from semel.faces.acp.opening import Opening
 
 if TYPE_CHECKING:
     from proof.schedules.world import World

@@ -11,7 +11,7 @@ from typing import Any
 from model_editor import ModelEditor
 
 from semel.acp_stream import WHOLE, ConnectionFolder, ViewItem
-from semel.faces.acp.stream import EditorStream
+from semel.faces.acp.alone.stream import EditorStream
 
 Record = dict[str, Any]
 TRACES = Path(__file__).parent.parent / "data" / "traces"

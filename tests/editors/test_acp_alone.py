@@ -24,7 +24,7 @@ from semel.gateway.process_identity import read_identity
 
 PATIENCE_S = 60.0  # other work may share the machine
 RELAY = (
-    "import sys; from semel.faces.acp.relay import Relay; from semel.faces.acp.stream import EditorStream\n"
+    "import sys; from semel.faces.acp.alone.relay import Relay; from semel.faces.acp.alone.stream import EditorStream\n"
     "sys.exit(Relay(sys.argv[1:], EditorStream('made')).run())"
 )
 """The command without the command line, which takes longer to start than all the rest."""

@@ -17,12 +17,12 @@ import pytest
 import typer
 import typer.main
 
-from semel.faces.acp.attachment import Attachment
-from semel.faces.acp.editor_pipe import EditorPipe
-from semel.faces.acp.editor_server import EditorServer
-from semel.faces.acp.gateway_link import GatewayLink
-from semel.faces.acp.open_prompt import OpenPrompt
-from semel.faces.acp.opening import Opening
+from semel.faces.acp.connection.editor_pipe import EditorPipe
+from semel.faces.acp.connection.editor_server import EditorServer
+from semel.faces.acp.connection.gateway_link import GatewayLink
+from semel.faces.acp.connection.opening import Opening
+from semel.faces.acp.session.attachment import Attachment
+from semel.faces.acp.session.open_prompt import OpenPrompt
 from semel.faces.acp.setup_lines import EDITORS, write_setup
 from semel.faces.cli import load_commands
 from semel.faces.cli.acp import acp

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from model_editor import ModelEditor, Shown
 
-import semel.faces.acp.attachment as attachment_module
-from semel.faces.acp.attachment import Attachment
-from semel.faces.acp.editor_pipe import MAX_WAITING_BYTES, EditorPipe
+import semel.faces.acp.session.attachment as attachment_module
+from semel.faces.acp.connection.editor_pipe import MAX_WAITING_BYTES, EditorPipe
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
-from semel.faces.acp.history import read_history
-from semel.faces.acp.open_prompt import Answer, OpenPrompt
-from semel.faces.acp.row_writer import RowWriter
+from semel.faces.acp.session.attachment import Attachment
+from semel.faces.acp.session.history import read_history
+from semel.faces.acp.session.open_prompt import Answer, OpenPrompt
+from semel.faces.acp.updates.row_writer import RowWriter
 from semel.faces.client import RequestRefused
 from semel.faces.view import SessionView
 from semel.tools.address import NoGateway
@@ -299,7 +299,7 @@ async def test_a_cancel_that_the_gateway_refuses_is_told_unless_the_session_was_
     async def refuse(*args: Any, **about: Any) -> None:
         raise RequestRefused(500, code, "the disk is full")
 
-    monkeypatch.setattr("semel.faces.acp.seen_turns.REACTION_S", 0.0)
+    monkeypatch.setattr("semel.faces.acp.session.seen_turns.REACTION_S", 0.0)
     gateway: Any = StoppableGateway({**SNAPSHOT, "session": {"state": "running", "turn": 7}})
     gateway.withdraw = gateway.stop = refuse
     editor, model = ScriptedEditor(), ModelEditor()
@@ -346,7 +346,7 @@ async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen
     told: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("semel.faces.acp.seen_turns.REACTION_S", reaction_s)
+    monkeypatch.setattr("semel.faces.acp.session.seen_turns.REACTION_S", reaction_s)
     states = [{} if turn is None else {"state": "running", "turn": turn} for turn in turns]
     changes = [
         {"type": "change", "rev": rev, "changes": [{"op": "session", "rev": rev, **state}]}

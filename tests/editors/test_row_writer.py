@@ -13,11 +13,11 @@ from acp_schema import SchemaCheck
 from model_editor import ModelEditor, Shown
 
 from semel.acp_stream.display import Display
-from semel.faces.acp.catch_up import MAX_CHARS, choose_rows
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED, EditorProfile
-from semel.faces.acp.row_writer import RowWriter, describe_permission
-from semel.faces.acp.terminal_text import CLEAR, REWRITE_LINE, TerminalText
-from semel.faces.acp.update_writer import BEGAN_AGAIN
+from semel.faces.acp.session.catch_up import MAX_CHARS, choose_rows
+from semel.faces.acp.updates.row_writer import RowWriter, describe_permission
+from semel.faces.acp.updates.terminal_text import CLEAR, REWRITE_LINE, TerminalText
+from semel.faces.acp.updates.update_writer import BEGAN_AGAIN
 from semel.faces.view import SessionView
 from semel.gateway.turns.stream_view import OutputView
 

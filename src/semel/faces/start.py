@@ -71,9 +71,9 @@ def serve(options: EditorOptions) -> int:
     """Serve the editor at stdin and stdout, and return the exit code. Raises ConfigError."""
     import os
 
-    from semel.faces.acp.editor_server import serve_editor
-    from semel.faces.acp.gateway_link import GatewayLink
-    from semel.faces.acp.opening import Opening
+    from semel.faces.acp.connection.editor_server import serve_editor
+    from semel.faces.acp.connection.gateway_link import GatewayLink
+    from semel.faces.acp.connection.opening import Opening
     from semel.faces.config.paths import find_config_file, locate
 
     data_dir = locate(options.config, options.data_dir)[0].absolute()

@@ -1,11 +1,18 @@
 """Semel as the agent that an editor starts: ACP v1 over stdin and stdout (`semel acp`).
 
-`editor_profiles` says what each editor does. `semel.lua` is the client of one, a plain Neovim; `setup_lines` prints the
-line that loads it.
+Through the gateway, a line of the editor goes this way:
 
-Through the gateway: `editor_server` answers the editor's requests. `attachment` watches a session for it, and
-`row_writer` writes what is new there as ACP updates. `gateway_link` finds or starts the gateway.
+- `connection` reads it (`editor_pipe`), and answers the request (`editor_server`) with operations of the gateway, which
+  it finds or starts (`gateway_link`).
+- `session` has what belongs to one open session. `attachment` watches it, passes on prompts, cancels and answers, and
+  shows what is new.
+- `updates` writes that as ACP updates: `row_writer` from the rows of a session's view.
 
-Without one (`--alone`): `update_writer` and `call_rows` write fold operations as ACP updates. `stream` decides for each
-line between one editor and one agent whether it passes or is written anew. `relay` runs the agent and moves bytes.
+Without a gateway (`--alone`):
+
+- `alone` runs the agent and moves bytes (`relay`), and decides for each line whether it passes unchanged (`stream`).
+- `updates` writes the other lines anew: `update_writer` from the operations of the fold.
+
+For both, `call_rows` writes tool calls, `editor_profiles` says what each editor does, and `pipes` splits and moves
+bytes. `setup_lines` prints what to write into an editor's settings. `semel.lua` is a client for a plain Neovim.
 """

@@ -123,8 +123,8 @@ def _repeat_options(
 
 
 def _run(command: list[str]) -> int:
-    from semel.faces.acp.relay import Relay
-    from semel.faces.acp.stream import EditorStream
+    from semel.faces.acp.alone.relay import Relay
+    from semel.faces.acp.alone.stream import EditorStream
 
     sys.stdout.flush()
     try:

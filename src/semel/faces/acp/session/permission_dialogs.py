@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from semel.faces.acp.row_writer import RowWriter, describe_permission
+from semel.faces.acp.updates.row_writer import RowWriter, describe_permission
 from semel.text.json_types import Json, text_at
 from semel.text.wellformed import one_line
 
 if TYPE_CHECKING:
-    from semel.faces.acp.editor_port import Editor
+    from semel.faces.acp.connection.editor_port import Editor
 
 SendAnswer = Callable[[int, "str | None", int], None]
 OWN_CALL = "semel-ask-"  # begins the id of a dialog's own tool call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from semel.faces.acp.request_errors import INVALID_REQUEST, PARSE_ERROR, RequestFailed
+from semel.faces.acp.connection.request_errors import INVALID_REQUEST, PARSE_ERROR, RequestFailed
 from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from semel.acp_stream import Began, Changed, Ended, Grew, Op, Profile
 from semel.acp_stream.redelivery import TextCursor
-from semel.faces.acp.call_rows import CallRows, dump_json
 from semel.faces.acp.editor_profiles import EditorProfile
+from semel.faces.acp.updates.call_rows import CallRows, dump_json
 
 USER, AGENT, THOUGHT = "user_message_chunk", "agent_message_chunk", "agent_thought_chunk"
 CHUNKS = (AGENT, THOUGHT, USER)

@@ -21,18 +21,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import semel
-from semel.faces.acp.editor_pipe import EditorPipe
-from semel.faces.acp.editor_port import ANSWER, CANCEL
+from semel.faces.acp.connection.editor_pipe import EditorPipe
+from semel.faces.acp.connection.editor_port import ANSWER, CANCEL
+from semel.faces.acp.connection.gateway_link import GatewayLink
+from semel.faces.acp.connection.opening import Opening, check_session, find_agent, find_row, make_key, read_row
+from semel.faces.acp.connection.read_message import read_message
+from semel.faces.acp.connection.request_errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestFailed, describe_error
 from semel.faces.acp.editor_profiles import UNMEASURED, read_editor_profile
-from semel.faces.acp.gateway_link import GatewayLink
-from semel.faces.acp.opening import Opening, check_session, find_agent, find_row, make_key, read_row
-from semel.faces.acp.read_message import read_message
-from semel.faces.acp.request_errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestFailed, describe_error
 from semel.text.json_types import Json, object_at, objects_in, text_at
 
 if TYPE_CHECKING:
-    from semel.faces.acp.attachment import Attachment
-    from semel.faces.acp.open_prompt import OpenPrompt
+    from semel.faces.acp.session.attachment import Attachment
+    from semel.faces.acp.session.open_prompt import OpenPrompt
     from semel.faces.client import AsyncClient
 
 PROTOCOL_VERSION = 1
@@ -274,7 +274,7 @@ class EditorServer:
         return await client.post(f"{path}/agent", body, timeout_s=AGENT_START_TIMEOUT_S)
 
     async def _attach_session(self, key: str, row: Json, *, replays: bool, skips: bool = True) -> Attachment:
-        from semel.faces.acp.attachment import Attachment
+        from semel.faces.acp.session.attachment import Attachment
 
         if (previous := self._attached.pop(key, None)) is not None:
             previous.close()
@@ -319,7 +319,7 @@ class EditorServer:
         return {}
 
     async def _set_option(self, params: Json) -> Json:
-        from semel.faces.acp.session_offers import read_options, stands_for_modes
+        from semel.faces.acp.session.session_offers import read_options, stands_for_modes
 
         key, option, value = _read_session(params), _read_text(params, "configId"), params.get("value")
         if not isinstance(value, str | bool):
@@ -346,7 +346,7 @@ class EditorServer:
 
     def _note_prompt(self, id: Any, params: Json) -> OpenPrompt:
         """Note a prompt at once: the next line may cancel it."""
-        from semel.faces.acp.open_prompt import OpenPrompt
+        from semel.faces.acp.session.open_prompt import OpenPrompt
 
         def answer(result: Json | None, error: Json | None) -> None:
             self._coming.pop(prompt, None)

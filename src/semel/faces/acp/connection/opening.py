@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from semel.faces.acp.request_errors import INVALID_PARAMS, RequestFailed
+from semel.faces.acp.connection.request_errors import INVALID_PARAMS, RequestFailed
 from semel.text.json_types import Json
 
 if TYPE_CHECKING:

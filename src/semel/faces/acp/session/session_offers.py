@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from semel.faces.acp.row_writer import RowWriter
+from semel.faces.acp.updates.row_writer import RowWriter
 from semel.law.commands import COMMANDS
 from semel.text.json_types import Json, object_at, objects_in
 

@@ -19,17 +19,17 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from semel.faces.acp.catch_up import choose_rows, describe_left_out, is_request
-from semel.faces.acp.editor_port import ANSWER, CANCEL, Deliveries, Editor
-from semel.faces.acp.gateway_link import RESTART_AFTER_S, GatewayLink
-from semel.faces.acp.history import read_history
-from semel.faces.acp.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage
-from semel.faces.acp.permission_dialogs import PermissionDialogs
-from semel.faces.acp.request_errors import INTERNAL_ERROR, describe_error, ignore_deleted_session
-from semel.faces.acp.row_writer import RowWriter, name_row
-from semel.faces.acp.seen_turns import LATE_CANCEL_REMARK, SeenTurns
-from semel.faces.acp.session_offers import SessionOffers
-from semel.faces.acp.turn_ends import FAILED, describe_failure, has_reply, read_stop
+from semel.faces.acp.connection.editor_port import ANSWER, CANCEL, Deliveries, Editor
+from semel.faces.acp.connection.gateway_link import RESTART_AFTER_S, GatewayLink
+from semel.faces.acp.connection.request_errors import INTERNAL_ERROR, describe_error, ignore_deleted_session
+from semel.faces.acp.session.catch_up import choose_rows, describe_left_out, is_request
+from semel.faces.acp.session.history import read_history
+from semel.faces.acp.session.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage
+from semel.faces.acp.session.permission_dialogs import PermissionDialogs
+from semel.faces.acp.session.seen_turns import LATE_CANCEL_REMARK, SeenTurns
+from semel.faces.acp.session.session_offers import SessionOffers
+from semel.faces.acp.session.turn_ends import FAILED, describe_failure, has_reply, read_stop
+from semel.faces.acp.updates.row_writer import RowWriter, name_row
 from semel.faces.client import AsyncClient, NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.view import SessionView
 from semel.text.json_types import Json, object_at

@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from semel.agents.acp.process import Guard
+from semel.faces.acp.alone.stream import EditorStream
 from semel.faces.acp.pipes import CHUNK_BYTES, LineSplitter, pass_stderr, read_blocking, write_all
-from semel.faces.acp.stream import EditorStream
 
 END_GRACE_S = 2.0  # how long the agent has to end by itself if the editor is gone, and again after SIGTERM
 SIGNAL_GRACE_S = 5.0  # how long it has to end after a signal that we were sent

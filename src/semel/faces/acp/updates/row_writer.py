@@ -21,10 +21,10 @@ from typing import Any
 from semel.acp_stream import Began, Changed, Grew
 from semel.acp_stream.output_fields import NO_RESULT
 from semel.acp_stream.profiles import CAREFUL
-from semel.faces.acp.call_rows import KINDS, WIRE_STATUS, CallRows, dump_json
 from semel.faces.acp.editor_profiles import EditorProfile
-from semel.faces.acp.terminal_text import TerminalText
-from semel.faces.acp.update_writer import AGENT, BEGAN_AGAIN, NOTICE_TITLE_CHARS, THOUGHT, USER
+from semel.faces.acp.updates.call_rows import KINDS, WIRE_STATUS, CallRows, dump_json
+from semel.faces.acp.updates.terminal_text import TerminalText
+from semel.faces.acp.updates.update_writer import AGENT, BEGAN_AGAIN, NOTICE_TITLE_CHARS, THOUGHT, USER
 from semel.faces.transcript import describe_references, format_file
 from semel.text.json_types import Json
 

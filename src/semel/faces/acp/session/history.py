@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from semel.faces.acp.catch_up import count_chars
+from semel.faces.acp.session.catch_up import count_chars
 from semel.faces.client import session_path
 from semel.faces.view import SessionView
 from semel.text.json_types import Json

@@ -195,7 +195,7 @@ class GatewayLink:
 
 def _import_client() -> None:
     """Import what the first request needs, while the gateway starts: an HTTP client, and the view of a session."""
-    importlib.import_module("semel.faces.acp.attachment")
+    importlib.import_module("semel.faces.acp.session.attachment")
 
 
 class GatewayNotStarted(NoGateway):

@@ -16,7 +16,7 @@ from typing import Any
 from semel.acp_stream import ConnectionFolder, Limits
 from semel.acp_stream.history import ROLES
 from semel.faces.acp.editor_profiles import UNMEASURED, read_editor_profile
-from semel.faces.acp.update_writer import UpdateWriter
+from semel.faces.acp.updates.update_writer import UpdateWriter
 from semel.text.json_types import Json, object_at, text_at
 
 LOADS = ("session/load", "session/resume")

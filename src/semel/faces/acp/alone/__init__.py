@@ -1,0 +1,1 @@
+"""Between one editor and one agent, without a gateway (`semel acp --alone`)."""
