@@ -51,9 +51,7 @@ EDITOR_PROFILES: dict[str, EditorProfile] = {
         EditorProfile(name="acpx", joins_messages=True),  # 0.19.1
         EditorProfile(name="toad", outside="direct", joins_messages=True),  # 0.6.20
         EditorProfile(name="zed", outside="direct", closes_dialogs=True),  # from its source of November 2026
-        EditorProfile(
-            name="semel.nvim", outside="direct", closes_dialogs=True
-        ),  # semel.lua, our own for a plain Neovim
+        EditorProfile(name="semel.nvim", outside="direct", closes_dialogs=True),  # semel.lua, ours for a plain Neovim
     )
 }
 """Measured editors by `clientInfo.name`, with the version that was measured. docs/editors.md has them as a table."""

@@ -458,10 +458,8 @@ class Attachment:
             self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     def _stop_seen_turn(self) -> None:
-        turn, running = (
-            self._seen_turns.find_turn_to_cancel(asyncio.get_running_loop().time()),
-            self.view.session.get("turn"),
-        )
+        turn = self._seen_turns.find_turn_to_cancel(asyncio.get_running_loop().time())
+        running = self.view.session.get("turn")
         if turn is not None and self._may_show:  # otherwise its person sees none
             stopping = self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)
             self._deliveries.add(CANCEL, stopping)
