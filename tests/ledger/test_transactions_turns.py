@@ -82,6 +82,20 @@ def test_a_message_that_is_withdrawn_before_its_turn_begins_asks_for_none(desk: 
     assert [event.text for event in desk.begin().events] == ["right"]
 
 
+def test_a_message_that_asked_for_no_turn_is_withdrawn_as_any_other(desk: Desk) -> None:
+    desk.hear("one")
+    first = desk.begin()
+    desk.hear("wrong", key="wrong", wakes=False)
+    assert withdraw(desk, "wrong") == Withdrawal(True)
+    desk.balanced()
+    desk.finish(first)
+    desk.hear("two")
+    assert [event.text for event in desk.begin().events] == ["two"]
+    desk.hear("idle", "t", key="idle", wakes=False)
+    assert desk.do(withdrawals.withdraw_message, desk.session("t").id, "api", "idle") == Withdrawal(True)
+    assert [entry["ended"]["state"] for entry in (desk.entries()[1], desk.entries("t")[0])] == ["cancelled"] * 2
+
+
 def test_a_settled_turn_is_fenced_off(desk: Desk) -> None:
     desk.hear("one")
     first = desk.begin()

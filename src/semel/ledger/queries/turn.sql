@@ -82,8 +82,9 @@ JOIN entry n ON n.session = h.session AND n.seq = h.seq LEFT JOIN turn t ON t.id
 WHERE e.source = :source AND e.key = :key AND e.key IS NOT NULL
 
 -- name: hearing_withdraw
--- a waiting message is withdrawn: no agent gets it. It is bound to a turn of its own as soon as no turn runs
-UPDATE hearing SET busy = 'withdrawn' WHERE event = :event AND session = :session AND turn IS NULL
+-- a waiting message is withdrawn: no agent gets it. It is bound to a turn of its own as soon as no turn runs, also if it
+-- asked for none
+UPDATE hearing SET busy = 'withdrawn', wakes = 1 WHERE event = :event AND session = :session AND turn IS NULL
 
 -- name: hearing_withdrawn
 -- the waiting messages that were withdrawn, by event and entry, in order

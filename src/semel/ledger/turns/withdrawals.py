@@ -1,9 +1,10 @@
 """Withdraw a message that waits for its turn: no agent gets it, and what waits beside it is taken as usual.
 
 While a turn runs, a withdrawal is only recorded (`hearing.busy` is 'withdrawn'). In the transaction that frees the
-session, each withdrawn message is bound to a turn of its own, which ends there as cancelled (Laws 3, 12). So none is
-ever bound together with others, and a kill of the gateway loses no withdrawal. The evidence of such an end is the entry
-of the message itself: its sender has withdrawn it, and nobody else is told.
+session, each withdrawn message is bound to a turn of its own, which ends there as cancelled (Laws 3, 12). So no agent
+gets it with others, and a kill of the gateway loses no withdrawal. The evidence of such an end is the entry of the
+message itself: its sender has withdrawn it, and nobody else is told. The deletion of a session and a restored ledger
+bind it with all else that waits, to a turn that no agent runs.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ def withdraw_message(tx: Tx, session: int, source: str, key: str) -> Withdrawal:
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.turn is None:
         end_withdrawn(tx, row)
+    elif row.wake_at is None:  # it was heard without asking for a turn
+        tx.run("session_wake", id=session, due=tx.now, since=tx.now)
     return Withdrawal(True)
 
 
