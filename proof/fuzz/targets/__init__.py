@@ -29,6 +29,7 @@ READS: dict[str, tuple[str, ...]] = {
     "mcp": ("semel.tools", "semel.faces.http.operations.agent_tools"),
     "search": ("semel.ledger.search",),
     "server": ("semel.faces.http",),
+    "signal": ("semel.channels.signal", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
     "slack": ("semel.channels.slack", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
     "split": ("semel.text.split", "semel.text.fences", "semel.text.graphemes"),
     "sse": ("semel.faces.http", "semel.gateway.api.reads", "semel.gateway.turns.stream_view"),

@@ -114,9 +114,11 @@ class EditedMessages:
     _latest: RecentMap[str, int] = field(default_factory=lambda: RecentMap(MAX_REMEMBERED_EDITS))
 
     def learn(self, message: MessageId, edited_at: int) -> None:
-        """Remember an edit of a message."""
-        self.originals[f"{message.author}/{edited_at}"] = str(message)
-        self._latest[str(message)] = edited_at
+        """Remember an edit of a message. Ids that `parse_message_id` does not take are not remembered."""
+        edit = str(MessageId(message.author, edited_at))
+        if _MESSAGE.fullmatch(edit) and _MESSAGE.fullmatch(str(message)):
+            self.originals[edit] = str(message)
+            self._latest[str(message)] = edited_at
 
     def restore(self, originals: Mapping[str, str]) -> None:
         """Remember the edits that were saved. `originals`: as in the field."""
