@@ -44,7 +44,13 @@ def make(kind: Any, text: str = "", to: str = ANN, edits: EditedMessages | None 
     ],
 )
 def test_markdown_becomes_text_and_styles(markdown: str, text: str, styles: list[str]) -> None:
-    assert render(markdown) == (text, styles)
+    assert render(markdown, 2000) == (text, styles)
+
+
+def test_what_would_be_too_long_goes_as_it_was_written() -> None:
+    assert render("- a\n- **b**", 10) == ("- a\n- **b**", [])
+    assert render("- a\n- **b**", 11) == ("• a\n• b", ["6:1:BOLD"])
+    assert render("", 10) == ("", [])
 
 
 def test_a_repeat_is_marked_before_the_text() -> None:

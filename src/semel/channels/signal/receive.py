@@ -109,8 +109,11 @@ class SignalReceiver:
             if not asking.done():
                 raise Offline(ACCOUNT_IN_USE)
             reply = await asking
-        except Unknown:
-            raise Offline(f"signal-cli did not answer within {START_TIMEOUT_S:g} s of its start") from None
+        except Unknown as error:
+            await self._cli.wait_for_stderr()
+            if not self._cli.is_running:
+                raise explain_end(self._settings.account, self._cli.stderr_text, self._cli.exit_code) from None
+            raise Offline(f"{error}, when it was started") from None
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)

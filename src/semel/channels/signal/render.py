@@ -18,7 +18,7 @@ from semel.channels.formatted_markdown import write_markdown
 from semel.channels.formatted_text import FormattedText
 from semel.channels.markdown import MAX_FORMATTED_CHARS
 from semel.text.json_types import Json
-from semel.text.visible import visible
+from semel.text.visible import visible, visible_within
 from semel.text.wellformed import scrub
 
 QUOTE_MARK = "> "
@@ -31,13 +31,14 @@ _STYLES = {
 }
 
 
-def render(text: str, ahead: str = "") -> tuple[str, list[str]]:
+def render(text: str, max_bytes: int, ahead: str = "") -> tuple[str, list[str]]:
     """Render a Markdown text. Returns (text, styles), each style as signal-cli takes it: START:LENGTH:STYLE in UTF-16.
 
     `ahead`: plain text to put before it. Deterministic: the same text always gives the same result. If nothing would be
-    left to see, the Markdown is returned as written.
+    left to see, or more than `max_bytes`, the Markdown is returned as written.
     """
-    plain = ahead + visible(scrub(text.strip()))
+    written = scrub(text.strip())
+    plain = ahead + visible_within(written, len((ahead + visible(written)).encode()) <= max_bytes)
     if len(text) > MAX_FORMATTED_CHARS:
         return plain, []
     try:
@@ -48,7 +49,8 @@ def render(text: str, ahead: str = "") -> tuple[str, list[str]]:
         return plain, []
     if not rendered:
         return (plain, []) if text.strip() else ("", [])
-    return _mark_quotes(rendered, entities, ahead)
+    marked, styles = _mark_quotes(rendered, entities, ahead)
+    return (marked, styles) if len(marked.encode()) <= max_bytes else (plain, [])
 
 
 def _mark_quotes(text: str, entities: Sequence[Json], ahead: str) -> tuple[str, list[str]]:

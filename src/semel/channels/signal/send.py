@@ -70,7 +70,7 @@ def _make_recipient(place: SignalPlace, own: OwnAccount) -> Json:
 
 
 def _make_text(op: Op, required: bool) -> Json:
-    text, styles = render(op.text, REPEAT_PREFIX if op.marked else "")
+    text, styles = render(op.text, MAX_TEXT_BYTES, REPEAT_PREFIX if op.marked else "")
     if not text and required:
         raise Rejected("there is nothing to see in this message: Signal takes no empty one")
     return {**({"message": text} if text else {}), **({"textStyle": styles} if styles else {})}
