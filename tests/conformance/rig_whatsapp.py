@@ -63,6 +63,9 @@ class WhatsAppRig(Rig):
     def reach(self, gateway: str) -> None:
         self.double.callback = f"{gateway}/v1/hooks/{CHANNEL_NAME}"
 
+    async def has_posted_all(self) -> bool:
+        return not self.double.deliveries
+
     async def shown(self, address: str) -> Sequence[str]:
         return self.double.texts(address)
 

@@ -179,6 +179,10 @@ class Rig(abc.ABC):
     def reach(self, gateway: str) -> None:  # noqa: B027 (a platform may post nothing by itself)
         """Learn where the gateway is after a start, if the platform posts to it by itself. `gateway`: its URL."""
 
+    async def has_posted_all(self) -> bool:
+        """Return whether the platform has posted all that it has for the gateway, and was answered."""
+        return True
+
     def refusal(self, status: int, seconds: int) -> bytes:
         """Return the body of the platform's answer with this status (429, 5xx, `definite`).
 

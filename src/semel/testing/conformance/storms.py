@@ -86,6 +86,7 @@ async def storm(
         net.send.on_said = lambda: None
         await gateway.start()
         await gateway.wait_until_idle(patience)
+        await wait_until(rig.has_posted_all, "the platform still has something to post", patience)
         await gateway.stop()
         ledgers.check_books(gateway.ledger)
         all_shown = {address: await rig.shown(address) for address in texts_by_address}
