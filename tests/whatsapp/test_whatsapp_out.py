@@ -143,13 +143,14 @@ def test_the_kind_of_a_file_is_one_that_meta_takes() -> None:
 @pytest.mark.parametrize(
     ("fault", "error", "words", "wait"),
     [
-        ({"how": "429"}, NotSent, "too many calls", None),
+        ({"how": "429"}, NotSent, "too many calls", 60.0),
         ({"how": "error", "code": 131056}, NotSent, "131056", 15.0),
         ({"how": "error", "code": 130429}, NotSent, "130429", 5.0),
         ({"how": "error", "code": 80007}, NotSent, "80007", 60.0),
         ({"how": "error", "code": 131057, "status": 500}, NotSent, "131057", 60.0),
         ({"how": "error", "code": 190, "status": 401}, NotSent, TOKEN_REFUSED, 60.0),
         ({"how": "error", "code": 200, "status": 403}, NotSent, TOKEN_REFUSED, 60.0),
+        ({"how": "error", "code": 3, "status": 500}, NotSent, TOKEN_REFUSED, 60.0),
         ({"how": "error", "code": 131047}, Rejected, "more than 24 hours ago", None),
         ({"how": "error", "code": 131030}, Rejected, "API Setup", None),
         ({"how": "error", "code": 131042}, Rejected, "payment", None),
@@ -193,6 +194,21 @@ async def test_a_failure_that_is_reported_later_says_why(there: WhatsAppHouse) -
     [failed] = there.inbox.events
     assert (failed.kind, failed.of, failed.key) == ("failed", "part-1", f"{next(iter(there.double.sent))}#failed")
     assert failed.text.startswith("Message undeliverable (131026); the person has no WhatsApp")
+
+
+async def test_a_refusal_that_is_reported_too_is_told_once(there: WhatsAppHouse) -> None:
+    there.double.fail("messages", "error", code=131056)
+    op = there.op("hello")
+    with pytest.raises(NotSent):
+        await there.channel.send(op)
+    report = {"id": "wamid.refused", "status": "failed", "timestamp": "1", "recipient_id": ANN}
+    report |= {"biz_opaque_callback_data": op.key, "errors": [{"code": 131056, "title": "pair rate limit hit"}]}
+    there.double._post({"statuses": [report]})
+    assert await there.deliver() == [200] and there.inbox.events == []
+    await there.channel.send(op)
+    there.double._report(next(iter(there.double.sent)), "failed")
+    await there.deliver()
+    assert [event.kind for event in there.inbox.events] == ["echo"]  # sent and delivered came before
 
 
 async def test_what_arrived_on_one_device_has_not_failed(there: WhatsAppHouse) -> None:

@@ -64,17 +64,17 @@ def check_reply(reply: GraphReply) -> None:
         return
     code = reply.code
     if reply.status == 429:
-        raise NotSent("Meta says: not now (too many calls)", reply.retry_after)
+        raise NotSent("Meta says: not now (too many calls)", reply.retry_after or NOT_NOW_S.get(code))
     if not reply.is_graph:
         raise _classify_foreign(reply)
     if not reply.has_error or code in UNCLEAR_ERRORS:
         raise Unknown(f"Meta: {reply.describe()}")
     if code in NOT_NOW_S:
         raise NotSent(f"Meta says: not now ({describe(code, reply.describe())})", reply.retry_after or NOT_NOW_S[code])
-    if reply.status >= 500 or reply.status == 408:
-        raise Unknown(f"Meta: {reply.describe()}")
     if is_token_error(reply):
         raise NotSent(f"{TOKEN_REFUSED} ({reply.describe()})", TOKEN_RETRY_DELAY_S)
+    if reply.status >= 500 or reply.status == 408:
+        raise Unknown(f"Meta: {reply.describe()}")
     if code == WINDOW_CLOSED:
         raise WindowClosed(describe(code, reply.describe()))
     raise Rejected(f"WhatsApp: {describe(code, reply.describe())}")

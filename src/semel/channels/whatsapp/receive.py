@@ -96,7 +96,7 @@ class WhatsAppReceiver:
         else:
             batch = parse_payload(payload, self._settings.phone_number_id)
         try:
-            await self._put_reports(batch.reports, inbox)
+            await self._put_reports(self._reports.drop_refusals(batch.reports), inbox)
             await self._put_messages(batch.drafts, inbox)
         except Offline as error:  # a file could not be fetched: Meta sends the request again
             return 503, make_problem(503, "unavailable", str(error))

@@ -76,7 +76,11 @@ class WhatsAppSender:
         with self._reports.expect(op.key) as reported:
             try:
                 return await self._attempt(op)
+            except (NotSent, Rejected):
+                self._reports.note_refusal(op.key)
+                raise
             except WindowClosed as refusal:
+                self._reports.note_refusal(op.key)
                 if self._settings.template is None or op.kind != "post" or op.key in self._template_keys:
                     raise Rejected(f"WhatsApp: {refusal}") from None
                 await self._receiver.close_window(op.address)

@@ -45,16 +45,30 @@ class StatusReports:
         self._waiting: dict[str, asyncio.Future[Receipt]] = {}
         self._accepted = RecentMap[str, None](MAX_REMEMBERED)  # by message id
         self._arrived = RecentMap[str, None](MAX_REMEMBERED)
+        self._refused = RecentMap[str, None](MAX_REMEMBERED)  # keys of parts whose last attempt was refused
 
     @contextmanager
     def expect(self, key: str) -> Iterator[asyncio.Future[Receipt]]:
         """Yield what becomes the receipt of a part once Meta reports on its message."""
+        self._refused.pop(key, None)
         future = self._waiting[key] = asyncio.get_running_loop().create_future()
         try:
             yield future
         finally:
             if self._waiting.get(key) is future:
                 del self._waiting[key]
+
+    def note_refusal(self, key: str) -> None:
+        """Note that the answer to the last attempt of a part was a refusal."""
+        self._refused[key] = None
+
+    def drop_refusals(self, reports: Sequence[StatusReport]) -> list[StatusReport]:
+        """Return the reports without those of a refusal that the answer told already: Meta tells some both ways."""
+        return [
+            report
+            for report in reports
+            if not (report.failure and report.key in self._refused and report.id not in self._accepted)
+        ]
 
     def make_events(self, reports: Sequence[StatusReport]) -> list[Incoming]:
         """Return what the reports mean to the inbox. After it was put, call `confirm` with the same reports."""
