@@ -107,6 +107,17 @@ async def test_what_is_asked_with_buttons_is_taken_by_the_double(there: WhatsApp
     assert [message["type"] for message in there.asked()] == ["interactive", "interactive", "text"]
 
 
+async def test_a_question_whose_buttons_are_refused_goes_without_them(there: WhatsAppHouse) -> None:
+    there.double.fail("messages", "error", code=131009)
+    op = there.op("Which?", buttons=(Button("👩‍👩‍👧" * 9, "a"), NO))
+    with pytest.raises(NotSent, match="the next attempt goes without buttons"):
+        await there.channel.send(op)
+    await there.channel.send(op)
+    assert [message["type"] for message in there.asked()] == ["interactive", "text"]
+    await there.channel.send(there.op("Which?", buttons=op.buttons))
+    assert there.asked()[-1]["interactive"]["type"] == "list"
+
+
 async def test_a_file_is_uploaded_and_shown_as_what_whatsapp_takes(there: WhatsAppHouse) -> None:
     files = [
         ("photo.png", b"png", ""),

@@ -37,8 +37,8 @@ MAX_TEXT_UNITS = 4096
 MAX_CAPTION_UNITS = 1024
 MAX_TEMPLATE_UNITS = 900
 """Longest text of a template's variable. A body has 1,024 characters, those of the template itself included."""
-MAX_BUTTONS, MAX_BUTTON_CHARS, MAX_BUTTON_BODY_UNITS = 3, 20, 1024
-MAX_ROWS, MAX_ROW_CHARS, MAX_ROW_DETAIL_CHARS = 10, 24, 72
+MAX_BUTTONS, MAX_BUTTON_UNITS, MAX_BUTTON_BODY_UNITS = 3, 20, 1024
+MAX_ROWS, MAX_ROW_UNITS, MAX_ROW_DETAIL_UNITS = 10, 24, 72
 LIST_LABEL = "Answer"
 """The button that opens a list."""
 MAX_REMEMBERED = 500
@@ -65,6 +65,7 @@ class WhatsAppSender:
         self._reports = reports
         self._receiver = receiver
         self._template_keys = RecentMap[str, None](MAX_REMEMBERED)  # keys of parts to send as a template
+        self._plain_keys = RecentMap[str, None](MAX_REMEMBERED)  # keys of parts to send without buttons
         self._typing_until = RecentMap[str, float](MAX_REMEMBERED)  # by message: when to show the sign again
         self._uploads = RecentMap[str, tuple[str, Json]](MAX_REMEMBERED)  # uploaded files, by the key of their part
 
@@ -97,7 +98,14 @@ class WhatsAppSender:
     async def _attempt(self, op: Op) -> Receipt:
         place = _parse_place(op.address)
         message = await self._make_message(op, place)
-        return receipt_of(op, await self._api.post_message(place.make_recipient() | message))
+        reply = await self._api.post_message(place.make_recipient() | message)
+        try:
+            return receipt_of(op, reply)
+        except Rejected as refusal:
+            if message["type"] != "interactive":
+                raise
+            self._plain_keys[op.key] = None
+            raise NotSent(f"{refusal}; the next attempt goes without buttons", 0) from None
 
     async def _make_message(self, op: Op, place: WhatsAppPlace) -> Json:
         """Return the fields of a message besides its recipient. Raises NotSent or Rejected."""
@@ -108,7 +116,8 @@ class WhatsAppSender:
             return fields | await self._make_file(op)
         if self._settings.template is not None and await self._needs_template(op):
             return fields | make_template(op, self._settings.template, self._settings.template_language)
-        return fields | make_text(op, self._settings.previews, has_buttons=not place.is_group)
+        has_buttons = not place.is_group and op.key not in self._plain_keys
+        return fields | make_text(op, self._settings.previews, has_buttons)
 
     async def _needs_template(self, op: Op) -> bool:
         return op.key in self._template_keys or await self._receiver.is_window_closed(op.address)
@@ -184,21 +193,29 @@ def make_interactive(key: str, text: str, buttons: Sequence[Button]) -> Json | N
     """
     labels = [button.label for button in buttons]
     ids = [make_button_id(key, button.answer) for button in buttons]
-    fits = len(labels) <= MAX_BUTTONS and all(0 < len(label.strip()) <= MAX_BUTTON_CHARS for label in labels)
-    if buttons and fits and len(set(labels)) == len(labels) and measure(text, "utf16") <= MAX_BUTTON_BODY_UNITS:
+    if not 0 < len(buttons) <= MAX_ROWS or not all(label.strip() for label in labels):
+        return None
+    are_short = all(measure(label, "utf16") <= MAX_BUTTON_UNITS for label in labels) and len(set(labels)) == len(labels)
+    if len(labels) <= MAX_BUTTONS and are_short and measure(text, "utf16") <= MAX_BUTTON_BODY_UNITS:
         replies = [
             {"type": "reply", "reply": {"id": id, "title": label}} for id, label in zip(ids, labels, strict=True)
         ]
         return {"type": "button", "body": {"text": text}, "action": {"buttons": replies}}
-    if not 0 < len(buttons) <= MAX_ROWS or not all(label.strip() for label in labels):
-        return None
     rows: list[Json] = []
     for id, label in zip(ids, labels, strict=True):
-        row: Json = {"id": id, "title": shorten(label, MAX_ROW_CHARS)}
-        if len(label) > MAX_ROW_CHARS:
-            row["description"] = shorten(label, MAX_ROW_DETAIL_CHARS)
+        row: Json = {"id": id, "title": _shorten_units(label, MAX_ROW_UNITS)}
+        if row["title"] != label:
+            row["description"] = _shorten_units(label, MAX_ROW_DETAIL_UNITS)
         rows.append(row)
     return {"type": "list", "body": {"text": text}, "action": {"button": LIST_LABEL, "sections": [{"rows": rows}]}}
+
+
+def _shorten_units(text: str, max_units: int) -> str:
+    """Return a text; if it has more UTF-16 units, its beginning and "…"."""
+    text = shorten(text, max_units)
+    while measure(text, "utf16") > max_units:
+        text = shorten(text, len(text) - 1)
+    return text
 
 
 def make_template(op: Op, name: str, language: str) -> Json:

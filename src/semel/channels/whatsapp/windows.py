@@ -14,7 +14,7 @@ from semel.channels.recent_map import RecentMap
 from semel.text.json_types import object_at
 
 WINDOW_S = 24 * 3600.0
-MAX_WINDOWS = 1_000
+MAX_WINDOWS = 300
 """Number of addresses that are remembered: those that wrote last."""
 
 
