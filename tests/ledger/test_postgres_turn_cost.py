@@ -13,6 +13,7 @@ from proof.postgres_server import needs_postgres
 from semel.gateway.record import Hub, LedgerAccess
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.inbound import hear
+from semel.ledger.transcript import session_list, views
 from semel.ledger.turns import finish_turn, limits, show, spawns, turn_ops, turns
 
 pytestmark = needs_postgres
@@ -22,6 +23,7 @@ MAX_TRIPS = 8  # the bar is 12
 MAX_STATEMENTS_STREAMED = 29
 MAX_TRIPS_STREAMED = 10
 CHANGES = 5  # that a watcher gets of a simple turn: the message and the session, then the answer and both again
+WATCHED_TRIPS = 2  # one for the changes of each transaction
 LIMITS = limits.LimitPolicy()  # none, as in a gateway that configures none: use is counted all the same
 HOME = "web:s"
 
@@ -147,7 +149,20 @@ def test_a_turn_that_somebody_watches_costs_a_read_for_each_change(house: House)
     house.turn("second", streams=False)
     print(house.trace)
     assert house.trace.statements <= MAX_STATEMENTS + CHANGES
-    assert len(house.trace.trips) <= MAX_TRIPS + CHANGES
+    assert len(house.trace.trips) <= MAX_TRIPS + WATCHED_TRIPS
+
+
+def test_a_page_of_entries_or_sessions_is_read_in_a_few_round_trips_however_long_it_is(house: House) -> None:
+    for number in range(10):
+        house.turn(f"turn {number}", streams=False)
+        other = [hear.Addressee(f"s{number}", "main", None)]
+        house.do("hear", hear.hear, hear.Event("api", f"k{number}", "message", "hi", b"hi"), other)
+    for read, args, expected in ((views.read_snapshot, (house.session,), 22), (session_list.list_sessions, (), 11)):
+        house.trace.trips.clear()
+        house.trace.running = read.__name__
+        found = house.access.store.read_sync(read, *args)
+        assert len(found["entries"] if isinstance(found, dict) else found) == expected
+        assert len(house.trace.trips) <= 8
 
 
 def test_a_text_that_is_shown_while_it_streams_costs_one_more_transaction(house: House) -> None:

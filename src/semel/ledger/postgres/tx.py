@@ -56,6 +56,20 @@ class PostgresTx(Tx):
         assert rows, f"{name} has no row for {params}"
         return row(*rows[0])
 
+    def ask(self, row: type[R], name: str, /, **params: Any) -> Callable[[], list[R]]:
+        statement = self._check(name, params)
+        answer = self._answer(name, params)
+        read_rows = self._connection.ask(statement, params) if answer is None else lambda: answer
+
+        def read() -> list[R]:
+            try:
+                return list(starmap(row, read_rows()))
+            except BaseException as error:
+                self.error = error
+                raise
+
+        return read
+
     def all(self, row: type[R], name: str, /, **params: Any) -> list[R]:
         return list(starmap(row, self._read(name, params)))
 

@@ -57,6 +57,10 @@ class SqliteTx(Tx):
         assert values is not None, f"{name} has no row for {params}"
         return row(*values)
 
+    def ask(self, row: type[R], name: str, /, **params: Any) -> Callable[[], list[R]]:
+        rows = self.all(row, name, **params)
+        return lambda: rows
+
     def all(self, row: type[R], name: str, /, **params: Any) -> list[R]:
         return list(starmap(row, self._execute(name, params)))
 

@@ -178,6 +178,13 @@ class Tx:
         """Return the first row of a statement that always has a row."""
         raise NotImplementedError
 
+    def ask(self, row: type[R], name: str, /, **params: Any) -> Callable[[], list[R]]:
+        """Ask for what `all` returns, without waiting. Return a function that returns it.
+
+        For reads that do not depend on one another: where the ledger is a server, all of them are one wait.
+        """
+        raise NotImplementedError
+
     def all(self, row: type[R], name: str, /, **params: Any) -> list[R]:
         """Return every row as a `row` object."""
         raise NotImplementedError

@@ -6,13 +6,13 @@ shows what a new request would. A preview is one plain line, made here once for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from semel.law.limits import MILLION
 from semel.ledger.storage.rows import EntryRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
-from semel.ledger.transcript.views import session_json
+from semel.ledger.transcript.views import ask_session_json
 from semel.text.json_types import Json
 from semel.text.preview import SOURCE_CHARS_PER_CHAR, make_preview
 
@@ -72,14 +72,15 @@ def list_sessions_of_folder(
 
 def read_session(tx: Tx, session: int) -> Json:
     """Return one session in the same form as `list_sessions`, with what its agent offers."""
-    return _full_json(tx, tx.get(SessionRow, "session_by_id", id=session), count_held(tx).get(session, 0))
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    return _ask_full_json(tx, row)(count_held(tx).get(session, 0))
 
 
 def read_rows(tx: Tx, sessions: Iterable[int]) -> list[tuple[str, Json | None]]:
     """Return the key of each of these sessions, and its row as `list_sessions` has it; None if it was deleted."""
     rows = [row for number in sessions if (row := tx.one(SessionRow, "session_by_id", id=number)) is not None]
-    held = count_held(tx) if rows else {}
-    return [(row.key, None if row.deleted is not None else _list_json(tx, row, held.get(row.id, 0))) for row in rows]
+    listed = {out["key"]: out for out in _list_rows(tx, [row for row in rows if row.deleted is None])}
+    return [(row.key, listed.get(row.key)) for row in rows]
 
 
 def read_snapshot(tx: Tx, limit: int) -> tuple[list[Json], bool]:
@@ -109,23 +110,26 @@ def count_held(tx: Tx) -> dict[int, int]:
 
 def _list_rows(tx: Tx, rows: Sequence[SessionRow]) -> list[Json]:
     held = count_held(tx) if rows else {}
-    return [_list_json(tx, row, held.get(row.id, 0)) for row in rows]
+    asked = [(row.id, _ask_full_json(tx, row)) for row in rows]  # all first, so that a server is waited for once
+    listed = [read_full(held.get(id, 0)) for id, read_full in asked]
+    return [{name: value for name, value in out.items() if name not in OFFERED} for out in listed]
 
 
-def _list_json(tx: Tx, row: SessionRow, held: int) -> Json:
-    return {name: value for name, value in _full_json(tx, row, held).items() if name not in OFFERED}
+def _ask_full_json(tx: Tx, row: SessionRow) -> Callable[[int], Json]:
+    """Ask for what is told of a session. Return a function that returns it; it takes how many messages are held."""
+    read_session = ask_session_json(tx, row)
+    read_last = tx.ask(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=1)
+    read_news = tx.ask(SessionNews, "session_news", id=row.id, most=MAX_UNREAD)
+    return lambda held: _full_json(tx, row, read_session(), read_last(), read_news()[0], held)
 
 
-def _full_json(tx: Tx, row: SessionRow, held: int) -> Json:
-    out = session_json(tx, row)
-    last = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=1)
+def _full_json(tx: Tx, row: SessionRow, out: Json, last: list[EntryRow], news: SessionNews, held: int) -> Json:
     at = last[0].at if last else _read_last_turn_time(tx, row)
     out.update(seq=row.seq, rev=row.rev, at=at, last=_preview_last(tx, row, last[0]) if last else "")
     if row.cost is not None:
         out["cost"] = row.cost / MILLION
     if row.seen is not None:
         out["seen"] = row.seen
-    news = tx.get(SessionNews, "session_news", id=row.id, most=MAX_UNREAD)
     counts = {"unread": news.unread, "approvals": news.approvals, "questions": news.questions, "held": held}
     out.update((name, count) for name, count in counts.items() if count)
     if news.state == "failed" and out["state"] == "idle":

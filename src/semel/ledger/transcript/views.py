@@ -6,7 +6,8 @@ watcher already has the beginning. Snapshots and changes are rendered by the sam
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 import msgspec
 
@@ -75,9 +76,22 @@ class RemovedEntries(Row):
 
 def entry_json(tx: Tx, row: EntryRow) -> Json:
     """Return an entry as a JSON object for watchers and the API. "at" is in ms. A missing field is false or null."""
+    return _ask_entry_json(tx, row)()
+
+
+def _list_entry_json(tx: Tx, rows: Iterable[EntryRow]) -> list[Json]:
+    return [read_json() for read_json in [_ask_entry_json(tx, row) for row in rows]]
+
+
+def _ask_entry_json(tx: Tx, row: EntryRow) -> Callable[[], Json]:
     if row.event is not None or row.claim is not None:
-        return _shown_json(tx, tx.get(ShownEntry, "entry_shown", session=row.session, seq=row.seq))
-    return _row_json(tx, row)
+        return _ask_shown_json(tx, row.session, row.seq)
+    return partial(_row_json, tx, row)
+
+
+def _ask_shown_json(tx: Tx, session: int, seq: int) -> Callable[[], Json]:
+    read_entry = tx.ask(ShownEntry, "entry_shown", session=session, seq=seq)
+    return lambda: _shown_json(tx, read_entry()[0])
 
 
 def _shown_json(tx: Tx, row: ShownEntry) -> Json:
@@ -173,7 +187,16 @@ def session_json(tx: Tx, row: SessionRow) -> Json:
 
     "state" is "deleted", "running" (a turn runs), "waiting" (waking events wait for a turn) or "idle".
     """
-    standing = tx.get(SessionStanding, "session_standing", id=row.id, turn=row.turn)
+    return ask_session_json(tx, row)()
+
+
+def ask_session_json(tx: Tx, row: SessionRow) -> Callable[[], Json]:
+    """Ask for what `session_json` returns. Return a function that returns it."""
+    read_standing = tx.ask(SessionStanding, "session_standing", id=row.id, turn=row.turn)
+    return lambda: _session_json(row, read_standing()[0])
+
+
+def _session_json(row: SessionRow, standing: SessionStanding) -> Json:
     state = "running" if row.turn is not None else ("waiting" if row.wake_at is not None else "idle")
     if row.deleted is not None:
         state = "deleted"
@@ -202,27 +225,29 @@ def render_changes(tx: Tx, unseen: Collection[int] = ()) -> list[tuple[int, Json
 
     `unseen`: leave out these sessions, because nobody watches them.
     """
-    ordered: list[tuple[int, int, Json]] = []
+    ordered: list[tuple[int, int, Callable[[], Json]]] = []
     for (session, kind, number), (rev, appended) in tx.dirty.items():
         if session not in unseen:
-            ordered.append((session, rev, _render_change(tx, session, kind, number, rev, appended)))
+            ordered.append((session, rev, _ask_change(tx, session, kind, number, rev, appended)))
     ordered.sort(key=lambda c: (c[0], c[1]))
-    return [(session, change) for session, _, change in ordered]
+    return [(session, read_change()) for session, _, read_change in ordered]
 
 
-def _render_change(tx: Tx, session: int, kind: str, number: int, rev: int, appended: list[str] | None) -> Json:
+def _ask_change(
+    tx: Tx, session: int, kind: str, number: int, rev: int, appended: list[str] | None
+) -> Callable[[], Json]:
+    """Ask for what a change needs. Return a function that returns the change."""
     if kind == "session":
-        row = tx.get(SessionRow, "session_by_id", id=session)
-        return {"op": "session", "rev": rev, **session_json(tx, row)}
-    if kind == "entry":
-        if appended is not None:
-            return {"op": "append", "rev": rev, "seq": number, "text": "".join(appended)}
-        entry = tx.get(ShownEntry, "entry_shown", session=session, seq=number)
-        return {"op": "entry", **_shown_json(tx, entry)}
+        read_session = ask_session_json(tx, tx.get(SessionRow, "session_by_id", id=session))
+        return lambda: {"op": "session", "rev": rev, **read_session()}
     if appended is not None:
-        return {"op": "output", "rev": rev, "id": number, "text": "".join(appended)}
-    item = tx.get(ItemRow, "item_get", id=number)
-    return {"op": "item", **item_json(tx, item)}
+        op, place = ("append", "seq") if kind == "entry" else ("output", "id")
+        return lambda: {"op": op, "rev": rev, place: number, "text": "".join(appended)}
+    if kind == "entry":
+        read_entry = _ask_shown_json(tx, session, number)
+        return lambda: {"op": "entry", **read_entry()}
+    read_item = tx.ask(ItemRow, "item_get", id=number)
+    return lambda: {"op": "item", **item_json(tx, read_item()[0])}
 
 
 # ---------------------------------------------------------------- reading
@@ -242,7 +267,7 @@ def read_entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Jso
     session_row = tx.get(SessionRow, "session_by_id", id=session)
     rows = tx.all(EntryRow, "entries_after", session=session, after=after, limit=limit)
     rev = session_row.rev if len(rows) < limit else rows[-1].rev if rows else after
-    return [entry_json(tx, r) for r in rows], rev
+    return _list_entry_json(tx, rows), rev
 
 
 def read_removed(tx: Tx, session: int) -> Json | None:
@@ -270,7 +295,7 @@ def _read_stretch(tx: Tx, session: int, before: int, limit: int) -> Json:
     max_born = following.born if following is not None else 1 << 62
     items = tx.all(ItemRow, "items_between", session=session, lo=min_born, hi=max_born)
     return {
-        "entries": [entry_json(tx, r) for r in rows],
+        "entries": _list_entry_json(tx, rows),
         "items": [item_json(tx, r) for r in items],
         "more": has_more,
         "before": rows[0].seq if rows else 0,
