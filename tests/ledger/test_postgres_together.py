@@ -208,6 +208,24 @@ def test_texts_that_stream_at_one_moment_take_one_statement_for_each_table(
         assert store.read_sync(entries.shown_text, fence.session, slots[fence.session].entries[1]) == "No. Wait."
 
 
+def test_what_was_asked_for_is_there_once_something_is_read_and_fails_with_what_failed_before_it(store: Any) -> None:
+    from semel.ledger.postgres.statements import Statement
+    from semel.ledger.postgres.wire import ServerError
+
+    connection, one = store._worker._require_connection(), Statement("one", "SELECT 1")
+    connection.queue("BEGIN")
+    before, read = connection.trips, connection.ask(one, {})
+    assert connection.execute("SELECT 2") == [[2]]
+    assert (read(), read(), connection.trips - before) == ([[1]], [[1]], 1)
+    connection.queue("SELECT 1 / 0")
+    read = connection.ask(one, {})
+    with pytest.raises(ServerError, match="division by zero"):
+        read()
+    with pytest.raises(ServerError, match="before this one"):
+        read()
+    connection.end("ROLLBACK")
+
+
 def start_turns(store: Any, policy: limits.LimitPolicy | None, *askers: tuple[str, str]) -> list[turns.BegunTurn]:
     """Let people write to their sessions at one moment. Return the turns that begin."""
     begun: list[turns.BegunTurn] = []

@@ -117,8 +117,10 @@ class Connection:
         self._asked[len(self._sent) - 1] = results
 
         def read_rows() -> list[list[Any]]:
-            if not results:
+            if not results and self._sent:
                 self._collect()
+            if not results:
+                raise ServerError("25P02", "a statement before this one has failed")
             return _load_rows(statement, results[0])
 
         return read_rows
@@ -217,10 +219,10 @@ class Connection:
                 error = error or self._read_error(result)
                 if prepared is not None:
                     self._prepared.discard(prepared)
+            elif place in asked:
+                asked[place].append(result)
             if result is not None:
                 self._next_result()  # the end of this statement's results
-                if place in asked:
-                    asked[place].append(result)
         if sync:
             self._next_result()
         if error is not None:
