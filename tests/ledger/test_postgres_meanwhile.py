@@ -200,6 +200,17 @@ def test_a_session_that_was_added_while_a_restored_ledger_is_settled_is_locked_t
     assert one.broken() == []
 
 
+def test_a_message_that_meets_many_sessions_holds_all(ledgers: tuple[StoredLedger, StoredLedger]) -> None:
+    from semel.ledger.postgres import locks
+
+    ids = [hear_message(ledgers[0], f"s{n}", None) for n in range(locks.MAX_WIDENED + 2)]
+    wanted = locks.widen(locks.Locks(keys=("s0",)), ids)
+    connection = ledgers[0].store._worker._require_connection()  # type: ignore[attr-defined]
+    connection.queue("BEGIN")
+    assert locks.take(connection, wanted, now_ms())().ids == set(ids)
+    connection.end("ROLLBACK")
+
+
 def test_a_transaction_that_meets_many_sessions_locks_all() -> None:
     from semel.ledger.postgres import locks
 

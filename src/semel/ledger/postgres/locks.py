@@ -101,7 +101,8 @@ def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
     Where all destinations are known beforehand, as those of most messages are, nothing is waited for yet: the locks
     travel with the first statement of the transaction.
     """
-    if (locks.keys or locks.homes) and not (locks.ids or locks.find or locks.find_homes or locks.ledger):
+    waits = locks.ids or locks.find or locks.find_homes or locks.ledger or locks.everything
+    if (locks.keys or locks.homes) and not waits:
         return _take_named(connection, locks.keys, locks.homes)
     held: Sequence[Sequence[Any]] = ()
     lines = frozenset[str]()

@@ -66,9 +66,8 @@ class Connection:
         self._pg.enter_pipeline_mode()
         self._prepared: set[bytes] = set()
         self._sent: list[bytes | None] = []  # what has no result yet: the name that is being prepared, or None
-        self._asked: dict[
-            int, list[pq.abc.PGresult]
-        ] = {}  # where the results go that are asked for, by place in `_sent`
+        # Where the results go that are asked for, by place in `_sent`.
+        self._asked: dict[int, list[pq.abc.PGresult]] = {}
         self._poll = select.poll()
         self._poll.register(self._pg.socket, select.POLLIN)
         self._trips = 0
