@@ -11,7 +11,7 @@ from pathlib import Path
 
 CHUNK = 65536
 SOCKET_NAME = ".s.PGSQL.5432"  # how libpq names a server's socket in the folder that a URL has as `host`
-COMMIT = (b"save_and_mark", b"COMMIT")  # what a transaction that has written sends at its end
+COMMIT = (b"worker_mark", b"COMMIT")  # what a transaction that has written sends at its end
 
 
 class Link:

@@ -194,7 +194,7 @@ def test_texts_that_stream_at_one_moment_take_one_statement_for_each_table(
             Connection, "send", lambda self, of, params: (sent.update([of.name]), send(self, of, params))[1]
         )
         stream(' is "\\0"', ", {green}")
-    assert sent["piece_add_many"] == sent["entry_grew_many"] == sent["save_and_mark"] == 1
+    assert sent["piece_add_many"] == sent["entry_grew_many"] == sent["session_save_many"] == 1
     for session, slot in slots.items():
         assert store.read_sync(entries.shown_text, session, slot.entries[1]) == 'It is "\\0", {green}'
         (row,) = store.read_sync(lambda tx, s=session: tx.all(SessionRow, "session_by_id", id=s))

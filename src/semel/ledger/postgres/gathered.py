@@ -9,10 +9,10 @@ They are written last and in order, so that two transactions never wait for each
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from semel.ledger.postgres.statements import own_statements, statements
+from semel.ledger.postgres.statements import Statement, own_statements, statements
 from semel.ledger.postgres.wire import Connection
 
 TABLES = {"piece_add": "piece", "entry_grew": "entry", "turn_own_root": "turn", "spent_add": "spent"}
@@ -36,9 +36,17 @@ class GatheredWrites:
     def send(self, names: Collection[str] = TABLES) -> None:
         """Let the statements with these names travel with the next round trip."""
         for name in TABLES:
-            if name in names and (rows := self._waiting.pop(name, None)):
-                many = own_statements()[f"{name}_many"]
-                self._connection.send(many, {column: [row[column] for row in rows] for column in many.parameters})
+            if name in names:
+                send_rows(self._connection, name, statements()[name], self._waiting.pop(name, ()))
+
+
+def send_rows(connection: Connection, name: str, single: Statement, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Let a statement be run with each of the rows: `single`; or the one for many, which costs twice as much."""
+    if len(rows) == 1:
+        connection.send(single, rows[0])
+    elif rows:
+        many = own_statements()[f"{name}_many"]
+        connection.send(many, {column: [row[column] for row in rows] for column in many.parameters})
 
 
 def _list_looked_at(sql: bytes) -> frozenset[str]:

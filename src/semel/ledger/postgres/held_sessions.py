@@ -153,18 +153,15 @@ class HeldSessions:
         return rows if self._lines is None else [row for row in rows if row[_PART_DEST] in self._lines]
 
     def save_and_mark(self, worker: int, serial: int) -> None:
-        """Let the changed rows be written with the COMMIT, and with them the number of a worker's transaction."""
+        """Let what waits be written with the COMMIT, and with it the number of a worker's transaction."""
         self._gathered.send()
-        rows = [self._rows[id] for id in sorted(self._unsaved)]
-        columns = {column: [row[column] for row in rows] for column in ("id", *_SAVED)}
-        self._connection.send(own_statements()["save_and_mark"], {**columns, "worker": worker, "serial": serial})
-        self._unsaved.clear()
+        self.save()
+        self._connection.send(own_statements()["worker_mark"], {"worker": worker, "serial": serial})
 
     def save(self) -> None:
         """Let the changed rows be written with the next round trip."""
-        for id in sorted(self._unsaved):
-            row = self._rows[id]
-            self._connection.send(own_statements()["session_save"], {"id": id, **{c: row[c] for c in _SAVED}})
+        rows = [self._rows[id] for id in sorted(self._unsaved)]
+        gathered.send_rows(self._connection, "session_save", own_statements()["session_save"], rows)
         self._unsaved.clear()
 
 

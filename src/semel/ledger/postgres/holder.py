@@ -2,7 +2,7 @@
 
 The server releases the lock when the connection ends, however it ends. A gateway that lost it so may still run, and
 takes it again when it connects again. If another gateway was faster, that one has dismissed its workers: none of their
-transactions commits any more (`save_and_mark`). The lock is never taken in a transaction of the ledger.
+transactions commits any more (`worker_mark`). The lock is never taken in a transaction of the ledger.
 """
 
 from __future__ import annotations

@@ -15,16 +15,18 @@ ORDER BY s.id FOR NO KEY UPDATE
 UPDATE session SET seq = :seq, rev = :rev, wake_at = :wake_at, wake_since = :wake_since, epoch = :epoch, turn = :turn, lease = :lease
 WHERE id = :id
 
--- name: save_and_mark
--- the same for all sessions that a transaction holds, and the number of the transaction under way, which is its last
--- statement. If the worker was dismissed, its reference fails, and the transaction with it
-WITH saved AS (
-  UPDATE session s SET seq = v.seq, rev = v.rev, wake_at = v.wake_at, wake_since = v.wake_since, epoch = v.epoch, turn = v.turn,
-    lease = v.lease
-  FROM unnest(CAST(:id AS bigint[]), CAST(:seq AS bigint[]), CAST(:rev AS bigint[]), CAST(:wake_at AS bigint[]),
-    CAST(:wake_since AS bigint[]), CAST(:epoch AS bigint[]), CAST(:turn AS bigint[]), CAST(:lease AS text[]))
-    AS v(id, seq, rev, wake_at, wake_since, epoch, turn, lease)
-  WHERE s.id = v.id)
+-- name: session_save_many
+-- the same for several sessions
+UPDATE session s SET seq = v.seq, rev = v.rev, wake_at = v.wake_at, wake_since = v.wake_since, epoch = v.epoch, turn = v.turn,
+  lease = v.lease
+FROM unnest(CAST(:id AS bigint[]), CAST(:seq AS bigint[]), CAST(:rev AS bigint[]), CAST(:wake_at AS bigint[]),
+  CAST(:wake_since AS bigint[]), CAST(:epoch AS bigint[]), CAST(:turn AS bigint[]), CAST(:lease AS text[]))
+  AS v(id, seq, rev, wake_at, wake_since, epoch, turn, lease)
+WHERE s.id = v.id
+
+-- name: worker_mark
+-- the number of the transaction under way, which is its last statement. If the worker was dismissed, its reference
+-- fails, and the transaction with it
 INSERT INTO mark(worker, serial) VALUES(:worker, :serial) ON CONFLICT(worker) DO UPDATE SET serial = excluded.serial
 
 -- name: piece_add_many
