@@ -366,6 +366,8 @@ def test_nothing_overflows_a_narrow_phone(tmp_path: Path, live: LiveHouse) -> No
             "[innerWidth, document.documentElement.scrollWidth, document.querySelector('#scroller').scrollWidth]"
         )
         assert wide == [360, 360, 360]
+        box = phone.run("document.querySelector('#composer .box').getBoundingClientRect().toJSON()")
+        assert box["left"] == 360 - box["right"] > 0, "the message box stands in the middle"
         phone.click("#menu")
         phone.until(
             lambda: phone.run("document.querySelector('#new').checkVisibility({checkVisibilityCSS: true})"),
