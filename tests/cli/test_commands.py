@@ -59,6 +59,9 @@ def test_a_file_that_cannot_be_sent_is_named_before_anything_is_sent(house: Cli,
         refused = house("say", "refused", "look", "--file", str(good), "--file", str(path), rc=rc)
         assert path.name in refused.stderr and reason in refused.stderr
     assert "takes no files" in house("say", "refused", "/stop", "--file", str(good), rc=2).stderr
+    mistyped = house("say", "refused", "/stpo", "--file", str(good), rc=2).stderr
+    advice = "did you mean /stop? Commands take no files; //stpo sends them"
+    assert f"there is no command /stpo; {advice}" in " ".join(mistyped.split())
     assert "the message is empty" in house("say", "refused", " ", rc=2).stderr
     assert "refused" not in [session["key"] for session in house.json("sessions")]
 

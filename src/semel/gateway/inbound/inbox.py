@@ -13,7 +13,7 @@ from typing import Any
 
 from semel.gateway.errors import BadRequest
 from semel.gateway.inbound import uploads
-from semel.gateway.inbound.commands import Commands
+from semel.gateway.inbound.commands import MISTYPED, Commands
 from semel.gateway.inbound.prompt_content import PromptContent
 from semel.gateway.ports import Heard
 from semel.gateway.record import LedgerAccess
@@ -121,7 +121,7 @@ class EventInbox:
             else:
                 kind, command = command_rows.KIND, parsed
         if command is not None and attached:
-            raise BadRequest(f"files: the command /{command[0]} takes no files; send them with a message")
+            raise BadRequest(f"files: {_describe_command_with_files(*command)}")
         if kind in PERSON_KINDS:
             data = _move_reserved_fields(data, self.commands.people.role_of(source))
         event = rows.Event(
@@ -206,6 +206,14 @@ def _describe_reserved_session(key: str) -> str:
         f"session: {key!r} stands for a chat on the channel {channel!r} in which nobody has written yet. "
         f'Report after somebody has, or name the channel in the pattern that allows it, as "{first}:{channel}:*" does'
     )
+
+
+def _describe_command_with_files(name: str, argument: str) -> str:
+    """Return why a command that was given with files is refused."""
+    if name != MISTYPED:
+        return f"the command /{name} takes no files; send them with a message"
+    word, nearest = argument.split()
+    return f"there is no command /{word}; did you mean /{nearest}? Commands take no files; //{word} sends them"
 
 
 def _move_reserved_fields(data: Mapping[str, Any] | None, role: str) -> dict[str, Any]:
