@@ -30,6 +30,7 @@ def test_a_session_is_renamed_from_its_menu(page: Browser, live: LiveHouse) -> N
     say(live, "s", "hello")
     visit(page, live)
     pick(page, "#do-rename")
+    assert page.run("document.querySelector('#rename-text').offsetWidth") > 330, "there is room for the placeholder"
     page.run("document.querySelector('#rename-text').value = 'Garden'")
     page.click("#rename-form [type=submit]")
     shows(page, "#title", "Garden")

@@ -193,6 +193,7 @@ def test_details_are_a_closed_disclosure_that_stays_as_the_reader_left_it(page: 
     assert page.run(f"{shown}.open"), "no update closes it"
     assert page.run("document.querySelectorAll('#rows .body img, #rows .body b').length") == 0
     assert page.texts("#rows .disclosure > summary strong") == ["log"]
+    assert page.run("document.querySelector('#rows .disclosure > i').offsetHeight") == 0, "no empty line for its tag"
     letters = page.run("document.querySelector('#rows .body').textContent.replace(/\\s/g, '')")
     assert (
         letters == "Done.<details><summary>Thelog<imgsrc=xonerror=alert(1)></summary>shCopyls<b>end</b></details>Good."
