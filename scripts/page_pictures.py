@@ -146,6 +146,9 @@ SCENES: dict[
 }
 
 
+DIALOGS = {"rename": "#do-rename", "delete": "#do-delete", "settings": "#settings-button", "keys": "#keys-button"}
+"""The dialogs, and the button that opens each."""
+
 VIEWS = {
     "inbox": ("#needs", "#needs-list [data-why=failed]"),
     "status": ("#gateway", "#view .process"),
@@ -224,9 +227,15 @@ async def draw_terminal(data: Path, key: str) -> str:
 
 
 def take_dialogs(browser: Browser, folder: Path, window: str) -> None:
-    """Write the settings and the sheet of keys."""
-    for name in ("settings", "keys"):
-        browser.run("document.querySelector(arguments[0]).click()", f"#{name}-button")
+    """Write the menu of the session and the dialogs, instead of the one that is open."""
+    browser.run("document.querySelector('dialog[open]').close()")
+    browser.run("document.querySelector('#manage-button').click()")
+    browser.until(lambda: browser.texts("#manage a"), "the menu")
+    browser.settle()
+    browser.shot(folder / f"menu-{window}.png")
+    for name, button in DIALOGS.items():
+        browser.run("document.querySelector(arguments[0]).click()", button)
+        browser.until(lambda name=name: browser.texts(f"#{name} h2"), name)  # type: ignore[misc]
         browser.settle()
         browser.shot(folder / f"{name}-{window}.png")
         browser.run("document.querySelector('dialog[open]').close()")
