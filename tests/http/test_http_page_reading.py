@@ -53,6 +53,10 @@ def test_the_reader_keeps_the_place_while_a_long_answer_grows_and_when_it_ends(p
     live.do(lambda: script.finish(seq, text=whole))
     page.until(lambda: not page.run("!!document.querySelector('#rows .live')"), "the end")
     assert page.run(READ) == before
+    live.do(lambda: script.set(seq, text="And this, first.\n\n" * 9 + whole))
+    page.until(lambda: "And this" in str(page.text("#rows .body")), "an edit above what is read")
+    after = page.run(READ)
+    assert after[0] == before[0] and abs(after[1] - before[1]) <= 1
 
 
 def test_rows_that_change_their_heights_do_not_take_the_reader_from_the_end_and_a_scroll_does(

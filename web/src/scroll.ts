@@ -10,6 +10,16 @@ interface TextPlace {
   offset: number;
 }
 
+/** Where somebody reads in the text of a row, and by what that is known again once the text has changed. */
+interface ReadPlace extends TextPlace {
+  /** The text from there on in this node. */
+  text: string;
+  /** The letters and digits from there on. */
+  letters: string;
+  /** Which part of the row's text is before it, from 0 to 1. */
+  share: number;
+}
+
 export class Place {
   /** Whether the view follows what comes. */
   pinned = true;
@@ -98,7 +108,7 @@ export class Place {
     const read = anchor && firstBelow(anchor, this.scroller.getBoundingClientRect().top);
     const readTop = read ? rectOf(read).top : 0;
     const grew = update();
-    const now = read && anchor.isConnected ? (read.node.isConnected ? read : foundAgain(read, anchor)) : undefined;
+    const now = read && anchor.isConnected ? (isUnchanged(read) ? read : foundAgain(read, anchor)) : undefined;
     let moved = 0;
     if (now && rectOf(now).height) moved = rectOf(now).top - readTop; // else it is hidden now
     else if (anchor?.isConnected) moved = anchor.getBoundingClientRect().top - before;
@@ -138,8 +148,10 @@ function rectOf({ node, offset }: TextPlace, end = Math.min(offset + 1, node.len
 }
 
 /** The first character of a row that ends below `top`; undefined if there is none. */
-function firstBelow(row: Node, top: number): TextPlace | undefined {
-  const node = textNodes(row).find((one) => one.length && rectOf({ node: one, offset: 0 }, one.length).bottom > top);
+function firstBelow(row: Node, top: number): ReadPlace | undefined {
+  const nodes = textNodes(row);
+  const place = nodes.findIndex((one) => one.length && rectOf({ node: one, offset: 0 }, one.length).bottom > top);
+  const node = nodes[place];
   if (!node) return undefined;
   let low = 0;
   let high = node.length - 1;
@@ -148,21 +160,27 @@ function firstBelow(row: Node, top: number): TextPlace | undefined {
     if (rectOf({ node, offset: middle }).bottom > top) high = middle;
     else low = middle + 1;
   }
-  return { node, offset: low };
+  const text = node.data.slice(low);
+  let letters = "";
+  for (let next = place; next < nodes.length && letters.length < SNIPPET; next++) {
+    letters += lettersOf((next === place ? text : nodes[next]!.data).slice(0, 4 * SNIPPET)).join("");
+  }
+  const lengthOf = (some: Text[]): number => some.reduce((sum, one) => sum + one.length, 0);
+  return { node, offset: low, text, letters: letters.slice(0, SNIPPET), share: (lengthOf(nodes.slice(0, place)) + low) / lengthOf(nodes) };
 }
 
+const isUnchanged = ({ node, offset, text }: ReadPlace): boolean => node.isConnected && node.data.startsWith(text, offset);
+
 /**
- * Where a character of a text node that was replaced is now: its text may have become Markdown, so only letters and
- * digits are compared. Of several such places, the one nearest to where it was; undefined if there is none.
+ * Where a place in a text that has changed is now: it may have become Markdown, or another text may stand before it, so only
+ * letters and digits are compared. Of several such places, the one nearest to where it was; undefined if there is none.
  */
-function foundAgain({ node, offset }: TextPlace, row: Node): TextPlace | undefined {
-  const wanted = lettersOf(node.data.slice(offset)).slice(0, SNIPPET).join("");
-  if (wanted.length < LEAST) return undefined;
+function foundAgain({ letters, share }: ReadPlace, row: Node): TextPlace | undefined {
+  if (letters.length < LEAST) return undefined;
   const nodes = textNodes(row);
   const text = nodes.map((one) => lettersOf(one.data).join("")).join("");
-  const share = lettersOf(node.data.slice(0, offset)).length / lettersOf(node.data).length;
   let best = -1;
-  for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + 1)) {
+  for (let at = text.indexOf(letters); at >= 0; at = text.indexOf(letters, at + 1)) {
     if (best < 0 || Math.abs(at - share * text.length) < Math.abs(best - share * text.length)) best = at;
   }
   if (best < 0) return undefined;
