@@ -46,10 +46,13 @@ def test_a_session_that_needs_somebody_is_seen_from_another_one_and_in_the_tabs_
 def test_news_of_another_session_is_counted_until_somebody_looks(page: Browser, live: LiveHouse) -> None:
     agent = live.begin("news")
     page.until(lambda: page.texts(row("news")) != [], "the session")
+    whole_lists = "performance.getEntriesByType('resource').filter(({ name }) => name.includes('/v1/sessions?')).length"
+    asked = page.run(whole_lists)
     live.do(lambda: agent.say("**one**"))
     live.do(agent.end)
     shows(page, f"{row('news')} .badge", "1")
     shows(page, f"{row('news')} .last", "one")
+    assert page.run(whole_lists) == asked, "the change alone has come"
     shows(page, "#sessions .day", "Today")
     page.click(row("news"))
     bodies(page, "go", "one")
