@@ -157,6 +157,11 @@ def test_the_page_can_be_installed(page: Browser) -> None:
     )
     page.until(lambda: page.run("window.icons"), "the icons")
     assert page.run("window.icons") == [True] * 4
+    page.until(lambda: page.run("!!document.querySelector('#views-style').sheet"), "what is shown on demand")
+    page.offline(True)
+    page.click("#keys-button")
+    page.until(lambda: page.texts("#keys dt"), "it opens without a connection")
+    page.offline(False)
     assert page.run("document.querySelector('meta[name=theme-color]').content") == page.run(GROUND)
 
 

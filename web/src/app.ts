@@ -15,7 +15,7 @@ import { keepHere } from "./kept.ts";
 import { bindKeys, isCovered, showKeys } from "./keys.ts";
 import { isLoggedOut, login, loginByLink } from "./login.ts";
 import type { Managing } from "./manage.tsx";
-import { onMissingPart, withLater } from "./on_demand.ts";
+import { loadLater, onMissingPart, withLater } from "./on_demand.ts";
 import type { OpenSession } from "./open_session.ts";
 import { notifyOfNeeds } from "./notifications.ts";
 import { Outgoing, type OutgoingMessage } from "./outgoing.ts";
@@ -57,7 +57,7 @@ byId("manage-button").addEventListener("click", openSessionMenu);
 byId("people-button").addEventListener("click", () => void withLater(({ openPeople }) => openPeople()));
 const REST = 60000;
 const SEEN_MS = 1000;
-const INSTALL_MS = 3000;
+const REST_OF_PAGE_MS = 3000;
 const SILENCE = 30000; // in ms: after this time without any change, people are told that the agent is silent
 let resting: ReturnType<typeof setTimeout> | undefined;
 let counting: ReturnType<typeof setTimeout> | undefined;
@@ -457,8 +457,12 @@ async function start(): Promise<void> {
   else if (!isLoggedOut()) await begin();
 }
 
-/** Names what a browser needs to install the page. It loads that at once, so the conversation comes first. */
-function offerInstalling(): void {
+/**
+ * Loads what is not needed at the start, for the conversation comes first: what is shown on demand, which then opens without
+ * a connection, too, or after an upgrade of the gateway; and, by its name, what a browser needs to install the page.
+ */
+function loadTheRest(): void {
+  void loadLater().catch(() => {}); // it is tried again when it is needed
   const needed = { manifest: "manifest.webmanifest", "apple-touch-icon": "icon-192.png" };
   for (const [rel, name] of Object.entries(needed)) document.head.append(element("link", { rel, href: `/page/${name}` }));
 }
@@ -489,7 +493,7 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 addEventListener("hashchange", async () => route() || ((await loginByLink()) && start()));
-setTimeout(offerInstalling, INSTALL_MS);
+setTimeout(loadTheRest, REST_OF_PAGE_MS);
 login(start);
 await loginByLink();
 await start();
