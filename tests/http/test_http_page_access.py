@@ -78,6 +78,13 @@ def is_due(at: float) -> bool:
 $$
 \frac{a}{b}
 $$
+
+<details>
+<summary>More **readings**</summary>
+
+See https://example.org/clock
+
+</details>
 """
 
 
