@@ -34,6 +34,8 @@ FLAGS = (
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server"),
     "--accept-lang=en-US",  # else the page would speak as the machine does
     "--disable-features=BackForwardCache",  # pages that were left would stay alive, and cost more than the one shown
+    # Each test has a page on a port of its own: a process for each takes longer to start than the page to load.
+    *("--process-per-site", "--disable-site-isolation-trials", "--in-process-gpu"),
 )
 
 
