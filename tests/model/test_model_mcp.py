@@ -9,14 +9,22 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from model_world import Answer, McpSettings, ModelServer, ModelWorld, until
 
-from semel.agents.model import mcp_servers, mcp_trial
+if TYPE_CHECKING:
+    from semel.agents.model.mcp_trial import ServerTrial
 
 SERVER = Path(__file__).parent / "mcp_server.py"
+
+
+async def try_server(name: str, server: McpSettings, cwd: Path) -> ServerTrial:
+    from semel.agents.model import mcp_trial  # here, as it is slow, and every worker of a run imports all tests
+
+    [trial] = await mcp_trial.try_servers("main", {name: server}, cwd)
+    return trial
 
 
 @asynccontextmanager
@@ -107,18 +115,18 @@ async def test_what_a_server_wrote_before_it_ended_is_told_without_its_secrets(t
 
 async def test_a_url_that_refuses_is_tried_and_told_with_its_status(tmp_path: Path) -> None:
     async with ModelServer(*[Answer(status=401)] * 9) as api:
-        [trial] = await mcp_trial.try_servers("main", {"web": McpSettings(url=f"{api.url}/mcp")}, tmp_path)
+        trial = await try_server("web", McpSettings(url=f"{api.url}/mcp"), tmp_path)
     assert "(HTTP 401 Unauthorized): are its `headers` right? (correct [agents.main.mcp.web])" in trial.problem
 
 
 async def test_a_server_that_stays_silent_is_tried_for_a_time_and_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_servers, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("semel.agents.model.mcp_servers.START_TIMEOUT_S", 0.5)
     started = tmp_path / "started"
     code = f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     mute = McpSettings(command=(sys.executable, "-c", code))
-    [trial] = await mcp_trial.try_servers("main", {"mute": mute}, tmp_path)
+    trial = await try_server("mute", mute, tmp_path)
     assert trial.problem.startswith("the MCP server 'mute' cannot be used: it did not list its tools within 0.5 s")
     assert not started.exists() or not is_alive(int(started.read_text()))
 

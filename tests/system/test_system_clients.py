@@ -8,14 +8,16 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
-import openai
 import pytest
 from system_house import PATIENCE, House, opened, script, until
 
 from semel.testing import scripted_agent
+
+if TYPE_CHECKING:
+    import openai
 
 CLIENTS = Path(__file__).parent / "clients"
 needs_node = pytest.mark.skipif(
@@ -74,6 +76,8 @@ def token(house: House) -> str:
 
 
 def client_of(house: House, **options: Any) -> openai.OpenAI:
+    import openai  # here, as it is slow, and every worker of a run imports all tests
+
     return openai.OpenAI(base_url=f"{house.url}/openai/v1", api_key=token(house), **options)
 
 
@@ -110,6 +114,8 @@ def test_openais_python_client_lists_agents_asks_and_streams(house: House) -> No
 
 
 def test_openais_python_client_raises_its_own_errors(house: House) -> None:
+    import openai
+
     failing = script("half", {"error": {"code": -32000, "message": "no credit"}})
     with client_of(house) as client:
         with pytest.raises(openai.NotFoundError, match="agents here: demo"):
@@ -138,6 +144,8 @@ def test_a_dropped_connection_does_not_stop_the_turn(house: House) -> None:
 
 
 def test_kill_9_in_mid_stream_and_a_retry_with_the_key_is_one_turn_and_one_answer(own_house: House) -> None:
+    import openai
+
     first, *others = "The answer is", " fourty", "-two, and that is", " all."
     attempts = [[{"text": first}, {"sleep": 60}], [{"text": first + "".join(others), "chunks": 4, "delay": 0.02}]]
     text = script(attempts=attempts, name="kill")

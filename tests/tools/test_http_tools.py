@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from semel.faces.http import Settings, make_app
 from semel.faces.http.server import Server, serve
@@ -68,6 +65,10 @@ async def initialize(http: httpx2.AsyncClient) -> dict[str, str]:
 
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
 async def test_the_official_client_lists_and_calls(gateway: Recorder, server: Server, mode: Any, version: str) -> None:
+    from mcp import Client  # here, as it is slow, and every worker of a run imports all tests
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
     gateway.names = ["ops"]
     async with (
         create_mcp_http_client(headers=TOKEN) as transport,

@@ -8,17 +8,21 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
 
 from semel.tools.catalogue import TOOLS
 
 if TYPE_CHECKING:
+    import mcp
+
     from .conftest import Recorder
 
 
-def server(gateway: Recorder) -> StdioServerParameters:
+def open_client(gateway: Recorder, mode: Any) -> mcp.Client:
+    import mcp  # here, as it is slow, and every worker of a run imports all tests
+
     env = {"SEMEL_SOCKET": os.fspath(gateway.path), "SEMEL_TOKEN": "secret"}
-    return StdioServerParameters(command=sys.executable, args=["-m", "semel.tools"], env=env)
+    server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "semel.tools"], env=env)
+    return mcp.Client(server, mode=mode)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +30,10 @@ def server(gateway: Recorder) -> StdioServerParameters:
     [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")],
 )
 async def test_the_official_client_connects_lists_and_calls(gateway: Recorder, mode: Any, version: str) -> None:
+    from mcp import MCPError
+
     gateway.names = ["ops"]
-    async with Client(server(gateway), mode=mode) as client:
+    async with open_client(gateway, mode) as client:
         assert client.session.protocol_version == version
         tools = (await client.list_tools()).tools
         names = [tool.name for tool in tools]
@@ -50,7 +56,7 @@ async def test_the_official_client_connects_lists_and_calls(gateway: Recorder, m
 async def test_the_official_client_is_given_the_gateways_instructions(gateway: Recorder) -> None:
     gateway.instructions = "You may reach ops."
     for mode in ("legacy", "auto"):
-        async with Client(server(gateway), mode=mode) as client:
+        async with open_client(gateway, mode) as client:
             assert client.session.instructions == "You may reach ops."
 
 
@@ -65,7 +71,7 @@ async def test_the_official_client_calls_fifty_times_at_once(gateway: Recorder) 
         return {"ok": True, "text": params["arguments"]["id"]}
 
     gateway.on_call = answer
-    async with Client(server(gateway), mode="legacy") as client:
+    async with open_client(gateway, "legacy") as client:
         calls = [client.call_tool("cancel_background", {"id": str(n)}) for n in range(50)]
         answers = await asyncio.wait_for(asyncio.gather(*calls), 30)
     assert [b.text for a in answers for b in a.content if b.type == "text"] == [str(n) for n in range(50)]
