@@ -186,7 +186,8 @@ class GatewayEditor:
 
     def end(self) -> None:
         """Close the editor's end, and check that Semel ends and has said nothing but ACP."""
-        assert self.leave() == (0, b"")
+        code, words = self.leave()
+        assert (code, words) == (0, b""), (code, words)
         assert not self.schema.violations, self.schema.violations
         assert self.schema.checked
 
