@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import socket
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from model_editor import ModelEditor, Shown
 
 import semel.faces.acp.session.attachment as attachment_module
 from semel.faces.acp.connection.editor_pipe import MAX_WAITING_BYTES, EditorPipe
+from semel.faces.acp.connection.editor_server import log_fault
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
 from semel.faces.acp.session.attachment import Attachment
 from semel.faces.acp.session.history import read_history
@@ -433,3 +436,35 @@ async def test_what_a_load_reads_and_shows_is_bounded_however_long_the_session_i
     rows, is_cut = await read_history(archive, "s", view, snapshot)
     assert [row["seq"] for row in rows] == list(range(count - shown + 1, count + 1))
     assert is_cut == (shown < count) and archive.pages <= 11
+
+
+async def test_a_read_that_is_cancelled_as_its_data_comes_is_not_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """stderr is the editor's to show: it stays empty."""
+    loop, logged = asyncio.get_running_loop(), list[str]()
+    monkeypatch.setattr(loop, "default_exception_handler", lambda context: logged.append(context["message"]))
+    for handler in (None, log_fault):
+        loop.set_exception_handler(handler)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(tmp_path / str(handler is None)))
+            server.listen()
+            stream = await anyio.connect_unix(tmp_path / str(handler is None))
+            peer, _ = server.accept()
+            reading = asyncio.ensure_future(stream.receive())
+            await asyncio.sleep(0.01)
+            ended, end = os.pipe()
+            loop.add_reader(ended, reading.cancel)
+            os.write(end, b"the editor closed its end")
+            peer.send(b"data")
+            await asyncio.wait([reading])
+            loop.remove_reader(ended)
+            await asyncio.sleep(0)
+            for descriptor in (ended, end):
+                os.close(descriptor)
+            peer.close()
+            await stream.aclose()
+    assert logged in ([], ["Exception in callback Future.set_result(None)"]), "without our handler, if anyio has the race"
+    logged.clear()
+    log_fault(loop, {"message": "Exception in callback f()", "exception": ValueError()})
+    assert logged, "anything else is"

@@ -14,6 +14,7 @@ import os
 import secrets
 import signal
 import sys
+from asyncio import InvalidStateError
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -410,6 +411,7 @@ def serve_editor(link: GatewayLink, opening: Opening) -> int:
     """
 
     async def serve() -> list[str]:
+        asyncio.get_running_loop().set_exception_handler(log_fault)
         server = EditorServer(EditorPipe(STDIN, STDOUT), link, opening)
         task = asyncio.ensure_future(server.serve())
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -421,6 +423,17 @@ def serve_editor(link: GatewayLink, opening: Opening) -> int:
     losses = asyncio.run(serve())
     sys.stderr.writelines(f"semel acp: {loss}\n" for loss in losses)
     return 1 if losses else 0
+
+
+def log_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what failed in a callback, as by default, but for a read that was cancelled just when its data came.
+
+    anyio sets the result of such a read of a unix socket all the same. Nobody waits for it.
+    """
+    if not (
+        "Future.set_result(None)" in context["message"] and isinstance(context.get("exception"), InvalidStateError)
+    ):
+        loop.default_exception_handler(context)
 
 
 def _describe_session(row: Json) -> Json:
