@@ -16,7 +16,7 @@ const lighterMarkdown = {
   name: "lighter-markdown",
   setup({ onResolve }) {
     onResolve({ filter: /^(linkify-it|uc\.micro|entities)$/ }, ({ path, importer }) =>
-      importer.includes("/node_modules/markdown-it/") ? { path: resolve("src", INSTEAD[path]) } : undefined);
+      /node_modules[\\/]markdown-it[\\/]/.test(importer) ? { path: resolve("src", INSTEAD[path]) } : undefined);
   },
 };
 
