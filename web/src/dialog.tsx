@@ -5,9 +5,12 @@ import { t } from "./texts.ts";
 
 /**
  * Opens a dialog over the page, which `draw` draws. It leaves the document as it closes, with all that it held, and the
- * browser gives the focus back. `name`: its label, if no heading with the id `ID-title` is one.
+ * browser gives the focus back. One that is open already stays as it is: a second click came before the first had an
+ * effect. `name`: its label, if no heading with the id `ID-title` is one.
  */
 export function openDialog(id: string, draw: (close: () => void) => VNode, name?: string): HTMLDialogElement {
+  const opened = document.querySelector<HTMLDialogElement>(`dialog#${id}[open]`);
+  if (opened) return opened;
   const dialog = document.createElement("dialog");
   dialog.id = id;
   if (name) dialog.setAttribute("aria-label", name);
