@@ -23,6 +23,8 @@ from semel.text.preview import make_preview
         ("2 * 3 * 4 and snake_case_name, a_b", "2 * 3 * 4 and snake_case_name, a_b"),
         ("List<String> x; a[0](1)", "List<String> x; a0"),
         ("10. step, 3 > 2, -5 °C, #tag", "10. step, 3 > 2, -5 °C, #tag"),
+        ("<details>\n<summary>Raw **numbers**</summary>\n\n1\n</details>\nDone.", "Raw numbers 1 Done."),
+        ("`<details>` and <details> stay, </details> too", "<details> and <details> stay, </details> too"),
         ("a\u202eb\x1b[31m", "ab[31m"),
         ("", ""),
     ],
@@ -37,7 +39,7 @@ def test_a_long_text_ends_in_an_ellipsis() -> None:
     assert make_preview("\n" * 500 + "late", 10) == "…"
 
 
-@pytest.mark.parametrize("piece", ["[", "*", "_ *", "`", "| -", "> ", "[](", "- ", "~~", ":-|"])
+@pytest.mark.parametrize("piece", ["[", "*", "_ *", "`", "| -", "> ", "[](", "- ", "~~", ":-|", "<details><summary>"])
 def test_no_text_takes_long(piece: str) -> None:
     started = time.perf_counter()
     make_preview(piece * 5_000, 200)

@@ -1,7 +1,8 @@
 """Show the beginning of a text as one plain line: in a list of sessions, or as the title of one.
 
 An agent writes Markdown, and a line of a list has room for words alone. So its marks are removed: fences, headings,
-emphasis, the addresses of links. What only looks like a mark stays: `2 * 3 * 4`, `snake_case`, `List<String>`.
+emphasis, the addresses of links, the tags of `<details>`. What only looks like a mark stays: `2 * 3 * 4`, `snake_case`,
+`List<String>`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _RULE = re.compile(r"^[ \t]*(?:[-*_=][ \t]*){3,}$", re.M)
 _TABLE_RULE = re.compile(r"^[ \t]*[|:-][ \t|:-]*$", re.M)
 _LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+(?:\[[ xX]\][ \t]+)?)+", re.M)
 _TABLE_ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.M)
+_DETAILS = re.compile(r"^[ \t]*(?:</details>|<details(?: open)?>\s*<summary>([^\n]*?)</summary>)", re.M)
 _LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*(?:[ \t]+\"[^\"\n]*\")?\)")
 _STRONG = re.compile(r"(\*\*|__|~~)(?=\S)([^\n]*?\S)\1")
 _EMPHASIS = re.compile(r"(?<![\w*_])([*_])(?=[^\s*_])([^\n*_]*[^\s*_])\1(?![\w*_])")
@@ -48,6 +50,7 @@ def remove_markup(text: str) -> str:
         text = pattern.sub("", text)
     text = _CODE.sub(keep, text)
     text = _TABLE_ROW.sub(lambda row: " ".join(cell.strip() for cell in row[1].split("|")), text)
+    text = _DETAILS.sub(lambda begun: f"{begun[1] or ''} ", text)
     text = _LINK.sub(r"\1", text)
     text = _EMPHASIS.sub(r"\2", _STRONG.sub(r"\2", text))
     return re.sub("\0(\\d+)\0", lambda match: kept[int(match[1])], text)
