@@ -43,6 +43,11 @@ def refuse(tx: Tx, session: str, text: str) -> None:
     raise turns.Fenced(text)
 
 
+def say_and_lock(tx: Tx, session: str, text: str) -> str:
+    tx.lock("ledger_lock")
+    return say(tx, session, text)
+
+
 def say_elsewhere(tx: Tx, session: str, text: str) -> None:
     """Say something in a session that is not locked."""
     say(tx, "s0", text)
@@ -57,7 +62,7 @@ def hold(tx: Tx, entered: threading.Event, opened: threading.Event) -> None:
 def locked(monkeypatch: pytest.MonkeyPatch) -> None:
     from semel.ledger.postgres import locks
 
-    for fn in (say, say_and_fail, refuse, say_elsewhere):
+    for fn in (say, say_and_fail, refuse, say_and_lock, say_elsewhere):
         monkeypatch.setitem(locks.LOCKS, fn, lambda session, text: locks.Locks(keys=(session,)))
     monkeypatch.setitem(locks.LOCKS, hold, lambda *_: locks.NOTHING)
 
@@ -106,6 +111,12 @@ def test_what_fails_after_it_wrote_undoes_itself_and_nothing_else(store: Any) ->
     assert (first, last, commits) == ("a", "c", 2)
     assert isinstance(failed, ValueError)
     assert texts(store) == Counter(["a", "c"])
+
+
+def test_what_locks_more_rows_shares_its_transaction_with_no_other(store: Any) -> None:
+    assert write(store, (say, "s1", "a"), (say_and_lock, "s2", "b"), (say, "s3", "c")) == ["a", "b", "c", 3]
+    assert texts(store) == Counter(["a", "b", "c"])
+    assert store.statistics()["retries"] == 0
 
 
 def test_what_meets_a_session_that_it_did_not_lock_fails_alone(store: Any) -> None:

@@ -12,16 +12,26 @@ from semel.ledger.postgres.wire import Connection
 from semel.ledger.storage.sql import R, S, T, Tx, queries
 
 
+class NotShared(Exception):
+    """A transaction locks more rows than were locked before it began, so it is run in a transaction of its own.
+
+    Others that share one have changed rows already: two such would lock and change the same rows in different orders.
+    """
+
+
 class PostgresTx(Tx):
     """A transaction on a connection. `error`: why a statement failed, if one did; nothing can follow it.
 
-    `has_written`: it may have changed something.
+    `has_written`: it may have changed something. `is_shared`: others run in the same transaction of the server.
     """
 
-    __slots__ = ("_connection", "_held", "_statements", "error", "has_written")
+    __slots__ = ("_connection", "_held", "_is_shared", "_statements", "error", "has_written")
 
-    def __init__(self, connection: Connection, now: int, held: HeldSessions | None = None) -> None:
+    def __init__(
+        self, connection: Connection, now: int, held: HeldSessions | None = None, *, is_shared: bool = False
+    ) -> None:
         super().__init__(now)
+        self._is_shared = is_shared
         self._held = held
         self._connection = connection
         self._statements = statements()
@@ -45,6 +55,9 @@ class PostgresTx(Tx):
 
     def lock(self, name: str, /, **params: Any) -> None:
         self._check(name, params)
+        if self._is_shared:
+            self.error = NotShared(f"{name} locks more")
+            raise self.error
         self._connection.send(locking_statement(name), params)
 
     def one(self, row: type[R], name: str, /, **params: Any) -> R | None:

@@ -28,7 +28,7 @@ from semel.ledger.postgres.errors import RETRIED_STATES, DatabaseBusy, DatabaseT
 from semel.ledger.postgres.held_sessions import HeldSessions, SessionNotHeld
 from semel.ledger.postgres.server_clock import ServerClock
 from semel.ledger.postgres.statements import own_statements
-from semel.ledger.postgres.tx import PostgresTx
+from semel.ledger.postgres.tx import NotShared, PostgresTx
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 from semel.ledger.storage.work import WorkItem, deliver_results, refuse_async_result
 
@@ -128,6 +128,8 @@ class Worker:
             for job in jobs:
                 self._refuse(job, error)
             return True
+        except NotShared:
+            return False
         except BaseException:  # the one that it is about will meet it again
             self._undo()
         self.retries += 1
@@ -188,7 +190,7 @@ class Worker:
         changed: set[int] = set()
         has_written = False
         for job in jobs:
-            tx = PostgresTx(connection, now, held)
+            tx = PostgresTx(connection, now, held, is_shared=len(jobs) > 1)
             if not self._run(job, tx) and tx.has_written:
                 connection.end("ROLLBACK")
                 return len(jobs) == 1
