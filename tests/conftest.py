@@ -87,7 +87,7 @@ SLOWEST = (
     *("ledger/test_machine.py", "conformance/test_channel_template.py", "samples/test_samples.py", "cli/test_init.py"),
     *("outbox/test_streaming.py", "gateway/test_left_behind.py", "cli/test_agents_command.py"),
     *("people/test_agent_files.py", "background/test_jobs.py", "gateway/test_cut_echoes.py"),
-    *("http/test_http_page_view.py", "system/test_system_histories.py", "cli/test_chat.py"),
+    *("http/test_http_page_view.py", "cli/test_chat.py"),
     *("model/test_model_failures.py", "gateway/test_block_parts.py", "test_project.py"),
     *("gateway/test_edited_originals.py", "cli/test_missing_agent.py", "faces/test_said_terminal.py"),
     "cli/test_doctor.py",

@@ -186,6 +186,7 @@ def test_old_backups_go_with_the_files_that_only_they_had(tmp_path: Path) -> Non
     assert drop_old_backups(place.folder, 1) == []
 
 
+@pytest.mark.storm
 def test_removing_old_backups_can_be_killed_at_any_step(tmp_path: Path) -> None:
     step = 1
     while True:
@@ -217,6 +218,7 @@ def test_a_kept_backup_that_cannot_be_read_leaves_every_file(tmp_path: Path) -> 
 # ---------------------------------------------------------------- what goes wrong
 
 
+@pytest.mark.storm
 def test_a_backup_that_is_killed_at_any_step_is_never_taken_for_whole(tmp_path: Path) -> None:
     place = make_place(tmp_path, messages=1, files=1)
     (place.data / "owner.token").write_text("secret-secret-secret\n")

@@ -81,6 +81,7 @@ def test_the_copy_is_the_ledger_with_its_files_and_is_no_restored_one(place: Pla
     assert schemas[0] == schemas[1]
 
 
+@pytest.mark.storm
 def test_a_copy_killed_at_any_step_begins_anew_and_only_one_of_the_two_can_be_used(
     place: Place, tmp_path: Path
 ) -> None:

@@ -161,6 +161,7 @@ while True:
 """
 
 
+@pytest.mark.storm
 def test_after_a_kill_at_any_time_there_is_no_false_alarm(tmp_path: Path) -> None:
     path, luck = tmp_path / "ledger.db", random.Random(5)
 
@@ -362,6 +363,7 @@ def test_a_log_that_the_mark_does_not_know_is_taken_as_it_is(tmp_path: Path, tol
     assert soundness(path) == "ok"
 
 
+@pytest.mark.storm
 def test_kills_at_any_time_never_make_a_log_look_like_that_of_another_file(tmp_path: Path) -> None:
     path, luck = tmp_path / "ledger.db", random.Random(6)
     for turn in range(24):

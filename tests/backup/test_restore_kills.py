@@ -66,6 +66,7 @@ def make_old_data(place: Place, data: Path) -> None:
     assert (data / "ledger.db-wal").stat().st_size
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("has_ledger", [True, False], ids=["replaced", "empty"])
 def test_nothing_starts_on_a_guess_or_is_backed_up_by_halves_and_a_second_run_forgets_nothing(
     tmp_path: Path, has_ledger: bool

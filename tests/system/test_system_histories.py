@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
+import pytest
 from remembering_agent import DONE, LOOK, POINTS, SENT
 from system_house import House, Json, Receiver, channel, opened, receiver, until
 
@@ -85,12 +86,14 @@ def begin(h: House, parity: int, what: str) -> None:
         h.say(key, json.dumps({what: [point]}))
 
 
+@pytest.mark.storm
 def test_an_agent_that_is_killed_at_any_step_is_asked_to_go_on_and_its_person_sees_the_outcome(tmp_path: Path) -> None:
     with house(tmp_path) as (h, rx):
         begin(h, 0, "dies")
         played(h, rx, tmp_path, 0)
 
 
+@pytest.mark.storm
 def test_a_gateway_that_is_killed_while_agents_are_at_any_step_asks_each_to_go_on(tmp_path: Path) -> None:
     with house(tmp_path) as (h, rx):
         begin(h, 1, "waits")

@@ -78,6 +78,7 @@ def test_what_is_said_after_an_upgrade_stands_behind_what_waited_before(old: Old
     assert places == {dest: tail + 1 for dest, tail in tails.items()} | {"hook:new": 1}
 
 
+@pytest.mark.storm
 def test_an_upgrade_killed_at_any_statement_goes_on_at_the_next_start(old: OldData, tmp_path: Path) -> None:
     before = read_old_rows(old)
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
