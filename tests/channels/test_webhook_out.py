@@ -138,7 +138,7 @@ def test_a_webhook_is_idempotent_by_contract_and_cannot_be_asked() -> None:
         ({"secret": "hunter2"}, "secret should be whsec_ followed by 24 to 64 random bytes"),
         ({"secret": "whsec_c2hvcnQ="}, "secret should be whsec_ followed by 24 to 64 random bytes"),
         ({"token": "short"}, "token should have 16 or more characters"),
-        ({"timeout": 0}, "timeout should be a number of seconds"),
+        ({"timeout": 0}, "timeout should be a number of seconds above 0"),
         ({"pace": -1}, "pace should be a number of seconds"),
         ({"key_life": float("nan")}, "key_life should be a number of seconds"),
     ],

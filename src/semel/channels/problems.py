@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     import httpx2
 
 
+MAX_SECONDS = 10**8  # of a setting
+MAX_FILE_LIMIT = 10**9
+
+
 class SettingsError(ValueError):
     """Everything that is wrong with a channel's settings: one or more problems, in the text separated by "; "."""
 
@@ -29,6 +33,20 @@ def explain(check: Callable[..., Any], *args: Any, **options: Any) -> Iterator[s
         check(*args, **options)
     except ValueError as error:
         yield str(error)
+
+
+def find_seconds_problems(settings: object, *names: str) -> Iterator[str]:
+    """Yield what is wrong with the settings of these names, which are seconds. `timeout` must be above 0."""
+    for name in names:
+        value = getattr(settings, name)
+        if not 0 <= value < MAX_SECONDS or (name == "timeout" and value == 0):
+            yield f"{name} should be a number of seconds{' above 0' if name == 'timeout' else ''}"
+
+
+def find_file_limit_problems(limit: int) -> Iterator[str]:
+    """Yield what is wrong with the setting `file_limit`, in bytes."""
+    if not 1 <= limit <= MAX_FILE_LIMIT:
+        yield f"file_limit should be 1 to {MAX_FILE_LIMIT} bytes"
 
 
 def parse_url(name: str, text: str) -> httpx2.URL:

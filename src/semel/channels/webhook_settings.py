@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from semel.channels import signature
-from semel.channels.problems import explain, parse_url, raise_problems
+from semel.channels.problems import explain, find_seconds_problems, parse_url, raise_problems
 from semel.channels.public_address import is_public
 from semel.channels.webhook_in import SESSION
 from semel.channels.webhook_service import ServiceForm
@@ -91,9 +91,7 @@ class WebhookSettings:
             yield "token should have 16 or more characters"
         if self.session is not None and not SESSION.fullmatch(self.session):
             yield f"session is {self.session!r}; a session key is 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -"
-        for name in ("key_life", "timeout", "pace"):
-            if not 0 <= getattr(self, name) < 10**8 or (name == "timeout" and self.timeout == 0):
-                yield f"{name} should be a number of seconds"
+        yield from find_seconds_problems(self, "key_life", "timeout", "pace")
 
     def _find_service_problems(self) -> Iterator[str]:
         """Yield what is wrong with the settings of a channel that takes a service's own webhooks."""

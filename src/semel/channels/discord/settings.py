@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from semel.channels.problems import check_url, explain, raise_problems
+from semel.channels.problems import check_url, explain, find_seconds_problems, raise_problems
 
 DEFAULT_API = "https://discord.com/api/v10"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{18,40}\.[A-Za-z0-9_-]{5,20}\.[A-Za-z0-9_-]{20,100}")
@@ -58,11 +58,7 @@ class DiscordSettings:
             yield from explain(check_url, "gateway", self.gateway, ("wss", "ws"))
         if self.threads not in ("own", "room", "open"):
             yield 'threads should be "own", "room" or "open"'
-        if not 0 < self.timeout < 10**6:
-            yield "timeout should be a number of seconds above 0"
-        for name in ("pace", "key_life"):
-            if not 0 <= getattr(self, name) < 10**6:
-                yield f"{name} should be a number of seconds"
+        yield from find_seconds_problems(self, "timeout", "pace", "key_life")
 
     @property
     def account(self) -> str:

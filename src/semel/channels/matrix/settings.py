@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from semel.channels.problems import explain, parse_url, raise_problems
+from semel.channels.problems import explain, find_file_limit_problems, find_seconds_problems, parse_url, raise_problems
 from semel.channels.public_address import is_public
 
 USER = re.compile(r"@[^:\s\x00-\x1f\x7f]{1,200}:[A-Za-z0-9.:\[\]-]{1,230}")
@@ -65,11 +65,8 @@ class MatrixSettings:
             yield "token holds characters that no access token has; copy it again"
         if self.device and not _DEVICE.fullmatch(self.device):
             yield f"device is {self.device!r}; it is 1 to 64 of A-Z a-z 0-9 . _ ~ -"
-        if not 1 <= self.file_limit <= 10**9:
-            yield "file_limit should be 1 to 1000000000 bytes"
-        for name in ("key_life", "timeout", "pace"):
-            if not 0 <= getattr(self, name) < 10**8 or (name == "timeout" and self.timeout == 0):
-                yield f"{name} should be a number of seconds"
+        yield from find_file_limit_problems(self.file_limit)
+        yield from find_seconds_problems(self, "key_life", "timeout", "pace")
 
     @property
     def base(self) -> str:

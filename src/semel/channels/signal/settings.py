@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from semel.channels.problems import raise_problems
+from semel.channels.problems import find_file_limit_problems, find_seconds_problems, raise_problems
 
 ACCOUNT_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 """The id of an account on Signal (ACI), which stays the same if its number changes."""
@@ -51,12 +51,8 @@ class SignalSettings:
             yield 'account should be the phone number of the account, like account = "+4915112345678"'
         if not isinstance(self.command, list) or not self.command or not all(map(_is_word, self.command)):
             yield 'command should be a list of words, like command = ["/opt/signal-cli/bin/signal-cli"]'
-        if not 0 < self.timeout <= 600:
-            yield "timeout should be a number of seconds above 0, at most 600"
-        if not 0 <= self.pace < 10**6:
-            yield "pace should be a number of seconds"
-        if not 0 <= self.file_limit <= 10**10:
-            yield "file_limit should be between 0 and 10000000000"
+        yield from find_seconds_problems(self, "timeout", "pace")
+        yield from find_file_limit_problems(self.file_limit)
 
     @property
     def config_folder(self) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from semel.channels.problems import check_url, explain, raise_problems
+from semel.channels.problems import check_url, explain, find_file_limit_problems, find_seconds_problems, raise_problems
 
 DEFAULT_API = "https://slack.com/api"
 _BOT_TOKEN = re.compile(r"xoxb-[A-Za-z0-9-]{10,250}")
@@ -63,11 +63,8 @@ class SlackSettings:
         if self.threads not in ("start", "own", "room"):
             yield "threads should be start, own or room"
         yield from explain(check_url, "api", self.api, example=DEFAULT_API)
-        if not 1 <= self.file_limit <= 10**9:
-            yield "file_limit should be 1 to 1000000000 bytes"
-        for name in ("settle", "pace", "timeout"):
-            if not 0 <= getattr(self, name) < 10**6 or (name == "timeout" and self.timeout == 0):
-                yield f"{name} should be a number of seconds"
+        yield from find_file_limit_problems(self.file_limit)
+        yield from find_seconds_problems(self, "settle", "pace", "timeout")
 
     @property
     def account(self) -> str:

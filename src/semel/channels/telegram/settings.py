@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from semel.channels.problems import check_url, explain, raise_problems
+from semel.channels.problems import check_url, explain, find_seconds_problems, raise_problems
 
 DEFAULT_API = "https://api.telegram.org"
 MAX_POLL_S = 50.0
@@ -43,10 +43,7 @@ class TelegramSettings:
         yield from explain(check_url, "api", self.api, example=DEFAULT_API)
         if not 0 <= self.poll <= MAX_POLL_S:
             yield (f"poll should be at most {MAX_POLL_S:g} seconds: Telegram holds no request open for longer")
-        if not 0 < self.timeout < 10**6:
-            yield "timeout should be a number of seconds above 0"
-        if not 0 <= self.pace < 10**6:
-            yield "pace should be a number of seconds"
+        yield from find_seconds_problems(self, "timeout", "pace")
 
     @property
     def account(self) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from semel.channels.problems import check_url, explain, raise_problems
+from semel.channels.problems import check_url, explain, find_file_limit_problems, find_seconds_problems, raise_problems
 
 DEFAULT_API = "https://graph.facebook.com/v25.0"
 _TOKEN = re.compile(r"[\x21-\x7e]{20,1000}")
@@ -68,11 +68,8 @@ class WhatsAppSettings:
         if not _LANGUAGE.fullmatch(self.template_language):
             yield "template_language should be a language as Meta writes it, such as en or en_US"
         yield from explain(check_url, "api", self.api, example=DEFAULT_API)
-        if not 1 <= self.file_limit <= 10**9:
-            yield "file_limit should be 1 to 1000000000 bytes"
-        for name in ("settle", "pace", "timeout"):
-            if not 0 <= getattr(self, name) < 10**6 or (name == "timeout" and self.timeout == 0):
-                yield f"{name} should be a number of seconds"
+        yield from find_file_limit_problems(self.file_limit)
+        yield from find_seconds_problems(self, "settle", "pace", "timeout")
 
     @property
     def account(self) -> str:
