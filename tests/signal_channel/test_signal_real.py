@@ -17,11 +17,8 @@ from semel.gateway.ports import Denied
 from semel.testing.inbox import KeptInbox
 from semel.testing.signal import ACCOUNT
 
-PROGRAM = os.environ.get("SIGNAL_CLI", "")
-pytestmark = [
-    pytest.mark.channels,
-    pytest.mark.skipif(not PROGRAM, reason="SIGNAL_CLI does not name the program signal-cli"),
-]
+PROGRAM = os.environ.get("SIGNAL_CLI", "signal-cli")
+pytestmark = pytest.mark.channels
 CASES = [case for case in ERRORS if case[0] in (MANUAL, READER, HANDLER)]
 
 
