@@ -53,17 +53,18 @@ def acp(
     The editor's sessions are the gateway's. They are recorded, go on when the editor ends, and are seen on the page and
     in chats, too; what is said there is shown in the editor. If no gateway runs, one is started. `semel acp --` may
     stand before the command of any agent that speaks ACP: the gateway keeps one that is not configured, so that its
-    sessions go on without the editor (`semel agents list` shows it). --agent comes first.
+    sessions go on without the editor (`semel agents list` shows it). Options come before `--`; --agent and a command
+    exclude each other.
 
     With --alone, an agent is run for the editor without a gateway, and nothing is recorded. The editor sees its
     messages, thoughts and tool calls once; everything else passes as it came. The exit code is the agent's: 128 + n
     after signal n, 126 or 127 if it cannot be started.
 
-    On a terminal, the agent's command is run directly, because editors log agents in that way.
+    On a terminal, Semel runs the agent's command itself, because editors open it there so that you can log in.
     """
     for option, value in (("--agent", agent), ("--session", session)):
         if value == "":
-            raise typer.BadParameter(f"{option}: this name is empty; give one, or leave the option away")
+            raise typer.BadParameter(f"{option}: this name is empty; give one, or omit the option")
     if show_setup == "emacs" and (agent or command):
         raise typer.BadParameter("in Emacs, agent-shell adds the command of the agent that you choose: name none here")
     if agent and command and not alone:
