@@ -227,7 +227,7 @@ def check_accepted(event: Heard, key_name: str = "key") -> Literal["accepted", "
 @router.route(
     "POST",
     "/v1/sessions/{key}/stop",
-    Returns("Whether a turn was running.", Stopped),
+    Returns("What was stopped.", Stopped),
     errors=("no-such-session",),
     body_optional=True,
 )
