@@ -40,8 +40,8 @@ def test_wrong_parameters_are_named_as_the_editor_named_them(desk: Desk) -> None
         ("session/list", {"cwd": "here"}, "cwd"),
         ("session/new", {"cwd": "/srv/a\0b", "mcpServers": []}, "cwd"),
         ("session/new", {"cwd": folder, "mcpServers": [{"name": 5}]}, "mcpServers"),
-        ("session/new", {"cwd": folder, "mcpServers": [5]}, "mcpServers: a list"),
-        ("session/new", {"cwd": folder, "mcpServers": "x"}, "mcpServers: a list"),
+        ("session/new", {"cwd": folder, "mcpServers": [5]}, "mcpServers must be a list"),
+        ("session/new", {"cwd": folder, "mcpServers": "x"}, "mcpServers must be a list"),
         ("session/new", {"cwd": folder, "mcpServers": [server, server]}, "mcpServers: two are named 'x'"),
         ("session/load", {"sessionId": "../../etc", "cwd": folder}, "sessionId: no session has this id"),
     ):

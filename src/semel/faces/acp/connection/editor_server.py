@@ -242,7 +242,7 @@ class EditorServer:
         }
 
     async def _authenticate(self, params: Json) -> Json:
-        raise RequestFailed(INVALID_PARAMS, "Semel has no login of its own: log in with `semel agents login`")
+        raise RequestFailed(INVALID_PARAMS, "Semel needs no login; `semel agents login NAME` logs an agent in")
 
     async def _open_session(self, params: Json) -> Json:
         folder, agent = _read_folder(params), self._agent
@@ -288,7 +288,7 @@ class EditorServer:
         key, folder = _read_session(params), _read_folder(params)
         row = await self._link.ask(partial(read_row, key=key))
         if row.get("folder") is not None and os.path.normpath(folder) != row["folder"]:
-            raise RequestFailed(INVALID_PARAMS, f"cwd: the folder of session {key} is {row['folder']}")
+            raise RequestFailed(INVALID_PARAMS, f"cwd must be the folder of session {key}, which is {row['folder']}")
         if servers := _read_servers(params):
             await self._put_setting(key, "mcp-servers", {"servers": servers})  # from the agent's next start on
         async with self._opening[key]:
@@ -311,7 +311,7 @@ class EditorServer:
         except RequestRefused as error:
             if error.code != "no-such-session":
                 raise
-            raise RequestFailed(INVALID_PARAMS, "cursor: no page has had this nextCursor; begin without one") from None
+            raise RequestFailed(INVALID_PARAMS, "cursor: no page had this nextCursor; begin without one") from None
         cursor_field = {"nextCursor": page["next"]} if page.get("more") else {}
         return {"sessions": [_describe_session(row) for row in page["sessions"]], **cursor_field}
 
@@ -324,7 +324,7 @@ class EditorServer:
 
         key, option, value = _read_session(params), _read_text(params, "configId"), params.get("value")
         if not isinstance(value, str | bool):
-            raise RequestFailed(INVALID_PARAMS, "value: a string, or true or false for a switch")
+            raise RequestFailed(INVALID_PARAMS, "value must be a string, or true or false for a switch")
         row = await self._link.ask(partial(read_row, key=key))
         current = {known.get("id"): known.get("currentValue") for known in read_options(row)}
         if current.get(option) != value or option not in current:
@@ -447,7 +447,7 @@ def _describe_session(row: Json) -> Json:
 def _read_text(params: Json, name: str) -> str:
     value = text_at(params, name)
     if not value:
-        raise RequestFailed(INVALID_PARAMS, f"{name}: a string that is not empty")
+        raise RequestFailed(INVALID_PARAMS, f"{name} must be a string that is not empty")
     return value
 
 
@@ -457,14 +457,14 @@ def _read_session(params: Json) -> str:
     try:
         return check_session_key(_read_text(params, "sessionId"))
     except BadKey:
-        raise RequestFailed(INVALID_PARAMS, "sessionId: no session has this id; session/list names them all") from None
+        raise RequestFailed(INVALID_PARAMS, "sessionId: no session has this id; session/list names all") from None
 
 
 def _read_blocks(params: Json) -> list[Json]:
     prompt = params.get("prompt")
     blocks = objects_in(prompt)
     if not isinstance(prompt, list) or len(blocks) < len(prompt):
-        raise RequestFailed(INVALID_PARAMS, "prompt: a list of content blocks, which are objects")
+        raise RequestFailed(INVALID_PARAMS, "prompt must be a list of content blocks, which are objects")
     return blocks
 
 
@@ -472,12 +472,12 @@ def _read_servers(params: Json) -> list[Json]:
     servers = params.get("mcpServers")
     objects = objects_in(servers)
     if servers is not None and (not isinstance(servers, list) or len(objects) < len(servers)):
-        raise RequestFailed(INVALID_PARAMS, "mcpServers: a list of MCP servers, which are objects")
+        raise RequestFailed(INVALID_PARAMS, "mcpServers must be a list of MCP servers, which are objects")
     return objects
 
 
 def _read_folder(params: Json) -> str:
     folder = _read_text(params, "cwd")
     if not Path(folder).is_absolute():
-        raise RequestFailed(INVALID_PARAMS, f"cwd: {folder!r} is not an absolute path")
+        raise RequestFailed(INVALID_PARAMS, f"cwd must be an absolute path, and {folder!r} is none")
     return folder

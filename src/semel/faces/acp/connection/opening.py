@@ -63,7 +63,7 @@ async def check_session(client: AsyncClient, opening: Opening) -> None:
         raise RequestFailed(
             INVALID_PARAMS,
             f"--session: session {key} has the agent {row['agent']}, not the agent {agent}. Name no agent beside "
-            "--session to go on with it; leave --session away for a new session",
+            "--session to go on with it; omit --session for a new session",
         )
 
 

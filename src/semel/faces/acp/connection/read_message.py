@@ -22,11 +22,11 @@ def read_message(line: bytes) -> Json:
         words = "this line is not JSON, is nested too deeply, or has a number that is too large"
         raise RequestFailed(PARSE_ERROR, words) from None
     if not isinstance(message, dict):
-        raise RequestFailed(INVALID_REQUEST, "a message is a JSON object")
+        raise RequestFailed(INVALID_REQUEST, "a message must be a JSON object")
     if not isinstance(message.get("id"), str | int | float | None) or isinstance(message.get("id"), bool):
-        raise RequestFailed(INVALID_REQUEST, "id: a string or a number")
+        raise RequestFailed(INVALID_REQUEST, "id must be a string or a number")
     if not isinstance(message.get("method", ""), str) or not {"method", "id"} & set(message):
-        raise RequestFailed(INVALID_REQUEST, "method: a string")
+        raise RequestFailed(INVALID_REQUEST, "method must be a string")
     return {**scrubbed, **({"id": message["id"]} if "id" in message else {})}
 
 
