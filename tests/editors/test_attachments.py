@@ -316,7 +316,7 @@ async def test_a_cancel_that_the_gateway_refuses_is_told_unless_the_session_was_
         await asyncio.sleep(0)
         prompt.is_sent = True
         attachment._saying = asyncio.Lock()  # the request with its message is over
-    attachment.cancel(has_coming_prompt=False)
+    attachment.cancel(has_arriving_prompt=False)
     await asyncio.wait_for(attachment.await_delivery(), 60)
     assert model.sessions["s"].texts() == words and not prompt.is_answered
     attachment.close()
@@ -363,7 +363,7 @@ async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen
     await attachment.start(replays=False)
     attachment.open()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
-    attachment.cancel(has_coming_prompt=False)
+    attachment.cancel(has_arriving_prompt=False)
     await asyncio.sleep(0)
     assert gateway.stops == stops
     assert any("cancel again" in text for text in model.sessions.get("s", Shown()).texts()) == told

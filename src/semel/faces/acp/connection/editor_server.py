@@ -25,7 +25,7 @@ import semel
 from semel.faces.acp.connection.editor_pipe import EditorPipe
 from semel.faces.acp.connection.editor_port import ANSWER, CANCEL
 from semel.faces.acp.connection.gateway_link import GatewayLink
-from semel.faces.acp.connection.opening import Opening, check_session, find_agent, find_row, make_key, read_row
+from semel.faces.acp.connection.opening import Opening, check_session, find_agent, find_session, make_key, read_session
 from semel.faces.acp.connection.read_message import read_message
 from semel.faces.acp.connection.request_errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestFailed, describe_error
 from semel.faces.acp.editor_profiles import UNMEASURED, read_editor_profile
@@ -57,15 +57,15 @@ class EditorServer:
         self.name = "editor"
         self._pipe = pipe
         self._link = link
-        self._chosen = opening
+        self._opening = opening
         self._agent, self._session, self._command = opening
         self._attached: dict[str, Attachment] = {}
-        self._opening: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)  # by session, one at a time
-        self._asked: dict[str, Callable[[Json], None]] = {}  # what to do with the answers to our requests, by id
-        self._prompted: dict[str, str] = {}  # the session of each open prompt, by its request's id as JSON
-        self._coming: dict[OpenPrompt, str] = {}  # the prompts that their session does not know yet, with its key
+        self._open_locks: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)  # by session, one at a time
+        self._answer_handlers: dict[str, Callable[[Json], None]] = {}  # called with the answers, by our request's id
+        self._session_of_request: dict[str, str] = {}  # of each open prompt, by its request's id as JSON
+        self._arriving_prompts: dict[OpenPrompt, str] = {}  # not yet given to their session -> its key
         self._unrecorded: dict[str, str] = {}  # the session of each prompt that no gateway is known to have, by its id
-        self._lost: list[str] = []  # the sessions of prompts that were refused after the editor had closed its end
+        self._refused_after_close: list[str] = []  # the sessions of such prompts
         self._all_recorded = asyncio.Event()
         self._is_closing = False
         self._numbers = 0
@@ -102,7 +102,7 @@ class EditorServer:
 
     async def _await_recording(self) -> None:
         """Give the prompts that no gateway has recorded a limited time to be sent."""
-        self._link.patience_s = 0.0
+        self._link.start_without_delay()
         if self._unrecorded:
             self._spawn(self._link.restart_killed())
         timeout_s = RECORD_TIMEOUT_S if self._link.may_start else RECORD_TIMEOUT_WITHOUT_START_S
@@ -122,18 +122,18 @@ class EditorServer:
     @property
     def undelivered(self) -> list[tuple[str, str]]:
         """What the editor said that the gateway may not have, except prompts: each with its session."""
-        return [(key, what) for key, attachment in self._attached.items() for what in attachment.undelivered]
+        return [(key, delivery) for key, attachment in self._attached.items() for delivery in attachment.undelivered]
 
     def describe_losses(self) -> list[str]:
         """Return a sentence for each thing that the editor said and that the gateway may not have."""
         prompts = [
             f"a message to session {key} was not recorded, as far as is known: no gateway confirmed it. "
             f"Send it again if `semel show {key}` lacks it."
-            for key in [*self._lost, *self._unrecorded.values()]
+            for key in [*self._refused_after_close, *self._unrecorded.values()]
         ]
         return prompts + [
-            f"{what} in session {key} has not reached the gateway, as far as is known. {REMEDIES[what]}"
-            for key, what in self.undelivered
+            f"{delivery} in session {key} has not reached the gateway, as far as is known. {REMEDIES[delivery]}"
+            for key, delivery in self.undelivered
         ]
 
     # ---- lines
@@ -153,7 +153,7 @@ class EditorServer:
     def _take_message(self, message: Json) -> None:
         method, params = message.get("method"), object_at(message, "params")
         if method is None:
-            done = self._asked.pop(str(message.get("id")), None)
+            done = self._answer_handlers.pop(str(message.get("id")), None)
             if done is not None:
                 done(message)
         elif method == "initialize":
@@ -161,7 +161,7 @@ class EditorServer:
         elif method == "session/cancel":
             self._cancel_turn(str(params.get("sessionId")))
         elif method == "$/cancel_request":
-            self._cancel_turn(self._prompted.get(json.dumps(params.get("requestId")), ""))
+            self._cancel_turn(self._session_of_request.get(json.dumps(params.get("requestId")), ""))
         elif "id" in message:
             if method == "session/prompt":
                 self._spawn(self._take_prompt(self._note_prompt(message["id"], params), params))
@@ -206,7 +206,7 @@ class EditorServer:
         """Send a request to the editor, and return its id. `done`: called with the answer, which may never come."""
         self._numbers += 1
         id = f"{self.connection}-{self._numbers}"
-        self._asked[id] = done
+        self._answer_handlers[id] = done
         self._send(id=id, method=method, params=params)
         return id
 
@@ -216,7 +216,7 @@ class EditorServer:
 
     def forget(self, request: str) -> None:
         """Ignore the answer to a request."""
-        self._asked.pop(request, None)
+        self._answer_handlers.pop(request, None)
 
     def _catch_up(self) -> None:
         for attachment in self._attached.values():
@@ -247,14 +247,14 @@ class EditorServer:
     async def _open_session(self, params: Json) -> Json:
         folder, agent = _read_folder(params), self._agent
         if self._session is not None:
-            await self._link.ask(partial(check_session, opening=self._chosen))
+            await self._link.ask(partial(check_session, opening=self._opening))
         if agent is None and self._command:
             agent = await self._link.ask(partial(find_agent, command=self._command, folder=folder))
         key = self._session or make_key(agent, folder)
         servers = _read_servers(params)
         about = {"agent": agent, "folder": folder}
         row = await self._link.ask(partial(self._start_agent, key=key, about=about, servers=servers))
-        async with self._opening[key]:
+        async with self._open_locks[key]:
             attachment = await self._attach_session(key, row, replays=False, skips=self._session is None)
         return {"sessionId": key, **attachment.offers.describe(row)}
 
@@ -267,7 +267,7 @@ class EditorServer:
         from semel.faces.client.connection import AGENT_START_TIMEOUT_S
 
         path = session_path(key)
-        if self._session is None or await find_row(client, key) is None:
+        if self._session is None or await find_session(client, key) is None:
             await client.put(path, about)
         if servers:
             await client.put(f"{path}/mcp-servers", {"servers": servers})
@@ -285,13 +285,13 @@ class EditorServer:
 
     async def _reopen_session(self, params: Json, *, replays: bool) -> Json:
         """Open a session again, for `session/load` or `session/resume`."""
-        key, folder = _read_session(params), _read_folder(params)
-        row = await self._link.ask(partial(read_row, key=key))
+        key, folder = _read_session_id(params), _read_folder(params)
+        row = await self._link.ask(partial(read_session, key=key))
         if row.get("folder") is not None and os.path.normpath(folder) != row["folder"]:
             raise RequestFailed(INVALID_PARAMS, f"cwd must be the folder of session {key}, which is {row['folder']}")
         if servers := _read_servers(params):
             await self._put_setting(key, "mcp-servers", {"servers": servers})  # from the agent's next start on
-        async with self._opening[key]:
+        async with self._open_locks[key]:
             attachment = await self._attach_session(key, row, replays=replays)
             result = attachment.offers.describe(attachment.view.session)
             attachment.open()
@@ -316,30 +316,30 @@ class EditorServer:
         return {"sessions": [_describe_session(row) for row in page["sessions"]], **cursor_field}
 
     async def _set_mode(self, params: Json) -> Json:
-        await self._put_setting(_read_session(params), "mode", {"mode": _read_text(params, "modeId")})
+        await self._put_setting(_read_session_id(params), "mode", {"mode": _read_text(params, "modeId")})
         return {}
 
     async def _set_option(self, params: Json) -> Json:
         from semel.faces.acp.session.session_offers import read_options, stands_for_modes
 
-        key, option, value = _read_session(params), _read_text(params, "configId"), params.get("value")
+        key, option, value = _read_session_id(params), _read_text(params, "configId"), params.get("value")
         if not isinstance(value, str | bool):
             raise RequestFailed(INVALID_PARAMS, "value must be a string, or true or false for a switch")
-        row = await self._link.ask(partial(read_row, key=key))
+        row = await self._link.ask(partial(read_session, key=key))
         current = {known.get("id"): known.get("currentValue") for known in read_options(row)}
         if current.get(option) != value or option not in current:
             if stands_for_modes(row, option):
                 await self._put_setting(key, "mode", {"mode": value})
             else:
                 await self._put_setting(key, "option", {"option": option, "value": value})
-            row = await self._link.ask(partial(read_row, key=key))
+            row = await self._link.ask(partial(read_session, key=key))
         return {"configOptions": read_options(row)}
 
-    async def _put_setting(self, key: str, what: str, body: Json) -> None:
+    async def _put_setting(self, key: str, setting: str, body: Json) -> None:
         from semel.faces.client import session_path
 
         async def choose(client: AsyncClient) -> Json:
-            return await client.put(f"{session_path(key)}/{what}", body)
+            return await client.put(f"{session_path(key)}/{setting}", body)
 
         await self._link.ask(choose)
 
@@ -350,7 +350,7 @@ class EditorServer:
         from semel.faces.acp.session.open_prompt import OpenPrompt
 
         def answer(result: Json | None, error: Json | None) -> None:
-            self._coming.pop(prompt, None)
+            self._arriving_prompts.pop(prompt, None)
             self._forget_prompt(id)
             self._send(id=id, **({"result": result} if error is None else {"error": error}))
 
@@ -358,14 +358,14 @@ class EditorServer:
         name, session = json.dumps(id), str(params.get("sessionId"))
         seen = self._attached[session].shown_rev if session in self._attached else None
         prompt = OpenPrompt(f"{self.connection}-{self._numbers}", answer, partial(self._note_recorded, id), seen)
-        self._prompted[name] = self._unrecorded[name] = self._coming[prompt] = session
+        self._session_of_request[name] = self._unrecorded[name] = self._arriving_prompts[prompt] = session
         return prompt
 
     def _forget_prompt(self, id: Any) -> None:
         """Note that a prompt is answered. An editor that has closed its end may not read that it was refused."""
-        self._prompted.pop(json.dumps(id), None)
+        self._session_of_request.pop(json.dumps(id), None)
         if (session := self._unrecorded.get(json.dumps(id))) is not None:
-            self._lost += [session] if self._is_closing else []
+            self._refused_after_close += [session] if self._is_closing else []
             self._note_recorded(id)
 
     def _note_recorded(self, id: Any) -> None:
@@ -379,24 +379,24 @@ class EditorServer:
         An editor may continue a session that it never opened on this connection.
         """
         try:
-            key, blocks = _read_session(params), _read_blocks(params)
-            async with self._opening[key]:
+            key, blocks = _read_session_id(params), _read_blocks(params)
+            async with self._open_locks[key]:
                 if key not in self._attached or self._attached[key].is_over:
-                    row = await self._link.ask(partial(read_row, key=key))
+                    row = await self._link.ask(partial(read_session, key=key))
                     (await self._attach_session(key, row, replays=False)).open()
             attachment = self._attached[key]
             await attachment.has_view.wait()
-            if self._coming.pop(prompt, None) is not None:
+            if self._arriving_prompts.pop(prompt, None) is not None:
                 attachment.add_prompt(prompt, blocks)
         except Exception as error:  # also a bug of ours: an editor that waits for ever would be worse
             prompt.answer(None, describe_error(error))
 
     def _cancel_turn(self, key: str) -> None:
         attachment = self._attached.get(key)
-        coming = [prompt for prompt, session in self._coming.items() if session == key]
+        arriving = [prompt for prompt, session in self._arriving_prompts.items() if session == key]
         if attachment is not None:
-            attachment.cancel(has_coming_prompt=bool(coming))
-        for prompt in coming:
+            attachment.cancel(has_arriving_prompt=bool(arriving))
+        for prompt in arriving:
             if attachment is not None:
                 attachment.discard_prompt(prompt)
             else:
@@ -451,7 +451,7 @@ def _read_text(params: Json, name: str) -> str:
     return value
 
 
-def _read_session(params: Json) -> str:
+def _read_session_id(params: Json) -> str:
     from semel.law.identity import BadKey, check_session_key
 
     try:

@@ -43,7 +43,7 @@ class GatewayLink:
         self.data_dir = data_dir
         self._config = config
         self.may_start = may_start
-        self.patience_s = RESTART_AFTER_S  # how long a gateway that was there is left to others to start
+        self._start_delay_s = RESTART_AFTER_S  # how long a gateway that was there is left to others to start
         self._last_contact: float | None = None  # with the gateway, on the loop's clock
         self._client: AsyncClient | None = None
         self._socket: Path | None = None
@@ -100,13 +100,17 @@ class GatewayLink:
         self.note_contact()
         return answer
 
+    def start_without_delay(self) -> None:
+        """Start a gateway at once from now on, also if one was there until now: the editor does not wait for it."""
+        self._start_delay_s = 0.0
+
     def note_contact(self) -> None:
         """Note that the gateway has just answered."""
         self._last_contact = asyncio.get_running_loop().time()
 
     def _was_there_lately(self) -> bool:
         now = asyncio.get_running_loop().time()
-        return self._last_contact is not None and now - self._last_contact < self.patience_s
+        return self._last_contact is not None and now - self._last_contact < self._start_delay_s
 
     async def wait_before_retry(self, failures: int) -> None:
         """Wait until a gateway that is away is tried again, after so many attempts that failed one after the other."""

@@ -40,7 +40,7 @@ async def check_session(client: AsyncClient, opening: Opening) -> None:
         key = check_session_key(opening.session or "")
     except BadKey as error:
         raise RequestFailed(INVALID_PARAMS, f"--session: {error}") from None
-    row = await find_row(client, key)
+    row = await find_session(client, key)
     if row is None:
         named, agents = key.partition(":")[0], (await client.get("/v1/status"))["configured"]
         if opening.agent is None and not opening.command and named not in (CUSTOMARY_NAME, *agents):
@@ -75,8 +75,8 @@ async def find_agent(client: AsyncClient, command: Sequence[str], folder: str) -
     from semel.faces.client.connection import AGENT_START_TIMEOUT_S
 
     body = {"command": list(command), "path": os.environ.get("PATH", os.defpath), "folder": folder}
-    found = await client.post("/v1/agents", body, timeout_s=AGENT_START_TIMEOUT_S)
-    return str(found["agent"])
+    answer = await client.post("/v1/agents", body, timeout_s=AGENT_START_TIMEOUT_S)
+    return str(answer["agent"])
 
 
 def make_key(agent: str | None, folder: str) -> str:
@@ -85,19 +85,19 @@ def make_key(agent: str | None, folder: str) -> str:
     return f"{agent or 'main'}:editor:{name}-{secrets.token_hex(3)}"
 
 
-async def find_row(client: AsyncClient, key: str) -> Json | None:
+async def find_session(client: AsyncClient, key: str) -> Json | None:
     """Return a session as the gateway lists it, or None if there is none."""
     from semel.faces.client import RequestRefused
 
     try:
-        return await read_row(client, key)
+        return await read_session(client, key)
     except RequestRefused as error:
         if error.code == "no-such-session":
             return None
         raise
 
 
-async def read_row(client: AsyncClient, key: str) -> Json:
+async def read_session(client: AsyncClient, key: str) -> Json:
     """Return a session as the gateway lists it. Raises RequestRefused if there is none."""
     from semel.faces.client import session_path
 

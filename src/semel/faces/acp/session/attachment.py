@@ -419,11 +419,11 @@ class Attachment:
 
     # ---- stopping and answering
 
-    def cancel(self, has_coming_prompt: bool) -> None:
+    def cancel(self, has_arriving_prompt: bool) -> None:
         """Stop the turn that answers the editor's prompt; if the editor has none open, the turn that its person sees.
 
-        A prompt that was not sent yet is discarded instead. `has_coming_prompt`: whether a prompt of the editor was on
-        its way to this session.
+        A prompt that was not sent yet is discarded instead. `has_arriving_prompt`: whether a prompt of the editor was
+        on its way to this session.
         """
         prompts = list(self._prompts.values())
         for prompt in prompts:
@@ -434,7 +434,7 @@ class Attachment:
                 self._deliveries.add(CANCEL, self._spawn(self._stop_prompt(prompt), self._tell_not_stopped))
         if self._prompts and self._is_away:
             self._tell_away()
-        if not prompts and not has_coming_prompt:
+        if not prompts and not has_arriving_prompt:
             self._stop_seen_turn()
 
     def discard_prompt(self, prompt: OpenPrompt) -> None:
