@@ -51,8 +51,7 @@ class WorldPipe:
         while True:
             yield await self._in.get()
 
-    @property
-    def is_full(self) -> bool:
+    def check_full(self) -> bool:
         self._was_full = self._was_full or sum(map(len, self._waiting)) > FULL_BYTES
         return self._was_full
 

@@ -201,10 +201,11 @@ async def test_a_data_directory_that_cannot_be_made_says_what_to_do(tmp_path: Pa
 
 async def test_a_prompt_that_we_fail_to_send_is_answered_with_an_error(tmp_path: Path) -> None:
     class Pipe:
-        is_full = False
-
         def __init__(self) -> None:
             self.written: list[bytes] = []
+
+        def check_full(self) -> bool:
+            return False
 
         def write(self, lines: list[bytes]) -> None:
             self.written += lines

@@ -83,9 +83,8 @@ class ScriptedEditor:
         self.cancelled: list[str] = []
         self.pipe = pipe
 
-    @property
-    def is_full(self) -> bool:
-        return self.pipe is not None and self.pipe.is_full
+    def check_full(self) -> bool:
+        return self.pipe is not None and self.pipe.check_full()
 
     def write(self, lines: Sequence[bytes]) -> None:
         if self.pipe is not None:
@@ -238,8 +237,7 @@ async def test_output_that_waits_for_an_editor_that_does_not_read_costs_no_time(
         stops = False
         looks = 0
 
-        @property
-        def is_full(self) -> bool:
+        def check_full(self) -> bool:
             self.looks += self.stops
             return self.stops
 
@@ -386,7 +384,7 @@ async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each
     attachment.open()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
     assert len(piece) * len(pieces) > 2 * MAX_WAITING_BYTES
-    assert pipe.is_full and pipe.waiting_bytes < MAX_WAITING_BYTES + 2 * len(piece.encode())
+    assert pipe.check_full() and pipe.waiting_bytes < MAX_WAITING_BYTES + 2 * len(piece.encode())
 
     model = ModelEditor()
     with os.fdopen(to_editor[0], "rb") as out:

@@ -1,4 +1,4 @@
-"""Bytes between processes: split them into lines, write them all, and pass on a stderr that nobody may read."""
+"""Read and write pipes between processes: split bytes into lines, write all bytes, copy a stderr that may go unread."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The descriptors are the editor's, perhaps shared, and may be anything. So they are not made non-blocking
 (docs/decisions/editor-alone.md). If the editor does not read, lines wait here, up to MAX_WAITING_BYTES; the caller asks
-`is_full` before it writes more, and is told when there is room again.
+`check_full` before it writes more, and is told when there is room again.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ class EditorPipe:
         return f"<EditorPipe {self._waiting_bytes} bytes wait>"
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield the lines from the editor until it closes its end, or stops reading what we write."""
+        """Yield the lines from the editor until it closes its end of either pipe."""
         while (line := await self._lines.get()) is not None:
             yield line
 
-    @property
-    def is_full(self) -> bool:
-        """Whether so much waits for the editor that no more should be written now."""
+    def check_full(self) -> bool:
+        """Return whether so much waits for the editor that no more should be written now.
+
+        If so, `on_room` is called once there is room again.
+        """
         with self._changed:  # otherwise the writer may see between the two lines that there is room, and tell nobody
             if self._waiting_bytes > MAX_WAITING_BYTES:
                 self._was_full = True

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import semel
 from semel.faces.acp.connection.editor_pipe import EditorPipe
-from semel.faces.acp.connection.editor_port import ANSWER, CANCEL
 from semel.faces.acp.connection.gateway_link import GatewayLink
 from semel.faces.acp.connection.opening import Opening, check_session, find_agent, find_session, make_key, read_session
 from semel.faces.acp.connection.read_message import read_message
 from semel.faces.acp.connection.request_errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestFailed, describe_error
 from semel.faces.acp.editor_profiles import UNMEASURED, read_editor_profile
+from semel.faces.acp.session.deliveries import ANSWER, CANCEL
 from semel.text.json_types import Json, object_at, objects_in, text_at
 
 if TYPE_CHECKING:
@@ -193,10 +193,9 @@ class EditorServer:
 
     # ---- what sessions use (`editor_port.Editor`)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether so much waits for the editor that no more should be written now."""
-        return self._pipe.is_full
+    def check_full(self) -> bool:
+        """Return whether so much waits for the editor that no more should be written now (`EditorPipe.check_full`)."""
+        return self._pipe.check_full()
 
     def write(self, lines: Sequence[bytes]) -> None:
         """Write lines to the editor."""

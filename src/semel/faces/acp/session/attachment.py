@@ -19,10 +19,11 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from semel.faces.acp.connection.editor_port import ANSWER, CANCEL, Deliveries, Editor
+from semel.faces.acp.connection.editor_port import Editor
 from semel.faces.acp.connection.gateway_link import RESTART_AFTER_S, GatewayLink
 from semel.faces.acp.connection.request_errors import INTERNAL_ERROR, describe_error, ignore_deleted_session
 from semel.faces.acp.session.catch_up import choose_rows, describe_left_out, is_request
+from semel.faces.acp.session.deliveries import ANSWER, CANCEL, Deliveries
 from semel.faces.acp.session.history import read_history
 from semel.faces.acp.session.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage
 from semel.faces.acp.session.permission_dialogs import PermissionDialogs
@@ -245,7 +246,7 @@ class Attachment:
 
     def show(self) -> None:
         """Write what the editor lacks and can show now, then answer the prompts whose turn has ended."""
-        if self._editor.is_full or not self._is_open:
+        if self._editor.check_full() or not self._is_open:
             return
         if self._may_show:
             for row in self._take_unshown():
@@ -282,7 +283,7 @@ class Attachment:
 
     def show_missed(self) -> None:
         """Write what happened while the editor could not show it: the newest of it, and how much is left out."""
-        if not self._may_show or not self._is_open or self._editor.is_full:
+        if not self._may_show or not self._is_open or self._editor.check_full():
             return
         for name, text in self._unsaid.items():
             self._editor.write(self._writer.write_remark(name, text))
@@ -304,12 +305,12 @@ class Attachment:
 
     def _schedule_flush(self) -> None:
         due_at = self._writer.due_at
-        if due_at is not None and self._timer is None and self._may_show and not self._editor.is_full:
+        if due_at is not None and self._timer is None and self._may_show and not self._editor.check_full():
             self._timer = asyncio.get_running_loop().call_at(due_at, self._flush_output)
 
     def _flush_output(self) -> None:
         self._timer = None
-        if not self._editor.is_full:
+        if not self._editor.check_full():
             self._editor.write(self._writer.flush(asyncio.get_running_loop().time()))
         self._schedule_flush()
 
