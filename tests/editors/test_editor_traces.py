@@ -13,7 +13,7 @@ from model_editor import Call
 from each_case import for_each
 from semel.acp_stream import ViewItem, render_terminal
 from semel.faces.acp.updates.call_rows import FINAL_LIMITS
-from semel.faces.acp.updates.update_writer import BEGAN_AGAIN
+from semel.faces.acp.updates.update_writer import BEGAN_AGAIN_REMARK
 
 KINDS = (("message", "agent"), ("thought", "thought"))
 ON_THE_WIRE = {"done": "completed", "failed": "failed", "cancelled": "failed"}
@@ -46,7 +46,7 @@ def _may_be_extra(items: list[ViewItem], kind: str) -> list[str]:
     """What may stand beside the messages: notices, and failed attempts that nobody could take back."""
     attempts = attempts_in(items, kind)
     notices = [item.text for item in items if item.kind == "notice"] if kind == "message" else []
-    return attempts + notices + [BEGAN_AGAIN] * len(attempts)
+    return attempts + notices + [BEGAN_AGAIN_REMARK] * len(attempts)
 
 
 @pytest.mark.parametrize("name", ["codex/drop", "codex/drop_always", "codex/fin", "claude/drop", "claude/drop_tool"])

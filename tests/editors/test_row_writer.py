@@ -17,7 +17,7 @@ from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED, EditorP
 from semel.faces.acp.session.catch_up import MAX_CHARS, choose_rows
 from semel.faces.acp.updates.row_writer import RowWriter, describe_permission
 from semel.faces.acp.updates.terminal_text import CLEAR, REWRITE_LINE, TerminalText
-from semel.faces.acp.updates.update_writer import BEGAN_AGAIN
+from semel.faces.acp.updates.update_writer import BEGAN_AGAIN_REMARK
 from semel.faces.view import SessionView
 from semel.gateway.turns.stream_view import OutputView
 
@@ -218,7 +218,7 @@ def test_two_texts_that_replace_the_same_one_are_both_shown() -> None:
 
 def test_a_second_attempt_in_other_words_is_a_message_of_its_own_and_is_said_to_be_one() -> None:
     texts = shown_after(entry(1, "The answer"), entry(2, "No, it is 42.", supersedes=[1]))
-    assert texts == ["The answer", BEGAN_AGAIN, "No, it is 42."]
+    assert texts == ["The answer", BEGAN_AGAIN_REMARK, "No, it is 42."]
 
 
 def test_a_second_attempt_that_is_shorter_is_shown_once_it_has_ended() -> None:

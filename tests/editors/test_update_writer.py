@@ -12,7 +12,7 @@ from editor_help import Player, answer, call, content, delta, line_of, prompt, r
 from semel.faces.acp.alone.stream import MAX_HELD_BYTES
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, read_editor_profile
 from semel.faces.acp.updates.call_rows import FREE_CHARS, SNAPSHOT_INTERVAL_S
-from semel.faces.acp.updates.update_writer import BEGAN_AGAIN
+from semel.faces.acp.updates.update_writer import BEGAN_AGAIN_REMARK
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "editors.md"
 LONG = "A sentence that is long enough to be told from chance, and then some more words. "
@@ -147,7 +147,7 @@ def test_another_attempt_in_other_words_is_announced() -> None:
     signal = {"jsonrpc": "2.0", "method": "_session/retrying", "params": {"sessionId": "s", "category": "x"}}
     player = ask(start(agent="vibe"), say("First words", "a"), signal, say("First words and more", "b"), answer())
     assert [text for text in texts(player) if "trying again" not in text] == ["First words and more"]
-    assert BEGAN_AGAIN not in texts(player)
+    assert BEGAN_AGAIN_REMARK not in texts(player)
 
 
 def test_clients_that_join_messages_get_an_empty_line_between_them() -> None:

@@ -41,7 +41,7 @@ class Relay:
         self._stream = stream
         self._lock = threading.Lock()  # guards `_stream`
         self._queue: deque[bytes] = deque()  # lines for the editor from the thread that reads the editor
-        self._main_wake, self._agent_wake = _Wake(), _Wake()
+        self._main_wake, self._agent_wake = _SelfPipe(), _SelfPipe()
         self._has_ended = False  # the agent's process has ended
         self._is_over = False  # the agent's process group has ended
         self._is_signalled = False
@@ -209,7 +209,7 @@ class Relay:
         return 0 if self._is_over else _milliseconds_until(inf if due_at is None else due_at)
 
 
-class _Wake:
+class _SelfPipe:
     """Wakes a thread that waits in poll() for `reader`."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SendAnswer = Callable[[int, "str | None", int], None]
 OWN_CALL = "semel-ask-"  # begins the id of a dialog's own tool call
 MAX_TITLE_CHARS = 100  # of a request, in a remark about it
-KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")  # ACP PermissionOptionKind
+OPTION_KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")  # ACP PermissionOptionKind
 
 
 class PermissionDialogs:
@@ -45,7 +45,7 @@ class PermissionDialogs:
         self._remark = remark
         self._requests: dict[int, str] = {}  # the editor's open dialogs: the id of our request, by item
         self._closed: dict[int, str] = {}  # dialogs that were closed, and that the editor has not answered yet
-        self._late: set[int] = set()  # items that somebody else answered before, and this was not told yet
+        self._late: set[int] = set()  # items whose answer from here came too late, which the editor was not told yet
         self._calls: dict[int, str] = {}  # the tool calls of dialogs that are not told as ended yet, by item
 
     def __repr__(self) -> str:
@@ -59,37 +59,37 @@ class PermissionDialogs:
     def close_ended(self, items: Mapping[int, Json], shows_calls: bool) -> None:
         """Close the dialogs of requests that are open no longer, whoever answered them.
 
-        `shows_calls`: whether the editor shows text and tool calls now; otherwise it is told later that the dialog's
-        has ended, and what became of the answers that were given in it.
+        `shows_calls`: whether the editor shows text and tool calls now. If not, a later call tells it that the dialog's
+        tool call has ended, and what became of the answers that were given in it.
         """
-        for number in list(self._calls):
-            item = items.get(number)
+        for item_id in list(self._calls):
+            item = items.get(item_id)
             if item is None or item["state"] != "open":
-                self._close_dialog(number)
+                self._close_dialog(item_id)
                 if shows_calls:
-                    self._end_call(number, item or {})
-        for number in list(self._late):
-            item = items.get(number) or {}
+                    self._end_call(item_id, item or {})
+        for item_id in list(self._late):
+            item = items.get(item_id) or {}
             if item.get("state") != "open":
-                self._late.remove(number)
-                self._remark(f"answer-{number}", _describe_late(item))
+                self._late.remove(item_id)
+                self._remark(f"answer-{item_id}", _describe_late(item))
 
-    def note_outcome(self, number: int, option: str | None, outcome: str) -> None:
+    def note_outcome(self, item_id: int, option: str | None, outcome: str) -> None:
         """Note that an option was chosen here. If it came too late, the next `close_ended` says who was first.
 
         `outcome`: see `AsyncClient.answer`.
         """
         if option is not None and outcome != "answered":
-            self._late.add(number)
+            self._late.add(item_id)
 
-    def tell(self, number: int, text: str) -> None:
+    def tell(self, item_id: int, text: str) -> None:
         """Say something about an answer that was given in the editor."""
-        self._remark(f"answer-{number}", text)
+        self._remark(f"answer-{item_id}", text)
 
     def close(self) -> None:
         """Close all dialogs, because the editor opens the session again."""
-        for number in list(self._requests):
-            self._close_dialog(number)
+        for item_id in list(self._requests):
+            self._close_dialog(item_id)
         for request in self._closed.values():
             self._editor.forget(request)
         self._send_answer, self._remark = _ignore_answer, _ignore_remark  # they refer to whoever has these dialogs
@@ -100,7 +100,7 @@ class PermissionDialogs:
             {
                 "optionId": option["optionId"],
                 "name": option.get("name") or option["optionId"],
-                "kind": option["kind"] if option.get("kind") in KINDS else "allow_once",
+                "kind": option["kind"] if option.get("kind") in OPTION_KINDS else "allow_once",
             }
             for option in item["options"]
         ]
@@ -111,7 +111,7 @@ class PermissionDialogs:
 
     def _describe_call(self, item: Json) -> Json:
         """Return the tool call of a dialog (ACP `ToolCallUpdate`). A call of its own is written first."""
-        known = self._writer.find_call(item.get("call")) if self._editor.profile.closes_dialogs else None
+        known = self._writer.find_call_id(item.get("call")) if self._editor.profile.closes_dialogs else None
         call = self._calls[item["id"]] = known or f"{OWN_CALL}{item['id']}"
         described = describe_permission(item, call)
         if known is not None:
@@ -125,30 +125,30 @@ class PermissionDialogs:
         The request then stays open for the other faces. A choice in a dialog that was closed is passed on, too: the
         gateway says that it is late.
         """
-        number = item["id"]
-        self._requests.pop(number, None)
-        was_closed = self._closed.pop(number, None) is not None
+        item_id = item["id"]
+        self._requests.pop(item_id, None)
+        was_closed = self._closed.pop(item_id, None) is not None
         outcome, option = (text_at(answer, "result", "outcome", name) for name in ("outcome", "optionId"))
         if outcome == "selected" and option in [offered["optionId"] for offered in item["options"]]:
-            self._send_answer(number, option, item["rev"])
+            self._send_answer(item_id, option, item["rev"])
         elif was_closed:
             return
         elif outcome == "cancelled":
-            self._send_answer(number, None, item["rev"])
+            self._send_answer(item_id, None, item["rev"])
         else:
             text = (
                 f"The editor's answer to “{_name_request(item)}” chooses none of the options, so it allows nothing. "
                 "The request stays open: answer it elsewhere, such as on the page, or cancel the prompt."
             )
-            self._remark(f"unread-{number}", text)
+            self._remark(f"unread-{item_id}", text)
 
-    def _close_dialog(self, number: int) -> None:
-        if (request := self._requests.pop(number, None)) is not None:
-            self._closed[number] = request
+    def _close_dialog(self, item_id: int) -> None:
+        if (request := self._requests.pop(item_id, None)) is not None:
+            self._closed[item_id] = request
             self._editor.cancel_request(request)
 
-    def _end_call(self, number: int, item: Json) -> None:
-        call = self._calls.pop(number)
+    def _end_call(self, item_id: int, item: Json) -> None:
+        call = self._calls.pop(item_id)
         fields: Json = {"title": f"{item.get('title') or 'permission'}: {_describe_end(item)}"}
         if call.startswith(OWN_CALL):
             fields["status"] = "completed" if item.get("state") == "answered" else "failed"

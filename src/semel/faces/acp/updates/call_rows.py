@@ -41,7 +41,7 @@ WIRE_STATUS = {
 }
 """ACP v1's status for each status of the fold. It has none for a cancelled call, nor for one without a result."""
 
-KINDS = frozenset(
+TOOL_KINDS = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 )  # ToolKind
 OUTPUT_META = frozenset((*DELTAS, "toolResponse"))
@@ -296,7 +296,7 @@ class CallRows:
             update |= {"rawInput": row.fields["input"]} if "input" in row.fields else {}
         if first or "title" in row.changes:
             update["title"] = row.fields.get("title") or row.fields.get("name") or "tool"
-        if (first or "tool_kind" in row.changes) and row.fields.get("tool_kind") in KINDS:
+        if (first or "tool_kind" in row.changes) and row.fields.get("tool_kind") in TOOL_KINDS:
             update["kind"] = row.fields["tool_kind"]
         if (first or "status" in row.changes) and (status := self._get_wire_status(row)) is not None:
             update["status"] = status

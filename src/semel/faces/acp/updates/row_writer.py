@@ -8,8 +8,9 @@ A text that grows is sent in pieces that add up to it. ACP v1 cannot take a text
 (`supersedes`) is withheld while it equals the beginning of what the editor has. If it goes on from there, only the rest
 is sent, under the same message id. Otherwise it is sent whole, as a message of its own, after a line that says so.
 An agent may begin a message again within a turn, or in another attempt at it. That it replaces the one before may be
-known only once it is as long as that, so until then a text is withheld that repeats the message before it in its turn,
-or a message of a turn before that has not ended.
+known only once it is as long as the earlier one. So a text is withheld as long as it equals the beginning of such a
+message: the one before it in its turn, or one of the turn before, if that has not ended (its own turn may be another
+attempt at that).
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from semel.acp_stream import Began, Changed, Grew
 from semel.acp_stream.output_fields import NO_RESULT
 from semel.acp_stream.profiles import CAREFUL
 from semel.faces.acp.editor_profiles import EditorProfile
-from semel.faces.acp.updates.call_rows import KINDS, WIRE_STATUS, CallRows, dump_json
+from semel.faces.acp.updates.call_rows import TOOL_KINDS, WIRE_STATUS, CallRows, dump_json
 from semel.faces.acp.updates.terminal_text import TerminalText
-from semel.faces.acp.updates.update_writer import AGENT, BEGAN_AGAIN, NOTICE_TITLE_CHARS, THOUGHT, USER
+from semel.faces.acp.updates.update_writer import AGENT, BEGAN_AGAIN_REMARK, NOTICE_TITLE_CHARS, THOUGHT, USER
 from semel.faces.transcript import describe_references, format_file
 from semel.text.json_types import Json
 
@@ -35,8 +36,10 @@ CALL_FIELDS = ("title", "tool_kind", "input", "status", "name")  # of a tool cal
 
 
 class TextRow:
-    """A text, as far as the editor has it. `name`: the row whose text it is; a row that replaces that one may go on
-    with it. `attempt`: how often it was begun again under another id.
+    """A text, as far as the editor has it.
+
+    `name`: the row that has this text now; a row that replaces another one may take over its text. `attempt`: how many
+    times the text was begun again, each time under another message id.
     """
 
     __slots__ = ("attempt", "chunk", "message_id", "name", "text")
@@ -194,7 +197,7 @@ class RowWriter:
             elif before is not None and is_live and before.text.startswith(text):
                 return []  # so far, it repeats what the editor has
             elif before is not None:
-                lines = self._write_notice(f"{name}.again", BEGAN_AGAIN, False)
+                lines = self._write_notice(f"{name}.again", BEGAN_AGAIN_REMARK, False)
         lines += self._write_text(name, AGENT, text)
         self._note_agent_text(row.get("turn"), self._texts[name])
         return lines
@@ -294,7 +297,7 @@ class RowWriter:
 
         The output of a call with a terminal is left out.
         """
-        fields, call = _read_call(item), self.call_id(item)
+        fields, call = _read_call(item), self.assign_call_id(item)
         source = {"toolCallId": call, **_describe_call(item)}
         if has_terminal:
             source["content"] = [*source.get("content", ()), {"type": "terminal", "terminalId": call}]
@@ -323,7 +326,7 @@ class RowWriter:
 
     def _write_terminal(self, item: Json, terminal: TerminalText) -> list[bytes]:
         """Return the line with the call's new output. It is a `tool_call_update`: Zed reads no output elsewhere."""
-        call = {"terminal_id": self.call_id(item)}
+        call = {"terminal_id": self.assign_call_id(item)}
         text = terminal.write(item["text"], item.get("gap") or 0, item.get("tail") or "")
         meta: Json = {"terminal_output": {**call, "data": text}} if text else {}
         if _is_final(item) and not terminal.has_ended:
@@ -332,7 +335,7 @@ class RowWriter:
         update = {"sessionUpdate": "tool_call_update", "toolCallId": call["terminal_id"], "_meta": meta}
         return [self._format_call(update)] if meta else []
 
-    def call_id(self, item: Json) -> str:
+    def assign_call_id(self, item: Json) -> str:
         """Return the id by which the editor knows a tool call: the agent's own, unless there is none or it is taken."""
         if item["id"] not in self._call_ids:
             call = str(item.get("call") or f"semel-call-{item['id']}")
@@ -344,7 +347,7 @@ class RowWriter:
                 self._ids_of_agent[item["call"]] = call
         return self._call_ids[item["id"]]
 
-    def find_call(self, call: str | None) -> str | None:
+    def find_call_id(self, call: str | None) -> str | None:
         """Return the id by which the editor knows the call that the agent knows as `call`; None if it has none."""
         return None if call is None else self._ids_of_agent.get(call)
 
@@ -382,7 +385,7 @@ def _describe_call(item: Json) -> Json:
     diffs = [_diff_content(diff) for diff in item.get("diffs", ())]
     fields: Json = {
         "title": item.get("title") or item.get("name") or "tool",
-        "kind": item["tool_kind"] if item.get("tool_kind") in KINDS else None,
+        "kind": item["tool_kind"] if item.get("tool_kind") in TOOL_KINDS else None,
         "status": status,
         "rawInput": item.get("input"),
         "locations": item.get("locations"),

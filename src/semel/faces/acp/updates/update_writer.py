@@ -22,9 +22,9 @@ from semel.faces.acp.updates.call_rows import CallRows, dump_json
 
 USER, AGENT, THOUGHT = "user_message_chunk", "agent_message_chunk", "agent_thought_chunk"
 CHUNKS = (AGENT, THOUGHT, USER)
-BEGAN_AGAIN = "The agent began its answer again. What follows replaces its first attempt."
+BEGAN_AGAIN_REMARK = "The agent began its answer again. What follows replaces its first attempt."
 NOTICE_TITLE_CHARS = 120
-MAX_WAITING = 8  # messages that are withheld as a whole; no agent was seen to make more attempts
+MAX_ENDED_WITHHELD = 8  # messages that are withheld as a whole; no agent was seen to make more attempts
 
 encode_text = json.encoder.encode_basestring
 
@@ -45,12 +45,12 @@ class MessageRow:
     `chunk`: the `sessionUpdate` of its chunks. `pieces`: the texts that were written to the editor.
     """
 
-    __slots__ = ("chunk", "cursor", "follows", "head", "is_superseded", "message_id", "pieces", "size", "withheld")
+    __slots__ = ("chunk", "cursor", "earlier", "head", "is_superseded", "message_id", "pieces", "size", "withheld")
 
-    def __init__(self, chunk: str, message_id: str, follows: MessageRow | None) -> None:
+    def __init__(self, chunk: str, message_id: str, earlier: MessageRow | None) -> None:
         self.chunk = chunk
         self.message_id = message_id
-        self.follows = follows  # the earlier row that this one may be another attempt at
+        self.earlier = earlier  # the row that this one may be another attempt at
         self.pieces: list[str] = []
         self.size = 0  # characters in `pieces`
         self.withheld: list[str] = []
@@ -61,9 +61,9 @@ class MessageRow:
     def __repr__(self) -> str:
         return f"<MessageRow {self.message_id} {self.size} chars, {len(self.withheld)} chunks withheld>"
 
-    def withhold_if_repeat(self, text: str, rival: MessageRow, size: int) -> bool:
-        """Begin to withhold this row if `text` may repeat the first `size` characters of `rival`; return whether so."""
-        cursor = TextCursor(rival.pieces, size)
+    def withhold_if_repeat(self, text: str, earlier: MessageRow, size: int) -> bool:
+        """Withhold this row from now on if `text` may repeat `size` characters of `earlier`. Return whether it is withheld."""
+        cursor = TextCursor(earlier.pieces, size)
         if size and cursor.feed(text):
             self.cursor = cursor
             self.withheld.append(text)
@@ -82,7 +82,9 @@ class UpdateWriter:
         self, session: str, editor: EditorProfile, profile: Profile, id_prefix: str, terminals: set[str]
     ) -> None:
         self._editor = editor
+        # A message may be another attempt at the one before it, under another id.
         self._repeats_attempts = profile.retry != "continue" and not profile.exact
+        # Another attempt may begin within a message, behind the text of the failed one.
         self._restarts_inside = profile.retry == "whole"
         message = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%s,"update":'
         self._before = message % dump_json(session)
@@ -91,7 +93,7 @@ class UpdateWriter:
         self._rows: dict[int, MessageRow] = {}  # the texts of this turn, by the fold's item
         self._latest: dict[str, MessageRow | None] = {}  # by chunk: the row that a later attempt would repeat
         self._withheld: list[MessageRow] = []  # rows of which something is withheld
-        self._waiting: list[MessageRow] = []  # those of them that have ended
+        self._ended_withheld: list[MessageRow] = []  # those of them that have ended
         self._quoted: set[int] = set()  # user messages that are written as text of the agent
         self._last_text: MessageRow | None = None  # what the editor was sent last, if it was text
         self._has_noticed = False  # a notice was written since the latest text
@@ -130,7 +132,7 @@ class UpdateWriter:
         if self.calls.has_started:
             self._latest.clear()  # no retry undoes a call, so no later text is another attempt at an earlier one
         if updates:
-            self._release_waiting(lines)
+            self._release_ended(lines)
             self._last_text = None
         for update in updates:
             passes = source is not None and update is source.update
@@ -141,7 +143,7 @@ class UpdateWriter:
         lines: list[bytes] = []
         for row in self._withheld[:]:
             self._release_text(row, lines)
-        self._release_waiting(lines)
+        self._release_ended(lines)
         lines += self.flush(inf)
         self._latest.clear()
         self._last_text = None
@@ -182,8 +184,8 @@ class UpdateWriter:
             chunk = AGENT
             self._quoted.add(item)
         may_repeat = self._repeats_attempts and chunk is not USER and item not in self._quoted
-        follows = self._latest.get(chunk) if may_repeat and not fields.get("history") else None
-        self._rows[item] = MessageRow(chunk, self._choose_message_id(fields.get("message_id")), follows)
+        earlier = self._latest.get(chunk) if may_repeat and not fields.get("history") else None
+        self._rows[item] = MessageRow(chunk, self._choose_message_id(fields.get("message_id")), earlier)
 
     def _choose_message_id(self, message_id: object) -> str:
         """Return the message's id from the agent. If there is none, or another message has it, return a new id."""
@@ -200,15 +202,15 @@ class UpdateWriter:
             if not row.cursor.feed(text):
                 self._release_text(row, lines)
             return
-        rival = row.follows
-        if not row.size and rival is not None and row.withhold_if_repeat(text, rival, rival.size):
+        earlier = row.earlier
+        if not row.size and earlier is not None and row.withhold_if_repeat(text, earlier, earlier.size):
             self._withheld.append(row)
             return
         restarts = self._restarts_inside and row.size and row.size > len(row.pieces[0])
         if restarts and row.withhold_if_repeat(text, row, row.size):
             self._withheld.append(row)
             return
-        self._forget_rival(row, lines)
+        self._forget_earlier(row, lines)
         lines += self._append_text(row, text, source)
 
     def _change_text(
@@ -237,10 +239,10 @@ class UpdateWriter:
             lines += self._write_remark() + self._append_text(row, text)
 
     def _end_text(self, row: MessageRow, lines: list[bytes]) -> None:
-        if row.cursor is not None and row.follows is not None and not row.size:
-            self._waiting.append(row)  # an attempt that is shorter than the one before it
-            if len(self._waiting) > MAX_WAITING:
-                self._release_waiting(lines)
+        if row.cursor is not None and row.earlier is not None and not row.size:
+            self._ended_withheld.append(row)  # an attempt that is shorter than the one before it
+            if len(self._ended_withheld) > MAX_ENDED_WITHHELD:
+                self._release_ended(lines)
         else:
             self._release_text(row, lines)
 
@@ -253,25 +255,25 @@ class UpdateWriter:
         """
         if not self._withheld:
             return
-        self._waiting = [row for row in self._waiting if not row.is_superseded]
+        self._ended_withheld = [row for row in self._ended_withheld if not row.is_superseded]
         for row in self._withheld[:]:
             if row.cursor is None or row.cursor.remaining:
                 continue
-            rival = row.follows
+            earlier = row.earlier
             size = sum(map(len, row.withheld))
-            if rival is not None and not row.size and rival.is_superseded:
-                self._continue_row(row, rival, lines)
-            elif rival is None or row.size or size > rival.size:
+            if earlier is not None and not row.size and earlier.is_superseded:
+                self._continue_row(row, earlier, lines)
+            elif earlier is None or row.size or size > earlier.size:
                 self._release_text(row, lines)
         self._withheld = [row for row in self._withheld if row.cursor is not None and not row.is_superseded]
 
-    def _continue_row(self, row: MessageRow, rival: MessageRow, lines: list[bytes]) -> None:
-        """Write the new text of a row that repeats the failed attempt `rival`, as a continuation of its message."""
-        text = "".join(row.withheld)[rival.size :]
-        row.message_id, row.pieces, row.size, row.head = rival.message_id, rival.pieces, rival.size, rival.head
-        row.withheld, row.cursor, row.follows = [], None, None
+    def _continue_row(self, row: MessageRow, earlier: MessageRow, lines: list[bytes]) -> None:
+        """Write the new text of a row that repeats the failed attempt `earlier`, as a continuation of its message."""
+        text = "".join(row.withheld)[earlier.size :]
+        row.message_id, row.pieces, row.size, row.head = earlier.message_id, earlier.pieces, earlier.size, earlier.head
+        row.withheld, row.cursor, row.earlier = [], None, None
         self._latest[row.chunk] = row
-        if self._last_text is rival:
+        if self._last_text is earlier:
             self._last_text = row
         lines += self._append_text(row, text) if text else []
 
@@ -280,24 +282,24 @@ class UpdateWriter:
         if row.cursor is None:
             return
         text, row.withheld, row.cursor = "".join(row.withheld), [], None
-        self._forget_rival(row, lines)
+        self._forget_earlier(row, lines)
         lines += self._append_text(row, text)
 
-    def _forget_rival(self, row: MessageRow, lines: list[bytes]) -> None:
+    def _forget_earlier(self, row: MessageRow, lines: list[bytes]) -> None:
         """Note that the row does not continue an earlier one. If the earlier one was discarded, tell the person."""
-        rival, row.follows = row.follows, None
-        if rival is None:
+        earlier, row.earlier = row.earlier, None
+        if earlier is None:
             return
-        if row in self._waiting:
-            self._waiting.remove(row)
-        self._release_waiting(lines)
-        if rival.is_superseded and row.chunk is AGENT and not self._has_noticed:
+        if row in self._ended_withheld:
+            self._ended_withheld.remove(row)
+        self._release_ended(lines)
+        if earlier.is_superseded and row.chunk is AGENT and not self._has_noticed:
             lines += self._write_remark()
 
-    def _release_waiting(self, lines: list[bytes]) -> None:
-        waiting, self._waiting = self._waiting, []
-        for row in waiting:
-            row.follows = None
+    def _release_ended(self, lines: list[bytes]) -> None:
+        rows, self._ended_withheld = self._ended_withheld, []
+        for row in rows:
+            row.earlier = None
             self._release_text(row, lines)
 
     # ---- lines
@@ -308,7 +310,7 @@ class UpdateWriter:
         last = self._last_text
         if last is row:
             return [self._add_text(row, text, *(source or NO_SOURCE))]
-        self._release_waiting(lines)
+        self._release_ended(lines)
         is_joined = self._editor.joins_messages and last is not None and last.chunk == row.chunk
         self._last_text = self._latest[row.chunk] = row
         self._has_noticed = False
@@ -352,7 +354,7 @@ class UpdateWriter:
             lines += self._format_notice(text, bool(fields.get("history")))
 
     def _write_remark(self) -> list[bytes]:
-        return self._format_notice(BEGAN_AGAIN)
+        return self._format_notice(BEGAN_AGAIN_REMARK)
 
     def _format_notice(self, text: str, is_history: bool = False) -> list[bytes]:
         self._has_noticed = True
