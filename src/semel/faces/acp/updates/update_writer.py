@@ -62,7 +62,7 @@ class MessageRow:
         return f"<MessageRow {self.message_id} {self.size} chars, {len(self.withheld)} chunks withheld>"
 
     def withhold_if_repeat(self, text: str, earlier: MessageRow, size: int) -> bool:
-        """Withhold this row from now on if `text` may repeat `size` characters of `earlier`. Return whether it is withheld."""
+        """Withhold this row if `text` may repeat `size` characters of `earlier`. Return whether it is withheld."""
         cursor = TextCursor(earlier.pieces, size)
         if size and cursor.feed(text):
             self.cursor = cursor
