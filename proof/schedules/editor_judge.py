@@ -70,7 +70,7 @@ def _shown(connection: Connection, rows: Rows) -> Iterator[str]:
     session = rows.sessions.get(connection.editor.session)
     if session is None or (connection.how == "prompt" and not connection.told_until):  # it was never opened
         return
-    held = connection.editor.profile.outside == "held"
+    held = connection.editor.profile.out_of_turn == "held"
     entries = [
         e for e in rows.entries
         if e["session"] == session["id"] and e["seq"] > session["erased"] and e["text"]

@@ -300,7 +300,7 @@ async def test_a_cancel_that_the_gateway_refuses_is_told_unless_the_session_was_
     async def refuse(*args: Any, **about: Any) -> None:
         raise RequestRefused(500, code, "the disk is full")
 
-    monkeypatch.setattr("semel.faces.acp.session.seen_turns.REACTION_S", 0.0)
+    monkeypatch.setattr("semel.faces.acp.session.recent_turns.REACTION_S", 0.0)
     gateway: Any = StoppableGateway({**SNAPSHOT, "session": {"state": "running", "turn": 7}})
     gateway.withdraw = gateway.stop = refuse
     editor, model = ScriptedEditor(), ModelEditor()
@@ -347,7 +347,7 @@ async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen
     told: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("semel.faces.acp.session.seen_turns.REACTION_S", reaction_s)
+    monkeypatch.setattr("semel.faces.acp.session.recent_turns.REACTION_S", reaction_s)
     states = [{} if turn is None else {"state": "running", "turn": turn} for turn in turns]
     changes = [
         {"type": "change", "rev": rev, "changes": [{"op": "session", "rev": rev, **state}]}

@@ -40,16 +40,16 @@ def test_the_page_says_of_each_editor_what_its_profile_says(name: str) -> None:
     row = next(line for line in known if re.match(rf"\| {name.split('.')[0]} ", line, re.I))
     _, _, outside, of_others, dialog, in_a_row, _ = (cell.strip() for cell in row.split("|"))
     profile = EDITOR_PROFILES[name]
-    assert outside == ("comes with your next prompt" if profile.outside == "held" else "shown at once")
+    assert outside == ("comes with your next prompt" if profile.out_of_turn == "held" else "shown at once")
     assert of_others.startswith(
-        "drawn" if profile.outside == "push" else "a quotation" if profile.drops_user_text else "a m"
+        "drawn" if profile.out_of_turn == "push" else "a quotation" if profile.drops_user_text else "a m"
     )
     assert dialog == "closes" or not profile.closes_dialogs
     assert in_a_row.startswith("get an empty line" if profile.joins_messages else "told apart")
 
 
 def test_an_unmeasured_editor_is_made_to_wait() -> None:
-    assert read_editor_profile({"clientInfo": {"name": "something new"}}).outside == "held"
+    assert read_editor_profile({"clientInfo": {"name": "something new"}}).out_of_turn == "held"
     assert (
         read_editor_profile({"clientInfo": {"name": "Zed"}})
         == read_editor_profile({"clientInfo": {"name": "zed"}})

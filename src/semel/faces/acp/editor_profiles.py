@@ -19,7 +19,7 @@ class EditorProfile:
 
     name: str = "unmeasured"
 
-    outside: Literal["direct", "push", "held"] = "held"
+    out_of_turn: Literal["direct", "push", "held"] = "held"
     """What the editor does with an agent's text, thoughts and tool calls outside of a turn. `direct`: it shows them.
     `push`: it shows them, and draws them as a turn of the agent's own if that is announced with `session/push`. `held`:
     it drops them, or may drop them, so they wait for its next prompt."""
@@ -46,12 +46,12 @@ UNMEASURED = EditorProfile()
 EDITOR_PROFILES: dict[str, EditorProfile] = {
     profile.name: profile
     for profile in (
-        EditorProfile(name="agent-shell", outside="push", joins_messages=True, drops_user_text=True),  # 0.74.3
+        EditorProfile(name="agent-shell", out_of_turn="push", joins_messages=True, drops_user_text=True),  # 0.74.3
         EditorProfile(name="CodeCompanion.nvim", joins_messages=True, drops_user_text=True),  # 19.22.0
         EditorProfile(name="acpx", joins_messages=True),  # 0.19.1
-        EditorProfile(name="toad", outside="direct", joins_messages=True),  # 0.6.20
-        EditorProfile(name="zed", outside="direct", closes_dialogs=True),  # from its source of November 2026
-        EditorProfile(name="semel.nvim", outside="direct", closes_dialogs=True),  # semel.lua, ours for a plain Neovim
+        EditorProfile(name="toad", out_of_turn="direct", joins_messages=True),  # 0.6.20
+        EditorProfile(name="zed", out_of_turn="direct", closes_dialogs=True),  # from its source of November 2026
+        EditorProfile(name="semel.nvim", out_of_turn="direct", closes_dialogs=True),  # semel.lua, for a plain Neovim
     )
 }
 """Measured editors by `clientInfo.name`, with the version that was measured. docs/editors.md has them as a table."""

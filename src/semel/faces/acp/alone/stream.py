@@ -185,7 +185,7 @@ class EditorStream:
 
         For such an editor, the lines are kept outside of a turn, and follow after its next prompt.
         """
-        if self._editor.outside != "held" or not lines or self._folder.is_prompting(session):
+        if self._editor.out_of_turn != "held" or not lines or self._folder.is_prompting(session):
             return lines
         held = self._held.setdefault(session, HeldLines())
         return held.add(lines)

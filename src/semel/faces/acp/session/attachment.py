@@ -27,9 +27,9 @@ from semel.faces.acp.session.deliveries import ANSWER, CANCEL, Deliveries
 from semel.faces.acp.session.history import read_history
 from semel.faces.acp.session.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage
 from semel.faces.acp.session.permission_dialogs import PermissionDialogs
-from semel.faces.acp.session.seen_turns import LATE_CANCEL_REMARK, SeenTurns
+from semel.faces.acp.session.recent_turns import LATE_CANCEL_REMARK, RecentTurns
 from semel.faces.acp.session.session_offers import SessionOffers
-from semel.faces.acp.session.turn_ends import FAILED, describe_failure, has_reply, read_stop
+from semel.faces.acp.session.turn_ends import TURN_FAILED_KIND, describe_failure, has_reply, read_stop_reason
 from semel.faces.acp.updates.row_writer import RowWriter, name_row
 from semel.faces.client import AsyncClient, NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.view import SessionView
@@ -61,8 +61,8 @@ class Attachment:
         self._push: str | None = None  # the request by which another person's turn is drawn in the editor
         self._pushed_seq = 0
         self._refused_pushes: set[int] = set()  # the entries for which the editor refused that
-        self._can_push = editor.profile.outside == "push"
-        self._seen_turns = SeenTurns()
+        self._can_push = editor.profile.out_of_turn == "push"
+        self._recent_turns = RecentTurns()
         self._is_open = False
         self._is_away = False  # the gateway: its stream broke, and nothing came since
         self.is_over = False  # the session was deleted
@@ -221,7 +221,7 @@ class Attachment:
             self.show()
 
     def _note_turn(self) -> None:
-        self._seen_turns.note_running(self.view.session.get("turn"), asyncio.get_running_loop().time())
+        self._recent_turns.note_running(self.view.session.get("turn"), asyncio.get_running_loop().time())
 
     def _note_rows(self, rows: list[Json]) -> None:
         for row in rows:
@@ -242,7 +242,7 @@ class Attachment:
     @property
     def _may_show(self) -> bool:
         """Whether the editor shows an agent's rows now."""
-        return bool(self._prompts) or self._editor.profile.outside != "held"
+        return bool(self._prompts) or self._editor.profile.out_of_turn != "held"
 
     def show(self) -> None:
         """Write what the editor lacks and can show now, then answer the prompts whose turn has ended."""
@@ -276,7 +276,7 @@ class Attachment:
 
     def _is_told_as_error(self, row: Json) -> bool:
         """Whether this notice says that a turn failed whose prompt is answered with the same words."""
-        if row.get("kind") != FAILED:
+        if row.get("kind") != TURN_FAILED_KIND:
             return False
         entries = [self.view.entries.get(prompt.seq or 0) or {} for prompt in self._prompts.values()]
         return any(object_at(entry, "ended").get("turn") == row.get("turn") for entry in entries)
@@ -350,7 +350,7 @@ class Attachment:
         entry = self.view.entries.get(self._pushed_seq)
         is_idle = self.view.session.get("state") == "idle"  # a message may join a turn without asking for one
         if self._push is not None and (is_idle or entry is None or "ended" in entry):
-            stop = read_stop(object_at(entry or {}, "ended"))
+            stop = read_stop_reason(object_at(entry or {}, "ended"))
             update = self._writer.format_update("session_push_end", stopReason=stop)
             self._editor.write([*self._writer.end_turn(), update])
             self._push = None
@@ -407,7 +407,7 @@ class Attachment:
             message = describe_failure(self.view.entries.values(), ended)
             self._fail_prompt(prompt, {"code": INTERNAL_ERROR, "message": message})
         else:
-            stop = "cancelled" if ended["state"] == "failed" else read_stop(ended)
+            stop = "cancelled" if ended["state"] == "failed" else read_stop_reason(ended)
             self._finish_prompt(prompt, {"stopReason": stop}, None)
 
     def _finish_prompt(self, prompt: OpenPrompt, result: Json | None, error: Json | None) -> None:
@@ -459,7 +459,7 @@ class Attachment:
             self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     def _stop_seen_turn(self) -> None:
-        turn = self._seen_turns.find_turn_to_cancel(asyncio.get_running_loop().time())
+        turn = self._recent_turns.find_turn_to_cancel(asyncio.get_running_loop().time())
         running = self.view.session.get("turn")
         if turn is not None and self._may_show:  # otherwise its person sees none
             stopping = self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)

@@ -31,8 +31,8 @@ def choose_rows(rows: Sequence[Json], has_begun: Callable[[Json], bool]) -> tupl
 def describe_left_out(session: str, count: int | None = None) -> str:
     """Return a sentence about older messages that are not shown. `count`: how many, if that is known."""
     number = "" if count is None else f"{count} "
-    what = f"{number}earlier message is" if count == 1 else f"{number}earlier messages are"
-    return f"{what[0].upper()}{what[1:]} not shown here. To read what is left out: semel show {session}"
+    messages = f"{number}earlier message is" if count == 1 else f"{number}earlier messages are"
+    return f"{messages[0].upper()}{messages[1:]} not shown here. To read what is left out: semel show {session}"
 
 
 def count_chars(row: Json) -> int:

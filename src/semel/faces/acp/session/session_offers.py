@@ -13,14 +13,14 @@ MODE_OPTION = "mode"
 
 
 class SessionOffers:
-    """What the editor was told of one session. `row`: the session, as the API returns it."""
+    """What the editor was told of one session's offers. `row`: the session, as the API returns it."""
 
     def __init__(self, row: Json) -> None:
-        self._told: dict[str, Any] = {}
+        self._offers: dict[str, Any] = {}
         self._note(row)
 
     def _note(self, row: Json) -> None:
-        self._told = {
+        self._offers = {
             "modes": read_modes(row), "options": read_options(row), "commands": read_commands(row),
             "title": row.get("title"),
         }  # fmt: skip
@@ -28,22 +28,22 @@ class SessionOffers:
     def describe(self, row: Json) -> Json:
         """Return the fields `modes` and `configOptions` of the answer that opens a session, and note them as told."""
         self._note(row)
-        modes, options = self._told["modes"], self._told["options"]
+        modes, options = self._offers["modes"], self._offers["options"]
         return {**({"modes": modes} if modes else {}), **({"configOptions": options} if options else {})}
 
     def write_changes(self, writer: RowWriter, row: Json, is_first: bool = False) -> list[bytes]:
         """Return the lines for what has changed. `is_first`: commands and title were not told yet."""
-        before = self._told
+        before = self._offers
         self._note(row)
-        told, lines = self._told, list[bytes]()
-        if told["modes"] and told["modes"]["currentModeId"] != (before["modes"] or {}).get("currentModeId"):
-            lines.append(writer.format_update("current_mode_update", currentModeId=told["modes"]["currentModeId"]))
-        if told["options"] and told["options"] != before["options"]:
-            lines.append(writer.format_update("config_option_update", configOptions=told["options"]))
-        if is_first or told["commands"] != before["commands"]:
-            lines.append(writer.format_update("available_commands_update", availableCommands=told["commands"]))
-        if told["title"] and (is_first or told["title"] != before["title"]):
-            lines.append(writer.format_update("session_info_update", title=told["title"]))
+        offers, lines = self._offers, list[bytes]()
+        if offers["modes"] and offers["modes"]["currentModeId"] != (before["modes"] or {}).get("currentModeId"):
+            lines.append(writer.format_update("current_mode_update", currentModeId=offers["modes"]["currentModeId"]))
+        if offers["options"] and offers["options"] != before["options"]:
+            lines.append(writer.format_update("config_option_update", configOptions=offers["options"]))
+        if is_first or offers["commands"] != before["commands"]:
+            lines.append(writer.format_update("available_commands_update", availableCommands=offers["commands"]))
+        if offers["title"] and (is_first or offers["title"] != before["title"]):
+            lines.append(writer.format_update("session_info_update", title=offers["title"]))
         return lines
 
 
@@ -78,7 +78,7 @@ def read_options(row: Json) -> list[Json]:
 
 def stands_for_modes(row: Json, option: str) -> bool:
     """Whether the option with this id is the one that `read_options` has added."""
-    return option == MODE_OPTION and all(one.get("id") != option for one in objects_in(row.get("options")))
+    return option == MODE_OPTION and all(offered.get("id") != option for offered in objects_in(row.get("options")))
 
 
 def read_commands(row: Json) -> list[Json]:
@@ -86,7 +86,7 @@ def read_commands(row: Json) -> list[Json]:
 
     An agent's command with the name of one of Semel's is reached with one more slash (docs/commands.md).
     """
-    own = [{"name": one.name, "description": f"Semel: {one.description}"} for one in COMMANDS.values()]
+    own = [{"name": command.name, "description": f"Semel: {command.description}"} for command in COMMANDS.values()]
     agents = [
         {**command, "name": f"/{command['name']}" if command["name"] in COMMANDS else command["name"]}
         for command in objects_in(row.get("commands"))

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from semel.acp_stream.wire import STOP_REASONS
 from semel.text.json_types import Json
 
-FAILED = "turn.failed"  # the kind of the notice that a turn failed
+TURN_FAILED_KIND = "turn.failed"  # of the notice that says so
 
 
-def read_stop(ended: Json) -> str:
+def read_stop_reason(ended: Json) -> str:
     """Return ACP's stop reason for how a turn ended (`Ended`)."""
     if ended.get("state") == "cancelled":
         return "cancelled"
@@ -24,5 +24,6 @@ def has_reply(entries: Iterable[Json], command: Json) -> bool:
 
 def describe_failure(entries: Iterable[Json], ended: Json) -> str:
     """Return the words in which people are told that a turn failed; if they are not told, its error."""
-    notices = (one["text"] for one in entries if one.get("kind") == FAILED and one.get("turn") == ended["turn"])
+    turn = ended["turn"]
+    notices = (entry["text"] for entry in entries if (entry.get("kind"), entry.get("turn")) == (TURN_FAILED_KIND, turn))
     return str(next(notices, None) or ended.get("error") or "the turn failed")

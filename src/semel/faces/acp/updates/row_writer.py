@@ -69,7 +69,7 @@ class RowWriter:
         self._taken_call_ids: set[str] = set()
         self._calls = CallRows(profile, CAREFUL, set())
         self._terminals: dict[int, TerminalText] = {}  # the calls whose output the editor shows in a terminal, by item
-        self._told: dict[str, Any] = {}  # plan and usage, by kind
+        self._latest: dict[str, Any] = {}  # plan and usage that the editor has, by kind
         self._revs: dict[tuple[str, int], int] = {}  # the rev of each row that the editor has, or need not have
 
     def __repr__(self) -> str:
@@ -123,8 +123,8 @@ class RowWriter:
 
     def note_end(self, turn: int) -> None:
         """Note that a turn has ended: no text of a later turn is another attempt at it."""
-        for number in [one for one in self._agent_texts if one is not None and one <= turn]:
-            del self._agent_texts[number]
+        for ended in [known for known in self._agent_texts if known is not None and known <= turn]:
+            del self._agent_texts[ended]
 
     def distrust_revs(self) -> None:
         """Compare rows by their content from now on: the ledger was replaced by an older one, which counts anew."""
@@ -257,9 +257,9 @@ class RowWriter:
         return self._write_text(name, AGENT, text)
 
     def _write_once(self, kind: str, fields: Json) -> list[bytes]:
-        if self._told.get(kind) == fields:
+        if self._latest.get(kind) == fields:
             return []
-        self._told[kind] = fields
+        self._latest[kind] = fields
         return [self.format_update(kind, **fields)]
 
     # ---- tool calls

@@ -11,8 +11,8 @@ REACTION_S = 0.5  # nobody sees a turn and cancels it within this time
 LATE_CANCEL_REMARK = "The turn that runs now began just before you cancelled, so it goes on. To stop it, cancel again."
 
 
-class SeenTurns:
-    """The turns that ran in a session, as the editor was told."""
+class RecentTurns:
+    """The turn that runs in a session, the one before it, and when that changed."""
 
     def __init__(self) -> None:
         self._turn: int | None = None
@@ -20,7 +20,7 @@ class SeenTurns:
         self._since = 0.0
 
     def __repr__(self) -> str:
-        return f"<SeenTurns {self._before}, now {self._turn}>"
+        return f"<RecentTurns {self._before}, now {self._turn}>"
 
     def note_running(self, turn: int | None, now: float) -> None:
         """Note which turn runs; None: none. `now`: in seconds, on any clock that never goes back."""
