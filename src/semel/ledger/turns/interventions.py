@@ -59,7 +59,7 @@ def find_stop_target(tx: Tx, session: int, turn: int | None, seen: int | None = 
     return StopTarget(is_next=turns.pending_wake(row) is not None and limits.find_hold_end(tx, session) is None)
 
 
-def request_stop(tx: Tx, session: int, order: turns.StopRequest, root: int | None = None) -> bool:
+def request_stop(tx: Tx, session: int, request: turns.StopRequest, root: int | None = None) -> bool:
     """Mark the running turn as stopped by a person: it is not tried again if it is lost. `root`: only of this root.
 
     Return whether there is such a turn.
@@ -67,7 +67,7 @@ def request_stop(tx: Tx, session: int, order: turns.StopRequest, root: int | Non
     turn = turns.find_running_turn(tx, session)
     if turn is None or root not in (None, turn.root):
         return False
-    tx.run("turn_stopped", id=turn.id, by=order.by, seq=order.seq)
+    tx.run("turn_stopped", id=turn.id, by=request.by, seq=request.seq)
     return True
 
 
