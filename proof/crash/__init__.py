@@ -21,6 +21,7 @@ the points of each process, and then once for each point:
               gateway refused: its token was none.
     jobs      the supervisor of a background job (`run_in_background`). The script: the agent starts a job and is told
               of its end.
+    editor    `semel acp`: it loads the session, and its editor prompts. A new one then loads the session.
 
 Each channel's worker is code inside the gateway: one channel of each safety class is at work (webhook: idempotent; the
 other two are `post.py`, as somebody would write it), so their calls are among the gateway's points.

@@ -48,7 +48,9 @@ class Aftermath:
         log = world.place / "agent.log"
         self.agent = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         self.ends = [one["kind"] for one in self.events if one["kind"] in ("exec.finished", "exec.lost")]
-        self.asked = [name for name in world.asked if name != "run" or self.ends]
+        texts = {one["text"] for one in self.entries}
+        is_known = {"run": bool(self.ends), "edit": script.E1 in texts}
+        self.asked = [name for name in world.asked if is_known.get(name, True)]
         self.doubted = {f"m{n}" for n in (3, 4)} if "copied" in world.asked else set[str]()  # keys of events
 
     def wanted(self) -> Iterator[tuple[str, str]]:
@@ -69,7 +71,7 @@ def judge(world: World) -> list[str]:
     except (LedgerError, apsw.Error) as fault:
         return [*found, f"the ledger cannot be read: {fault}"]
     checks = (
-        _platforms, _conversations, _transcript, _turns, _restored, _agent, _watcher, _callers, _reporter,
+        _platforms, _conversations, _transcript, _turns, _restored, _agent, _watcher, _callers, _reporter, _editors,
     )  # fmt: skip
     for check in checks:
         found += check(after)
@@ -139,9 +141,9 @@ def _transcript(after: Aftermath) -> Iterator[str]:
     heard = [one["text"] for one in after.entries if one["role"] == "user"]
     people = {
         "pair": [script.M1, script.M2], "desk": [script.H1], "copied": [script.M4, script.M5], "job": [script.M3],
-        "hook": [script.H2],
+        "edit": [script.E1], "hook": [script.H2],
     }  # fmt: skip
-    wanted = [text for name in after.world.asked for text in people.get(name, ())]
+    wanted = [text for name in after.asked for text in people.get(name, ())]
     if heard != wanted:
         yield f"people said {wanted}, and the transcript has {heard}"
     stands = Counter(one["text"] for one in after.entries if one["role"] == "agent" and not one["superseded"])
@@ -275,3 +277,24 @@ def _reporter(after: Aftermath) -> Iterator[str]:
     left = [one.parent.name for one in world.spooled()]
     if left and not world.faults:
         yield f"the spool still holds {left}"
+
+
+def _editors(after: Aftermath) -> Iterator[str]:
+    """Laws 1, 8: an editor's prompt that was answered is recorded; who loads the session sees each text once."""
+    if "edit" not in after.world.asked:
+        return
+    first, second = after.world.editors
+    answers = first.answers.get(3, [])
+    if len(answers) > 1 or any("error" in answer for answer in answers):
+        yield f"the editor's prompt was answered {answers}"
+    if answers and "edit" not in after.asked:
+        yield "the editor's prompt was answered, and is not recorded"
+    if script.E1 in first.list_texts("user"):
+        yield "the editor was shown its own prompt"
+    if answers and first.list_texts("agent").count(script.HOME_5) != 1:
+        yield f"the editor's prompt was answered, and it shows {first.list_texts('agent')}"
+    for role in ("user", "agent"):
+        said = [one["text"] for one in after.entries if one["role"] == role and not one["superseded"]]
+        shown = [text for text in second.list_texts(role) if role == "user" or text in said]
+        if shown != said:
+            yield f"who loads the session sees {shown} where the transcript has {said}"

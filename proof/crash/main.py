@@ -25,7 +25,7 @@ from proof.crash.world import PATIENCE, PROCESSES, World
 from proof.report import Proof
 from proof.room import memory
 
-SAMPLE = {"gateway": 76, "recovery": 24, "restored": 24, "tools": 12, "exec": 14, "flush": 8, "jobs": 10}
+SAMPLE = {"gateway": 76, "recovery": 24, "restored": 24, "tools": 12, "exec": 14, "flush": 8, "jobs": 10, "editor": 14}
 """How many points of each process a quick run takes, about."""
 MOST = 20  # violations after which nothing new is learnt
 JOBS = 4  # each of them mostly waits for another process

@@ -16,12 +16,14 @@ M4, M5 = "Ann asks m4.", "Ann asks m5."  # by the chat: the agent is at work on 
 M6 = "Ann asks m6."  # by the chat, after the ledger was copied
 H1 = "The desk asks h1."  # by HTTP
 H2 = "The hook asks h2."  # by the webhook
+E1 = "The editor asks e1."  # by `semel acp`
 
 LOOKING = "Looking at m1 and m2, and at what became of them before."
 SENT = "On it: m1 and m2."
 HOOK_1, BIRD_1 = "To the hook: m1 and m2.", "To the bird: m1 and m2."
 HOOK_2, BIRD_2 = "To the hook: h1.", "To the bird: h1."
 HOME_2, HOME_3, HOME_4 = "Answer to h1.", "Answer to the run.", "Answer to h2."
+HOME_5 = "Answer to e1."
 STARTED = "It is being run."
 
 MARKS = (
@@ -30,6 +32,7 @@ MARKS = (
     ("job", re.compile(r"Ann asks m3\.")),
     ("copied", re.compile(r"Ann asks m[456]\.")),
     ("run", re.compile(r"ended with exit code|Lost sight of|could not be started|was not started")),
+    ("edit", re.compile(r"The editor asks e1\.")),
     ("hook", re.compile(r"The hook asks h2\.")),
 )
 SAYS = {
@@ -38,6 +41,7 @@ SAYS = {
     "copied": {},
     "job": {"room": [STARTED]},
     "run": {"room": [HOME_3]},
+    "edit": {"room": [HOME_5]},
     "hook": {"room": [HOME_4]},
 }
 """What must reach each address, by what was asked."""
@@ -61,6 +65,7 @@ def closing(name: str) -> list[str]:
         "copied": [],
         "job": [STARTED],
         "run": [HOME_3],
+        "edit": [HOME_5],
         "hook": [HOME_4],
     }[name]
 

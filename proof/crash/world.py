@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx2
 
 from proof.crash import script
+from proof.crash.editors import Editor
 from proof.crash.house import LOOK, TOKEN, House, configuration
 from proof.crash.killat import Control
 from proof.crash.lives import Life, Lives
@@ -24,6 +25,7 @@ SCRIPTS = {
     "exec": ("run", "hook"),
     "flush": ("run", "hook"),
     "jobs": ("job", "hook"),
+    "editor": ("pair", "edit", "hook"),
 }
 """The steps of the script for each process that is killed."""
 PROCESSES = tuple(SCRIPTS)
@@ -57,6 +59,7 @@ class World:
         self.hook = Hook(dropped=script.DROPPED, refused=script.REFUSED)
         self.caller = Caller(http, self.house.url)
         self.watcher = Watcher(http, self.house.url, script.SESSION)
+        self.editors = [Editor(lives, place, name) for name in ("first", "second")]
         self.faults: list[str] = []
         self.step = "start"
         self.asked: list[str] = []  # what was asked, in its order (script.MARKS)
@@ -85,6 +88,8 @@ class World:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             if self.house.life is not None:
                 await self.house.life.kill()
+            for editor in self.editors:
+                await editor.kill()
             for each in platforms.values():
                 await each.stop()
 
@@ -106,7 +111,7 @@ class World:
         """Once the kill has struck, the step under way goes on to its end, and the last one shows that life does."""
         steps: dict[str, Callable[[], Awaitable[None]]] = {
             "pair": self._hears, "desk": self._is_called, "run": self._runs, "stop": self._restarts,
-            "hook": self._is_hooked, "job": self._has_it_run, "copied": self._is_put_back,
+            "hook": self._is_hooked, "job": self._has_it_run, "copied": self._is_put_back, "edit": self._is_prompted,
         }  # fmt: skip
         chosen = SCRIPTS[self.process]
         for name in chosen:
@@ -118,6 +123,8 @@ class World:
                     await self.house.rest()
             if name == "copied":
                 self.settling = self.control.seen().count
+        if self.process == "editor":
+            await self._ends_editor()
         self.step = "watch"
         if rev := self.house.rev():
             self._watch()
@@ -204,6 +211,32 @@ class World:
             if await self._report(flush, self.control if self.process == "flush" else None):
                 await self._report(flush, None)
 
+    async def _is_prompted(self) -> None:
+        """An editor prompts, and its `semel acp` ends or is killed. Another one then loads the session, and stays."""
+        await self.house.url()
+        first, second = self.editors
+        await first.start(self.house.data, self.control.path)
+        text = {"type": "text", "text": script.E1}
+        is_answered = await first.load(script.SESSION, str(self.place)) and await first.ask(
+            3, "session/prompt", sessionId=script.SESSION, prompt=[text]
+        )
+        ended = await first.end()
+        if ended != 0 and not (ended == -signal.SIGKILL and self.control.struck):
+            self.faults.append(f"`semel acp` ended with {ended}: {self._log('editor')}")
+        if not is_answered and not self.control.struck:
+            self.faults.append(f"the editor's prompt was not answered: {first.answers}")
+        await second.start(self.house.data, None)
+        if not await second.load(script.SESSION, str(self.place)):
+            self.faults.append(f"the session cannot be loaded: {self._log('editor')}")
+
+    async def _ends_editor(self) -> None:
+        """The second editor shows what was said last, and is closed."""
+        self.step = "editor"
+        second = self.editors[1]
+        await second.shows(script.HOME_4)
+        if (ended := await second.end()) != 0:
+            self.faults.append(f"the second `semel acp` ended with {ended}: {self._log('editor')}")
+
     async def _command(self, *argv: str) -> None:
         await self._report([*argv, "--data-dir", str(self.house.data)], None)
 
@@ -239,9 +272,9 @@ class World:
             life.signal(signal.SIGKILL)
         killed = ended == -signal.SIGKILL and control is not None and control.struck
         if ended != code and not killed:
-            self.faults.append(f"`semel {argv[0]} {argv[1]}` ended with {ended}, not {code}: {self._exec_log()}")
+            self.faults.append(f"`semel {argv[0]} {argv[1]}` ended with {ended}, not {code}: {self._log('exec')}")
         self.exec_died = self.exec_died or killed
         return killed
 
-    def _exec_log(self) -> str:
-        return " ".join((self.place / "exec.log").read_text(errors="replace")[-400:].split())
+    def _log(self, name: str) -> str:
+        return " ".join((self.place / f"{name}.log").read_text(errors="replace")[-400:].split())

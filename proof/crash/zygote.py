@@ -6,6 +6,7 @@ Each line of stdin is one life, {"id", "do", "place", "killat"?, ...}, as `semel
 
     do = "gateway"  what `semel up` runs, by PLACE/semel.toml, with its data in PLACE/data
     do = "exec"     `semel exec` with the arguments "argv"
+    do = "editor"   `semel acp` with the arguments "argv", between the two named pipes "pipes"
 
 `killat`: the file that says where this life ends (`killat.py`). Waits that people choose for real platforms are cut
 short, or a run would mostly sleep: the first back-off, and a reporter's looks for a new gateway.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib.util
+import os
 import signal
 import sys
 from importlib.abc import SourceLoader
@@ -23,7 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import semel.channels
+import semel.faces.acp.connection.editor_server
+import semel.faces.acp.session.attachment
 import semel.faces.cli
+import semel.faces.start
 import semel.law.retries
 import semel.tools.exec.background
 import semel.tools.exec.reporter
@@ -60,13 +65,17 @@ def prepare() -> None:
 def live(told: Json) -> None:
     place = Path(told["place"])
     set_up_process(told["env"], place, place / f"{told['do']}.log")
+    if told["do"] == "editor":  # not descriptors 0 and 1: the library takes 1 for the log
+        ends = os.open(told["pipes"][0], os.O_RDONLY), os.open(told["pipes"][1], os.O_WRONLY)
+        editor_server = semel.faces.acp.connection.editor_server
+        editor_server.STDIN, editor_server.STDOUT = ends
     if "killat" in told:
         killat.arm(Path(told["killat"]))
     if told["do"] == "gateway":
         asyncio.run(run_gateway(place / "semel.toml", place / "data"))
     else:
         sys.argv = ["semel", *told["argv"]]
-        semel.faces.cli.main()
+        (semel.faces.start.main if told["do"] == "editor" else semel.faces.cli.main)()
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import apsw
 import httpx2
 import pytest
 
-from proof.crash import killat
+from proof.crash import killat, script
 from proof.crash.judge import judge
 from proof.crash.lives import Lives
 from proof.crash.main import prove
@@ -93,6 +93,23 @@ async def test_a_ledger_that_is_put_back_is_settled_once_whenever_it_dies(librar
     world.post.log.pop()
     world.bird.log.append(replace(world.bird.log[0], key="sent again under a new key"))
     assert any("of which the ledger knows nothing" in one for one in judge(world))
+
+
+async def test_a_prompt_of_a_killed_editor_is_recorded_and_shown_once(library: Path, tmp_path: Path) -> None:
+    async with httpx2.AsyncClient(trust_env=False, verify=False) as http, Lives(library) as lives:
+        world = World(lives, http, tmp_path / "world", "editor", 25)
+        await world.run()
+    assert judge(world) == []
+    first, second = world.editors
+    assert world.control.struck and second.list_texts("user").count(script.E1) == 1
+    second.texts["twice"] = "user", script.E1
+    assert any("who loads the session sees" in one for one in judge(world))
+    second.texts.pop("twice")
+    first.texts["echo"] = "user", script.E1
+    assert any("its own prompt" in one for one in judge(world))
+    first.texts.pop("echo")
+    first.answers[3] = [{"result": {}}, {"result": {}}]
+    assert any("the editor's prompt was answered [" in one for one in judge(world))
 
 
 async def test_the_judge_tells_what_is_lost_repeated_or_told_otherwise(library: Path, tmp_path: Path) -> None:
