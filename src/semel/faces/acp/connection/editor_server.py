@@ -65,7 +65,7 @@ class EditorServer:
         self._session_of_request: dict[str, str] = {}  # of each open prompt, by its request's id as JSON
         self._arriving_prompts: dict[OpenPrompt, str] = {}  # not yet given to their session -> its key
         self._unrecorded: dict[str, str] = {}  # the session of each prompt that no gateway is known to have, by its id
-        self._refused_after_close: list[str] = []  # the sessions of such prompts
+        self._refused_after_close: list[str] = []  # the session of each prompt that was refused then
         self._all_recorded = asyncio.Event()
         self._is_closing = False
         self._numbers = 0
@@ -456,7 +456,8 @@ def _read_session_id(params: Json) -> str:
     try:
         return check_session_key(_read_text(params, "sessionId"))
     except BadKey:
-        raise RequestFailed(INVALID_PARAMS, "sessionId: no session has this id; session/list names all") from None
+        words = "sessionId: no session has this id; session/list names all sessions"
+        raise RequestFailed(INVALID_PARAMS, words) from None
 
 
 def _read_blocks(params: Json) -> list[Json]:

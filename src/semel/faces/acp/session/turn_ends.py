@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from semel.acp_stream.wire import STOP_REASONS
 from semel.text.json_types import Json
 
-TURN_FAILED_KIND = "turn.failed"  # of the notice that says so
+TURN_FAILED_KIND = "turn.failed"  # of the notice that a turn failed
 
 
 def read_stop_reason(ended: Json) -> str:
