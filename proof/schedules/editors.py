@@ -39,13 +39,19 @@ class WorldPipe:
     """`EditorPipe` between two processes of a world. `read`: called with each line that the editor reads."""
 
     def __init__(self, world: World, read: Any) -> None:
-        self._out = Pipe(world.outside, read)
+        self._out = Pipe(world.outside, self._deliver)
+        self._read = read
+        self.written_bytes = self.read_bytes = 0
         self._in: asyncio.Queue[bytes] = asyncio.Queue()
         self.send = Pipe(world.outside, self._in.put_nowait).put
         self.on_room: Any = None
         self.stalls = False
         self._waiting: list[bytes] = []
         self._was_full = False
+
+    def _deliver(self, line: bytes) -> None:
+        self.read_bytes += len(line)
+        self._read(line)
 
     async def lines(self) -> AsyncIterator[bytes]:
         while True:
@@ -57,12 +63,14 @@ class WorldPipe:
 
     def write(self, lines: Iterable[bytes]) -> None:
         for line in lines:
+            self.written_bytes += len(line)
             (self._waiting.append if self.stalls else self._out.put)(line)
 
     def read_on(self) -> bool:
         """The editor reads again. Return whether somebody is to be told that there is room."""
         self.stalls = False
         waiting, was_full, self._waiting, self._was_full = self._waiting, self._was_full, [], False
+        self.written_bytes -= sum(map(len, waiting))
         self.write(waiting)
         return was_full
 
@@ -105,6 +113,7 @@ class Connection:
         self.chosen: dict[str, set[str]] = {}  # what was answered, by tool call
         self.pushes: list[str] = []  # ids of turns of somebody else that have not ended
         self.refused: set[str] = set()  # the texts of those that were not drawn
+        self._running_before = set[int]()  # the root of the turn that ran when it stopped reading
         self.cancelled_roots: set[int] = set()  # of the turns of others that ran when it cancelled
         self._ids = itertools.count(1)
         self._opening = 0
@@ -163,12 +172,12 @@ class Connection:
         self.prompts[self._request("session/prompt", prompt=blocks)] = Prompt(mark, self.how != "prompt")
 
     def cancel(self) -> None:
-        """An editor that reads nothing does not know yet that its prompt was answered."""
+        """Without a prompt of its own, an editor means the turn that ran when it read last."""
         prompts = self.open_prompts()
         for prompt in prompts:
             prompt.is_cancelled = True
-        if not prompts or self._pipe.stalls:
-            self.cancelled_roots |= {root for (root,) in self._world.look.execute(_RUNNING, (self.editor.session,))}
+        if not prompts:
+            self.cancelled_roots |= self._running_before if self._pipe.stalls else self._find_running()
         self._send(method="session/cancel", params={"sessionId": self.editor.session})
 
     def choose(self, request: str, call: str, option: str) -> None:
@@ -178,7 +187,11 @@ class Connection:
         self._send(id=request, result={"outcome": {"outcome": "selected", "optionId": option}})
 
     def stall(self) -> None:
+        self._running_before = self._find_running()
         self._pipe.stalls = True
+
+    def _find_running(self) -> set[int]:
+        return {root for (root,) in self._world.look.execute(_RUNNING, (self.editor.session,))}
 
     def read_on(self) -> None:
         if self._pipe.read_on() and self.life.alive:

@@ -11,13 +11,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from model_editor import ModelEditor, Shown
 
 import semel.faces.acp.session.attachment as attachment_module
 from semel.faces.acp.connection.editor_pipe import MAX_WAITING_BYTES, EditorPipe
-from semel.faces.acp.connection.editor_server import log_fault
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
 from semel.faces.acp.session.attachment import Attachment
 from semel.faces.acp.session.history import read_history
@@ -82,6 +80,14 @@ class ScriptedEditor:
         self.asked: dict[str, Callable[[Json], None]] = {}
         self.cancelled: list[str] = []
         self.pipe = pipe
+
+    @property
+    def written_bytes(self) -> int:
+        return self.pipe.written_bytes if self.pipe is not None else 0
+
+    @property
+    def read_bytes(self) -> int:
+        return self.pipe.read_bytes if self.pipe is not None else 0
 
     def check_full(self) -> bool:
         return self.pipe is not None and self.pipe.check_full()
@@ -368,6 +374,40 @@ async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen
     attachment.close()
 
 
+@pytest.mark.parametrize("is_socket", [False, True])
+async def test_a_turn_that_the_editor_has_not_read_of_is_not_what_a_cancel_means(
+    is_socket: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.faces.acp.session.recent_turns.REACTION_S", 0.0)
+    from_editor = os.pipe()
+    ends = [end.detach() for end in socket.socketpair()] if is_socket else list(os.pipe())
+    pipe = EditorPipe(from_editor[0], ends[1])
+    behind = asyncio.Event()
+    change = {"type": "change", "rev": 3, "changes": [{"op": "session", "rev": 3, "state": "running", "turn": 8}]}
+    gateway: Any = StoppableGateway(
+        {**SNAPSHOT, "session": {"state": "running", "turn": 7}, "items": []}, behind, change
+    )
+    attachment = Attachment("s", ScriptedEditor(pipe), gateway, {})
+    await attachment.start(replays=False)
+    attachment.open()  # it writes what the session has
+    behind.set()
+    await asyncio.wait_for(gateway.is_over.wait(), 60)
+    assert pipe.read_bytes < pipe.written_bytes
+    attachment.cancel(has_arriving_prompt=False)
+    await asyncio.sleep(0)
+    assert gateway.stops == [7]
+    while pipe.read_bytes < pipe.written_bytes:
+        await asyncio.to_thread(os.read, ends[0], 1 << 16)
+    await asyncio.sleep(0.2)
+    attachment.cancel(has_arriving_prompt=False)
+    await asyncio.sleep(0)
+    assert gateway.stops == [7, 8]
+    attachment.close()
+    pipe.close()
+    for descriptor in (*from_editor, *ends):
+        os.close(descriptor)
+
+
 async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each_text_once_later() -> None:
     from_editor, to_editor = os.pipe(), os.pipe()
     pipe = EditorPipe(from_editor[0], to_editor[1])
@@ -434,38 +474,3 @@ async def test_what_a_load_reads_and_shows_is_bounded_however_long_the_session_i
     rows, is_cut = await read_history(archive, "s", view, snapshot)
     assert [row["seq"] for row in rows] == list(range(count - shown + 1, count + 1))
     assert is_cut == (shown < count) and archive.pages <= 11
-
-
-async def test_a_read_that_is_cancelled_as_its_data_comes_is_not_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """stderr is the editor's to show: it stays empty."""
-    loop, logged = asyncio.get_running_loop(), list[str]()
-    monkeypatch.setattr(loop, "default_exception_handler", lambda context: logged.append(context["message"]))
-    monkeypatch.chdir(tmp_path)  # the path of a socket may be short only
-    for handler in (None, log_fault):
-        loop.set_exception_handler(handler)
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind(str(handler is None))
-            server.listen()
-            stream = await anyio.connect_unix(str(handler is None))
-            peer, _ = server.accept()
-            reading = asyncio.ensure_future(stream.receive())
-            await asyncio.sleep(0.01)
-            ended, end = os.pipe()
-            loop.add_reader(ended, reading.cancel)
-            os.write(end, b"the editor closed its end")
-            peer.send(b"data")
-            await asyncio.wait([reading])
-            loop.remove_reader(ended)
-            await asyncio.sleep(0)
-            for descriptor in (ended, end):
-                os.close(descriptor)
-            peer.close()
-            await stream.aclose()
-    assert logged in ([], ["Exception in callback Future.set_result(None)"]), (
-        "without our handler, if anyio has the race"
-    )
-    logged.clear()
-    log_fault(loop, {"message": "Exception in callback f()", "exception": ValueError()})
-    assert logged, "anything else is"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
+import stat
+import sys
+import termios
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -50,6 +54,21 @@ class LineSplitter:
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts, self._size = [], 0
         return data
+
+
+def count_unread(file: int) -> int:
+    """Return how many bytes the reader of a pipe or a socket has not read: of a socket perhaps more than there are.
+
+    Returns 0 where the system does not say, as of a file or a terminal.
+    """
+    mode = os.fstat(file).st_mode
+    question = termios.FIONREAD if stat.S_ISFIFO(mode) else termios.TIOCOUTQ if stat.S_ISSOCK(mode) else None
+    if question is None:
+        return 0
+    try:
+        return int.from_bytes(fcntl.ioctl(file, question, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
 
 
 def write_all(file: int, data: bytes) -> bool:

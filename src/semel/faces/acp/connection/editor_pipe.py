@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from semel.faces.acp.pipes import LineSplitter, read_blocking, write_all
+from semel.faces.acp.pipes import LineSplitter, count_unread, read_blocking, write_all
 
 MAX_WAITING_BYTES = 8 * 1024 * 1024
 ROOM_BYTES = 1024 * 1024  # waiting bytes below which there is room again
@@ -29,6 +29,7 @@ class EditorPipe:
         self._changed = threading.Condition()  # guards what follows
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
+        self.written_bytes = 0  # read or not
         self._was_full = False
         self._is_closed = False
         self.on_room: Callable[[], None] = lambda: None
@@ -55,6 +56,12 @@ class EditorPipe:
             return self._was_full
 
     @property
+    def read_bytes(self) -> int:
+        """How many of the written bytes the editor has read at least."""
+        with self._changed:
+            return self.written_bytes - self._waiting_bytes - count_unread(self._stdout)
+
+    @property
     def waiting_bytes(self) -> int:
         """How much waits for the editor."""
         return self._waiting_bytes
@@ -65,6 +72,7 @@ class EditorPipe:
             for line in lines:
                 self._waiting.append(line)
                 self._waiting_bytes += len(line)
+                self.written_bytes += len(line)
             self._changed.notify_all()
 
     def close(self) -> None:

@@ -16,6 +16,14 @@ class Editor(Protocol):
     connection: str  # begins the keys of what this editor sends; no other connection has it
     name: str  # who is named as the sender
 
+    @property
+    def written_bytes(self) -> int:
+        """How many bytes were written to the editor, read or not."""
+
+    @property
+    def read_bytes(self) -> int:
+        """How many of them the editor has read at least."""
+
     def check_full(self) -> bool:
         """Return whether so much waits for the editor that no more should be written now. If so, the session's `show`
         is called when there is room again.

@@ -193,6 +193,16 @@ class EditorServer:
 
     # ---- what sessions use (`editor_port.Editor`)
 
+    @property
+    def written_bytes(self) -> int:
+        """How many bytes were written to the editor, read or not."""
+        return self._pipe.written_bytes
+
+    @property
+    def read_bytes(self) -> int:
+        """How many of them the editor has read at least."""
+        return self._pipe.read_bytes
+
     def check_full(self) -> bool:
         """Return whether so much waits for the editor that no more should be written now (`EditorPipe.check_full`)."""
         return self._pipe.check_full()

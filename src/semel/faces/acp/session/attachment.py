@@ -27,7 +27,7 @@ from semel.faces.acp.session.deliveries import ANSWER, CANCEL, Deliveries
 from semel.faces.acp.session.history import read_history
 from semel.faces.acp.session.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage
 from semel.faces.acp.session.permission_dialogs import PermissionDialogs
-from semel.faces.acp.session.recent_turns import LATE_CANCEL_REMARK, RecentTurns
+from semel.faces.acp.session.recent_turns import UNSEEN_CANCEL_REMARK, RecentTurns
 from semel.faces.acp.session.session_offers import SessionOffers
 from semel.faces.acp.session.turn_ends import TURN_FAILED_KIND, describe_failure, has_reply, read_stop_reason
 from semel.faces.acp.updates.row_writer import RowWriter, name_row
@@ -62,7 +62,7 @@ class Attachment:
         self._pushed_seq = 0
         self._refused_pushes: set[int] = set()  # the entries for which the editor refused that
         self._can_push = editor.profile.out_of_turn == "push"
-        self._recent_turns = RecentTurns()
+        self._recent_turns = RecentTurns(editor)
         self._is_open = False
         self._is_away = False  # the gateway: its stream broke, and nothing came since
         self.is_over = False  # the session was deleted
@@ -105,6 +105,7 @@ class Attachment:
             self._watching = None
         if self._timer is not None:
             self._timer.cancel()
+        self._recent_turns.stop_watching()
         self._is_open = False
         self._dialogs.close()
 
@@ -221,7 +222,7 @@ class Attachment:
             self.show()
 
     def _note_turn(self) -> None:
-        self._recent_turns.note_running(self.view.session.get("turn"), asyncio.get_running_loop().time())
+        self._recent_turns.note_running(self.view.session.get("turn"))
 
     def _note_rows(self, rows: list[Json]) -> None:
         for row in rows:
@@ -459,13 +460,13 @@ class Attachment:
             self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     def _stop_seen_turn(self) -> None:
-        turn = self._recent_turns.find_turn_to_cancel(asyncio.get_running_loop().time())
+        turn = self._recent_turns.find_turn_to_cancel()
         running = self.view.session.get("turn")
         if turn is not None and self._may_show:  # otherwise its person sees none
             stopping = self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)
             self._deliveries.add(CANCEL, stopping)
         if running not in (None, turn) and self._may_show:
-            self._remark(f"late-{self.view.rev}", LATE_CANCEL_REMARK)
+            self._remark(f"unseen-{self.view.rev}", UNSEEN_CANCEL_REMARK)
 
     async def _stop_turn(self, turn: int, seen: int | None) -> None:
         """Stop this turn, seen at the rev `seen`, and no other, however often the request has to be repeated."""
