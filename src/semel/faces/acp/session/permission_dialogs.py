@@ -120,10 +120,10 @@ class PermissionDialogs:
         return described
 
     def _take_answer(self, item: Json, answer: Json) -> None:
-        """Pass on an answer to the item that was shown. One that chooses none of its options allows nothing (Law 13).
+        """Pass on an answer to the item that was shown: one of its options, or a dismissal, which means no.
 
-        The request then stays open for the other faces. A choice in a dialog that was closed is passed on, too: the
-        gateway says that it is late.
+        Any other answer allows nothing, and the request stays open for the other faces (Law 13). A choice in a dialog
+        that was closed is passed on, too: the gateway says that it is late.
         """
         item_id = item["id"]
         self._requests.pop(item_id, None)
