@@ -35,11 +35,16 @@ def acp(
         str | None, typer.Option(metavar="KEY", help="Open the session with this key; make it if there is none.")
     ] = None,
     no_start: Annotated[
-        bool, typer.Option("--no-start", help="If no gateway runs, say so instead of starting one.")
+        bool, typer.Option("--no-start", help="Never start a gateway. If none runs, opening a session fails.")
     ] = False,
     show_setup: Annotated[
         EditorName | None,
-        typer.Option("--print", help="Print the lines for this editor's settings, with the other options, and end."),
+        typer.Option(
+            "--print",
+            metavar="EDITOR",
+            help="Print the lines for an editor's settings, with the other options, and end: zed, emacs, codecompanion "
+            "or neovim.",
+        ),
     ] = None,
     alone: Annotated[
         bool,
@@ -60,7 +65,8 @@ def acp(
     messages, thoughts and tool calls once; everything else passes as it came. The exit code is the agent's: 128 + n
     after signal n, 126 or 127 if it cannot be started.
 
-    On a terminal, Semel runs the agent's command itself, because editors open it there so that you can log in.
+    If stdin and stdout are a terminal, Semel only executes the agent's command and takes no part: some editors open a
+    terminal so that you can log in to the agent.
     """
     for option, value in (("--agent", agent), ("--session", session)):
         if value == "":
