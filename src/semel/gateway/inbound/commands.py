@@ -195,11 +195,12 @@ class Commands:
         ):
             self.turns.wake(command.session)
             return "The running turn was stopped."
-        with self.turns.stops.watch_begin(command.session) as next_turn:
-            root, waiting = await self.record.read(rows.find_turn_to_stop, command.session, command.seq)
-        if root is None or not await self.turns.cancel(command.session, by, root or next_turn.root):
-            return "Nothing runs here." + await self._describe_hold(command.session)
-        return "The running turn is being stopped." + _describe_waiting(waiting)
+        root, waiting = await self.record.read(rows.find_turn_to_stop, command.session, command.seq)
+        if root is not None and await self.turns.cancel(command.session, by, root):
+            return "The running turn is being stopped." + _describe_waiting(waiting)
+        if root is None and await self.controls.stop_next_turn(command.session, by, command.seq):
+            return "The turn that was about to begin is stopped; /retry runs it."
+        return "Nothing runs here." + await self._describe_hold(command.session)
 
     async def _describe_hold(self, session: int) -> str:
         """Say until when a session's messages wait for a limit; "" if they do not."""

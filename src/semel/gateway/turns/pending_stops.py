@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-
 from semel.ledger.turns.turns import BegunTurn, StopRequest
-
-
-@dataclass(eq=False)
-class NextTurn:
-    """The turn that is the next to begin in a session. `root`: its root; None: it has not begun yet."""
-
-    root: int | None = None
 
 
 class PendingStops:
@@ -22,7 +11,6 @@ class PendingStops:
     def __init__(self) -> None:
         self._by_people: dict[int, dict[int | None, StopRequest]] = {}  # session -> {root: stop}; None: the next
         self._by_messages: dict[int, dict[int, StopRequest]] = {}  # the same, if a newer message interrupted it
-        self._watched: dict[int, list[NextTurn]] = {}  # session -> what `watch_begin` yields
 
     def __repr__(self) -> str:
         count = sum(len(stops) for kept in (self._by_people, self._by_messages) for stops in kept.values())
@@ -39,23 +27,8 @@ class PendingStops:
         """Stop the session's turn of this root for a newer message."""
         self._by_messages.setdefault(session, {})[root] = by
 
-    @contextmanager
-    def watch_begin(self, session: int) -> Iterator[NextTurn]:
-        """Yield the turn that is the next to begin in the session from now on."""
-        turn = NextTurn()
-        watched = self._watched.setdefault(session, [])
-        watched.append(turn)
-        try:
-            yield turn
-        finally:
-            watched.remove(turn)
-            if not watched:
-                self._watched.pop(session, None)
-
     def note_begin(self, begun: BegunTurn) -> None:
         """Let the stop of the next turn be one of this turn, so that none behind it obeys the stop."""
-        for turn in self._watched.get(begun.session, ()):
-            turn.root = begun.root if turn.root is None else turn.root
         stops = self._by_people.get(begun.session, {})
         if None in stops:
             stops[begun.root] = stops.pop(None)

@@ -58,14 +58,29 @@ class SessionControls:
         seen; nothing is stopped if the ledger was restored from a backup since, which may give its id to another turn.
         """
         number = await self.record.find_session(session)
-        with self.turns.stops.watch_begin(number) as next_turn:
-            try:
-                target = await self.record.read(interventions.find_stop_target, number, turn, seen)
-            except interventions.NoSuchTurn:
-                raise BadRequest(f"turn: this session never had a turn {turn}; {WHAT_A_TURN_IS}") from None
-        if target.is_next:
-            return await self.turns.cancel(number, StopRequest(by), next_turn.root)
+        try:
+            target = await self.record.read(interventions.find_stop_target, number, turn, seen)
+        except interventions.NoSuchTurn:
+            raise BadRequest(f"turn: this session never had a turn {turn}; {WHAT_A_TURN_IS}") from None
+        if target.before is not None:
+            return await self.stop_next_turn(number, StopRequest(by), target.before)
         return target.root is not None and await self.turns.cancel(number, StopRequest(by), target.root)
+
+    async def stop_next_turn(self, session: int, by: StopRequest, before: int) -> bool:
+        """Stop the turn that is about to begin for events that were accepted before the entry `before`.
+
+        What waits for further events (`debounce`) is about to begin, too. Return whether there was such a turn.
+        """
+        stopped = await self.record.write(interventions.stop_next, session, by, before)
+        if stopped is None:
+            return False
+        if isinstance(stopped, int):  # it has begun since
+            return await self.turns.cancel(session, by, stopped)
+        self.turns.counts.note_end(stopped.agent, "cancelled")
+        log_activity("turn ended", session=stopped.key, turn=stopped.turn, agent=stopped.agent, outcome="cancelled")
+        self.kick()
+        self.turns.wake(session)  # later events may wait
+        return True
 
     async def stop_message(self, session: str, by: str, message: str) -> Literal["withdrawn", "stopped"] | None:
         """Withdraw the message with this id, which was sent to the session by the API, or stop the turn that took it.

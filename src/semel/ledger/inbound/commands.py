@@ -20,7 +20,7 @@ from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, Session
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.transcript.views import ClaimDelivery
-from semel.ledger.turns import limits, permission_requests, questions, sessions, turns
+from semel.ledger.turns import permission_requests, questions, sessions, turns
 from semel.ledger.turns.agent_notices import AgentNotice, find_current_notice, is_silent
 from semel.ledger.turns.finish_turn import find_empty_turn_notice
 from semel.text.json_types import Json
@@ -275,13 +275,12 @@ def _find_missed(tx: Tx, session: int) -> MissedMessages:
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
     """Return the root of the turn that a `/stop` is meant for, and the number of events that wait for the next one.
 
-    The root is None if there is nothing to stop, and 0 if a turn is about to begin. `seq`: the entry of the `/stop`
-    command. A turn counts only if an event that was accepted before the command asked for it.
+    The root is None if no such turn runs; one may be about to begin (`interventions.stop_next`). `seq`: the entry of
+    the `/stop` command. A turn counts only if an event that was accepted before the command asked for it.
     """
     turn = turns.find_running_turn(tx, session)
     if turn is None:
-        is_held = limits.find_hold_end(tx, session) is not None  # its next turn is not about to begin
-        return (0 if not is_held and tx.exists("hearing_waits_before", session=session, seq=seq) else None), 0
+        return None, 0
     waiting = tx.number("session_line_count", id=session)
     return (turn.root if sessions.was_asked_for_before(tx, turn.id, seq) else None), waiting
 

@@ -369,6 +369,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     turns.record_prompting: _fence_alone,
     turns.release_lease: _fence_alone,
     interventions.request_stop: _session,
+    interventions.stop_next: _ends_requests,
     turns.cancel_put_off: _ends_requests,
     withdrawals.withdraw_message: _session,
     seats.tell_away: _session,

@@ -74,6 +74,10 @@ WHERE s.id = :session AND t.spawn = :spawn ORDER BY t.epoch DESC LIMIT 1
 -- bind the waiting rows themselves, never "ids up to N" (Law 3)
 UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 
+-- name: hearing_bind_before
+-- the same for those whose entry is before a given one
+UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL AND seq < :before
+
 -- name: hearing_of_key
 -- the message of a source with a key, in a session: its event, its entry, the turn that took it, that turn's root, and
 -- whether it is withdrawn

@@ -212,11 +212,16 @@ def open_turn(
     turn = add_turn(tx, row, lease, root=None, attempt=1, day=day, spawn=spawn)
     if turn.has_waiting:
         tx.run("hearing_bind", session=row.id, turn=turn.id)
-        for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=turn.id):
-            entries.set_entry(tx, row.id, entry.seq, more={"waiting": None})
+        show_taken(tx, row.id, turn.id)
     if row.wake_at is not None:
         tx.run("session_clear_wake", id=row.id)
     return row, turn
+
+
+def show_taken(tx: Tx, session: int, turn: int) -> None:
+    """Let the view no longer show as waiting what a turn took."""
+    for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=turn):
+        entries.set_entry(tx, session, entry.seq, more={"waiting": None})
 
 
 def complete_begin(
