@@ -357,7 +357,7 @@ async def test_a_stop_of_a_turn_that_has_ended_leaves_the_next_one_alone_while_i
         (ended,) = {e["turn"] for e in await w.entries() if e["role"] == "agent"}
         await w.gateway.spawns.end(session, "so that the next one starts")
         await w.gateway.say("s", script("two"))
-        await w.gateway.turns.cancel(session, StopRequest("anna"), only=ended)
+        assert not await w.gateway.turns.cancel(session, StopRequest("anna"), ended), "it was over"
         await w.idle()
         assert await w.texts("s", "agent", "notice") == ["one", "two"]
         await w.gateway.spawns.end(session, "so that the next one starts")
@@ -365,7 +365,8 @@ async def test_a_stop_of_a_turn_that_has_ended_leaves_the_next_one_alone_while_i
         begun = await w.gateway.record.read(turns.find_running_turn, session)
         assert begun is not None
         cancel = w.gateway.turns.cancel
-        await asyncio.gather(*(cancel(session, StopRequest("anna"), only=root) for root in (begun.root, ended)))
+        stops = await asyncio.gather(*(cancel(session, StopRequest("anna"), root) for root in (begun.root, ended)))
+        assert stops == [True, False]
         await w.idle()
         assert await w.texts("s", "agent", "notice") == ["one", "two", "Stopped by anna."], "it replaces none"
 

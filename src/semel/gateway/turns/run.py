@@ -85,6 +85,7 @@ class Run:
         self.last_shown_at = 0.0
         self.announcements = Announcements(self.live, self.flush)
         self.is_over = False
+        self.end_event: law.Event | None = None  # how it ends, once that is decided
         self.agent_died = False  # the agent's process died
         self.was_prompted = False  # whether the agent got the prompt, with its notes and entries
         self.open_prompts = 0  # prompts that the agent has not answered
@@ -424,7 +425,7 @@ class Run:
 
     async def _finish(self, end: Answered) -> bool:
         ops = self.preview.withhold_for(self.view.take_batch()) + self.permissions.cancel()
-        event = self._end_event(end)
+        event = self.end_event = self._end_event(end)
         self.live.is_logged_out = end.logged_out
         if event == "errored":
             self.note_error()

@@ -119,11 +119,7 @@ class TurnScheduler:
         """Steer or stop the session's turn, if messages wait to join it, or somebody has stopped it."""
         found = await self.record.read(interventions.read_intervention, session)
         if found is not None and found.stop is not None:
-            if (run := self._run_of(session, found.root)) is not None:
-                await run.cancel(found.stop)
-            elif session in self.tasks:
-                self.stops.stop_turn(session, found.stop, found.root)
-                self._stop_start(session, found.root)
+            await self._pass_stop(session, found.stop, found.root)
         elif found is not None and found.steers:
             await self._steer(session)
         self.wake(session)
@@ -200,21 +196,26 @@ class TurnScheduler:
             self.kick()  # its placeholder message is removed
         return bool(stopped)
 
-    async def cancel(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop a turn for a person. Return whether it was stopped. `only`: its root; None: the next one to begin."""
-        if only is not None and session in self.runs:
-            if (run := self._run_of(session, only)) is None:
-                return False
+    async def cancel(self, session: int, by: StopRequest, root: int) -> bool:
+        """Stop the turn of this root for a person. Return whether it was stopped: False if it had ended."""
+        if (run := self._run_of(session, root)) is not None:
+            await run.cancel(by)
+            return await self._record_stop(session, by, root) or run.end_event == "cancelled"
+        if session not in self.tasks and await self._stop_waiting(session, by, root):
+            return True
+        if is_running := await self._record_stop(session, by, root):  # first, as it ends once it knows of the stop
+            await self._pass_stop(session, by, root)
+        return is_running
+
+    async def _pass_stop(self, session: int, by: StopRequest, root: int) -> None:
+        """Let the turn of this root end as stopped, whether it runs or its agent is only starting."""
+        if (run := self._run_of(session, root)) is not None:
             await run.cancel(by)
         elif session in self.tasks:
-            self.stops.stop_turn(session, by, only)
-            self._stop_start(session, only)
-        else:
-            return await self._stop_waiting(session, by, only) or await self._record_stop(session, by, only)
-        await self._record_stop(session, by, only)
-        return True
+            self.stops.stop_turn(session, by, root)
+            self._stop_start(session, root)
 
-    async def _record_stop(self, session: int, by: StopRequest, root: int | None) -> bool:
+    async def _record_stop(self, session: int, by: StopRequest, root: int) -> bool:
         """Record that a turn was stopped: no gateway retries it (Law 9). Return False if it had ended."""
         try:
             if not await self.record.write(interventions.request_stop, session, by, root):
