@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -218,8 +218,20 @@ def start_together(desk: Desk) -> str:
 
 
 def gateways_of(house: House) -> list[str]:
-    """The gateways that run in a house, whoever has started them."""
-    return [process for process in left(house) if " up " in process]
+    """The gateways that run in a house, whoever has started them.
+
+    A child that a gateway has forked has the gateway's command line until it executes its own program: it is none.
+    """
+    found = {process.partition(" ")[0]: process for process in left(house) if " up " in process}
+    parents = {number: parent_of(number) for number in found}
+    return [process for number, process in found.items() if parents[number] not in (None, *found)]
+
+
+def parent_of(number: str) -> str | None:
+    """The id of a process's parent; None if the process has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1]
+    return None
 
 
 def end_gateways(house: House) -> None:
