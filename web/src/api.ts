@@ -33,8 +33,11 @@ export const at = (key: string, rest = ""): string => `/v1/sessions/${encodeURIC
 
 const PATIENCE_MS = 60000; // a request without an answer by then has none
 
-/** Sends a request and returns the answer's JSON, of which the caller knows the shape; null for an empty answer. */
-export async function ask<T = unknown>(method: string, path: string, body?: unknown): Promise<T> {
+/**
+ * Sends a request and returns the answer's JSON, of which the caller knows the shape; null for an empty answer.
+ * `patience`: for how long it waits for the answer, in ms.
+ */
+export async function ask<T = unknown>(method: string, path: string, body?: unknown, patience = PATIENCE_MS): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(path, {
@@ -42,7 +45,7 @@ export async function ask<T = unknown>(method: string, path: string, body?: unkn
       body: body === undefined ? undefined : JSON.stringify(body),
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       credentials: "same-origin",
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(patience),
     });
   } catch (error) {
     throw new NoAnswer(messageOf(error));

@@ -16,7 +16,12 @@ export interface Watcher<F extends { rev: number }> {
 
 const PAUSES_MS = [500, 1000, 2000, 4000, 8000];
 const PING_INTERVAL_MS = 15000; // until a ping says how long
+const PROBE_INTERVAL_MS = 6000; // on a line that is lost, the gateway is asked this often whether it can be reached
+const PROBE_PATIENCE_MS = 4000; // without an answer by then it cannot
 const OVERDUE = 2.5; // of that time: then the connection is dead, even if the browser does not know it
+
+/** A time that is up to a quarter shorter, so that the pages of many people do not come at once. */
+const spread = (ms: number): number => ms * (1 - Math.random() / 4);
 
 /** What is watched: the path of its stream, and one of which a 404 says that it does not exist. */
 export interface Watched {
@@ -39,6 +44,7 @@ export class Watch<F extends { rev: number } = Frame> {
   private failures = 0;
   private every = PING_INTERVAL_MS;
   private heard = Date.now();
+  private nextProbe: number | null = null; // on a line that is lost: when the gateway is asked next
   private asleep = false;
   private closed = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -48,8 +54,8 @@ export class Watch<F extends { rev: number } = Frame> {
     this.watched = watched;
     this.watcher = watcher;
     addEventListener("online", this.hurry);
-    addEventListener("pageshow", this.look);
-    document.addEventListener("visibilitychange", this.look); // timers of a tab that slept come late
+    for (const name of ["online", "pageshow", "focus"]) addEventListener(name, this.probeNow);
+    document.addEventListener("visibilitychange", this.probeNow); // timers of a tab that slept come late
     this.looking = setInterval(this.look, 1000);
     this.open();
   }
@@ -59,7 +65,14 @@ export class Watch<F extends { rev: number } = Frame> {
   };
 
   look = (): void => {
-    if (this.source && Date.now() - this.heard > OVERDUE * this.every) this.reopen();
+    if (!this.source) return;
+    if (Date.now() - this.heard > OVERDUE * this.every) this.reopen();
+    else if (this.nextProbe !== null && Date.now() >= this.nextProbe) void this.probe();
+  };
+
+  private probeNow = (): void => {
+    if (this.nextProbe !== null) this.nextProbe = 0;
+    this.look();
   };
 
   open(): void {
@@ -70,14 +83,14 @@ export class Watch<F extends { rev: number } = Frame> {
     this.heard = Date.now();
     const take = (event: MessageEvent): void => {
       this.failures = 0;
-      this.heard = Date.now();
+      this.noteLife();
       this.watcher.tell(JSON.parse(event.data));
     };
     source.addEventListener("snapshot", take);
     source.addEventListener("change", take);
     source.addEventListener("ping", (event) => {
       this.every = JSON.parse(event.data).every_ms;
-      this.heard = Date.now();
+      this.noteLife();
       this.watcher.link("live");
     });
     source.addEventListener("error", () => this.lost(source));
@@ -86,23 +99,47 @@ export class Watch<F extends { rev: number } = Frame> {
   // The browser reconnects by itself, with the last id that it saw, unless the gateway refused it: then we reconnect.
   private lost(source: EventSource): void {
     if (this.source !== source) return;
-    this.watcher.link("lost");
+    this.noteLoss();
     if (source.readyState !== EventSource.CLOSED) return;
     this.source = null;
     const pause = PAUSES_MS[Math.min(this.failures++, PAUSES_MS.length - 1)];
-    this.timer = setTimeout(() => this.again(), pause);
+    this.timer = setTimeout(() => this.again(), spread(pause!));
   }
 
   /** Replaces a connection on which nothing comes any more. */
   private reopen(): void {
-    this.watcher.link("lost");
+    this.noteLoss();
     this.source?.close();
     this.open();
   }
 
+  private noteLife(): void {
+    this.heard = Date.now();
+    this.nextProbe = null;
+  }
+
+  private noteLoss(): void {
+    this.nextProbe ??= Date.now() + spread(PROBE_INTERVAL_MS);
+    this.watcher.link("lost");
+  }
+
+  /** Replaces a connection on which nothing has come since the line was lost, if the gateway can be reached without it. */
+  private async probe(): Promise<void> {
+    const { source } = this;
+    this.nextProbe = Date.now() + spread(PROBE_INTERVAL_MS);
+    try {
+      await ask("GET", this.watched.probe, undefined, PROBE_PATIENCE_MS);
+    } catch (error) {
+      if (!statusOf(error)) return;
+    }
+    if (this.source !== source || this.nextProbe === null) return;
+    this.reopen();
+    this.nextProbe = null; // the new one has its time, also on a slow line
+  }
+
   private async again(): Promise<void> {
     try {
-      await ask("GET", this.watched.probe);
+      await ask("GET", this.watched.probe, undefined, PROBE_PATIENCE_MS);
     } catch (error) {
       if (statusOf(error) === 404) return this.watcher.link(this.watcher.rev() === null ? "new" : "gone");
     }
@@ -128,8 +165,8 @@ export class Watch<F extends { rev: number } = Frame> {
     clearTimeout(this.timer);
     clearInterval(this.looking);
     removeEventListener("online", this.hurry);
-    removeEventListener("pageshow", this.look);
-    document.removeEventListener("visibilitychange", this.look);
+    for (const name of ["online", "pageshow", "focus"]) removeEventListener(name, this.probeNow);
+    document.removeEventListener("visibilitychange", this.probeNow);
     this.source?.close();
     this.source = undefined;
   }

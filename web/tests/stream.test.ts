@@ -49,6 +49,31 @@ test("a connection on which nothing comes for two and a half pings is replaced",
   assert.deepEqual(links, ["live", "lost"]);
 });
 
+test("a lost line is tried every few seconds, at once if there is reason to, and replaced as soon as it is whole", async () => {
+  mock.timers.tick(38000);
+  assert.equal(EventSourceDouble.opened.length, 2);
+  mock.timers.tick(6000);
+  assert.equal(requests.length, 1, "the gateway is asked");
+  requests[0]!.lose();
+  await settle();
+  mock.timers.tick(7000);
+  assert.equal(requests.length, 1, "and again");
+  dispatchEvent(new Event("online"));
+  assert.equal(requests.length, 2, "at once");
+  assert.equal(EventSourceDouble.opened.length, 2, "a slow connection is not given up for a gateway out of reach");
+  requests[1]!.answer(200, {});
+  await settle();
+  assert.equal(EventSourceDouble.opened.length, 3);
+  requests[0]!.answer(200, {});
+  await settle();
+  mock.timers.tick(30000);
+  assert.equal(EventSourceDouble.opened.length, 3, "the new connection has its time");
+  last().send("ping", { every_ms: 15000 });
+  dispatchEvent(new Event("focus"));
+  assert.equal(requests.length, 0, "a line that lives is not asked about");
+  assert.deepEqual(links.slice(-2), ["lost", "live"]);
+});
+
 test("a session that is no more is watched no longer", async () => {
   rev = 3;
   last().fail(true);
