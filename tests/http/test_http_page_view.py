@@ -90,7 +90,7 @@ def test_a_reader_at_the_end_follows_it(page: Browser, live: LiveHouse) -> None:
     for _ in range(20):
         live.do(lambda: script.append(seq, "streaming on and on\n"))
     page.until(lambda: page.run("document.querySelector('#rows .live .body')?.innerText.length") >= 399, "the text")
-    assert page.run(rest) < 2
+    page.until(lambda: page.run(rest) < 2, "the end")  # it is followed once the new height is laid out
     assert page.texts("#down") == []
     live.do(lambda: script.item("tool", title="make", status="done", text="a line\n" * 300))
     page.until(lambda: page.texts("#rows .tool summary") and page.run(rest) < 2, "a call at the end")
@@ -176,13 +176,18 @@ def test_a_tab_that_nobody_looks_at_lets_its_connection_go(page: Browser, live: 
 
 
 def test_a_running_turn_that_shows_nothing_new_for_long_is_told_as_silent(page: Browser, live: LiveHouse) -> None:
+    """The line is replaced meanwhile, because nothing comes on it for so long; that shows nothing new, either."""
     page.run(
-        "void (() => { const real = setTimeout, now = Date.now; window.ahead = 0; "
-        "window.setTimeout = (f, ms) => real(f, Math.min(ms, 50)); Date.now = () => now.call(Date) + window.ahead })()"
+        "void (() => { const real = setTimeout, now = Date.now; Object.assign(window, { ahead: 0, opened: 0 }); "
+        "window.setTimeout = (f, ms) => real(f, Math.min(ms, 50)); Date.now = () => now.call(Date) + window.ahead; "
+        "window.EventSource = class extends EventSource { "
+        "constructor(url) { super(url); window.opened += /sessions/.test(url) } } })()"
     )
     agent = live.begin()
     shows(page, "#busy", "working")
     page.run("window.ahead = 65000")
+    page.until(lambda: page.run("window.opened"), "the line is replaced")
+    wait_live(page)
     shows(page, "#busy", "working: nothing new for 60 s")
     live.do(lambda: agent.say("still here"))
     shows(page, "#busy", "working")

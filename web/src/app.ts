@@ -227,7 +227,7 @@ function watch(): void {
 function take(frame: Frame): void {
   const { key, view } = open;
   if (key === null) return;
-  changed = Date.now();
+  if (frame.rev !== view.rev) changed = Date.now(); // a connection that begins again without news shows nothing new
   const entries: Entry[] = frame.type === "snapshot" ? frame.entries : frame.changes.filter((change) => change.op === "entry");
   const grew = frame.type === "snapshot" || frame.changes.some((change) => change.op !== "session");
   redraw(() => {
