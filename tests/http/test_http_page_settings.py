@@ -117,7 +117,7 @@ def switch(page: Browser) -> bool:
     open_settings(page)
     page.click("#settings [name=notify]")
     page.until(
-        lambda: page.run("!!localStorage.getItem('semel.notify')") or page.texts("#settings [role=status]"), "it"
+        lambda: page.run("!!localStorage.getItem('semel.notify')") or any(page.texts("#settings [role=status]")), "it"
     )
     page.run("document.querySelector('#settings').close()")
     return bool(page.run("!!localStorage.getItem('semel.notify')"))
