@@ -145,7 +145,7 @@ def test_files_come_by_their_names_in_the_directory(talk: Talk) -> None:
     assert draft.files == (
         SignalFile("x1.png", "cat.png", "image/png", 9),
         SignalFile("x2", "message.txt", "text/plain", 5000),
-        SignalFile("x3.aac", "x3.aac", "audio/aac", 0),
+        SignalFile("x3.aac", "x3.aac", "audio/aac", 0, is_voice=True),
     )
 
 

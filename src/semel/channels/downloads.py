@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from semel.gateway.ports import Inbox, Incoming, Kept, Missing, NotSent, Offline, TooLarge, Unknown
+from semel.text.media_types import is_sound
 
 MAX_CONCURRENT_DOWNLOADS = 4
 MAX_DOWNLOAD_ATTEMPTS = 3
@@ -19,12 +20,19 @@ FILE_TIMEOUT_S = 120.0
 """Time limit for the download of one file, in seconds."""
 
 
+def mark_voice_note(text: str, files: Sequence[Kept | Missing]) -> tuple[Kept | Missing, ...]:
+    """Return the files of a message, for platforms that do not mark voice notes: a sound without a word is one."""
+    if text.strip() or len(files) != 1:
+        return tuple(files)
+    return tuple(replace(file, voice=is_sound(file.mime)) if isinstance(file, Kept) else file for file in files)
+
+
 class FileNotGiven(Exception):
     """The platform does not give a file, and will not. The message says why, for people."""
 
 
 class PlatformFile(Protocol):
-    """A file of a message. `id`: the platform's. `size`: in bytes; 0: unknown."""
+    """A file of a message. `id`: the platform's. `size`: in bytes; 0: unknown. `is_voice`: it is a voice note."""
 
     @property
     def id(self) -> str: ...
@@ -34,6 +42,8 @@ class PlatformFile(Protocol):
     def mime(self) -> str: ...
     @property
     def size(self) -> int: ...
+    @property
+    def is_voice(self) -> bool: ...
 
 
 File = TypeVar("File", bound=PlatformFile)
@@ -111,7 +121,7 @@ class FileFetcher(ABC, Generic[File]):
         except (Offline, NotSent, Unknown, TimeoutError) as error:
             return self._count_failure(file, error)
         self._failures.pop(file.id, None)
-        return kept
+        return replace(kept, voice=True) if file.is_voice else kept
 
     def _count_failure(self, file: File, error: Exception) -> Missing:
         """Count a transient failure. Raises Offline, or returns the file as missing after the last attempt."""

@@ -134,7 +134,8 @@ class ReceivedFiles(HeldFiles):
         try:
             await write_content(draft, name, content, limit)
             id = await asyncio.to_thread(draft.finish)
-            kept = Kept(id, draft.size, plain_name(name), plain_mime(mime), **describe_image_size(draft.head))
+            image = describe_image_size(draft.head)
+            kept = Kept(id, draft.size, plain_name(name), plain_mime(mime), image.get("width"), image.get("height"))
             publish = partial(self.store.content.publish, draft, kept.name, kept.mime)
             await self.hold(id, kept.size, kept.name, kept.mime, publish)  # only now: `hold` delays removals
         finally:

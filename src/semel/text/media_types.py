@@ -73,6 +73,11 @@ _TEXT_TYPES = frozenset(
 """The types of texts besides text/*."""
 
 
+def is_sound(mime: str) -> bool:
+    """Return whether a media type is one of sounds."""
+    return mime.lower().startswith("audio/")
+
+
 def detect_image(head: bytes) -> str | None:
     """Return the type of an image that agents and browsers show (PNG, JPEG, GIF, WebP); None if it is anything else.
 

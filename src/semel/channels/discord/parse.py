@@ -35,6 +35,8 @@ REPLY = 19
 MESSAGE_TYPES = frozenset({0, REPLY})
 """Types of messages that people write: a message and a reply
 (https://docs.discord.com/developers/resources/message#message-object-message-types)."""
+IS_VOICE_MESSAGE = 1 << 13
+"""The flag of a voice message (https://docs.discord.com/developers/resources/message#message-object-message-flags)."""
 COMMAND, COMPONENT = 2, 3
 """Types of interactions: a slash command, and a button or another component."""
 NO_CONTENT = "[a message without content]"
@@ -47,7 +49,7 @@ _UNREADABLE = (TypeError, KeyError, ValueError, AttributeError, OverflowError)
 
 @dataclass(frozen=True)
 class DiscordFile:
-    """A file of a message. `size`: in bytes. `message`: the message's id."""
+    """A file of a message. `size`: in bytes. `message`: the message's id. `is_voice`: it is a voice message."""
 
     id: str
     name: str
@@ -55,6 +57,7 @@ class DiscordFile:
     size: int
     url: str
     message: str
+    is_voice: bool = False
 
 
 @dataclass(frozen=True)
@@ -284,7 +287,7 @@ def _list_files(message: Json) -> tuple[DiscordFile, ...]:
         DiscordFile(
             str(file.get("id")), str(file.get("filename") or "file"),
             str(file.get("content_type") or "application/octet-stream").partition(";")[0], int(file.get("size") or 0),
-            str(file.get("url") or ""), of,
+            str(file.get("url") or ""), of, is_voice=bool(int(each.get("flags") or 0) & IS_VOICE_MESSAGE),
         )
         for each in messages
         for file in objects_in(each.get("attachments"))

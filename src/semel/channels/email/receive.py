@@ -21,6 +21,7 @@ from typing import Any
 
 from imap_tools.errors import MailboxFolderSelectError
 
+from semel.channels.downloads import mark_voice_note
 from semel.channels.email import imap_queries
 from semel.channels.email.imap_queries import SelectedMailbox, StoredMail
 from semel.channels.email.parse import ParsedMail, parse_mail
@@ -200,7 +201,7 @@ class MailboxReceiver:
             of=letter.of,
             group=letter.group,
             mentioned=letter.mentioned,
-            files=tuple([await self._store_file(file) for file in files]),
+            files=mark_voice_note(letter.text, [await self._store_file(file) for file in files]),
             title=letter.title,
             data=letter.data,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 
 import httpx2
 
@@ -63,7 +64,8 @@ class MatrixFetcher:
         if media.size is not None and media.size > self._limit:
             return Missing(media.name, f"it is larger than {self._limit:,} bytes", media.mime)
         try:
-            return await self._download_with_retries(media, inbox, f"/{quote(address[1])}/{quote(address[2])}")
+            kept = await self._download_with_retries(media, inbox, f"/{quote(address[1])}/{quote(address[2])}")
+            return replace(kept, voice=True) if media.is_voice else kept
         except _Unavailable as error:
             return Missing(media.name, str(error), media.mime)
         except TooLarge:

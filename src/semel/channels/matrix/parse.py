@@ -40,17 +40,22 @@ _IGNORED_TYPES = (
     "m.beacon", "org.matrix.msc3672.beacon", "m.room.encryption", "m.dummy",
 )  # fmt: skip
 _MEDIA = frozenset({"m.image", "m.audio", "m.video", "m.file"})
+_VOICE_MARKS = ("org.matrix.msc3245.voice", "org.matrix.msc3245.voice.v2", "m.voice")
 
 
 @dataclass(frozen=True)
 class Media:
-    """A file in a message. `size` is in bytes, as its sender claims; `encrypted` means that the file is encrypted."""
+    """A file in a message. `size` is in bytes, as its sender claims; `encrypted` means that the file is encrypted.
+
+    `is_voice`: it is a voice message (MSC3245).
+    """
 
     mxc: str
     name: str
     mime: str
     size: int | None = None
     encrypted: bool = False
+    is_voice: bool = False
 
 
 @dataclass(frozen=True)
@@ -260,7 +265,9 @@ def _parse_media(content: Json, type: str) -> Media | None:
         name = f"sticker{mimetypes.guess_extension(mime) or ''}"
     size = info.get("size")
     size = size if isinstance(size, int) and not isinstance(size, bool) else None
-    return Media(str(content.get("url") or ""), name, mime, size, bool(encrypted) and not content.get("url"))
+    is_encrypted = bool(encrypted) and not content.get("url")
+    is_voice = any(mark in content for mark in _VOICE_MARKS)
+    return Media(str(content.get("url") or ""), name, mime, size, is_encrypted, is_voice)
 
 
 def _parse_caption(content: Json) -> str:

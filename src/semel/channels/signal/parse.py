@@ -23,6 +23,7 @@ from semel.channels.signal.address import SELF, EditedMessages, MessageId, OwnAc
 from semel.channels.signal.parse_text import describe_content, read_text
 from semel.gateway.ports import Incoming, Person
 from semel.text.json_types import Json, object_at, objects_in, text_at, value_at
+from semel.text.media_types import is_sound
 from semel.text.wellformed import scrub
 
 MAX_QUOTED_CHARS = 1000
@@ -35,12 +36,17 @@ _IGNORED_FAULTS = ("Duplicate", "SelfSend")
 
 @dataclass(frozen=True)
 class SignalFile:
-    """A file of a message. `id`: its name in signal-cli's directory. `size`: in bytes, 0 if unknown."""
+    """A file of a message. `id`: its name in signal-cli's directory. `size`: in bytes, 0 if unknown.
+
+    `is_voice`: it is a voice note. signal-cli does not pass on Signal's mark of one; but the file of a recording has no
+    name, and one that somebody chose has.
+    """
 
     id: str
     name: str
     mime: str
     size: int = 0
+    is_voice: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,7 +219,8 @@ def _list_files(message: Json) -> tuple[SignalFile, ...]:
         name = scrub(str(attachment.get("filename") or id or "file"))
         if mime == "text/x-signal-plain":  # the whole of a long text, whose beginning is the message's text
             name, mime = "message.txt", "text/plain"
-        files.append(SignalFile(id, name, mime, size if isinstance(size, int) else 0))
+        is_voice = is_sound(mime) and not attachment.get("filename")
+        files.append(SignalFile(id, name, mime, size if isinstance(size, int) else 0, is_voice))
     return tuple(files)
 
 

@@ -49,7 +49,10 @@ _SPOKEN = frozenset({None, "bot_message", "file_share", "me_message", "thread_br
 
 @dataclass(frozen=True)
 class SlackFile:
-    """A file of a message. `url`: where to fetch it; None if Slack has to be asked. `why`: why there is none, or ""."""
+    """A file of a message. `url`: where to fetch it; None if Slack has to be asked. `why`: why there is none, or "".
+
+    `is_voice`: it is an audio clip that somebody recorded in Slack.
+    """
 
     id: str
     name: str
@@ -57,6 +60,7 @@ class SlackFile:
     size: int
     url: str | None = None
     why: str = ""
+    is_voice: bool = False
 
 
 @dataclass(frozen=True)
@@ -333,7 +337,7 @@ def parse_file(file: Json) -> SlackFile:
     return SlackFile(
         str(file["id"]), name, mime, size if isinstance(size, int) else 0,
         text_at(file, "url_private_download") or text_at(file, "url_private"),
-        reasons.get(str(file.get("mode")), ""),
+        reasons.get(str(file.get("mode")), ""), is_voice=file.get("subtype") == "slack_audio",
     )  # fmt: skip
 
 

@@ -13,12 +13,13 @@ MAX_FETCH_BYTES = 20_000_000
 
 @dataclass(frozen=True)
 class TelegramFile:
-    """A file of a message. `size` is in bytes, 0 if unknown."""
+    """A file of a message. `size` is in bytes, 0 if unknown. `is_voice`: it is a voice note, and not music."""
 
     id: str
     name: str
     mime: str
     size: int = 0
+    is_voice: bool = False
 
 
 _FILE_DEFAULTS = {  # field -> (file extension, MIME type), used if the message does not give them
@@ -73,7 +74,8 @@ def files_of(message: Json) -> tuple[TelegramFile, ...]:
 def _parse_file(file: Json, field: str, ending: str, mime: str) -> TelegramFile:
     unique = str(file.get("file_unique_id") or "file")
     name = str(file.get("file_name") or f"{field}-{unique}{ending}")
-    return TelegramFile(str(file["file_id"]), name, str(file.get("mime_type") or mime), int(file.get("file_size") or 0))
+    mime, size = str(file.get("mime_type") or mime), int(file.get("file_size") or 0)
+    return TelegramFile(str(file["file_id"]), name, mime, size, is_voice=field == "voice")
 
 
 def describe_content(message: Json) -> str:

@@ -19,7 +19,7 @@ MAX_ITEMS = 50
 class WhatsAppFile:
     """A file of a message. `sha256`: of its content, as Meta writes it (in base64 or hex); "" if it is not known.
 
-    `size`: 0, because a message does not tell it.
+    `size`: 0, because a message does not tell it. `is_voice`: it is a voice note.
     """
 
     id: str
@@ -27,6 +27,7 @@ class WhatsAppFile:
     mime: str
     sha256: str = ""
     size: int = 0
+    is_voice: bool = False
 
 
 def read_file_of(message: Json) -> WhatsAppFile | None:
@@ -36,12 +37,9 @@ def read_file_of(message: Json) -> WhatsAppFile | None:
     if (id := text_at(content, "id")) is None:
         return None
     mime = (text_at(content, "mime_type") or "application/octet-stream").partition(";")[0].strip()
-    name = text_at(content, "filename") or f"{_name_kind(kind, content)}{mimetypes.guess_extension(mime) or ''}"
-    return WhatsAppFile(id, scrub(name), mime, text_at(content, "sha256") or "")
-
-
-def _name_kind(kind: str, content: Json) -> str:
-    return "voice" if kind == "audio" and content.get("voice") is True else kind
+    is_voice = kind == "audio" and content.get("voice") is True
+    name = text_at(content, "filename") or f"{'voice' if is_voice else kind}{mimetypes.guess_extension(mime) or ''}"
+    return WhatsAppFile(id, scrub(name), mime, text_at(content, "sha256") or "", is_voice=is_voice)
 
 
 def read_text(message: Json) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
+from semel.channels.downloads import mark_voice_note
 from semel.channels.xmpp.files import fetch
 from semel.channels.xmpp.parse import ParsedStanza
 from semel.channels.xmpp.references import OURS, MessageLookup, own_key
@@ -77,7 +78,7 @@ class StanzaTranslator:
             of,
             note.group,
             note.mentioned or to_us,
-            files=await self._fetch_files(note),
+            files=mark_voice_note(note.text, await self._fetch_files(note)),
             title=self.titles.get(note.address, ""),
             data=_answer_data(note),
         )

@@ -265,7 +265,8 @@ def _file_fields(file: Kept | Missing) -> Json:
     name, mime = plain_name(file.name), plain_mime(file.mime)
     if isinstance(file, Kept):
         image = {} if file.width is None or file.height is None else {"width": file.width, "height": file.height}
-        return {"id": file.id, "name": name, "mime": mime, "size": file.size, **image}
+        voice = {"voice": True} if file.voice else {}
+        return {"id": file.id, "name": name, "mime": mime, "size": file.size, **image, **voice}
     return {"name": name, "mime": mime, "missing": _shorten(file.why, MAX_REASON_CHARS) or "it did not come"}
 
 

@@ -184,7 +184,8 @@ class Person:
 class Kept:
     """A received file that was stored. `id`: its blob id. `size`: in bytes.
 
-    `width`, `height`: of an image, in pixels, if they are known.
+    `width`, `height`: of an image, in pixels, if they are known. `voice`: it is a voice note: what its sender says, and
+    no song. `Inbox.keep` does not know that; the channel does.
     """
 
     id: str
@@ -193,6 +194,7 @@ class Kept:
     mime: str
     width: int | None = None
     height: int | None = None
+    voice: bool = False
 
 
 @dataclass(frozen=True)

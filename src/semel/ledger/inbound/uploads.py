@@ -15,6 +15,7 @@ from semel.ledger.storage.rows import Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.text.json_types import Json
+from semel.text.media_types import is_sound
 
 EXPIRED_PER_STEP = 100
 
@@ -108,15 +109,21 @@ def hear_with_files(
     size = sum(file.size for file in found.values())
     if size > max_bytes:
         raise FilesTooLarge(size)
-    outcome = hear.hear(
-        tx, _with_files(event, [_describe(file, found[file.id]) for file in attached]), targets, start=start
-    )
+    outcome = hear.hear(tx, _with_files(event, _describe_files(event.text, attached, found)), targets, start=start)
     _drop_uploads(tx, ids)
     return outcome
 
 
 def _with_files(event: hear.Event, files: Sequence[Json]) -> hear.Event:
     return replace(event, more={**(event.more or {}), "files": list(files)})
+
+
+def _describe_files(text: str, attached: Sequence[AttachedFile], found: dict[str, TakeableFile]) -> list[Json]:
+    """Return the files as the message's entry names them. A sound that comes without a word is a voice note."""
+    files = [_describe(file, found[file.id]) for file in attached]
+    if not text.strip() and len(files) == 1 and is_sound(files[0]["mime"]):
+        files[0]["voice"] = True
+    return files
 
 
 def _describe(attached: AttachedFile, file: TakeableFile) -> Json:
