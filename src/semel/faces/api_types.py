@@ -44,7 +44,8 @@ class PartDecision(Struct):
 class File(Struct, omit_defaults=True):
     """A file that was sent or received, served at /v1/blobs/{id}. A file that is not available has no `id`, and
     `missing` is the reason. A file that an agent only linked to has its address as `uri`. `size`: in bytes; `width`,
-    `height`: of an image, in pixels.
+    `height`: of an image, in pixels. `voice`: it is a voice note; `transcript`: what it says, if a program wrote it
+    down; `untranscribed`: why none did.
     """
 
     id: str | None = None
@@ -55,6 +56,9 @@ class File(Struct, omit_defaults=True):
     uri: str | None = None
     width: int | None = None
     height: int | None = None
+    voice: bool = False
+    transcript: str | None = None
+    untranscribed: str | None = None
 
 
 class UploadedFile(Struct):

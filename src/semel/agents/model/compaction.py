@@ -147,7 +147,7 @@ class Compactor:
 
 def _build_request(stretch: Stretch, max_bytes: int, words: int) -> list[ModelMessage]:
     heads = [f"message {entry.seq}, {_describe_entry(entry)}" for entry in stretch.spoken]
-    texts = _shorten_texts([entry.text for entry in stretch.spoken], max_bytes - sum(len(head) + 32 for head in heads))
+    texts = _shorten_texts([entry.words for entry in stretch.spoken], max_bytes - sum(len(head) + 32 for head in heads))
     parts = [mark_as_semel(head, make_inert(text)) for head, text in zip(heads, texts, strict=True)]
     if stretch.before is not None:
         parts.insert(0, mark_as_semel("the summary of what was before", make_inert(stretch.before.text)))

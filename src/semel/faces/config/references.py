@@ -150,10 +150,11 @@ def map_secrets(channels: Mapping[str, ChannelSettings]) -> dict[str, str]:
 def find_hidden_variables(raw: Mapping[str, Any], secrets: Mapping[str, str], env: Mapping[str, str]) -> frozenset[str]:
     """Return the names of environment variables that are withheld from agents.
 
-    These are the variables that channels, nodes or files refer to (in `raw`, the parsed file), those that hold a
-    secret, and the password of the ledger's database.
+    These are the variables that channels, nodes, files or transcription refer to (in `raw`, the parsed file), those
+    that hold a secret, and the password of the ledger's database.
     """
-    entries = [*raw.get("channels", {}).values(), *raw.get("nodes", {}).values(), raw.get("files", {})]
+    tables = (raw.get("files", {}), raw.get("transcription", {}))
+    entries = [*raw.get("channels", {}).values(), *raw.get("nodes", {}).values(), *tables]
     values = [value for entry in entries for value in entry.values()]
     referenced = {value.removeprefix("env:") for value in values if isinstance(value, str) and value.startswith("env:")}
     if is_database_uri(str(raw.get("ledger", {}).get("url"))):

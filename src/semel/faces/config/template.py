@@ -27,6 +27,7 @@ SECTIONS = {
     "[gateway]": "",
     "[ledger]": "",
     "[files]": "For files in object storage, if the ledger is in PostgreSQL (`semel docs postgres`).",
+    "[transcription]": "By what voice notes are written down (`semel docs voice-notes`).",
     "[cluster]": "For several gateways on one PostgreSQL database (`semel docs postgres`).",
     "#[agents.main]": "One section for each agent; the first is the default. `semel up` lists those installed here.",
     "#[agents.main.mcp.files]": 'An MCP server for an agent of kind "model": a command or a url.',

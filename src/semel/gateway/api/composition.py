@@ -10,6 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from semel.gateway.api.book_checks import BookChecks
@@ -43,8 +44,10 @@ from semel.gateway.tools.schedule_tools import make_schedule_tools
 from semel.gateway.tools.schedules import ScheduleManager
 from semel.gateway.tools.tool_calls import ToolCallHandler
 from semel.gateway.tracing import RecordSpan
+from semel.gateway.transcription import Transcriber
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.agent_pool import AgentPool
+from semel.gateway.turns.event_files import EventFiles
 from semel.gateway.turns.in_process_services import InProcessServices
 from semel.gateway.turns.scheduler import TurnScheduler
 from semel.gateway.turns.session_controls import SessionControls
@@ -147,10 +150,12 @@ class Components:
             seat_rule=None if seats is None else seats.rule,
             may_move=lambda agent: seats is not None and seats.lets_move(agent),
         )  # fmt: skip
+        content = self.file_store.content
+        transcriber = Transcriber(settings.transcription, content)
         self.typing = Typing(self.channels, self.clock, lambda: self.has_duties)
         self.turns = TurnScheduler(
             self.record, self.places, settings.agents, self.spawns, lease=self.name, previews=self.outbox.previews,
-            typing=self.typing, kick=kick, files=self.file_store.content,
+            typing=self.typing, kick=kick, make_event_files=partial(EventFiles, self.record, content, transcriber),
             permission_deadline=settings.permission_deadline_s,
             limits=settings.limits.policy,
             configured=settings.configured_agents,

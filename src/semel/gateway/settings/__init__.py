@@ -30,6 +30,7 @@ from semel.gateway.settings.sessions import (
     WakeSettings,
 )
 from semel.gateway.settings.tables import DERIVED, Duration, Entries, SessionPattern, Table
+from semel.gateway.settings.transcription import TranscriptionSettings
 from semel.ledger.storage.location import LedgerLocation
 from semel.ledger.turns.session_agent import ConfiguredAgents
 
@@ -49,6 +50,7 @@ __all__ = [
     "ScheduleSettings",
     "Sections",
     "SessionSettings",
+    "TranscriptionSettings",
     "WakeSettings",
 ]
 
@@ -82,6 +84,7 @@ class Sections(Table):
     background: BackgroundSettings = BackgroundSettings()
     limits: LimitSettings = LimitSettings()
     files: FileSettings = FileSettings()
+    transcription: TranscriptionSettings = TranscriptionSettings()
 
 
 class GatewaySettings(GatewayOptions, Sections):

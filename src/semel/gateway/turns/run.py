@@ -11,21 +11,20 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import structlog
 
 from semel.gateway.activity import log_activity
-from semel.gateway.files import StoredFiles
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.ports import Answered, Asked, Died, Update
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
-from semel.gateway.turns import prompt, prompt_blocks, prompt_files
+from semel.gateway.turns import prompt
 from semel.gateway.turns.announcements import Announcements
 from semel.gateway.turns.block_claims import BlockClaims
+from semel.gateway.turns.event_files import EventFiles
 from semel.gateway.turns.home_preview import HomePreview
 from semel.gateway.turns.live_agent import AgentLost, FlushBarrier, LiveAgent, QueuedSignal, SteerCancelled
 from semel.gateway.turns.permissions import Permissions, find_guests, find_readers
@@ -65,7 +64,7 @@ class Run:
     _: KW_ONLY
     previews: Previews
     kick: Callable[[], None]  # wakes the outbox
-    files: StoredFiles
+    files: EventFiles
     permission_deadline: float  # in seconds
     may_wait: Callable[[Run], bool]  # whether it may hold its agent while it waits for a permission
     note_end: Callable[[law.Event, str | None], None]  # called with how the turn ended, and the error
@@ -88,6 +87,7 @@ class Run:
         self.end_event: law.Event | None = None  # how it ends, once that is decided
         self.agent_died = False  # the agent's process died
         self.was_prompted = False  # whether the agent got the prompt, with its notes and entries
+        self.steering = asyncio.Lock()  # held while messages join the turn, so that they do it in their order
         self.open_prompts = 0  # prompts that the agent has not answered
         self.end_notices: list[turn_ops.Notice] = []  # about prompts that ended while others were still running
         self.is_ending = False  # whether the last answer came, so that no message can join the turn
@@ -135,35 +135,35 @@ class Run:
 
     async def steer(self) -> bool:
         """Bind waiting messages to this turn, and prompt the agent with them. Return False if they cannot join it."""
-        if not self.steers:
-            return False
-        self.open_prompts += 1  # before the commit, so that the turn does not end between the binding and the prompt
-        await self.flush()  # take in all text from before this prompt first
-        self.view.pending += self.speech.before_join()
-        await self.flush()
-        try:
-            events = await self.record.write(turns.bind_steered, self.fence, self.usage.policy)
-        except Exception as error:
-            self.live.signals.put_nowait(SteerCancelled())
-            if not isinstance(error, turns.Fenced):
-                log.warning("a message could not join the turn", session=self.begun.key, why=str(error))
-            return False
-        if not events:  # another call of `steer` has bound them, or a limit is used up
-            self.live.signals.put_nowait(SteerCancelled())
+        async with self.steering:
+            if not self.steers:
+                return False
+            self.open_prompts += 1  # before the commit, so that the turn does not end before the prompt
+            await self.flush()  # take in all text from before this prompt first
+            self.view.pending += self.speech.before_join()
+            await self.flush()
+            try:
+                content = await self._join_waiting()
+            except Exception as error:
+                self.live.signals.put_nowait(SteerCancelled())
+                if not isinstance(error, turns.Fenced):
+                    log.warning("a message could not join the turn", session=self.begun.key, why=str(error))
+                return False
+            if content and self.stopped is None and not self.agent_died and not self.is_over:
+                self.view.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
+                await self.live.conversation.prompt(content)
+            else:
+                self.live.signals.put_nowait(SteerCancelled())
             return True
+
+    async def _join_waiting(self) -> list[Json]:
+        """Bind the waiting messages to this turn. Return their prompt; [] if there are none, or a limit is used up."""
+        events = await self.record.write(turns.bind_steered, self.fence, self.usage.policy)
+        if not events:
+            return []
         self.joined += events
         self.view.pending += self.speech.after_join()
-        content = prompt.build_event_blocks(events, await self._copy_files(events))
-        if self.stopped is not None or self.agent_died or self.is_over:  # since the binding
-            self.live.signals.put_nowait(SteerCancelled())
-            return True
-        self.view.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
-        await self.live.conversation.prompt(content)
-        return True
-
-    async def _copy_files(self, events: Sequence[turn_events.TurnEvent]) -> prompt_files.WorkspaceFiles:
-        workspace = self.agent.cwd if self.begun.folder is None else Path(self.begun.folder)
-        return await prompt_blocks.copy_files(self.files, workspace, events, self.live.conversation)
+        return prompt.build_event_blocks(*await self.files.prepare(self.fence, events))
 
     @property
     def cancelled_by(self) -> str | None:
@@ -175,6 +175,7 @@ class Run:
         if self.stopped is not None:
             return
         self.stopped = stop
+        self.files.stop()
         self.view.take(self.fold.cancel())
         self.view.pending += self.permissions.stop()
         await self.live.conversation.cancel()
@@ -209,16 +210,17 @@ class Run:
         """
         self.how = how
         self.speech.hold_back_said(utterances)
-        events = self.begun.events
-        resumes = how == "resume"
-        files = await self._copy_files(events)
+        events, files = await self.files.prepare(self.fence, self.begun.events)
+        if self.stopped is not None:  # before the agent was prompted
+            await self.end_unanswered("cancelled")
+            return True
         known_utterances = [
             replace(utterance, cut=False) if utterance.claim in self.remembered else utterance
             for utterance in utterances
         ]
         content = (
             prompt.build_resume_prompt(events, known_utterances, entries, notes)
-            if resumes
+            if how == "resume"
             else prompt.build_prompt(events, entries, notes, files)
         )
         self._take_waiting_updates()

@@ -17,7 +17,6 @@ import structlog
 
 from semel.gateway.activity import log_activity
 from semel.gateway.errors import SessionBusy
-from semel.gateway.files import StoredFiles
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.outbound.typing import Typing
@@ -27,6 +26,7 @@ from semel.gateway.seats import Seats
 from semel.gateway.settings import AgentSettings
 from semel.gateway.tracing import RecordSpan, TurnTrace
 from semel.gateway.turns.agent_pool import AgentPool
+from semel.gateway.turns.event_files import MakeEventFiles
 from semel.gateway.turns.live_agent import AgentLost, LiveAgent
 from semel.gateway.turns.pending_stops import PendingStops
 from semel.gateway.turns.planner import AttemptPlanner
@@ -67,7 +67,7 @@ class TurnScheduler:
     previews: Previews
     typing: Typing
     kick: Callable[[], None]  # wakes the outbox
-    files: StoredFiles
+    make_event_files: MakeEventFiles
     permission_deadline: float  # in seconds
     quiet: tuple[str, ...]  # the replies by which an agent stays quiet
     limits: LimitPolicy
@@ -393,7 +393,8 @@ class TurnScheduler:
     async def _run_with(self, live: LiveAgent, begun: BegunTurn, fence: TurnFence) -> bool:
         run = self.runs[begun.session] = Run(
             begun, live, self.record, self.places, self.agents[begun.agent], previews=self.previews, kick=self.kick,
-            files=self.files, permission_deadline=self.permission_deadline, may_wait=self._may_wait,
+            files=self.make_event_files(begun, self.agents[begun.agent], live.conversation),
+            permission_deadline=self.permission_deadline, may_wait=self._may_wait,
             note_end=partial(self._note_end, begun), usage=UsageCollector(self.limits),
             note_error=lambda: self.counts.note_error(begun.agent, "answer"),
         )  # fmt: skip

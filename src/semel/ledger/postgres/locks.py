@@ -47,6 +47,7 @@ from semel.ledger.turns import (
     tool_calls,
     turn_ops,
     turns,
+    voice_notes,
     withdrawals,
 )
 
@@ -368,6 +369,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     turns.bind_steered: _fence,
     turns.record_prompting: _fence_alone,
     turns.release_lease: _fence_alone,
+    voice_notes.record_outcomes: _fence_alone,
     interventions.request_stop: _session,
     interventions.stop_next: _ends_requests,
     turns.cancel_put_off: _ends_requests,

@@ -94,7 +94,7 @@ def read_page(tx: Tx, session: int, after: int) -> ChangedPage | None:
 
 
 def searchable_text(row: ChangedEntry) -> str:
-    """Return the text by which a search finds an entry: its text and the names of its files.
+    """Return the text by which a search finds an entry: its text, the names of its files and what voice notes say.
 
     Return "" while the entry streams, because its text may change 30 times a second; it is indexed when it is final.
     Return "" for a superseded entry, because a later entry repeats its text.
@@ -102,8 +102,8 @@ def searchable_text(row: ChangedEntry) -> str:
     if row.live or row.superseded:
         return ""
     files = load(row.more).get("files") if row.more and '"files"' in row.more else None
-    names = [str(file.get("name", "")) for file in files or () if isinstance(file, dict)]
-    return "\n".join([row.text, *names]) if names else row.text
+    names = [str(file.get(f, "")) for file in files or () if isinstance(file, dict) for f in ("name", "transcript")]
+    return "\n".join([row.text, *filter(None, names)]) if names else row.text
 
 
 def render_hits(tx: Tx, positions: Sequence[tuple[int, int]], terms: Sequence[SearchTerm]) -> list[Json | None]:

@@ -16,7 +16,7 @@ from semel.ledger.delivery.claims import CUT_REASON
 from semel.ledger.storage.rows import EntryRole, ItemRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import summary
+from semel.ledger.turns import summary, voice_notes
 from semel.ledger.turns.summary import Summary, SummaryScope
 from semel.text.content_blocks import remove_mentions
 
@@ -70,6 +70,11 @@ class Spoken:
     partial: bool = False
     more: dict[str, Any] = field(default_factory=dict)
     source: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The text, followed by the words of its voice notes."""
+        return "\n".join(filter(None, (self.text, *voice_notes.list_transcripts(self.more))))
 
 
 @dataclass(frozen=True)
@@ -210,7 +215,7 @@ def _newest_that_fit(groups: dict[int, list[Spoken]], roots: list[int], bytes_le
     """Return those of the newest turns in `roots` that fit into `bytes_left` bytes, oldest first."""
     newest_roots = []
     for root in reversed(roots):
-        bytes_left -= sum(_byte_count(entry.text) for entry in groups[root])
+        bytes_left -= sum(_byte_count(entry.words) for entry in groups[root])
         if bytes_left < 0:
             break
         newest_roots.append(root)
