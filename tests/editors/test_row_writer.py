@@ -345,3 +345,12 @@ def test_what_was_missed_is_bounded_and_its_newest_part_and_open_requests_are_ke
     assert choose_rows([long], lambda row: False) == ([long], [])
     chosen, left_out = choose_rows(rows, lambda row: row["seq"] == 3)
     assert chosen[0] == rows[2] and rows[2] not in left_out, "what has begun is brought to its end"
+
+
+def test_the_words_of_a_voice_note_follow_its_message_once_they_are_written_down() -> None:
+    file = {"id": "f", "name": "v.ogg", "mime": "audio/ogg", "size": 10, "voice": True}
+    said, written = {"role": "user", "sender": "Ann"}, {**file, "transcript": "Guten Tag.\nWie geht's?"}
+    rows = [entry(1, "", **said, files=[each]) for each in (file, written, written)]
+    texts = shown_after(*rows)
+    assert texts[-2:] == ["`[voice note v.ogg, audio/ogg, 10 B, /v1/blobs/f]`", "> Guten Tag.\n> Wie geht's?"]
+    assert sum("Guten Tag" in text for text in texts) == 1

@@ -52,7 +52,7 @@ ODD_LINK = {"name": "x.js", "mime": "text/plain", "uri": "javascript:alert(1)"}
 def test_a_picture_and_a_sound_are_there_and_all_else_is_named(page: Browser, live: LiveHouse, tmp_path: Path) -> None:
     files = [
         put(live, picture(640, 320), "chart.png", "image/png"),
-        put(live, sound(), "voice.wav", "audio/wav"),
+        {**put(live, sound(), "voice.wav", "audio/wav"), "voice": True, "transcript": "Grüße <b>& mehr"},
         put(live, b"<svg xmlns='http://www.w3.org/2000/svg'/>", "drawing.svg", "image/svg+xml"),
         LINK, ODD_LINK,
     ]  # fmt: skip
@@ -71,6 +71,7 @@ def test_a_picture_and_a_sound_are_there_and_all_else_is_named(page: Browser, li
     links = page.run("[...document.querySelectorAll('#rows .file')].map((one) => one.getAttribute('href'))")
     assert links == [*(f"/v1/blobs/{file['id']}" for file in files[:3]), LINK["uri"], None]
     assert page.run("document.querySelectorAll('#rows img, #rows svg, #rows object, #rows iframe').length") == 1
+    assert page.texts("#rows .sound .spoken") == ["Grüße <b>& mehr"]
     page.shot(tmp_path / "files.png")
 
 

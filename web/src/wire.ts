@@ -25,6 +25,9 @@ export interface FileRef {
   size?: number;
   missing?: string;
   uri?: string;
+  voice?: boolean;
+  transcript?: string;
+  untranscribed?: string;
 }
 
 export interface Entry {

@@ -90,10 +90,18 @@ def _describe_target(entry: Json) -> str:
 def format_body(entry: Json, has_paths: bool = True) -> str:
     """Return an entry's text, byte for byte (Law 8), or the emoji of a reaction, followed by one line per file.
 
-    `has_paths`: the lines name the API paths of files.
+    The words of voice notes are last. `has_paths`: the lines name the API paths of files.
     """
     files = [format_file(file, has_paths) for file in entry.get("files", [])]
-    return "\n".join([part for part in (entry["text"] or entry.get("emoji") or "", *files) if part])
+    spoken = format_spoken_words(entry)
+    return "\n".join([part for part in (entry["text"] or entry.get("emoji") or "", *files, spoken) if part])
+
+
+def format_spoken_words(entry: Json) -> str:
+    """Return what the voice notes of an entry say, or why that was not written down; "" if there are none."""
+    files = [file for file in entry.get("files", []) if file.get("voice")]
+    reasons = [f"[not written down: {file['untranscribed']}]" for file in files if file.get("untranscribed")]
+    return "\n".join([*(file["transcript"] for file in files if file.get("transcript")), *reasons])
 
 
 def format_file(file: Json, has_path: bool = True) -> str:
@@ -106,7 +114,9 @@ def format_file(file: Json, has_path: bool = True) -> str:
     path = f"/v1/blobs/{file['id']}" if has_path else ""
     where = path if file.get("id") else str(file.get("uri") or "")
     size = format_size(int(file["size"])) if file.get("size") else ""
-    return f"[file {', '.join(part for part in (str(file['name']), str(file.get('mime') or ''), size, where) if part)}]"
+    kind = "voice note" if file.get("voice") else "file"
+    parts = (str(file["name"]), str(file.get("mime") or ""), size, where)
+    return f"[{kind} {', '.join(part for part in parts if part)}]"
 
 
 def format_size(count: int) -> str:

@@ -59,11 +59,13 @@ function File({ file }: { file: FileRef }) {
   const link = { href, target: "_blank", rel: "noopener", class: "file", title: name };
   const mime = file.mime || "";
   if (PICTURE.test(mime)) return <Picture link={link} file={file} name={name} />;
-  if (!SOUND.test(mime)) return <a {...link}>{name}{size}</a>;
+  if (!SOUND.test(mime) && !file.voice) return <a {...link}>{name}{size}</a>;
   return (
     <span class="sound">
-      <audio controls preload="none" src={href} aria-label={name} />
+      {SOUND.test(mime) ? <audio controls preload="none" src={href} aria-label={name} /> : null}
       <a {...link}>{name}{size}</a>
+      {file.transcript ? <q class="spoken" title={t("A program wrote this down. It may have misheard.")}>{openly(file.transcript)}</q> : null}
+      {file.untranscribed ? <small>{t("not written down: {why}", { why: file.untranscribed })}</small> : null}
     </span>
   );
 }

@@ -352,6 +352,8 @@ export const GERMAN = {
   "asks": "fragt",
   "Show message {seq}": "Nachricht {seq} zeigen",
   "file": "Datei",
+  "A program wrote this down. It may have misheard.": "Ein Programm hat dies mitgeschrieben. Es kann sich verhört haben.",
+  "not written down: {why}": "nicht mitgeschrieben: {why}",
   "tool": "Werkzeug",
   "(a new file)": "(eine neue Datei)",
   "{count} characters are not shown here": "{count} Zeichen werden hier nicht gezeigt",

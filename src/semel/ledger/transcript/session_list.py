@@ -159,7 +159,7 @@ def _is_command(entry: EntryRow) -> bool:
 
 
 def _preview_entry(tx: Tx, row: EntryRow) -> str:
-    """Return the beginning of an entry's text as a plain line; the names of its files if it has no text."""
+    """Return the beginning of an entry's text as a plain line; if it has none, the words or names of its files."""
     text = row.text
     if row.live and len(text) < MAX_PREVIEW_CHARS * SOURCE_CHARS_PER_CHAR:
         most = LIVE_PIECES
@@ -167,5 +167,6 @@ def _preview_entry(tx: Tx, row: EntryRow) -> str:
             tx.values(str, "first_pieces_of_entry", session=row.session, seq=row.seq, after=row.base, limit=most)
         )
     if not text.strip() and row.more:
-        text = ", ".join(str(file.get("name") or "") for file in load(row.more).get("files") or ())
+        files = load(row.more).get("files") or ()
+        text = ", ".join(str(file.get("transcript") or file.get("name") or "") for file in files)
     return make_preview(text, MAX_PREVIEW_CHARS)

@@ -26,7 +26,7 @@ from semel.faces.acp.editor_profiles import EditorProfile
 from semel.faces.acp.updates.call_rows import TOOL_KINDS, WIRE_STATUS, CallRows, dump_json
 from semel.faces.acp.updates.terminal_text import TerminalText
 from semel.faces.acp.updates.update_writer import AGENT, BEGAN_AGAIN_REMARK, NOTICE_TITLE_CHARS, THOUGHT, USER
-from semel.faces.transcript import describe_references, format_file
+from semel.faces.transcript import describe_references, format_file, format_spoken_words
 from semel.text.json_types import Json
 
 PLAN_STATES = ("pending", "in_progress", "completed")
@@ -174,7 +174,10 @@ class RowWriter:
         if not row.get("files"):
             return []
         files = "\n".join(f"`{format_file(file)}`" for file in row["files"])
-        return self._write_text(f"{name}.files", AGENT, files) if f"{name}.files" not in self._texts else []
+        lines = self._write_text(f"{name}.files", AGENT, files) if f"{name}.files" not in self._texts else []
+        if (words := format_spoken_words(row)) and f"{name}.words" not in self._texts:
+            lines += self._write_text(f"{name}.words", AGENT, "> " + words.replace("\n", "\n> "))
+        return lines
 
     # ---- texts
 
