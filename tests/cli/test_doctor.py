@@ -67,9 +67,12 @@ def test_each_agent_that_cannot_be_used_is_told_with_what_to_do(cli: Cli) -> Non
         "out": [sys.executable, "-c", LOGGED_OUT],
     }
     sections = [f"[agents.{name}]\ncommand = {json.dumps(command)}\n" for name, command in agents.items()]
-    (cli.home / "semel.toml").write_text("".join(sections) + SCRIPTED)
+    writer = '[transcription]\ncommand = ["whisper-is-not-here", "{file}"]\n'
+    (cli.home / "semel.toml").write_text("".join(sections) + writer + SCRIPTED)
     found = findings(cli, rc=1)
     assert found["agent demo"][0]["level"] == "ok"
+    [notes] = found["voice notes"]
+    assert notes["level"] == "broken" and "there is no program whisper-is-not-here" in notes["text"]
     told = {name: found[f"agent {name}"][0] for name in agents}
     assert {finding["level"] for finding in told.values()} == {"broken"}
     assert "command not found" in told["codex"]["text"]

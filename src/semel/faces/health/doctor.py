@@ -35,6 +35,7 @@ from semel.faces.health.gateway_agents import UNKNOWN, GatewayAgents, is_other_f
 from semel.faces.health.object_storage import examine_object_storage
 from semel.faces.health.overview import ask_while_gateways_answer, find_living_pid
 from semel.faces.health.session_agents import examine_session_agents, weigh_last_turns
+from semel.faces.health.transcription import examine_transcription
 from semel.faces.service.installation import advise_restart
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.disk_use import measure_disk
@@ -105,6 +106,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
         findings += await asyncio.to_thread(weigh_last_turns, agents, checked.config, gateway is not None)
         findings += _examine_unknown_agents(checked, gateway, data)
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
+        findings += await examine_transcription(checked.config.gateway.transcription)
     elif gateway is not None:
         findings += report_gateway_checks(gateway.agents)
     findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
