@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from semel.faces.health.database import examine_content
 from semel.gateway.database_files import DatabaseFiles
 from semel.gateway.files import FolderFiles, StoreFailed, blob_id
 from semel.gateway.ports import Op, Receipt
+from semel.gateway.settings import TranscriptionSettings
 from semel.ledger import file_pieces
 from semel.ledger.admin import erase
 from semel.ledger.engines import open_ledger, open_readonly
@@ -113,6 +115,16 @@ async def test_a_gateway_on_another_machine_has_the_files(tmp_path: Path, url: D
         copy = second.work / ".semel/received" / f"{kept.id[:8]}-again.bin"
         assert copy.read_bytes() == LARGE
         assert second.on_disk() == []
+
+
+async def test_a_voice_note_is_written_down_from_the_database(tmp_path: Path, url: DatabaseUrl) -> None:
+    chat = DatabaseChat(tmp_path / "first", url)
+    chat.settings = chat.settings.model_copy(update={"transcription": TranscriptionSettings(command=("cat", "{file}"))})
+    async with chat:
+        voice = replace(await chat.chat.attach("v.ogg", "Grüße".encode(), "audio/ogg"), voice=True)
+        entry, *_ = await chat.told(message("m1", "", files=(voice,)))
+        assert entry["files"][0]["transcript"] == "Grüße"
+        assert chat.on_disk() == []
 
 
 async def test_a_file_that_one_gateway_took_in_comes_with_a_message_to_another(
