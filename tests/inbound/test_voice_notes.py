@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gateway_world import script
 from inbound_world import KEY, Chat, Json, message, until
 
 from semel.gateway.ports import Kept
-from semel.gateway.settings import TranscriptionSettings
+from semel.gateway.settings import SessionSettings, TranscriptionSettings
 from semel.testing.http_double import HttpReply, serve_http
 from semel.testing.http_requests import HttpRequest
 
@@ -58,6 +59,14 @@ class VoiceChat(Chat):
         entries = await self.told(message(key, text, files=(await self.voice(),), **more))
         [entry] = [entry for entry in entries if entry["role"] == "user"]
         return entry
+
+    async def until_begun(self) -> None:
+        """Wait until the program has a voice note."""
+
+        async def begun() -> bool:
+            return (self.path / "pid").exists()
+
+        await until(begun)
 
     def runs(self) -> list[str]:
         path = self.path / "runs"
@@ -195,14 +204,41 @@ print({WORDS!r})""",
     assert [entry["role"] for entry in await voices.entries(KEY)] == ["user", "user", "agent", "agent"]
 
 
+async def test_what_joins_a_running_turn_joins_it_in_order_with_the_words(tmp_path: Path) -> None:
+    async with VoiceChat(tmp_path, sessions={"*": SessionSettings(busy="steer")}) as voices:
+        voices.does(
+            tmp_path,
+            f"""
+while not (here / "go").exists(): time.sleep(0.01)
+print({WORDS!r})""",
+        )
+        await voices.tell(message("m1", script("Working. ", {"wait": str(tmp_path / "end")})))
+
+        async def works() -> bool:
+            return any("Working." in text for text in await voices.texts(KEY, "agent"))
+
+        await until(works)
+        await voices.tell(message("m2", "", files=(await voices.voice(),)))
+        await voices.until_begun()
+        await voices.tell(message("m3", "and this"))
+        (tmp_path / "go").touch()
+
+        async def joined() -> bool:
+            return len(voices.prompts()) == 3
+
+        await until(joined)
+        (tmp_path / "end").touch()
+        await voices.idle(KEY)
+        _, second, third = voices.prompts()
+        assert WORDS in second[1]["text"]
+        assert third == [{"type": "text", "text": "and this"}]
+        assert len({entry["turn"] for entry in await voices.entries(KEY) if entry["role"] == "agent"}) == 1
+
+
 async def test_a_stop_ends_the_program_and_the_turn(voices: VoiceChat) -> None:
     voices.does(voices.path, "time.sleep(60)")
     await voices.tell(message("m1", "", files=(await voices.voice(),)))
-
-    async def begun() -> bool:
-        return (voices.path / "pid").exists()
-
-    await until(begun)
+    await voices.until_begun()
     await voices.tell(message("m2", "/stop"))
     await voices.idle(KEY)
     [file] = (await voices.heard())[0]["files"]
