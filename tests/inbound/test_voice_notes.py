@@ -68,6 +68,19 @@ class VoiceChat(Chat):
 
         await until(begun)
 
+    async def until_gone(self) -> None:
+        """Wait until the program and its children are gone."""
+        group = int((self.path / "pid").read_text())
+
+        async def gone() -> bool:
+            try:
+                os.killpg(group, 0)
+            except ProcessLookupError:
+                return True
+            return False
+
+        await until(gone)
+
     def runs(self) -> list[str]:
         path = self.path / "runs"
         return path.read_text().splitlines() if path.exists() else []
@@ -152,16 +165,7 @@ async def test_a_program_that_takes_too_long_is_killed_with_its_children(tmp_pat
         voices.does(tmp_path, children)
         [file] = (await voices.speak())["files"]
         assert file["untranscribed"] == "it took longer than 1 s"
-        group = int((tmp_path / "pid").read_text())
-
-        async def gone() -> bool:
-            try:
-                os.killpg(group, 0)
-            except ProcessLookupError:
-                return True
-            return False
-
-        await until(gone)
+        await voices.until_gone()
 
 
 async def test_a_missing_program_is_named(tmp_path: Path) -> None:
@@ -244,6 +248,15 @@ async def test_a_stop_ends_the_program_and_the_turn(voices: VoiceChat) -> None:
     [file] = (await voices.heard())[0]["files"]
     assert file["untranscribed"] == "the turn was stopped before"
     assert voices.prompts() == []
+
+
+async def test_a_session_is_deleted_while_its_voice_note_is_written_down(voices: VoiceChat) -> None:
+    voices.does(voices.path, "time.sleep(60)")
+    await voices.tell(message("m1", "", files=(await voices.voice(),)))
+    await voices.until_begun()
+    async with asyncio.timeout(10):
+        await voices.gateway.delete(KEY)
+    await voices.until_gone()
 
 
 async def test_another_attempt_of_the_turn_gets_the_same_words(tmp_path: Path) -> None:

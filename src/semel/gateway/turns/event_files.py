@@ -58,7 +58,7 @@ class EventFiles:
         )
 
     def stop(self) -> None:
-        """Write no voice note down any more, because a person stopped the turn: `prepare` returns soon."""
+        """Write no voice note down any more, because the turn was stopped or has ended: `prepare` returns soon."""
         self._is_stopped = True
         for task in self._tasks:
             task.cancel()

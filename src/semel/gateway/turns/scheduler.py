@@ -229,6 +229,7 @@ class TurnScheduler:
         """End the run and the agent of a session whose turn has already ended in the ledger. Wait for both."""
         run = self.runs.get(session)
         if run is not None:
+            run.files.stop()
             run.live.signals.put_nowait(Died(reason))
         elif session in self.tasks:
             self.stops.stop_turn(session, StopRequest(reason))
@@ -493,8 +494,7 @@ class TurnScheduler:
         for timer in self._timers.values():
             timer.cancel()
         await self.record.store.wait_for_writer()  # an event that is being recorded may begin a turn until then
-        tasks = list(self.tasks.values())
-        if tasks:
+        if tasks := list(self.tasks.values()):
             _, late = await asyncio.wait(tasks, timeout=grace)
             for task in late:
                 task.cancel()
