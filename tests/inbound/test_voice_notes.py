@@ -315,7 +315,8 @@ async def test_a_busy_api_is_asked_again(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (make_reply(401, {"error": {"message": "Incorrect API key"}}), "answers 401: Incorrect API key"),
+        (make_reply(401, {"error": {"message": "no such key: sk-test"}}), "answers 401: no such key: (the key)"),
+        (HttpReply(307, b"", {"location": "http://127.0.0.1:9/"}), "answers 307"),
         (make_reply(200, {"words": []}), "has no text"),
         (HttpReply(200, b"\xff\xfe not json"), "has no text"),
     ],

@@ -122,9 +122,15 @@ class Transcriber:
                     return await _post(client, self.settings.url + PATH_OF_API, request)
                 except _TryAgain as error:
                     if delay_s is None:
-                        raise NotTranscribed(str(error)) from None
+                        raise NotTranscribed(self._hide_key(str(error))) from None
                     await asyncio.sleep(delay_s)
+                except NotTranscribed as error:
+                    raise NotTranscribed(self._hide_key(str(error))) from None
         raise AssertionError
+
+    def _hide_key(self, text: str) -> str:
+        """Return what an API says without its key, since agents and people read it."""
+        return text.replace(self.settings.key, "(the key)") if self.settings.key else text
 
 
 async def run_program(command: list[str]) -> str:
@@ -177,9 +183,10 @@ async def _read_last(stream: asyncio.StreamReader) -> bytes:
 
 
 def open_client(settings: TranscriptionSettings) -> httpx2.AsyncClient:
-    """Return a client for the API, with its key."""
-    headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
-    return httpx2.AsyncClient(headers=headers, timeout=settings.time_s)
+    """Return a client for the API, with its key. It follows no redirects, and knows no proxies."""
+    headers = {"accept-encoding": "identity"}  # so that no answer expands without end
+    headers |= {"authorization": f"Bearer {settings.key}"} if settings.key else {}
+    return httpx2.AsyncClient(headers=headers, timeout=settings.time_s, trust_env=False)
 
 
 async def _post(client: httpx2.AsyncClient, url: str, request: Json) -> str:
@@ -187,7 +194,7 @@ async def _post(client: httpx2.AsyncClient, url: str, request: Json) -> str:
     try:
         async with client.stream("POST", url, **request) as answer:
             body = bytearray()
-            async for piece in answer.aiter_bytes():
+            async for piece in answer.aiter_raw():
                 body += piece
                 if len(body) > MAX_OUTPUT_BYTES:
                     raise NotTranscribed(f"the answer of {url} is larger than {MAX_OUTPUT_BYTES:,} bytes")

@@ -36,14 +36,18 @@ async def _find_api_problem(settings: TranscriptionSettings) -> tuple[str, str] 
     """Ask for a transcription without a file: a server that has it, and takes the key, answers that it lacks one."""
     url = settings.url + PATH_OF_API
     try:
-        async with asyncio.timeout(TIMEOUT_S), open_client(settings) as client:
-            answer = await client.post(url, files={"model": (None, settings.model)})
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            open_client(settings) as client,
+            client.stream("POST", url, files={"model": (None, settings.model)}) as answer,
+        ):
+            status = answer.status_code
     except (httpx2.HTTPError, TimeoutError) as error:
         return f"{url} does not answer ({str(error) or type(error).__name__})", "start that server, or correct url"
-    if answer.status_code in (401, 403):
-        return f"{url} refuses the key ({answer.status_code})", "correct key in [transcription]"
-    if answer.status_code in (404, 405):
-        return f"{url} is not there ({answer.status_code})", "correct url in [transcription]; it often ends with /v1"
-    if answer.status_code >= 500:
-        return f"{url} answers {answer.status_code}", "look at that server's log"
+    if status in (401, 403):
+        return f"{url} refuses the key ({status})", "correct key in [transcription]"
+    if status in (404, 405):
+        return f"{url} is not there ({status})", "correct url in [transcription]; it often ends with /v1"
+    if status >= 500:
+        return f"{url} answers {status}", "look at that server's log"
     return None
