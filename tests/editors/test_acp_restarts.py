@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -136,8 +137,9 @@ def test_the_turn_goes_on_without_the_editor_that_began_it(tmp_path: Path) -> No
         assert desk.house.texts(session) == ["Begun, and ended."]
 
 
-def terminate(editor: GatewayEditor) -> None:
+def terminate(editor: GatewayEditor, then: Callable[[], None] = lambda: None) -> None:
     editor.process.send_signal(signal.SIGTERM)
+    then()
     assert editor.process.wait(30) == 0
     editor.kill()
 
@@ -225,7 +227,17 @@ def test_an_editor_that_does_not_read_delays_nobody_and_has_everything_later(tmp
 
 
 def test_a_cancel_and_an_answer_arrive_though_the_editor_closes_its_end_at_once(tmp_path: Path) -> None:
+    """So does a prompt, though a signal ends `semel acp` before the gateway has answered."""
     with opened_desk(tmp_path) as desk:
+        editor = desk.editor()
+        session = editor.new()
+        gateway = int(gateways_of(desk.house)[0].split()[0])
+        os.kill(gateway, signal.SIGSTOP)
+        editor.begin("say: recorded")
+        editor.answer_to(editor.request("authenticate", methodId="none"))  # the prompt was read before
+        terminate(editor, lambda: os.kill(gateway, signal.SIGCONT))
+        until(lambda: desk.house.texts(session, "agent") == ["recorded"], "the prompt is answered")
+
         editor = desk.editor()
         session = editor.new()
         editor.begin(script("Begun.", {"hang": True}))

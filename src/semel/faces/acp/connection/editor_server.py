@@ -41,6 +41,7 @@ LIST_PAGE_SESSIONS = 50
 STDIN, STDOUT = 0, 1
 RECORD_TIMEOUT_S = 20.0  # after the editor has closed its end, for prompts that no gateway has recorded
 RECORD_TIMEOUT_WITHOUT_START_S = 3.0  # the same, if no gateway is started for them
+SIGNAL_TIMEOUT_S = 1.0  # after a signal, for these prompts; no gateway is started
 DELIVERY_TIMEOUT_S = 2.0  # after the editor has closed its end, for cancels and answers to permission requests
 REMEDIES = {
     CANCEL: "The turn may run on: /stop on the page or in a chat ends it.",
@@ -90,9 +91,11 @@ class EditorServer:
             async for line in self._pipe.lines():
                 if line.strip():
                     self._take_line(line)
-            self._is_closing = True
             await self._await_recording()
-        finally:  # also after a signal
+        except asyncio.CancelledError:  # by a signal, whose sender may kill us soon
+            await self._await_recorded(SIGNAL_TIMEOUT_S)
+            raise
+        finally:
             await self._await_delivery()
         for task in list(self._tasks):
             task.cancel()
@@ -101,11 +104,15 @@ class EditorServer:
         self._pipe.close()
 
     async def _await_recording(self) -> None:
-        """Give the prompts that no gateway has recorded a limited time to be sent."""
-        self._link.start_without_delay()
+        """Give the prompts that no gateway has recorded a limited time to be sent. A gateway is started for them."""
+        self._link.skip_restart_delay()
         if self._unrecorded:
             self._spawn(self._link.restart_killed())
-        timeout_s = RECORD_TIMEOUT_S if self._link.may_start else RECORD_TIMEOUT_WITHOUT_START_S
+        await self._await_recorded(RECORD_TIMEOUT_S if self._link.may_start else RECORD_TIMEOUT_WITHOUT_START_S)
+
+    async def _await_recorded(self, timeout_s: float) -> None:
+        """Wait until every prompt is recorded or refused, at most `timeout_s`. The editor is about to end."""
+        self._is_closing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while self._unrecorded:
@@ -413,7 +420,7 @@ class EditorServer:
 
 
 def serve_editor(link: GatewayLink, opening: Opening) -> int:
-    """Serve the editor at stdin and stdout until it closes them, or until SIGTERM. Returns the exit code.
+    """Serve the editor at stdin and stdout until it closes them, or until a signal. Returns the exit code.
 
     Whatever waits in a thread is left behind then: the session goes on in the gateway. The code is 1 if the gateway may
     lack something that the editor said; stderr says so.

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 START_TIMEOUT_S = 60.0  # how long a gateway may take until it answers: a second, or half a minute on a busy machine
 POLL_INTERVAL_S = 0.05
-RESTART_AFTER_S = 15.0  # after its last answer; who has stopped or killed a gateway starts it again before, if at all
+RESTART_AFTER_S = 15.0  # after its last answer; before that, it is left to whoever has stopped or killed the gateway
 RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8)  # between attempts to reach a gateway that is away; the last one repeats
 ERROR_CHARS = 2000  # kept of what a gateway printed that did not start
 
@@ -100,7 +100,7 @@ class GatewayLink:
         self.note_contact()
         return answer
 
-    def start_without_delay(self) -> None:
+    def skip_restart_delay(self) -> None:
         """Start a gateway at once from now on, also if one was there until now: the editor does not wait for it."""
         self._start_delay_s = 0.0
 
