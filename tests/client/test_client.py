@@ -37,6 +37,7 @@ from semel.testing.scripted_agent import prompt
 
 DOCS = Path(__file__).parents[2] / "docs"
 SESSION = "demo:web:1"
+NO_ANSWER_BEHIND_IT = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\nConnection: close\r\n\r\nlost"
 Json = dict[str, Any]
 
 
@@ -244,26 +245,30 @@ def listening(kind: str) -> Iterator[str]:
                 waiting = sockets.enter_context(socket.socket())
                 waiting.setblocking(False)
                 waiting.connect_ex(server.getsockname())
-        if kind == "closing":
+        if kind in ("closing", "no answer behind it"):
             server.settimeout(0.05)
             is_over = threading.Event()
-            closer = threading.Thread(target=close_connections, args=(server, is_over))
+            answer = b"" if kind == "closing" else NO_ANSWER_BEHIND_IT
+            closer = threading.Thread(target=close_connections, args=(server, is_over, answer))
             closer.start()
             sockets.callback(closer.join)
             sockets.callback(is_over.set)
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def close_connections(server: socket.socket, is_over: threading.Event) -> None:
+def close_connections(server: socket.socket, is_over: threading.Event, answer: bytes) -> None:
     while not is_over.is_set():
-        with contextlib.suppress(TimeoutError):
-            server.accept()[0].close()
+        with contextlib.suppress(TimeoutError), server.accept()[0] as connected:
+            if answer:
+                connected.recv(1 << 16)
+                connected.sendall(answer)
 
 
 @pytest.mark.parametrize(("kind", "reason"), [
     ("full", "no connection within 0.2 s"),
     ("silent", "did not answer within 0.2 s"),
     ("closing", "no gateway answers"),
+    ("no answer behind it", "no gateway answers"),
 ])  # fmt: skip
 async def test_who_waits_for_a_gateway_that_never_answers_is_told_so_after_the_time_limit(
     kind: str, reason: str, monkeypatch: pytest.MonkeyPatch

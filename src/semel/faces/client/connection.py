@@ -161,10 +161,6 @@ class Connection:
             except httpx2.TransportError as error:
                 last_error = error
                 may_have_arrived = may_have_arrived or not isinstance(error, NOT_SENT)
-            except RequestRefused as error:
-                if error.status != HTTPStatus.BAD_GATEWAY:
-                    raise
-                may_have_arrived = True  # a gateway or a proxy that passed it on got no answer
             if delay is not None:
                 await asyncio.sleep(delay)
         if may_have_arrived:
@@ -215,7 +211,7 @@ class Connection:
         async with self._http.stream("GET", path, timeout=_limit_time(timeout_s)) as response:
             if response.is_error:
                 await response.aread()
-                raise _parse_refusal(response)
+                raise _read_failure(response)
             yield response
 
     async def post_file(self, path: str, file: Path | bytes, media_type: str) -> Json:
@@ -229,7 +225,7 @@ class Connection:
         except httpx2.TransportError as error:
             raise self._explain_failure(error, UPLOAD_TIMEOUT_S) from None
         if response.is_error:
-            raise _parse_refusal(response)
+            raise _read_failure(response)
         return dict(response.json())
 
     # ------------------------------------------------------------ requests
@@ -251,7 +247,7 @@ class Connection:
     async def _call(self, method: str, path: str, body: Json | None, timeout_s: float) -> Json:
         response = await self._http.request(method, path, json=body, timeout=_limit_time(timeout_s))
         if response.is_error:
-            raise _parse_refusal(response)
+            raise _read_failure(response)
         return dict(response.json()) if response.content else {}
 
 
@@ -272,6 +268,14 @@ async def _read_file(path: Path) -> AsyncIterator[bytes]:
     with path.open("rb") as file:
         while piece := await asyncio.to_thread(file.read, 1 << 18):
             yield piece
+
+
+def _read_failure(response: httpx2.Response) -> RequestRefused | httpx2.TransportError:
+    """Return the error for a request that failed. A gateway or a proxy that passed it on and got no answer says 502."""
+    refusal = _parse_refusal(response)
+    if response.status_code == HTTPStatus.BAD_GATEWAY and not refusal.code:
+        return httpx2.RemoteProtocolError(str(refusal))
+    return refusal
 
 
 def _parse_refusal(response: httpx2.Response) -> RequestRefused:
