@@ -44,6 +44,11 @@ def test_wrong_parameters_are_named_as_the_editor_named_them(desk: Desk) -> None
         ("session/new", {"cwd": folder, "mcpServers": "x"}, "mcpServers must be a list"),
         ("session/new", {"cwd": folder, "mcpServers": [server, server]}, "mcpServers: two are named 'x'"),
         ("session/load", {"sessionId": "../../etc", "cwd": folder}, "sessionId: no session has this id"),
+        (
+            "session/load",
+            {"sessionId": "demo:deleted", "cwd": folder},
+            "the session was deleted, or there never was one",
+        ),
     ):
         error = editor.answer_to(editor.request(method, **params))["error"]
         assert error["code"] == -32602 and error["message"].startswith(field), error
