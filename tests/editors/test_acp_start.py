@@ -22,7 +22,7 @@ from semel.faces.acp.connection.editor_server import EditorServer
 from semel.faces.acp.connection.gateway_link import GatewayLink
 from semel.faces.acp.connection.opening import Opening
 from semel.faces.acp.session.attachment import Attachment
-from semel.faces.acp.session.open_prompt import OpenPrompt
+from semel.faces.acp.session.open_prompt import OpenPrompt, describe_outage
 from semel.faces.acp.setup_lines import EDITORS, write_setup
 from semel.faces.cli import load_commands
 from semel.faces.cli.acp import acp
@@ -226,6 +226,16 @@ async def test_a_prompt_that_we_fail_to_send_is_answered_with_an_error(tmp_path:
     attachment.add_prompt(OpenPrompt("k", answer, lambda: None), [])
     await asyncio.wait_for(answered.wait(), 10)
     assert errors == [{"code": -32603, "message": "Semel failed: ValueError: a bug"}]
+
+
+def test_a_prompt_that_waits_for_a_gateway_is_told_who_starts_one() -> None:
+    prompt = OpenPrompt("k", lambda result, error: None, lambda: None)
+    told = {may_start: describe_outage([prompt], may_start)[1] for may_start in (False, True)}
+    assert "start it with `semel up`" in told[False] and "one is started 15 seconds after" in told[True]
+    assert "semel up" not in told[True]
+    prompt.set_recorded()
+    told = {may_start: describe_outage([prompt], may_start)[1] for may_start in (False, True)}
+    assert "if it was killed, one is started" in told[True] and "one is started" not in told[False]
 
 
 def test_initialize_is_answered_without_a_gateway_or_a_heavy_library(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def open_prompt(key: str, answer: Answer) -> OpenPrompt:
 class ScriptedGateway:
     """The link and the client: a stream with these frames, after which nothing happens. It waits for each event."""
 
+    may_start = False
+
     def __init__(self, *frames: Json | asyncio.Event) -> None:
         self.frames = frames
         self.is_waiting = asyncio.Event()

@@ -185,7 +185,7 @@ class Attachment:
 
     def _tell_away(self) -> None:
         """Say that the gateway is away, and what becomes of the open prompts."""
-        name, text = describe_outage(self._prompts.values())
+        name, text = describe_outage(self._prompts.values(), self._link.may_start)
         self._remark(f"{name}-{self.view.rev}", text)
 
     async def _take_first(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from semel.faces.acp.connection.gateway_link import RESTART_AFTER_S
 from semel.text.json_types import Json
 
 Answer = Callable[[Json | None, Json | None], None]
 
 IF_IT_STAYS_AWAY = " If the gateway stays away, start it with `semel up`."
+STARTED_HERE = f" If the gateway stays away, one is started {RESTART_AFTER_S:g} seconds after it was last there."
+STARTED_HERE_IF_KILLED = (
+    f" If the gateway stays away, start it with `semel up`; if it was killed, one is started {RESTART_AFTER_S:g} "
+    "seconds after that."
+)
 DISCARDED_REMARK = (
     "You cancelled your message before it was sent. Nothing of it is recorded, and no agent gets it. To have it "
     "answered, send it again."
 )
 AWAY_REMARK = (
     "The gateway is away. Your message is recorded, so do not send it again: it is answered when the gateway is back."
-    + IF_IT_STAYS_AWAY
 )
 UNRECORDED_REMARK = (
     "The gateway is away. Your message is not recorded yet: keep this session open in the editor, and it is sent once, "
-    "as soon as the gateway is back." + IF_IT_STAYS_AWAY
+    "as soon as the gateway is back."
 )
 CANCEL_REMARK = (
     "The gateway is away, and may have your message. Your cancel reaches it as soon as it is back, and then your "
-    "prompt ends." + IF_IT_STAYS_AWAY
+    "prompt ends."
 )
 
 
@@ -35,7 +40,7 @@ class OpenPrompt:
     message; perhaps twice.
 
     While `is_sent` is false, no gateway can have the message, because no request with its key was ever written to a
-    connection. Only then may a cancel answer the prompt at once: nothing runs for it, or will (Law 12).
+    connection. Only then may a cancel answer the prompt at once: no turn runs for it, and none will (Law 12).
     """
 
     def __init__(self, key: str, answer: Answer, note_recorded: Callable[[], None], seen: int | None = None) -> None:
@@ -61,10 +66,14 @@ class OpenPrompt:
         self._note_recorded()
 
 
-def describe_outage(prompts: Collection[OpenPrompt]) -> tuple[str, str]:
-    """Return what becomes of open prompts while the gateway is away: a name for it, and words for people."""
+def describe_outage(prompts: Collection[OpenPrompt], may_start: bool) -> tuple[str, str]:
+    """Return what becomes of open prompts while the gateway is away: a name for it, and words for people.
+
+    `may_start`: whether a gateway is started for them (`GatewayLink`).
+    """
+    if_killed = STARTED_HERE_IF_KILLED if may_start else IF_IT_STAYS_AWAY
     if any(prompt.is_cancelled for prompt in prompts):
-        return "cancel", CANCEL_REMARK
+        return "cancel", CANCEL_REMARK + if_killed
     if all(prompt.is_recorded for prompt in prompts):
-        return "away", AWAY_REMARK
-    return "unrecorded", UNRECORDED_REMARK
+        return "away", AWAY_REMARK + if_killed
+    return "unrecorded", UNRECORDED_REMARK + (STARTED_HERE if may_start else IF_IT_STAYS_AWAY)
