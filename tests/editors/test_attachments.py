@@ -133,7 +133,9 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
     """The editor loads the session in mid-turn; then so much is said between its prompts that some is left out."""
     call: Json = {"id": 1, "born": 2, "rev": 2, "kind": "tool", "title": "ls", "status": "running", "text": "a\n"}
     text = {**ENTRY, "text": "half ", "live": True}
+    thought: Json = {"id": 2, "born": 2, "rev": 2, "kind": "thought", "text": "so "}
     ended = [
+        {**thought, "op": "item", "text": "so that", "rev": 3},
         {**call, "op": "item", "status": "done", "rev": 3},
         {**text, "op": "entry", "text": "half and half", "rev": 4},
     ]
@@ -141,7 +143,7 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
         {"op": "entry", "seq": seq, "born": seq + 2, "rev": seq + 4, "role": "agent", "text": "x" * 9_000}
         for seq in range(2, 9)
     ]
-    snapshot = {**SNAPSHOT, "entries": [text], "items": [call], "before": 0}
+    snapshot = {**SNAPSHOT, "entries": [text], "items": [call, thought], "before": 0}
     frames = snapshot, {"type": "change", "rev": 20, "changes": ended}
     gateway: Any = ScriptedGateway(*frames)
     editor = ScriptedEditor()
@@ -155,6 +157,7 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
     attachment.add_prompt(open_prompt("acp-1-1", lambda result, error: None), [])
     shown = model.sessions["s"]
     assert shown.messages["e1"][1] == "half and half"
+    assert shown.messages["i2"][1] == "so that"
     assert [one.fields["status"] for one in shown.calls.values()] == ["completed"]
     assert any("earlier messages are not shown" in text for text in shown.texts())
     attachment.close()

@@ -119,7 +119,9 @@ class RowWriter:
 
     def has_begun(self, row: Json) -> bool:
         """Return whether the editor has a row, or need not have it, as it is now or as it was before."""
-        return f"e{row['seq']}" in self._texts if "seq" in row else row["id"] in self._items
+        if "seq" in row:
+            return f"e{row['seq']}" in self._texts
+        return row["id"] in self._items or f"i{row['id']}" in self._texts
 
     def note_end(self, turn: int) -> None:
         """Note that a turn has ended: no text of a later turn is another attempt at it."""
