@@ -397,7 +397,7 @@ class EditorServer:
         try:
             key, blocks = _read_session_id(params), _read_blocks(params)
             async with self._open_locks[key]:
-                if key not in self._attached or self._attached[key].is_over:
+                if key not in self._attached or self._attached[key].has_ended:
                     row = await self._link.ask(partial(read_session, key=key))
                     (await self._attach_session(key, row, replays=False)).open()
             attachment = self._attached[key]

@@ -65,7 +65,7 @@ class Attachment:
         self._recent_turns = RecentTurns(editor)
         self._is_open = False
         self._is_away = False  # the gateway: its stream broke, and nothing came since
-        self.is_over = False  # the session was deleted
+        self.has_ended = False  # the session was deleted, or its stream failed for good
         self.shown_rev: int | None = None  # the rev of the view up to which the editor was shown everything
         self._timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -143,7 +143,7 @@ class Attachment:
         self._end({"code": INTERNAL_ERROR, "message": "the session was deleted; open another one"})
 
     def _end(self, error: Json) -> None:
-        self.is_over = True
+        self.has_ended = True
         self.has_view.set()
         for prompt in list(self._prompts.values()):
             self._fail_prompt(prompt, error)
@@ -456,7 +456,7 @@ class Attachment:
                 is_withdrawn = await self._link.ask_until_answered(
                     lambda client: client.withdraw(self.key, prompt.key, self._editor.name)
                 )
-        if is_withdrawn:  # nothing runs for it, or will: its end in the transcript need not be awaited
+        if is_withdrawn:  # no turn runs for it, and none will: its end in the transcript need not be awaited
             self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     def _stop_seen_turn(self) -> None:
