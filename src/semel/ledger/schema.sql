@@ -95,7 +95,7 @@ CREATE TABLE hearing(
   seq INTEGER NOT NULL,            -- its entry
   wakes INTEGER NOT NULL,          -- 0 or 1
   turn INTEGER,                    -- NULL: waiting
-  busy TEXT,                       -- the busy mode by which it waits, if it is shown as waiting
+  busy TEXT,                       -- the busy mode by which it waits, if it is shown as waiting (or 'withdrawn')
   PRIMARY KEY(event, session)
 ) STRICT;
 CREATE INDEX hearing_waiting ON hearing(session, event) WHERE turn IS NULL;

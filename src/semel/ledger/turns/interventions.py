@@ -16,7 +16,7 @@ STOP_LEASE = "stop"  # of a turn that begins and ends in the transaction that st
 class Intervention:
     """What people or other gateways have recorded for a session's running turn.
 
-    `root`: the turn's root. `stop`: who stopped it; None: nobody. `steers`: messages wait to join it.
+    `root`: the turn's root. `stop`: who stopped it; None: nobody. `steers`: whether messages wait to join it.
     """
 
     root: int

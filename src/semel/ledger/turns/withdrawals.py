@@ -3,8 +3,8 @@
 While a turn runs, a withdrawal is only recorded (`hearing.busy` is 'withdrawn'). In the transaction that frees the
 session, each withdrawn message is bound to a turn of its own, which ends there as cancelled (Laws 3, 12). So no agent
 gets it with others, and a kill of the gateway loses no withdrawal. The evidence of such an end is the entry of the
-message itself: its sender has withdrawn it, and nobody else is told. The deletion of a session and a restored ledger
-bind it with all else that waits, to a turn that no agent runs.
+message itself: whoever sent the message has withdrawn it, and nobody else needs to know. If the session is deleted or
+the ledger is restored from a backup, the message is bound, with all else that waits, to a turn that no agent runs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def withdraw_message(tx: Tx, session: int, source: str, key: str) -> Withdrawal:
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.turn is None:
         end_withdrawn(tx, row)
-    elif row.wake_at is None:  # it was heard without asking for a turn
+    elif row.wake_at is None:  # it asked for no turn; but `free_session` looks only if a wake is pending
         tx.run("session_wake", id=session, due=tx.now, since=tx.now)
     return Withdrawal(True)
 
@@ -71,7 +71,7 @@ def free_session(tx: Tx, row: SessionRow, turn: int) -> None:
     rev = tx.value(int, "session_idle", id=row.id, turn=turn)
     if rev is not None:
         entries.mark_session(tx, row.id, rev)
-        if row.wake_at is not None:
+        if row.wake_at is not None:  # a message that was withdrawn during the turn always leaves a wake
             end_withdrawn(tx, tx.get(SessionRow, "session_by_id", id=row.id))
 
 

@@ -7,10 +7,10 @@ An update passes unchanged unless one of these has to be mended:
 - a status that goes back, such as from "completed" to "in_progress",
 - the first update of a call that is not a `tool_call`.
 
-Output that is sent as content replaces the content that the editor had. So it is sent at most twice a second, and once
-when the call ends: its beginning, the number of characters left out, and its end. All that is sent for a call stays
-below about twice the size of its output. If the agent states the whole output once, at the end, that update passes
-unchanged.
+Output that is sent as content replaces the content that the editor had. So it is sent at most twice a second: its
+beginning, the number of characters left out, and its end. While a call runs, at most 32 Ki characters more than the
+size of its output are sent; at its end, the output once more. If the agent states the whole output once, at the end,
+that update passes unchanged.
 """
 
 from __future__ import annotations
