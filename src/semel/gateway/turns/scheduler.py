@@ -437,10 +437,7 @@ class TurnScheduler:
         return True
 
     async def _settle_lost(self, run: Run, fence: TurnFence) -> None:
-        """Show the text that the agent streamed before it died, then record the attempt as lost (Law 6).
-
-        If a person had stopped the turn, finish it instead.
-        """
+        """Show what the agent streamed before it died. Then the attempt is lost, or over if a person stopped it (Law 6)."""
         if run.stopped is not None:
             await run.end_unanswered("cancelled")
             return
