@@ -437,7 +437,7 @@ class TurnScheduler:
         return True
 
     async def _settle_lost(self, run: Run, fence: TurnFence) -> None:
-        """Show what the agent streamed before it died. Then the attempt is lost, or over if a person stopped it (Law 6)."""
+        """Show what the agent streamed before it died (Law 6). The attempt is lost, or over if a person stopped it."""
         if run.stopped is not None:
             await run.end_unanswered("cancelled")
             return
