@@ -162,12 +162,12 @@ class AsyncClient(Connection):
         turn: int | None = None,
         seen: int | None = None,
     ) -> bool:
-        """Cancel the running turn. Returns whether one was running.
+        """Cancel the turn that runs or is about to begin. Returns whether there was one.
 
-        `turn`: the turn that is meant, as in `SessionRow.turn` or `Entry.turn`; no other is cancelled. A caller that
-        repeats the request after a lost answer names it: else a turn that began in between is cancelled. `seen`: the
-        rev of the view in which it was seen; nothing is cancelled if the gateway was restored from a backup since,
-        because another turn may have that id now.
+        With `turn`, as in `SessionRow.turn` or `Entry.turn`, cancel this turn and no other. A caller that repeats the
+        request after a lost answer names it: else a turn that began in between is cancelled. `seen`: the rev of the
+        view in which it was seen; nothing is cancelled if the gateway was restored from a backup since, because another
+        turn may have that id now.
         """
         body = {"by": by, "turn": turn, "seen": seen}
         return bool((await self.post(f"{session_path(session)}/stop", body))["stopped"])

@@ -78,8 +78,8 @@ class Report(KeyedBody, kw_only=True):
 
 class Stop(RequestBody):
     """`turn`: the id of the turn to stop, which may be in a later attempt by now; no other turn is stopped. `seen`: the
-    rev of the view in which it was seen. `message`: the id of a message instead of a turn: it is withdrawn if it waits;
-    else the turn that took it is stopped."""
+    rev of the view in which that turn was seen. `message`: the id of a message instead of a turn: it is withdrawn if it
+    waits; else the turn that took it is stopped, and `seen` is ignored."""
 
     by: str | None = None
     turn: Annotated[int, Meta(ge=1, le=MAX_ROW_ID)] | None = None
@@ -88,8 +88,8 @@ class Stop(RequestBody):
 
 
 class Stopped(Struct):
-    """`stopped` is false if no turn was running, or if the one that was named had ended. `withdrawn` is true if the
-    named message waited: no agent gets it. Then `stopped` is true, too."""
+    """`stopped` is false if no turn was running or about to begin, or if the one that was named had ended. `withdrawn`
+    is true if the named message waited: no agent gets it. Then `stopped` is true, too."""
 
     stopped: bool
     withdrawn: bool = False
@@ -232,9 +232,10 @@ def check_accepted(event: Heard, key_name: str = "key") -> Literal["accepted", "
     body_optional=True,
 )
 async def stop_turn(call: ApiCall, key: SessionKey, body: Stop) -> Response:
-    """Cancel the running turn, or only the one that is named. Waiting events are taken by the next turn.
+    """Cancel the turn that runs or is about to begin. Waiting events are taken by the next turn.
 
-    With `message`, withdraw a message of this session that waits, or stop the turn that has taken it.
+    With `turn`, cancel this turn and no other. With `message`, withdraw this message of the session if it waits;
+    otherwise cancel the turn that has taken it.
     """
     by, controls = body.by or OWNER, call.gateway.controls
     if body.message is None:
