@@ -63,6 +63,9 @@ def check_agent_that_is_added_meanwhile(cli: Cli) -> None:
     other.write_text(SCRIPTED.replace("demo", "third"))
     [row] = cli.json("agents", "list", "--config", str(other), "--data-dir", str(cli.data))
     assert f"it has read {cli.home}/semel.toml, and not {other}" in row["todo"]
+    other.write_text("")
+    said = cli("agents", "list", "--config", str(other), "--data-dir", str(cli.data)).stderr.replace("\n", "")
+    assert f"the running gateway has the agents good, bad; --config {cli.home}/semel.toml lists them" in said
 
 
 def test_a_stop_ends_the_check_and_its_process(cli: Cli) -> None:

@@ -46,7 +46,8 @@ def list_agents(json: Json = False, config: Config = None, data_dir: DataDir = N
     from semel.agents.known import find_agents_on_path, find_agents_without_adapter
 
     commands = {name: _read_command(table) for name, table in _read_config(config)[2].items()}
-    unknown = _find_unknown_agents(config, data_dir, _ask_gateway(config, data_dir))
+    gateway = _ask_gateway(config, data_dir)
+    unknown = _find_unknown_agents(config, data_dir, gateway)
     rows = [
         {
             "name": name,
@@ -65,6 +66,8 @@ def list_agents(json: Json = False, config: Config = None, data_dir: DataDir = N
     for known in find_agents_without_adapter():
         todo = f"needs an adapter: {shlex.join(known.install_command)}"
         rows.append({"name": known.name, "state": "no adapter", "command": [known.cli], "todo": todo})
+    if gateway is not None and not commands:
+        _remark_on_gateway(gateway, config, data_dir)
     if json:
         print_json(rows)
         return
@@ -269,6 +272,19 @@ def _ask_gateway(config: Path | None, data_dir: Path | None) -> GatewayAgents | 
     from semel.faces.health.gateway_agents import ask_gateway_agents
 
     return asyncio.run(ask_gateway_agents(config, data_dir))
+
+
+def _remark_on_gateway(gateway: GatewayAgents, config: Path | None, data_dir: Path | None) -> None:
+    """Say which agents the running gateway has, because no configuration file that was found here has any."""
+    from semel.faces.config import locate_running
+    from semel.tools.address import NoGateway, find_running_config
+
+    try:
+        file = find_running_config(locate_running(config, data_dir))
+    except NoGateway:  # it has just ended
+        return
+    listing = "" if file is None else f"; --config {shlex.quote(str(file))} lists them"
+    print_remark(f"the running gateway has the agents {', '.join(gateway.names)}{listing}")
 
 
 def _find_unknown_agents(config: Path | None, data_dir: Path | None, gateway: GatewayAgents | None) -> dict[str, str]:
