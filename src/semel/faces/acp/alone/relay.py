@@ -42,8 +42,8 @@ class Relay:
         self._lock = threading.Lock()  # guards `_stream`
         self._queue: deque[bytes] = deque()  # lines for the editor from the thread that reads the editor
         self._main_wake, self._agent_wake = _SelfPipe(), _SelfPipe()
-        self._has_ended = False  # the agent's process has ended
-        self._is_over = False  # the agent's process group has ended
+        self._agent_has_ended = False
+        self._group_has_ended = False  # its process group
         self._is_signalled = False
         self._next_signal, self._signal_at = signal.SIGTERM, inf
         self._popen = subprocess.Popen(
@@ -91,7 +91,7 @@ class Relay:
         poller = select.poll()
         poller.register(self._main_wake.reader, select.POLLIN)
         poller.register(STDOUT, 0)  # its reader's end is reported without asking
-        while not self._has_ended:
+        while not self._agent_has_ended:
             events = dict(poller.poll(_milliseconds_until(self._signal_at)))
             self._main_wake.clear()
             if STDOUT in events:
@@ -112,7 +112,7 @@ class Relay:
         self._main_wake.set()
 
     def _send_signal(self, number: signal.Signals) -> None:
-        if not self._has_ended:
+        if not self._agent_has_ended:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._popen.pid, number)
 
@@ -128,7 +128,7 @@ class Relay:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._popen.pid, signal.SIGKILL)
         self._guard.dismiss()
-        self._is_over = True
+        self._group_has_ended = True
         self._agent_wake.set()
         return code if code >= 0 else 128 - code
 
@@ -136,7 +136,7 @@ class Relay:
 
     def _wait_for_agent(self) -> None:
         self._popen.wait()
-        self._has_ended = True
+        self._agent_has_ended = True
         self._main_wake.set()
 
     def _pass_from_editor(self) -> None:
@@ -164,7 +164,7 @@ class Relay:
                 chunk = read_blocking(self._stdout)
                 if not chunk:
                     break
-            elif self._is_over:
+            elif self._group_has_ended:
                 break  # a process that left its group may hold the pipe
             self._write_out(splitter, chunk)
         with self._lock:
@@ -206,7 +206,7 @@ class Relay:
     def _milliseconds_to_flush(self) -> float | None:
         with self._lock:
             due_at = self._stream.due_at
-        return 0 if self._is_over else _milliseconds_until(inf if due_at is None else due_at)
+        return 0 if self._group_has_ended else _milliseconds_until(inf if due_at is None else due_at)
 
 
 class _SelfPipe:
