@@ -75,7 +75,7 @@ class ScriptedEditor:
     """An editor with this pipe; without one, what is written to it is dropped."""
 
     profile = EDITOR_PROFILES["zed"]
-    connection = "acp-1"
+    key_prefix = "acp-1"
     name = "zed"
 
     def __init__(self, pipe: EditorPipe | None = None) -> None:
@@ -324,7 +324,7 @@ async def test_a_cancel_that_the_gateway_refuses_is_told_unless_the_session_was_
         attachment.add_prompt(prompt, [])
         await asyncio.sleep(0)
         prompt.is_sent = True
-        attachment._saying = asyncio.Lock()  # the request with its message is over
+        attachment._prompt_order = asyncio.Lock()  # the request with its message is over
     attachment.cancel(has_arriving_prompt=False)
     await asyncio.wait_for(attachment.await_delivery(), 60)
     assert model.sessions["s"].texts() == words and not prompt.is_answered

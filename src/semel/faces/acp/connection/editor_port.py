@@ -13,7 +13,7 @@ class Editor(Protocol):
     """The connection to one editor (`EditorServer`)."""
 
     profile: EditorProfile
-    connection: str  # begins the keys of what this editor sends; no other connection has it
+    key_prefix: str  # begins the key of each prompt of this editor; no other connection has it
     name: str  # who is named as the sender
 
     @property

@@ -54,7 +54,7 @@ class EditorServer:
 
     def __init__(self, pipe: EditorPipe, link: GatewayLink, opening: Opening) -> None:
         self.profile = UNMEASURED
-        self.connection = f"acp-{secrets.token_hex(8)}"
+        self.key_prefix = f"acp-{secrets.token_hex(8)}"
         self.name = "editor"
         self._pipe = pipe
         self._link = link
@@ -221,7 +221,7 @@ class EditorServer:
     def ask(self, method: str, params: Json, done: Callable[[Json], None]) -> str:
         """Send a request to the editor, and return its id. `done`: called with the answer, which may never come."""
         self._numbers += 1
-        id = f"{self.connection}-{self._numbers}"
+        id = f"{self.key_prefix}-{self._numbers}"
         self._answer_handlers[id] = done
         self._send(id=id, method=method, params=params)
         return id
@@ -373,7 +373,7 @@ class EditorServer:
         self._numbers += 1
         name, session = json.dumps(id), str(params.get("sessionId"))
         seen = self._attached[session].shown_rev if session in self._attached else None
-        prompt = OpenPrompt(f"{self.connection}-{self._numbers}", answer, partial(self._note_recorded, id), seen)
+        prompt = OpenPrompt(f"{self.key_prefix}-{self._numbers}", answer, partial(self._note_recorded, id), seen)
         self._session_of_request[name] = self._unrecorded[name] = self._arriving_prompts[prompt] = session
         return prompt
 

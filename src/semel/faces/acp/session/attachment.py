@@ -39,25 +39,25 @@ AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is
 
 
 class Attachment:
-    """A session in an editor. `row`: the session, as the gateway listed it. Close it with `close`.
+    """A session in an editor. `session_row`: the session, as the gateway listed it. Close it with `close`.
 
     `previous`: the same session, which the editor opens again; its open prompts are answered here.
     """
 
     def __init__(
-        self, key: str, editor: Editor, link: GatewayLink, row: Json, previous: Attachment | None = None
+        self, key: str, editor: Editor, link: GatewayLink, session_row: Json, previous: Attachment | None = None
     ) -> None:
         self.key = key
         self.view = SessionView()
-        self.offers = SessionOffers(row)
+        self.offers = SessionOffers(session_row)
         self._editor = editor
         self._link = link
         self._writer = RowWriter(key, editor.profile)
         self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer, self._remark)
-        self._unsaid: dict[str, str] = {}  # remarks of ours that the editor could not show yet
+        self._waiting_remarks: dict[str, str] = {}  # remarks of ours that the editor could not show yet
         self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
-        self._saying = asyncio.Lock()  # prompts are heard in the order in which the editor sent them
-        self._unshown: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
+        self._prompt_order = asyncio.Lock()  # prompts are heard in the order in which the editor sent them
+        self._unshown_rows: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
         self._push: str | None = None  # the request by which another person's turn is drawn in the editor
         self._pushed_seq = 0
         self._refused_pushes: set[int] = set()  # the entries for which the editor refused that
@@ -74,7 +74,7 @@ class Attachment:
         self.has_view = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Attachment {self.key} {len(self._prompts)} prompts, {len(self._unshown)} rows unshown>"
+        return f"<Attachment {self.key} {len(self._prompts)} prompts, {len(self._unshown_rows)} rows unshown>"
 
     # ---- opening and closing
 
@@ -229,14 +229,14 @@ class Attachment:
             if "ended" in row:
                 self._writer.note_end(row["ended"]["turn"])
             if "seq" not in row or not self._is_own(row):
-                self._unshown[name_row(row)] = None
+                self._unshown_rows[name_row(row)] = None
             elif (prompt := self._prompts.get(row["key"])) is not None:
                 prompt.seq = row["seq"]
                 prompt.set_recorded()
 
     def _is_own(self, row: Json) -> bool:
         """Return whether this connection has sent the entry (the stream may be faster than the answer to a request)."""
-        return row["role"] == "user" and str(row.get("key") or "").startswith(f"{self._editor.connection}-")
+        return row["role"] == "user" and str(row.get("key") or "").startswith(f"{self._editor.key_prefix}-")
 
     # ---- showing
 
@@ -261,8 +261,8 @@ class Attachment:
     def _take_unshown(self) -> list[Json]:
         """Return the rows with news, in the order of the view; requests for permission last."""
         tables = {"seq": self.view.entries, "id": self.view.items}
-        rows = [tables[kind][number] for kind, number in self._unshown if number in tables[kind]]
-        self._unshown.clear()
+        rows = [tables[kind][number] for kind, number in self._unshown_rows if number in tables[kind]]
+        self._unshown_rows.clear()
         return sorted(rows, key=lambda row: (row.get("kind") == "permission" and "seq" not in row, int(row["born"])))
 
     def _show_row(self, row: Json) -> None:
@@ -286,9 +286,9 @@ class Attachment:
         """Write what happened while the editor could not show it: the newest of it, and how much is left out."""
         if not self._may_show or not self._is_open or self._editor.check_full():
             return
-        for name, text in self._unsaid.items():
+        for name, text in self._waiting_remarks.items():
             self._editor.write(self._writer.write_remark(name, text))
-        self._unsaid.clear()
+        self._waiting_remarks.clear()
         lacking = [row for row in self._take_unshown() if not self._writer.has_row(row)]
         chosen, left_out = choose_rows(lacking, self._writer.has_begun)
         for row in left_out:
@@ -301,7 +301,7 @@ class Attachment:
 
     def _remark(self, name: str, text: str) -> None:
         """Say something of our own, at once or with the next prompt. `name`: its message id, for nothing else."""
-        self._unsaid[name] = text
+        self._waiting_remarks[name] = text
         self.show_missed()
 
     def _schedule_flush(self) -> None:
@@ -344,7 +344,7 @@ class Attachment:
         self._refused_pushes.add(row["seq"])
         self._can_push = object_at(answer, "error").get("code") != -32601  # it does not know the request
         self._writer.forget_row(row)
-        self._unshown["seq", row["seq"]] = None
+        self._unshown_rows["seq", row["seq"]] = None
         self.show()
 
     def _end_push(self) -> None:
@@ -381,7 +381,7 @@ class Attachment:
                 raise
             prompt.set_recorded()
 
-        async with self._saying:
+        async with self._prompt_order:
             if not prompt.is_answered:
                 await self._send_message(say)
 
@@ -448,7 +448,7 @@ class Attachment:
 
     async def _stop_prompt(self, prompt: OpenPrompt) -> None:
         """Withdraw a prompt that waits, or stop the turn that has taken it, however often that has to be repeated."""
-        async with self._saying:  # behind the prompt, if it is not recorded yet; before one that comes next
+        async with self._prompt_order:  # behind the prompt, if it is not recorded yet; before one that comes next
             if prompt.is_answered:
                 return
             is_withdrawn = False
