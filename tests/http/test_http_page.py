@@ -174,8 +174,11 @@ def test_a_draft_stays_with_its_session(page: Browser, live: LiveHouse) -> None:
 def test_a_permission_request_is_answered_here_and_seen_as_answered(page: Browser, live: LiveHouse) -> None:
     agent = live.begin()
     live.do(lambda: agent.ask("Run it?", OPTIONS))
-    page.click("#rows .request .allow")
+    shows(page, "#rows .request button", *(option["name"] for option in OPTIONS))
+    page.press("alt", "a")
+    page.press("enter")
     shows(page, "#rows .tool .state", "waiting · Allow once · owner")
+    page.until(lambda: page.run("document.activeElement.id") == "text", "the focus is in the message box")
     assert agent.answers == {"1": "y"}
     assert page.texts("#rows .request button") == []
 

@@ -67,7 +67,10 @@ let open: OpenSession = { key: null, view: new Transcript(), watch: null };
 const context: RowContext = {
   agent: () => open.view.session.value.agent || t("Agent"),
   output: (item) => at(open.key!, `/outputs/${item}`),
-  answer: (item, option) => attempt(() => ask("POST", at(open.key!, "/answers"), { item, option, seen: open.view.rev ?? undefined })),
+  answer: (item, option) => attempt(async () => {
+    await ask("POST", at(open.key!, "/answers"), { item, option, seen: open.view.rev ?? undefined });
+    if (!selectionTouches(byId("log"))) composer.takeLostFocus();
+  }),
   go: (seq) => jump.aim(seq),
   why,
   retry: () => send("/retry"),
@@ -186,12 +189,7 @@ function choose(key: string, fresh = false): void {
   link(fresh ? "new" : "off");
   draw();
   if (!fresh) watch();
-  focusBox();
-}
-
-/** Puts the focus into the message box, unless that would open a phone's keyboard. */
-function focusBox(): void {
-  if (!matchMedia("(pointer: coarse)").matches) composer.text.focus({ preventScroll: true });
+  composer.takeFocus();
 }
 
 /** Replaces the view by an empty one, for older history of the same session, and returns it. It gets no changes. */
@@ -429,7 +427,7 @@ function route(): boolean {
   opened.value = isView ? null : open.key;
   drawTitle();
   if (isView) return true;
-  if (wasView) focusBox();
+  if (wasView) composer.takeFocus();
   tellSeen();
   const found = /^#\/(s|new)\/([^/]+)(?:\/(\d{1,15}))?$/.exec(location.hash);
   if (!found) return false;

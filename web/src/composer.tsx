@@ -6,7 +6,7 @@ import { render } from "preact";
 import type { CommandMenu } from "./command_menu.tsx";
 import type { Command } from "./commands.ts";
 import { keepHere, kept, keptHere } from "./kept.ts";
-import { bindKeys } from "./keys.ts";
+import { bindKeys, isCovered } from "./keys.ts";
 import { loadLater } from "./on_demand.ts";
 import { clock, plainly } from "./text.ts";
 import { type Upload, Uploads, uploadOf } from "./uploads.ts";
@@ -129,6 +129,18 @@ export class Composer {
       this.uploads.add(event.dataTransfer!.files);
       this.text.focus();
     });
+  }
+
+  /** Takes the focus, unless that would open a phone's keyboard. */
+  takeFocus(): void {
+    if (!matchMedia("(pointer: coarse)").matches) this.text.focus({ preventScroll: true });
+  }
+
+  /** Takes the focus if it went with the buttons of a request; not from a dialog, a field, or another button. */
+  takeLostFocus(): void {
+    const focused = document.activeElement ?? document.body;
+    const isInRow = focused.closest("#log") !== null && !focused.matches("button:enabled, a, input, textarea");
+    if ((isInRow || focused === document.body) && !isCovered()) this.takeFocus();
   }
 
   select(key: string): void {
