@@ -333,3 +333,5 @@ def test_a_new_session_begins_with_its_first_message(page: Browser, live: LiveHo
     rows = asyncio.run_coroutine_threadsafe(live.gateway.sessions(), live.loop).result(20)
     assert rows[0]["key"].startswith("codex:web:") and rows[0]["last"] == "hello there"
     page.until(lambda: any("hello there" in text for text in page.texts("#sessions li")), "the list")
+    page.press("alt", "n")
+    page.until(lambda: "main:web:" in (page.text("#under") or ""), "a session with the default agent")

@@ -386,11 +386,11 @@ function olderOnTheWayUp(): void {
 
 // ---------------------------------------------------------------- navigation
 
-/** Goes to a new session with `agent`. Default: the agent of the open session, else the first configured one. */
+/** Goes to a new session with `agent`. Default: the gateway's default agent, the first of those configured. */
 async function begin(agent?: string): Promise<void> {
   drawer(false);
   const { configured = [] } = await ask<{ configured?: string[] }>("GET", "/v1/status").catch(() => ({ configured: [] }));
-  const first = [agent, open.view.session.value.agent, configured[0]].find((name) => typeof name === "string");
+  const first = agent ?? configured[0] ?? open.view.session.value.agent; // this one without a connection
   const key = [first, "web", `${new Date().toISOString().slice(0, 10)}-${freshId().slice(0, 5)}`].filter(Boolean).join(":");
   agents = { current: first, options: configured.map((name) => ({ id: name, text: name })) };
   location.hash = `#/new/${encodeURIComponent(key)}`;
