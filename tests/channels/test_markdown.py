@@ -21,6 +21,7 @@ def told(text: str) -> str:
         ("<important> List<String> <b>x</b>", "<important> List<String> <b>x</b>"),
         ("&lt; &amp; &#x202e;", "&lt; &amp; &#x202e;"),
         ("\\\\server\\x \\*", "\\\\server\\x *"),
+        ("so \\[y\\] is, [\\[x\\]](z)", "so \\[y\\] is,  [x]  (z)"),
         ("[INFO]: done", "[INFO]: done"),
         ("| a |\n|---|\n| 1 | 2 | 3 |", "a 1 | 2 | 3"),
         ("> " * 60 + "deep", "> " * 60 + "deep"),

@@ -22,6 +22,7 @@ ODD = [
     '<b>x</b> &lt; \\\\server \\*x\\* [x](javascript:a) [y](https://e.org "t") [](https://e.org) ![p](https://e.org/p.png)',
     "[INFO]: done\n\n<https://e.org> https://e.org/a%20b main.py a@b.sh <mailto:a@b.org>",
     "> " * 60 + "deep",
+    "so \\[y\\] is, \\[x\\](z), [\\[a\\] b](https://e.org) \\[c\\]",
     "one\ntwo\r\nthree\u202e\x07",
     "- a\n\n      code\n\n1. x\n\n\n2. y\n\ntext\n    still",
 ]

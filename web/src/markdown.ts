@@ -237,10 +237,16 @@ const attribute = (token: Token, name: string): string => String(token.attrGet(n
 
 const text = (state: State, content: string): Token => make(state, "text", "", 0, { content });
 
-/** Undoes the decoding of HTML entities and of escaped backslashes, so that they are shown as they were written. */
+/**
+ * Undoes the decoding of HTML entities and of escaped backslashes and brackets, so that they are shown as they were
+ * written. In a link's text, brackets need the escape: there it is markup.
+ */
 function restoreEscapes(tokens: Token[]): void {
+  let isInLink = false;
   for (const token of tokens) {
-    if (token.type === "text_special" && (token.info === "entity" || token.markup === "\\\\")) token.content = token.markup;
+    if (token.type === "link_open" || token.type === "link_close") isInLink = token.nesting === 1;
+    const isKept = token.markup === "\\\\" || (/^\\[[\]]$/.test(token.markup) && !isInLink);
+    if (token.type === "text_special" && (token.info === "entity" || isKept)) token.content = token.markup;
     if (token.children) restoreEscapes(token.children);
   }
 }

@@ -1,6 +1,6 @@
 // Where a formula is in Markdown: $$..$$, \[..\] and \(..\). A single $ is money, and within a line \[x\] is a bracket
-// that begins no link: there a formula has blanks around it. A formula stays as it was written until it is drawn
-// (rows/rich.tsx); the other rules would take \ and _ out of it.
+// that begins no link, shown as it was written: there a formula has blanks around it. A formula stays as it was written
+// until it is drawn (rows/rich.tsx); the other rules would take \ and _ out of it.
 
 import type MarkdownIt from "markdown-it";
 import type { Token } from "markdown-it";

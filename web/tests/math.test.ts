@@ -24,6 +24,10 @@ test("prices, process ids and code are no formulas", () => {
   }
 });
 
+test("brackets within a line that are no formula stay as they are written", () => {
+  assert.equal(renderMarkdown("so \\[y\\] is, \\[x\\](z), [\\[a\\]](b)"), "<p>so \\[y\\] is, \\[x\\](z), [a] (b)</p>\n");
+});
+
 test("a text that grows ends as it would be whole", () => {
   const texts = [
     "a\n\n$$\nx\n- y\n- z\n\n- w\n$$\n\nend", "$$\na\n- b\n- c\n- d\n= e\n$$\nthen\n\n- x", "$$x$$ is\n$$y$$\n\nz", "\\[\n\\begin{aligned}\na &= b \\\\\n&= c\n\\end{aligned}\n\\]\nend",

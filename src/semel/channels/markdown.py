@@ -7,6 +7,7 @@ renderer would drop silently is kept:
 |---|---|---|
 | `<b>`, `&lt;` | the tag; the entity's letters | text |
 | `\\\\server` | a backslash | text |
+| `\\[y\\]`, which may be a formula | the backslashes | text |
 | `[INFO]: done` | the line, as a link reference definition | text |
 | a table's row with more cells than its head | the cells | in the last cell |
 | blocks nested too deep | their content | the whole text, as it was written |
@@ -205,10 +206,17 @@ def _text(content: str) -> Token:
 
 
 def _restore_escapes(state: StateCore) -> None:
-    """Undo the decoding of HTML entities and of escaped backslashes, so that they are shown as they were written."""
+    """Undo the decoding of HTML entities and of escaped backslashes and brackets: they are shown as they were written.
+
+    In a link's text, brackets need the escape: there it is markup.
+    """
     for token in state.tokens:
+        is_in_link = False
         for child in _flatten(token.children or ()):
-            if child.type == "text_special" and (child.info == "entity" or child.markup == "\\\\"):
+            if child.type in ("link_open", "link_close"):
+                is_in_link = child.nesting == 1
+            is_kept = child.markup == "\\\\" or (child.markup in ("\\[", "\\]") and not is_in_link)
+            if child.type == "text_special" and (child.info == "entity" or is_kept):
                 child.content = child.markup
 
 
