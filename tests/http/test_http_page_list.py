@@ -90,7 +90,8 @@ def test_a_pinned_session_stays_on_top_and_its_menu_works_by_keyboard(page: Brow
     of_mouse = ask_for_menu.replace("{ ", "{ button: 2, ")
     assert page.run(f'document.querySelector("{row("old")}").dispatchEvent({of_mouse})'), "the browser's own menu"
     page.run(f'void document.querySelector("{row("old")}").dispatchEvent({ask_for_menu})')
-    shows(page, "#row-menu > *", "Unpin", "Rename", "Save as Markdown", "Save as JSON lines", "Archive")
+    saves = ("Save as a web page", "Save as Markdown", "Save as JSON lines")
+    shows(page, "#row-menu > *", "Unpin", "Rename", *saves, "Archive", "Delete")
     link = page.run("document.querySelector('#row-menu a[href*=jsonl]').href")
     saved = httpx2.get(link, trust_env=False)
     assert '"say old"' in saved.text and "attachment" in saved.headers["content-disposition"]
@@ -100,8 +101,12 @@ def test_a_pinned_session_stays_on_top_and_its_menu_works_by_keyboard(page: Brow
     page.click("#rename-form [type=submit]")
     page.until(lambda: page.texts("#sessions b")[:2] == ["Garden", "say new"], "the title, of the session of the menu")
     page.run(f'void document.querySelector("{row("old")} + button").click()')
-    page.click("#row-menu > :last-child")
+    page.click("#row-menu > :nth-last-child(2)")
     page.until(lambda: page.texts("#sessions b")[0] == "say new", "it is archived")
+    page.run(f'void document.querySelector("{row("new")} + button").click()')
+    page.click("#row-menu > .danger")
+    page.click("#delete-form .danger")
+    page.until(lambda: "say new" not in page.texts("#sessions b"), "it is deleted")
 
 
 # ---------------------------------------------------------------- files and commands in the box

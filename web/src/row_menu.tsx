@@ -1,9 +1,9 @@
-// The menu of a session in the list: pin, rename, save, archive. It is loaded when it is opened for the first time.
+// The menu of a session in the list: pin, rename, save, archive, delete. It is loaded when it is opened for the first time.
 
 import { render } from "preact";
 import { at } from "./api.ts";
 import { called, h } from "./dom.ts";
-import { type Managing, askTitle, changeSession, exportOf } from "./manage.tsx";
+import { type Managing, askDelete, askTitle, changeSession, exportOf } from "./manage.tsx";
 import type { SessionList } from "./session_list.ts";
 import { t } from "./texts.ts";
 import type { ListedSession } from "./wire.ts";
@@ -46,11 +46,13 @@ function RowMenu({ session, list, managing, leave }: RowMenuProps & { session: L
     <>
       <button type="button" role="menuitem" onClick={act(() => list.pin(key, !pinned))}>{pinned ? t("Unpin") : t("Pin")}</button>
       <button type="button" role="menuitem" onClick={act(() => askTitle(managing, key, title))}>{t("Rename")}</button>
+      <a role="menuitem" download href={exportOf(key, "html")} onClick={leave}>{t("Save as a web page")}</a>
       <a role="menuitem" download href={exportOf(key, "md")} onClick={leave}>{t("Save as Markdown")}</a>
       <a role="menuitem" download href={exportOf(key, "jsonl")} onClick={leave}>{t("Save as JSON lines")}</a>
       <button type="button" role="menuitem" onClick={act(() => changeSession(managing, "PATCH", at(key), { archived: !archived }))}>
         {archived ? t("Bring back to the list") : t("Archive")}
       </button>
+      <button type="button" role="menuitem" class="danger" onClick={act(() => askDelete(managing, key, title))}>{t("Delete")}</button>
     </>
   );
 }
