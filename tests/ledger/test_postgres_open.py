@@ -114,6 +114,23 @@ def test_a_database_of_another_program_is_left_as_it_is(database: str) -> None:
     assert shared_server().execute(tables, database) == [("invoices",)]
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_hold_every_character_is_refused(encoding: str) -> None:
+    from semel.ledger.postgres.errors import DatabaseNotUnicode
+    from semel.ledger.postgres.store import PostgresStore
+
+    name = f"t_{encoding.lower()}"
+    shared_server().execute(f"CREATE DATABASE {name} ENCODING {encoding} TEMPLATE template0")
+    try:
+        for open_store in (PostgresStore.open, PostgresStore.open_sync, PostgresStore.open_readonly):
+            with pytest.raises(DatabaseNotUnicode, match=f"has the encoding {encoding}") as refused:
+                open_store(shared_server().url(name))
+        assert "createdb --encoding UTF8 --template template0 NAME" in str(refused.value)
+        assert shared_server().execute("SELECT 1 FROM pg_class WHERE relname = 'ledger'", name) == []
+    finally:
+        shared_server().drop_database(name)
+
+
 @pytest.mark.parametrize(("setting", "value"), [("synchronous_commit", "off"), ("synchronous_commit", "local")])
 def test_a_database_that_does_not_wait_for_its_log_is_refused(database: str, setting: str, value: str) -> None:
     from semel.ledger.postgres.errors import DatabaseNotDurable
@@ -153,6 +170,8 @@ def test_a_standby_and_an_old_server_are_refused(monkeypatch: pytest.MonkeyPatch
         def execute(self, sql: str) -> list[list[object]]:
             if "server_version" in sql:
                 return [[self.version * 10_000 + 4, f"{self.version}.4"]]
+            if "server_encoding" in sql:
+                return [["UTF8"]]
             return [[self.is_standby]] if "recovery" in sql else [["on"]]
 
     refuse_unfit_server(Answers(16, 0), "db/semel")  # type: ignore[arg-type]

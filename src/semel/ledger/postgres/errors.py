@@ -68,6 +68,11 @@ class ServerTooOld(LedgerError):
     """The database {path} runs on PostgreSQL {found}; Semel needs version {needed} or newer."""
 
 
+class DatabaseNotUnicode(LedgerError):
+    """The database {path} has the encoding {found}, which cannot hold every message. Nothing was changed.
+    Make a database with UTF8 and name it in url: createdb --encoding UTF8 --template template0 NAME"""
+
+
 class DatabaseIsStandby(LedgerError):
     """The database {path} is a standby, which may lag behind what was accepted. Connect to the primary:
     name all servers in url and add target_session_attrs=read-write."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from semel.ledger.postgres.errors import DatabaseIsStandby, DatabaseNotDurable, ServerTooOld
+from semel.ledger.postgres.errors import DatabaseIsStandby, DatabaseNotDurable, DatabaseNotUnicode, ServerTooOld
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 from semel.ledger.storage.store import LedgerSize
 
@@ -15,12 +15,16 @@ standby, a failover (PostgreSQL documentation, chapter "Reliability and the Writ
 
 
 def refuse_unfit_server(connection: Connection, path: str) -> None:
-    """Raise ServerTooOld, DatabaseIsStandby or DatabaseNotDurable if the ledger's promises would not hold there."""
+    """Raise an error if the ledger's promises would not hold there.
+
+    It is ServerTooOld, DatabaseNotUnicode, DatabaseIsStandby or DatabaseNotDurable.
+    """
     ((number, version),) = connection.execute(
         "SELECT current_setting('server_version_num')::bigint, current_setting('server_version')"
     )
     if number < OLDEST_VERSION * 10_000:
         raise ServerTooOld(path=path, found=version, needed=OLDEST_VERSION)
+    refuse_encoding(connection, path)
     ((is_standby,),) = connection.execute("SELECT pg_is_in_recovery()")
     if is_standby:
         raise DatabaseIsStandby(path=path)
@@ -28,6 +32,13 @@ def refuse_unfit_server(connection: Connection, path: str) -> None:
         ((found,),) = connection.execute(f"SELECT current_setting('{setting}')")
         if found not in allowed:
             raise DatabaseNotDurable(path=path, setting=setting, found=found, needed=allowed[0])
+
+
+def refuse_encoding(connection: Connection, path: str) -> None:
+    """Raise DatabaseNotUnicode if the database cannot hold every character."""
+    ((encoding,),) = connection.execute("SELECT current_setting('server_encoding')")
+    if encoding != "UTF8":
+        raise DatabaseNotUnicode(path=path, found=encoding)
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ FROM pg_stat_activity a WHERE a.backend_type = 'client backend'"""
 
 
 def read_facts(connection: Connection, path: str) -> ServerFacts:
-    """Return what the server says of itself. Raises ServerTooOld, DatabaseIsStandby or DatabaseNotDurable."""
+    """Return what the server says of itself. Raises the errors of `refuse_unfit_server`."""
     refuse_unfit_server(connection, path)
     (facts,) = connection.execute(_FACTS)
     return ServerFacts(*facts)

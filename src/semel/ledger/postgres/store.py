@@ -23,7 +23,7 @@ from semel.ledger.postgres.locks import find_locks
 from semel.ledger.postgres.members import Member
 from semel.ledger.postgres.migrate import migrate_to_newest, read_version
 from semel.ledger.postgres.moved import refuse_moved
-from semel.ledger.postgres.server import measure_database, refuse_unfit_server
+from semel.ledger.postgres.server import measure_database, refuse_encoding, refuse_unfit_server
 from semel.ledger.postgres.server_clock import ServerClock
 from semel.ledger.postgres.wire import Connection, ConnectionLost
 from semel.ledger.postgres.worker import Worker
@@ -115,6 +115,7 @@ class PostgresStore(LedgerStore):
         """
         name, wanted = str(DatabaseUrl(url)), list_migrations()[-1].version
         with connecting(url) as connection:
+            refuse_encoding(connection, name)
             found = read_version(connection, name)
         if found == 0:
             raise DatabaseEmpty(path=name)
