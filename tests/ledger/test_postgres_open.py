@@ -114,6 +114,29 @@ def test_a_database_of_another_program_is_left_as_it_is(database: str) -> None:
     assert shared_server().execute(tables, database) == [("invoices",)]
 
 
+@pytest.mark.parametrize("right", ["CREATE", "USAGE"])
+def test_a_user_that_may_not_make_tables_is_told_which_right_it_needs(database: str, right: str) -> None:
+    from semel.ledger.postgres.errors import DatabaseForbidden
+    from semel.ledger.postgres.store import PostgresStore
+
+    role = f"reader_{right.lower()}"
+    shared_server().execute(f"CREATE ROLE {role} LOGIN")
+    url = shared_server().url(database).replace("semel@", f"{role}@")
+    shared_server().execute(f"REVOKE {right} ON SCHEMA public FROM PUBLIC", database)
+    try:
+        with pytest.raises(DatabaseForbidden, match=r"GRANT CREATE, USAGE ON SCHEMA public TO USER") as refused:
+            PostgresStore.open(url)
+        assert "upgraded" not in str(refused.value)
+        shared_server().execute(f"GRANT CREATE, USAGE ON SCHEMA public TO {role}", database)
+        PostgresStore.open(url).close()
+        shared_server().execute(f"REVOKE SELECT ON schema_version FROM {role}", database)
+        with pytest.raises(DatabaseForbidden, match="permission denied for table schema_version"):
+            PostgresStore.open_readonly(url)
+    finally:
+        shared_server().drop_database(database)
+        shared_server().execute(f"DROP ROLE {role}")
+
+
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 def test_a_database_that_cannot_hold_every_character_is_refused(encoding: str) -> None:
     from semel.ledger.postgres.errors import DatabaseNotUnicode

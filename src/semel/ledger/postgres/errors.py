@@ -19,6 +19,8 @@ from semel.ledger.storage.errors import (
 
 RETRIED_STATES = frozenset({"40001", "40P01", "23505"})
 """Serialization failure, deadlock, and a unique key that another transaction took at the same time."""
+FORBIDDEN_STATES = frozenset({"42501", "3F000"})
+"""A right is missing; no schema in which tables could be made (also if the user may not use the one that is there)."""
 
 
 class DatabaseNotOpened(LedgerError):
@@ -73,6 +75,12 @@ class DatabaseNotUnicode(LedgerError):
     Make a database with UTF8 and name it in url: createdb --encoding UTF8 --template template0 NAME"""
 
 
+class DatabaseForbidden(LedgerError):
+    """The user of the database {path} may not do what Semel needs there ({why}). It has to own the ledger's tables,
+    and it needs CREATE on their schema. To begin a ledger, run as the database's owner:
+    GRANT CREATE, USAGE ON SCHEMA public TO USER"""
+
+
 class DatabaseIsStandby(LedgerError):
     """The database {path} is a standby, which may lag behind what was accepted. Connect to the primary:
     name all servers in url and add target_session_attrs=read-write."""
@@ -113,7 +121,9 @@ def to_ledger_error(error: BaseException, path: str) -> BaseException:
     """Return the LedgerError to raise for `error`. Return `error` itself if neither server nor network caused it."""
     if isinstance(error, ConnectionLost):
         ledger_error: LedgerError = DatabaseUnreachable(path=path, why=error)
-    elif isinstance(error, ServerError) and not error.state.startswith(("22", "23", "42")):
+    elif isinstance(error, ServerError) and (
+        error.state in FORBIDDEN_STATES or not error.state.startswith(("22", "23", "42"))
+    ):
         ledger_error = _find_class(error.state)(path=path, why=error)
     else:
         return error
@@ -126,4 +136,6 @@ def _find_class(state: str) -> type[LedgerError]:
         return DatabaseFull
     if state == "25006":
         return DatabaseReadOnly
+    if state in FORBIDDEN_STATES:
+        return DatabaseForbidden
     return DatabaseFailed

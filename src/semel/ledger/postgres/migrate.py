@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from importlib import resources
 
-from semel.ledger.postgres.errors import DatabaseOfAnother, DatabaseUnfinished
+from semel.ledger.postgres.errors import FORBIDDEN_STATES, DatabaseForbidden, DatabaseOfAnother, DatabaseUnfinished
 from semel.ledger.postgres.statements import statements
 from semel.ledger.postgres.types import translate_schema
 from semel.ledger.postgres.wire import Connection, ServerError
@@ -56,7 +56,7 @@ def migrate_to_newest(
     """Migrate the database from its schema version to the newest one.
 
     `now` (ms): the creation time of a new ledger. `announce` is called before an older ledger is
-    changed. Raises LedgerNewer, MigrationFailed, DatabaseOfAnother.
+    changed. Raises LedgerNewer, MigrationFailed, DatabaseForbidden, DatabaseOfAnother.
     """
     found, wanted = read_version(connection, path), migrations[-1].version
     if found > wanted:
@@ -89,6 +89,8 @@ def _migrate(connection: Connection, migrations: Sequence[Migration], path: str,
         connection.end("COMMIT")
     except ServerError as error:
         connection.end("ROLLBACK")
+        if error.state in FORBIDDEN_STATES:
+            raise DatabaseForbidden(path=path, why=error.reason) from error
         raise MigrationFailed(path=path, found=found, wanted=wanted, why=error.reason) from error
 
 
