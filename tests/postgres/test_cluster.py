@@ -23,6 +23,9 @@ from gateway_editor import GatewayEditor
 
 from proof.postgres_server import PostgresServer
 from semel.faces.client import NoGateway, RequestRefused
+from semel.faces.cluster import ClusterCaller
+from semel.faces.config.load import load_config
+from semel.faces.run import open_gateway
 from semel.testing.scripted_agent import prompt
 from semel.tools.http_tools import MCP_PATH
 
@@ -314,6 +317,27 @@ def test_a_job_of_another_machine_is_neither_lost_nor_told_twice(
     ends = [one["text"] for one in alpha.cli.json("show", "main") if one.get("kind", "").startswith("exec.")]
     assert len([text for text in ends if "exit code 4" in text]) == 1 and not any("lost" in text for text in ends)
     assert alpha.cli.json("doctor", "--laws")["ok"]
+
+
+@pytest.mark.parametrize("limit", [2, 4])  # before the ledger is opened, and after it
+async def test_a_gateway_that_starts_waits_while_the_server_refuses_its_connections(
+    tmp_path: Path, server: PostgresServer, limit: int
+) -> None:
+    database, role, waits = server.create_database(), f"few{limit}", list[str]()
+    server.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT {limit}")
+    server.execute(f"ALTER DATABASE {database} OWNER TO {role}")
+
+    def lift_limit(text: str) -> None:
+        waits.append(text)
+        server.execute(f"ALTER ROLE {role} CONNECTION LIMIT -1")
+
+    url = server.url(database).replace("semel@", f"{role}@")
+    cluster = '[cluster]\nname = "alpha"\naddress = "http://127.0.0.1:1"\n'
+    (tmp_path / "semel.toml").write_text(f'{SCRIPTED}[ledger]\nurl = "{url}"\n{cluster}')
+    config = load_config(tmp_path / "semel.toml", tmp_path / "data", "127.0.0.1:0", env={"HOME": str(tmp_path)})
+    async with open_gateway(config, ClusterCaller(tell=lift_limit)) as running:
+        assert (await running.gateway.say("main", "hello")).status == "accepted"
+    assert "too many connections" in waits[0]
 
 
 def test_a_cluster_needs_a_database(tmp_path: Path) -> None:

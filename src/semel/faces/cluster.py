@@ -40,6 +40,7 @@ from semel.gateway.seats import Lives, Seats
 from semel.gateway.unix_socket import UnixListener, socket_path
 from semel.ledger.engines import join_cluster
 from semel.ledger.storage.cluster import ClusterGateway, ClusterMember, GatewayIdentity
+from semel.ledger.storage.errors import LedgerUnreachable
 from semel.ledger.storage.location import DatabaseUrl
 from semel.tools.address import GATEWAY_FILE
 
@@ -49,6 +50,7 @@ ATTEMPT_INTERVAL_S = 0.3  # seconds between two attempts to take over
 BEAT_INTERVAL_S = 0.5  # seconds between two signs of life of the event loop
 HANG_S = 4.0  # an event loop without one for longer hangs: the gateway's place is not renewed, and lost 8 s later
 FRAMES_TOLD = 6  # of the thread that hangs
+START_INTERVAL_S = 1.0  # seconds before a start is tried again that the database has cut short
 ATTEMPTS_TOLD = 10  # one of so many is told to the caller, which shows its service manager that the gateway lives
 
 
@@ -110,10 +112,26 @@ async def _wait_for_place(member: ClusterMember, caller: ClusterCaller, update: 
         if text != last_text or attempts % ATTEMPTS_TOLD == 0:
             caller.tell(text)
         last_text, attempts = text, attempts + 1
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ATTEMPT_INTERVAL_S):
-                await caller.stop.wait()
-                raise StoppedWaiting
+        await _wait_or_stop(caller, ATTEMPT_INTERVAL_S)
+
+
+async def wait_after_failure(caller: ClusterCaller, error: LedgerUnreachable) -> None:
+    """Wait a moment before the gateway is started again, because the database did not answer while it started.
+
+    Raises StoppedWaiting.
+    """
+    gc.enable()  # as in `_wait_for_place`
+    text = f"waits: {error}"
+    log.warning(text)
+    caller.tell(text)
+    await _wait_or_stop(caller, START_INTERVAL_S)
+
+
+async def _wait_or_stop(caller: ClusterCaller, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await caller.stop.wait()
+            raise StoppedWaiting
 
 
 @contextlib.asynccontextmanager

@@ -31,7 +31,7 @@ from semel.agents.model import ModelAgent
 from semel.channels import ChannelError
 from semel.faces.address_file import publish_address, write_private
 from semel.faces.build_agents import build_agent, build_workplaces
-from semel.faces.cluster import ClusterCaller, ClusterLink, start_again, take_place
+from semel.faces.cluster import ClusterCaller, ClusterLink, start_again, take_place, wait_after_failure
 from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig
 from semel.faces.editor_commands import EditorCommands
@@ -55,6 +55,7 @@ from semel.ledger.backup.settle_restored import is_unsettled_copy
 from semel.ledger.engines import lacks_engine, open_hints, open_ledger
 from semel.ledger.inbound import nodes
 from semel.ledger.storage.cluster import ClusterMember
+from semel.ledger.storage.errors import LedgerUnreachable
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.migrations import Upgrade
 from semel.ledger.storage.rows import LedgerRow
@@ -139,9 +140,26 @@ class RunningGateway:
 async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = None) -> AsyncIterator[RunningGateway]:
     """Start everything, and stop it cleanly when the block ends. In a cluster, first wait until it may take over.
 
+    A gateway of a cluster also waits if the database stops answering while it starts.
     `caller`: who starts a gateway of a cluster. Raises StoppedWaiting, ConfigError, LedgerError (another gateway uses
     the ledger, a newer schema, a full disk ...), CannotListen or CannotStart, and leaves nothing running.
     """
+    caller = caller or ClusterCaller()
+    async with contextlib.AsyncExitStack() as stack:
+        running: RunningGateway | None = None
+        while running is None:
+            try:
+                running = await stack.enter_async_context(_start_once(config, caller))
+            except LedgerUnreachable as error:
+                if not config.cluster.name:
+                    raise
+                await wait_after_failure(caller, error)
+        yield running
+
+
+@contextlib.asynccontextmanager
+async def _start_once(config: GatewayConfig, caller: ClusterCaller) -> AsyncIterator[RunningGateway]:
+    """See `open_gateway`. Raises LedgerUnreachable also in a cluster."""
     settings = config.gateway
     _make_directories(config)
     unread = find_last_config(settings.data_dir) if config.path is None else None
@@ -158,7 +176,6 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
     except (ChannelError, TokenNeeded) as error:
         raise ConfigError(str(error)) from None
     async with contextlib.AsyncExitStack() as stack:
-        caller = caller or ClusterCaller()
         sockets = await _bind_address(config, stack) if config.cluster.name else []
         member = await _take_place(config, http, caller, sockets, stack) if config.cluster.name else None
         upgrades: list[Upgrade] = []

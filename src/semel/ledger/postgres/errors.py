@@ -15,6 +15,7 @@ from semel.ledger.storage.errors import (
     LedgerMissing,
     LedgerOlder,
     LedgerReadOnly,
+    LedgerUnreachable,
 )
 
 RETRIED_STATES = frozenset({"40001", "40P01", "23505"})
@@ -23,7 +24,7 @@ FORBIDDEN_STATES = frozenset({"42501", "3F000"})
 """A right is missing; no schema in which tables could be made (also if the user may not use the one that is there)."""
 
 
-class DatabaseNotOpened(LedgerError):
+class DatabaseNotOpened(LedgerUnreachable):
     """The database {path} cannot be opened ({why}). Check that PostgreSQL runs, and that url in [ledger] is right.
     A password belongs into ~/.pgpass or $PGPASSWORD."""
 
@@ -39,7 +40,7 @@ class DatabaseOlder(LedgerOlder):
     that."""
 
 
-class DatabaseUnreachable(LedgerFailed):
+class DatabaseUnreachable(LedgerUnreachable, LedgerFailed):
     """The database {path} does not answer ({why}). Nothing was accepted by this; it may be tried again.
     Check that PostgreSQL runs, and that url in [ledger] is right."""
 

@@ -41,6 +41,9 @@ _REMOVE = Statement("member_remove", "DELETE FROM member WHERE id = :id")
 _HOLDER = f"""SELECT coalesce(host(a.client_addr), 'this host'), a.pid, CAST(a.backend_start AS text)
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.objid = {LOCK}
 AND l.granted AND a.datname = current_database()"""
+_IS_HELD = f"""SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+WHERE l.locktype = 'advisory' AND l.objid = {LOCK} AND l.objsubid = 1 AND l.granted
+AND d.datname = current_database()"""
 
 
 class Holder:
@@ -156,3 +159,9 @@ class Holder:
         if ACTIVE_TABLE in list_table_names(self._connection):
             self._connection.execute(f"UPDATE {ACTIVE_TABLE} SET member = NULL")
         return self._connection.change(own_statements()["workers_dismiss"], {})
+
+
+def is_database_held(connection: Connection) -> bool:
+    """Whether a gateway holds the database."""
+    ((holders,),) = connection.execute(_IS_HELD)
+    return bool(holders)

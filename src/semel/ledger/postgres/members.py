@@ -31,7 +31,7 @@ from semel.ledger.postgres.errors import (
     DatabaseTakenOver,
     to_ledger_error,
 )
-from semel.ledger.postgres.holder import ACTIVE_TABLE, ADD_WORKER, DISMISS, LOCK, SERVE, Holder
+from semel.ledger.postgres.holder import ACTIVE_TABLE, ADD_WORKER, DISMISS, SERVE, Holder, is_database_held
 from semel.ledger.postgres.migrate import list_table_names, read_version
 from semel.ledger.postgres.server_clock import read_steady_clock
 from semel.ledger.postgres.statements import Statement
@@ -94,9 +94,6 @@ _LIST = f"""SELECT m.id, m.name, m.address, m.host, m.version, CAST(extract(epoc
     AND d.datname = current_database()), m.token,
   CAST(({LEASE_S} - extract(epoch FROM m.until - clock_timestamp())) * 1000 AS bigint)
 FROM member m LEFT JOIN {ACTIVE_TABLE} a ON a.member = m.id ORDER BY m.id"""
-_IS_HELD = f"""SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-WHERE l.locktype = 'advisory' AND l.objid = {LOCK} AND l.objsubid = 1 AND l.granted
-AND d.datname = current_database()"""
 
 
 def name_application(member: int) -> str:
@@ -141,6 +138,7 @@ class Member:
         self._hangs = False  # its event loop
         self._hands_over = False  # it is about to end, and does not become the active one any more
         self._left = threading.Event()
+        self._disconnects = False  # at the end of `_keep_place`; a gateway that was lost keeps its lock meanwhile
 
     def __repr__(self) -> str:
         state = "active" if self.holder else "not active"
@@ -178,7 +176,7 @@ class Member:
             self.problem = str(LedgerNewer(path=self._path, found=version, known=newest))
         if version != 0 and read_steady_clock() - self._renewed_at > RENEWAL_S:
             self._show_life(connection)
-        is_held = _is_held(connection)
+        is_held = is_database_held(connection)
         rows = [] if version == 0 else _list_members(connection)
         connection.end("COMMIT")
         active = _find_active(rows)
@@ -282,6 +280,8 @@ class Member:
             except (ConnectionLost, ServerError):
                 self._disconnect()
                 self._left.wait(CHECK_S)
+        if self._disconnects:
+            self._disconnect()
 
     def _renew_place(self, connection: Connection) -> str | None:
         """Renew the member's row. Return why its place is lost; None if it is not."""
@@ -296,7 +296,7 @@ class Member:
         return None
 
     def _look_at_others(self, connection: Connection) -> None:
-        is_held = self.holder is not None or _is_held(connection)
+        is_held = self.holder is not None or is_database_held(connection)
         rows = _list_members(connection)
         connection.end("COMMIT")
         if self.holder is None:
@@ -362,7 +362,12 @@ class Member:
 
     def leave(self) -> None:
         """See `ClusterMember`."""
+        self._disconnects = True
         self._left.set()
+        if self._watcher is None:  # no thread keeps the place: it was not opened
+            if self.holder is not None:
+                self.holder.release()
+            self._disconnect()
         with contextlib.suppress(ConnectionLost, ServerError):  # else the next gateway waits a moment longer
             if self.id:
                 connection = Connection(self._url, _OPTIONS)
@@ -437,12 +442,6 @@ class Member:
         ((self.id,),) = connection.read(_JOIN, vars(self._identity))
         self._take_lock(connection)
         return True
-
-
-def _is_held(connection: Connection) -> bool:
-    """Whether a gateway holds the database."""
-    ((holders,),) = connection.execute(_IS_HELD)
-    return bool(holders)
 
 
 def _list_members(connection: Connection) -> list[_Row]:

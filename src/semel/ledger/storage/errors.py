@@ -59,6 +59,10 @@ class NotALedger(LedgerError):
     Move it away, or point data_dir elsewhere."""
 
 
+class LedgerUnreachable(LedgerError):
+    """The ledger {path} cannot be reached ({why}). It may be tried again."""
+
+
 class LedgerNewer(LedgerError):
     """The ledger {path} has version {found}; this Semel knows versions up to {known}. Run the newer Semel."""
 
