@@ -258,7 +258,9 @@ def test_many_tool_calls_are_one_line_that_opens_and_tells_how_long_they_took(pa
     page.click("#rows li:nth-of-type(4) summary")
     live.do(lambda: script.entry("user", "again"))
     again = [call(f"again {n}") for n in range(5)]
-    page.click(f"#rows [data-key=i{again[1]}] summary")
+    opened = f"#rows [data-key=i{again[1]}] summary"
+    page.run(f"document.querySelector('{opened}').scrollIntoView({{block: 'center'}})")  # away from the arrow down
+    page.click(opened)
     live.do(lambda: script.entry("agent", "done again"))
     bodies(page, "go", "done", "again", "done again")
     assert len(page.texts("#rows .tool")) == 11, "what the reader opened stays open"

@@ -34,6 +34,7 @@ POSTGRES_FILES = [
     "test_postgres_open.py",
     "test_postgres_schema.py",
     "test_postgres_statements.py",
+    "test_postgres_together.py",
     "test_postgres_turn_cost.py",
 ]
 """Test files that start a PostgreSQL server: `make test-postgres` runs them."""

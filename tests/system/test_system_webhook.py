@@ -240,12 +240,13 @@ def test_the_door_of_a_webhook_takes_each_id_once_and_nothing_unsigned(world: Wo
         assert got.headers["content-type"] == "application/problem+json" and got.json()["detail"], why
     assert house.texts(room("door"), "event", "user") == ["hello"]
     [door] = [one for one in house.get("/v1/channels")["channels"] if one["name"] == "door"]
-    assert door["refused"] == {"bad-field": 2, "bad-json": 3, "bad-signature": 4, "channel-scope": 1}
+    assert door["refused"] == {"bad-field": 2, "bad-json": 3, "bad-signature": 4, "channel-scope": 1, "too-large": 1}
     assert door["counts"] == {"accepted": 1, "duplicate": 1, "conflict": 1, "quarantined": 0}
     [listed] = [line for line in house.cli("channels").stdout.splitlines() if line.startswith("door\t")]
-    assert listed.split("\t")[4:8] == ["1", "1", "1", "10"], "accepted, repeated, in conflict, refused"
+    assert listed.split("\t")[4:8] == ["1", "1", "1", "11"], "accepted, repeated, in conflict, refused"
     assert door["last_refused"]["reason"] == "channel-scope"
-    counted = "10 requests were refused (2 bad-field, 3 bad-json, 4 bad-signature, 1 channel-scope), the last at "
+    reasons = "2 bad-field, 3 bad-json, 4 bad-signature, 1 channel-scope, 1 too-large"
+    counted = f"11 requests were refused ({reasons}), the last at "
     assert counted in house.cli("status").stdout and counted in house.cli("doctor").stdout
     told = house.cli("why", f"e{other.json()['event']}").stdout.splitlines()
     assert "Later it came again once" in told[0] and "the same key came with other content (" in told[-1]
@@ -254,7 +255,7 @@ def test_the_door_of_a_webhook_takes_each_id_once_and_nothing_unsigned(world: Wo
     assert conflict.split()[-4:] == ["channel=door", "id=k", "sender=ci", f"first=e{other.json()['event']}"]
     logged = [line for line in lines if "request refused  channel=door" in line]
     assert [line.partition("reason=")[2].split()[0] for line in logged] == [
-        "bad-signature", "bad-json", "bad-field", "channel-scope"
+        "bad-signature", "too-large", "bad-json", "bad-field", "channel-scope"
     ], "each reason once a minute"  # fmt: skip
 
 

@@ -19,9 +19,8 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx2
 import structlog
 
 from semel.gateway.files import StoredFiles, StoreFailed
@@ -29,6 +28,9 @@ from semel.gateway.settings.transcription import FILE_PLACE, TranscriptionSettin
 from semel.ledger.storage.errors import LedgerError
 from semel.text.json_types import Json, object_at, text_at
 from semel.text.wellformed import MAX_REASON_CHARS, one_line, scrub
+
+if TYPE_CHECKING:
+    import httpx2
 
 log = structlog.get_logger("semel.transcription")
 
@@ -184,6 +186,8 @@ async def _read_last(stream: asyncio.StreamReader) -> bytes:
 
 def open_client(settings: TranscriptionSettings) -> httpx2.AsyncClient:
     """Return a client for the API, with its key. It follows no redirects, and knows no proxies."""
+    import httpx2  # only now: a gateway that writes no voice notes down does not load it
+
     headers = {"accept-encoding": "identity"}  # so that no answer expands without end
     headers |= {"authorization": f"Bearer {settings.key}"} if settings.key else {}
     return httpx2.AsyncClient(headers=headers, timeout=settings.time_s, trust_env=False)
@@ -191,6 +195,8 @@ def open_client(settings: TranscriptionSettings) -> httpx2.AsyncClient:
 
 async def _post(client: httpx2.AsyncClient, url: str, request: Json) -> str:
     """Make one attempt. Raises NotTranscribed, _TryAgain."""
+    import httpx2
+
     try:
         async with client.stream("POST", url, **request) as answer:
             body = bytearray()
