@@ -11,6 +11,7 @@ from rig_discord import DiscordRig
 from semel.testing.conformance import Check, Tally, checks, storm
 
 
+@pytest.mark.channels
 @pytest.mark.parametrize("check", checks(DiscordRig), ids=lambda check: check.__name__)
 async def test_the_discord_channel_keeps_its_promises(check: Check, tmp_path: Path) -> None:
     await check(DiscordRig(), tmp_path)

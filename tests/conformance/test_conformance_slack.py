@@ -15,6 +15,7 @@ NOT_NOW = "a_not_now_in_the_words_of_the_platform_is_not_sent"
 CHECKS = [check for check in checks(SlackRig) if check.__name__ != NOT_NOW]
 
 
+@pytest.mark.channels
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_the_slack_channel_keeps_its_promises(check: Check, tmp_path: Path) -> None:
     await check(SlackRig(), tmp_path)
