@@ -57,7 +57,7 @@ class Unavailable(Problem):
 
 
 class Unreachable(Unavailable):
-    """The other gateway could not be reached, so it was not asked; or it hangs, and the request only reads."""
+    """The other gateway accepted nothing: it could not be reached, or it gave no answer to a request that only reads."""
 
 
 class Forwarder:
@@ -85,7 +85,7 @@ class Forwarder:
     ) -> Response:
         """Return the answer of another gateway, which has an address. `body`: of the request (`read_body`).
 
-        Raises Unreachable.
+        Raises Unreachable if the other one accepted nothing.
         """
         assert other.address is not None
         address, given_up = other.address, self._lives.watch(other)
@@ -103,12 +103,13 @@ class Forwarder:
         except httpx2.HTTPError as error:
             log.warning("a forwarded request broke off", path=request.url.path, why=str(error) or repr(error))
             answer = None
-        if answer is None and given_up.is_set() and request.method in ("GET", "HEAD"):
-            raise Unreachable(f"The gateway {other.name} at {address} hangs, or is cut off, and was given up.")
-        if answer is None:  # no problem document: the outcome is unknown, and whoever asks repeats it with its key
+        if answer is None:
             fate = f"The connection to the gateway {other.name} at {address} broke."
             if given_up.is_set():
                 fate = f"The gateway {other.name} at {address} hangs, or is cut off, and was given up."
+            if request.method in ("GET", "HEAD"):
+                raise Unreachable(fate)
+            # no problem document: the outcome is unknown, and whoever asks repeats it with its key
             text = f"{fate} Whether it accepted this is not known. Ask again with the same key."
             return make_response(502, text, {"Connection": "close", "Retry-After": str(RETRY_AFTER_S)})
         return _relay(answer, stopping, given_up)
