@@ -57,7 +57,7 @@ class Unavailable(Problem):
 
 
 class Unreachable(Unavailable):
-    """The other gateway accepted nothing: it could not be reached, or it gave no answer to a request that only reads."""
+    """The other gateway accepted nothing: it was not reached, or did not answer a request that only reads."""
 
 
 class Forwarder:
