@@ -79,6 +79,7 @@ def start_turns(alpha: Member, beta: Member, folder: Path) -> tuple[Path, list[s
     for n, key in enumerate(keys):
         waiting = prompt(f"begun {n}", {"wait": str(go)}, f"done {n}", resume=[{"wait": str(go)}, f"done {n}"])
         alpha.say(key, waiting, f"key {n}")
+        until(lambda n=n: count_agents(alpha) > n, "its agent is told: the next session is seated by that")
     until(lambda: len(find_agents(alpha)) == len(find_agents(beta)) == 2, "two agents run at each")
     return go, keys
 
@@ -99,6 +100,10 @@ def test_agents_run_at_both_gateways_and_either_of_them_answers(make_pair: Calla
     for key in keys:
         beta.cli("say", key, "and you?", "--wait")
     assert beta.cli.json("doctor", "--laws")["ok"]
+
+
+def count_agents(member: Member) -> int:
+    return sum(one["agents"] or 0 for one in member.cli.json("status")["gateways"])
 
 
 def full(member: Member) -> list[dict[str, Any]] | None:
