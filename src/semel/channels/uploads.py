@@ -6,14 +6,16 @@ import asyncio
 import mimetypes
 from collections.abc import Mapping
 
-import httpx2
-
 from semel.gateway.ports import Op, Rejected
 from semel.text.wellformed import scrub
 
-MIN_UPLOAD_BYTES_PER_S = 100_000
-"""Assumed minimum upload rate in bytes per second; it extends the time limit of uploads."""
+_MIN_UPLOAD_BYTES_PER_S = 100_000  # assumed
 _BINARY = "application/octet-stream"
+
+
+def limit_upload_time(size: int) -> float:
+    """Return the seconds by which an upload of `size` bytes extends a time limit."""
+    return size / _MIN_UPLOAD_BYTES_PER_S
 
 
 async def read_file(op: Op) -> bytes:
@@ -34,6 +36,8 @@ def name_file(op: Op) -> tuple[str, str]:
 
 def encode_form(fields: Mapping[str, str], file_field: str, name: str, mime: str, content: bytes) -> tuple[bytes, str]:
     """Encode fields and a file as multipart/form-data (RFC 7578). Returns (body, content type)."""
+    import httpx2  # only now: not every channel with files uses HTTP
+
     mime = mime if mime.isascii() and mime.isprintable() else _BINARY
     files = {file_field: (scrub(name), content, mime)}
     form = httpx2.Request("POST", "http://form.invalid", data=dict(fields), files=files)

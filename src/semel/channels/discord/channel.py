@@ -29,7 +29,7 @@ from semel.channels.discord.settings import DiscordSettings
 from semel.channels.discord.transport import DiscordApi, DiscordReply
 from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.recent_map import RecentMap
-from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S, read_file
+from semel.channels.uploads import limit_upload_time, read_file
 from semel.gateway.ports import (
     REPEAT_PREFIX,
     Caps,
@@ -63,7 +63,7 @@ class DiscordChannel:
             settle=5.0,
             finds=True,
             pace=settings.pace,
-            timeout=3 * (CONNECT_TIMEOUT_S + settings.timeout) + MAX_FILE_BYTES / MIN_UPLOAD_BYTES_PER_S + 5,
+            timeout=3 * (CONNECT_TIMEOUT_S + settings.timeout) + limit_upload_time(MAX_FILE_BYTES) + 5,
             edits=True,
             button_edits=True,
             deletes=True,
@@ -110,7 +110,7 @@ class DiscordChannel:
         if not request.has_file:
             return await self._api.call(request.method, request.path, request.body)
         content = await read_file(op)
-        patience = len(content) / MIN_UPLOAD_BYTES_PER_S
+        patience = limit_upload_time(len(content))
         upload = make_upload(op, content)
         return await self._api.call(request.method, request.path, request.body, upload=upload, patience=patience)
 

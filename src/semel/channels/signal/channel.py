@@ -13,10 +13,9 @@ from semel.channels.signal.receipts import read_time, receipt_of
 from semel.channels.signal.receive import SignalReceiver
 from semel.channels.signal.send import MAX_FILE_BYTES, MAX_TEXT_BYTES, make_call, name_file
 from semel.channels.signal.settings import SignalSettings
+from semel.channels.uploads import limit_upload_time
 from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Safety
 
-MIN_UPLOAD_BYTES_PER_S = 100_000
-"""Assumed minimum upload rate in bytes per second; it extends the time limit of files."""
 TYPING_TIMEOUT_S = 10.0
 
 
@@ -31,7 +30,7 @@ class SignalChannel:
             max_len=MAX_TEXT_BYTES - len(REPEAT_PREFIX),
             unit="byte",
             pace=settings.pace,
-            timeout=START_WAIT_S + settings.timeout + MAX_FILE_BYTES / MIN_UPLOAD_BYTES_PER_S + 5,
+            timeout=START_WAIT_S + settings.timeout + limit_upload_time(MAX_FILE_BYTES) + 5,
             edits=True,
             deletes=True,
             reactions=True,
@@ -56,7 +55,7 @@ class SignalChannel:
         """See `semel.gateway.ports.Channel.send`."""
         with name_file(op, self.settings.journal_folder) as file:
             call = make_call(op, self._receiver.own, self._edits, file)
-            patience = file.stat().st_size / MIN_UPLOAD_BYTES_PER_S if file is not None else 0.0
+            patience = limit_upload_time(file.stat().st_size) if file is not None else 0.0
             reply = await self._cli.call(call.method, call.params, make_call_id(op), self.settings.timeout + patience)
         receipt = receipt_of(op, reply, self.settings.account)
         if op.kind == "edit" and (edited_at := read_time(reply)) is not None:

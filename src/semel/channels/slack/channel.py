@@ -16,7 +16,7 @@ from semel.channels.slack.receive import SlackReceiver
 from semel.channels.slack.send import LOOKS, SlackSender
 from semel.channels.slack.settings import SlackSettings
 from semel.channels.slack.transport import SlackApi
-from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S
+from semel.channels.uploads import limit_upload_time
 from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Safety
 from semel.installation import find_install_command
 from semel.text.json_types import Json
@@ -43,7 +43,7 @@ class SlackChannel:
             finds=True,
             pace=settings.pace,
             timeout=4 * (CONNECT_TIMEOUT_S + settings.timeout)
-            + settings.file_limit / MIN_UPLOAD_BYTES_PER_S
+            + limit_upload_time(settings.file_limit)
             + LOOKS * settings.settle,
             edits=True,
             button_edits=True,

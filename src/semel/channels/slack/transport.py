@@ -17,7 +17,7 @@ import httpx2
 from semel.channels.downloads import FileNotGiven
 from semel.channels.http import USER_AGENT, HttpAnswer, request, retry_after, stream_file
 from semel.channels.slack.settings import DEFAULT_API, SlackSettings
-from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S
+from semel.channels.uploads import limit_upload_time
 from semel.gateway.ports import NotSent, Offline
 from semel.text.json_types import Json
 from semel.text.wellformed import scrub
@@ -90,9 +90,7 @@ class SlackApi:
         """Send a file to the address that files.getUploadURLExternal gave. Raises NotSent: nobody sees it yet."""
         if not self._is_trusted(url):
             raise NotSent("Slack named an address for the file that is not its own", 60.0)
-        answer = await self._request(
-            url, content, {"content-type": mime}, patience=len(content) / MIN_UPLOAD_BYTES_PER_S
-        )
+        answer = await self._request(url, content, {"content-type": mime}, patience=limit_upload_time(len(content)))
         if answer.status != 200:
             raise NotSent(f"the file did not arrive: HTTP {answer.status}", retry_after(answer.headers))
 

@@ -34,7 +34,7 @@ from semel.channels.telegram.send import (
 )
 from semel.channels.telegram.settings import TelegramSettings
 from semel.channels.telegram.transport import BotApi, TelegramReply
-from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S, read_file
+from semel.channels.uploads import limit_upload_time, read_file
 from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety
 from semel.text.json_types import Json
 
@@ -55,7 +55,7 @@ class TelegramChannel:
             max_len=MAX_TEXT_UNITS - spare,
             unit="utf16",
             pace=settings.pace,
-            timeout=2 * CONNECT_TIMEOUT_S + settings.timeout + MAX_UPLOAD_BYTES / MIN_UPLOAD_BYTES_PER_S + 5,
+            timeout=2 * CONNECT_TIMEOUT_S + settings.timeout + limit_upload_time(MAX_UPLOAD_BYTES) + 5,
             edits=True,
             deletes=True,
             reactions=True,
@@ -126,9 +126,7 @@ class TelegramChannel:
             return await self._api.call(call.method, call.params)
         content = await read_file(op)
         upload = make_upload(op, call.file, content)
-        return await self._api.call(
-            call.method, call.params, upload=upload, patience=len(content) / MIN_UPLOAD_BYTES_PER_S
-        )
+        return await self._api.call(call.method, call.params, upload=upload, patience=limit_upload_time(len(content)))
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Not supported: a bot cannot list its own messages."""

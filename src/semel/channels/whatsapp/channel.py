@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from semel.channels.http import CONNECT_TIMEOUT_S
-from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S
+from semel.channels.uploads import limit_upload_time
 from semel.channels.whatsapp.receipts import TOKEN_REFUSED
 from semel.channels.whatsapp.receive import WhatsAppReceiver
 from semel.channels.whatsapp.send import MAX_CAPTION_UNITS, MAX_TEXT_UNITS, WhatsAppSender
@@ -35,7 +35,7 @@ class WhatsAppChannel:
             unit="utf16",
             pace=settings.pace,
             timeout=2 * (2 * CONNECT_TIMEOUT_S + settings.timeout)
-            + settings.file_limit / MIN_UPLOAD_BYTES_PER_S
+            + limit_upload_time(settings.file_limit)
             + settings.settle,
             reactions=True,
             typing=True,

@@ -16,7 +16,7 @@ import httpx2
 
 from semel.channels.downloads import FileNotGiven
 from semel.channels.http import USER_AGENT, request, retry_after, stream_file
-from semel.channels.uploads import MIN_UPLOAD_BYTES_PER_S, encode_form
+from semel.channels.uploads import encode_form, limit_upload_time
 from semel.channels.whatsapp.settings import DEFAULT_API, WhatsAppSettings
 from semel.gateway.ports import Offline
 from semel.text.json_types import Json, object_at, text_at, value_at
@@ -118,7 +118,7 @@ class GraphApi:
         """Upload a file, which nobody sees yet. Raises NotSent or Unknown."""
         fields = {"messaging_product": "whatsapp", "type": mime}
         body, kind = encode_form(fields, "file", name, mime, content)
-        patience = len(content) / MIN_UPLOAD_BYTES_PER_S
+        patience = limit_upload_time(len(content))
         return await self._call("POST", f"{self._number}/media", body, {"content-type": kind}, patience)
 
     async def _call(
