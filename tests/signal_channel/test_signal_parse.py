@@ -115,7 +115,7 @@ def test_reactions_and_deletions_name_their_message(talk: Talk) -> None:
 
 
 def test_a_reaction_to_an_edit_of_ours_is_one_to_the_message(talk: Talk) -> None:
-    talk.edits.learn(parse_message_id("self/5"), 8)
+    talk.edits.note_edit(parse_message_id("self/5"), 8)
     talk.double.react(talk.ann, ACCOUNT_ID, 8, "👍")
     assert talk.event().of == "self/5"
     assert talk.edits.find_latest(parse_message_id("self/5")) == 8

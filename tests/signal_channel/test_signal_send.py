@@ -66,7 +66,7 @@ def test_each_kind_of_part_is_a_call_of_its_own() -> None:
     assert make("post", "x", ACCOUNT_ID) == ("send", {"noteToSelf": True, "message": "x"})
     change = {"recipient": [ANN], "message": "x", "editTimestamp": 5}
     assert make("edit", "x", target="self/5", edits=edits) == ("send", change)
-    edits.learn(parse_message_id("self/5"), 9)
+    edits.note_edit(parse_message_id("self/5"), 9)
     assert make("edit", "x", target="self/5", edits=edits) == ("send", {**change, "editTimestamp": 9})
     assert make("delete", target="self/5", edits=edits) == ("remoteDelete", {"recipient": [ANN], "targetTimestamp": 5})
     reaction = {"recipient": [ANN], "emoji": "👍", "targetAuthor": ANN, "targetTimestamp": 5}

@@ -64,7 +64,7 @@ def one(data: bytes) -> None:
     source = Source(data)
     line = JournalLine(given(source, TEMPLATES).replace(b"\n", b" ").strip(), JournalPosition(1, 500))
     edits = EditedMessages()
-    edits.learn(parse_message_id("self/5"), 8)
+    edits.note_edit(parse_message_id("self/5"), 8)
     cursor = SignalCursor(JournalPosition(1, 0), 1_700_000_000_000)
     fetcher = SignalFetcher(_nowhere, False, 0)
     inbox = _house.fresh()
@@ -77,7 +77,7 @@ def one(data: bytes) -> None:
         assert what.kind != "unreadable" or (what.raw and what.why), "what cannot be read is not kept"
     assert SignalCursor.load(cursor.dump()) == cursor, "the cursor is not read as it was written"
     again = EditedMessages()
-    again.restore(cursor.edits)
+    again.restore_edits(cursor.edits)
     assert again.originals == edits.originals, "an edit is not remembered as it was learned"
 
 

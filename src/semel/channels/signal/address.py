@@ -113,18 +113,18 @@ class EditedMessages:
     """The id of an edit -> the id of the message."""
     _latest: RecentMap[str, int] = field(default_factory=lambda: RecentMap(MAX_REMEMBERED_EDITS))
 
-    def learn(self, message: MessageId, edited_at: int) -> None:
+    def note_edit(self, message: MessageId, edited_at: int) -> None:
         """Remember an edit of a message. Ids that `parse_message_id` does not take are not remembered."""
         edit = str(MessageId(message.author, edited_at))
         if _MESSAGE.fullmatch(edit) and _MESSAGE.fullmatch(str(message)):
             self.originals[edit] = str(message)
             self._latest[str(message)] = edited_at
 
-    def restore(self, originals: Mapping[str, str]) -> None:
+    def restore_edits(self, originals: Mapping[str, str]) -> None:
         """Remember the edits that were saved. `originals`: as in the field."""
         for edit, message in originals.items():
             with contextlib.suppress(ValueError):
-                self.learn(parse_message_id(message), parse_message_id(edit).time)
+                self.note_edit(parse_message_id(message), parse_message_id(edit).time)
 
     def find_original(self, message: MessageId) -> MessageId:
         """Return the message that this one is an edit of, or the message itself."""

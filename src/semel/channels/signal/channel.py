@@ -56,10 +56,12 @@ class SignalChannel:
         with name_file(op, self.settings.journal_folder) as file:
             call = make_call(op, self._receiver.own, self._edits, file)
             patience = limit_upload_time(file.stat().st_size) if file is not None else 0.0
-            reply = await self._cli.call(call.method, call.params, make_call_id(op), self.settings.timeout + patience)
+            reply = await self._cli.call_method(
+                call.method, call.params, make_call_id(op), self.settings.timeout + patience
+            )
         receipt = receipt_of(op, reply, self.settings.account)
         if op.kind == "edit" and (edited_at := read_time(reply)) is not None:
-            self._edits.learn(parse_message_id(receipt.id), edited_at)
+            self._edits.note_edit(parse_message_id(receipt.id), edited_at)
         return receipt
 
     async def find(self, op: Op, since: float) -> Receipt | None:
@@ -70,6 +72,6 @@ class SignalChannel:
         """Show the typing indicator for some seconds. May raise; the indicator is best effort."""
         place = parse_address(address)
         if not self._receiver.own.is_self(place.person):
-            reply = await self._cli.call("sendTyping", place.params, make_request_id("typing"), TYPING_TIMEOUT_S)
+            reply = await self._cli.call_method("sendTyping", place.params, make_request_id("typing"), TYPING_TIMEOUT_S)
             if reply.code is not None:
                 raise NotSent(f"signal-cli: {reply.error_text}")

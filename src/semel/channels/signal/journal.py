@@ -54,9 +54,9 @@ class Journal:
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         number = max(self._list_files(), default=1)
-        if self._measure(number) > MAX_FILE_BYTES:
+        if self._measure_file(number) > MAX_FILE_BYTES:
             number += 1
-        descriptor = os.open(self._path(number), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._find_path(number), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             os.write(descriptor, b"\n")
@@ -65,12 +65,12 @@ class Journal:
     def find_end(self) -> JournalPosition:
         """Return the position after everything that was written so far."""
         number = max(self._list_files(), default=1)
-        return JournalPosition(number, self._measure(number))
+        return JournalPosition(number, self._measure_file(number))
 
     def find_start(self, position: JournalPosition) -> JournalPosition:
         """Return where to read on from a saved position: the position, or the beginning of what is still there."""
         files = self._list_files()
-        if position.file in files and position.offset <= self._measure(position.file):
+        if position.file in files and position.offset <= self._measure_file(position.file):
             return position
         later = [number for number in files if number > position.file]
         return JournalPosition(min(later or files or [1]), 0)
@@ -89,7 +89,7 @@ class Journal:
     def _read_file(self, position: JournalPosition) -> Sequence[JournalLine]:
         content = bytearray()
         try:
-            with self._path(position.file).open("rb") as file:
+            with self._find_path(position.file).open("rb") as file:
                 file.seek(position.offset)
                 while (part := file.read(READ_BYTES)) and b"\n" not in part:
                     content += part
@@ -104,7 +104,7 @@ class Journal:
 
     def is_grown(self, position: JournalPosition) -> bool:
         """Return whether there may be something after a position: in its file, or in a next one."""
-        return self._measure(position.file) > position.offset or self._path(position.file + 1).exists()
+        return self._measure_file(position.file) > position.offset or self._find_path(position.file + 1).exists()
 
     def is_full(self, position: JournalPosition) -> bool:
         """Return whether everything before a position is large enough for a new file."""
@@ -114,9 +114,9 @@ class Journal:
         """Remove the files before that of a position."""
         for number in self._list_files():
             if number < position.file:
-                self._path(number).unlink(missing_ok=True)
+                self._find_path(number).unlink(missing_ok=True)
 
-    def _path(self, number: int) -> Path:
+    def _find_path(self, number: int) -> Path:
         return self.folder / f"journal-{number}.jsonl"
 
     def _list_files(self) -> list[int]:
@@ -126,8 +126,8 @@ class Journal:
             return []
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
-    def _measure(self, number: int) -> int:
+    def _measure_file(self, number: int) -> int:
         try:
-            return self._path(number).stat().st_size
+            return self._find_path(number).stat().st_size
         except FileNotFoundError:
             return 0

@@ -159,7 +159,7 @@ def _parse_edit(edit: Json, sender: _Author, own: OwnAccount, edits: EditedMessa
     message = object_at(edit, "dataMessage")
     edited_at = int(message["timestamp"])
     original = edits.find_original(MessageId(sender.name, int(edit["targetSentTimestamp"])))
-    edits.learn(original, edited_at)
+    edits.note_edit(original, edited_at)
     text, mentioned = read_text(message, own)
     content = (text, describe_content(message), mentioned)
     incoming = _make_message("edit", f"{original}#e{edited_at}", message, sender, own, edits, content)

@@ -130,7 +130,7 @@ class SignalCli:
         account = ["-a", self._settings.account, "--output=json", "jsonRpc"]
         return [*self._settings.command, *where, *account, "--ignore-stories", *files]
 
-    async def call(self, method: str, params: Mapping[str, object], id: str, timeout: float) -> SignalReply:
+    async def call_method(self, method: str, params: Mapping[str, object], id: str, timeout: float) -> SignalReply:
         """Call a method and return its answer, also an error. A signal-cli that was just started is waited for.
 
         `id`: of the request; it comes back with the answer. `timeout`: for the answer, in seconds. Raises NotSent if
@@ -139,7 +139,7 @@ class SignalCli:
         await self._wait_for_start()
         if not self._ready.is_set() or not self.is_running:
             raise NotSent("signal-cli does not run yet, or not any more", RETRY_DELAY_S)
-        return await self.request(method, params, id, timeout)
+        return await self.send_request(method, params, id, timeout)
 
     async def _wait_for_start(self) -> None:
         """Wait while signal-cli starts, for START_WAIT_S at most."""
@@ -153,8 +153,8 @@ class SignalCli:
         """Let calls begin, because signal-cli has loaded the account."""
         self._ready.set()
 
-    async def request(self, method: str, params: Mapping[str, object], id: str, timeout: float) -> SignalReply:
-        """Do what `call` does, also before signal-cli is ready."""
+    async def send_request(self, method: str, params: Mapping[str, object], id: str, timeout: float) -> SignalReply:
+        """Do what `call_method` does, also before signal-cli is ready."""
         assert self._process is not None and self._process.stdin is not None
         request = {"jsonrpc": "2.0", "method": method, "params": params, "id": id}
         future: asyncio.Future[SignalReply] = asyncio.get_running_loop().create_future()
@@ -173,7 +173,7 @@ class SignalCli:
         finally:
             self._pending.pop(id, None)
 
-    def resolve(self, id: str, reply: SignalReply) -> bool:
+    def resolve_request(self, id: str, reply: SignalReply) -> bool:
         """Hand over an answer. Returns False if nobody waits for it, and nobody got it before."""
         future = self._pending.get(id)
         if future is not None and not future.done():
@@ -187,7 +187,7 @@ class SignalCli:
             if not future.done():
                 future.set_exception(Unknown("signal-cli ended before it answered"))
 
-    async def end(self) -> None:
+    async def end_process(self) -> None:
         """End signal-cli: by the end of its input, else by SIGTERM, else by SIGKILL. Several calls are harmless."""
         self._ready.clear()
         process = self._process

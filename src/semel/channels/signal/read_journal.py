@@ -124,7 +124,7 @@ class JournalReader:
         if (answer := parse_answer(message)) is not None:
             id, reply = answer
             self._note_use(line, id.startswith(CALL_WORD))
-            return [] if self.cli.resolve(id, reply) else _make_echo(id, reply)
+            return [] if self.cli.resolve_request(id, reply) else _make_echo(id, reply)
         if message.get("method") != "receive":
             return []
         self._note_use(line, True)

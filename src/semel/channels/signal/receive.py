@@ -72,11 +72,11 @@ class SignalReceiver:
                 useless_runs = 0 if was_of_use else useless_runs + 1
                 if useless_runs > MAX_USELESS_RUNS:
                     raise explain_end(self._settings.account, self._cli.stderr_text, self._cli.exit_code)
-                await self._cli.end()
+                await self._cli.end_process()
                 if useless_runs:
                     await asyncio.sleep(RESTART_DELAY_S * 2 ** (useless_runs - 1))
         finally:
-            await self._cli.end()
+            await self._cli.end_process()
             self._cli.fail_calls()
 
     async def _run_once(self, inbox: Inbox) -> bool:
@@ -100,7 +100,9 @@ class SignalReceiver:
     async def _wait_until_ready(self, position: JournalPosition) -> None:
         """Wait until signal-cli has loaded the account: it answers. Raises Offline or Denied."""
         given_up_at = asyncio.get_running_loop().time() + OTHER_PROGRAM_WAIT_S
-        asking = asyncio.ensure_future(self._cli.request("version", {}, make_request_id("version"), START_TIMEOUT_S))
+        asking = asyncio.ensure_future(
+            self._cli.send_request("version", {}, make_request_id("version"), START_TIMEOUT_S)
+        )
         try:
             await self._answer_until(asking, position, given_up_at)
             if not self._cli.is_running:
@@ -136,7 +138,7 @@ class SignalReceiver:
             return cursor
         cursor = SignalCursor.load(text)
         cursor.position = self._journal.find_start(cursor.position)
-        self._edits.restore(cursor.edits)
+        self._edits.restore_edits(cursor.edits)
         return cursor
 
     async def _answer_until(
@@ -153,7 +155,7 @@ class SignalReceiver:
             for line in await asyncio.to_thread(self._journal.read_lines, position):
                 position = line.after
                 if (answer := parse_answer(parse_json(line))) is not None:
-                    self._cli.resolve(*answer)
+                    self._cli.resolve_request(*answer)
             await asyncio.wait({task}, timeout=ANSWER_POLL_INTERVAL_S)
 
     async def _read(self, reader: JournalReader, inbox: Inbox) -> None:
@@ -186,7 +188,7 @@ class SignalReceiver:
 
     async def _end_for_new_file(self, reader: JournalReader) -> None:
         """End signal-cli, so that its next run begins a new file of the journal, and read what it still wrote."""
-        await self._cli.end()
+        await self._cli.end_process()
         while await reader.read_on():
             pass
         await reader.save()
@@ -207,7 +209,7 @@ class SignalReceiver:
         """Ask a signal-cli that left a call unanswered for its version. Raises Offline if it does not answer."""
         self._cli.hangs = False
         patience = min(HANG_CHECK_TIMEOUT_S, self._settings.timeout)
-        asking = asyncio.ensure_future(self._cli.request("version", {}, make_request_id("alive"), patience))
+        asking = asyncio.ensure_future(self._cli.send_request("version", {}, make_request_id("alive"), patience))
         try:
             while not asking.done() and self._cli.is_running:
                 await reader.read_on()
