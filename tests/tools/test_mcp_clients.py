@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 def open_client(gateway: Recorder, mode: Any) -> mcp.Client:
     import mcp  # here, as it is slow, and every worker of a run imports all tests
+    from mcp.client.stdio import stdio_client
 
     env = {"SEMEL_SOCKET": os.fspath(gateway.path), "SEMEL_TOKEN": "secret"}
     server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "semel.tools"], env=env)
-    return mcp.Client(server, mode=mode)
+    # The SDK's default for `errlog` is the stderr of its import, which may have been a test's capture.
+    return mcp.Client(stdio_client(server, errlog=sys.__stderr__), mode=mode)
 
 
 @pytest.mark.parametrize(

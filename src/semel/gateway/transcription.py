@@ -27,6 +27,7 @@ from semel.gateway.files import StoredFiles, StoreFailed
 from semel.gateway.settings.transcription import FILE_PLACE, TranscriptionSettings
 from semel.ledger.storage.errors import LedgerError
 from semel.text.json_types import Json, object_at, text_at
+from semel.text.start_errors import correct_start_error
 from semel.text.wellformed import MAX_REASON_CHARS, one_line, scrub
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ async def run_program(command: list[str]) -> str:
             stderr=asyncio.subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
     except OSError as error:
-        raise NotTranscribed(f"{command[0]} cannot be started: {error.strerror or error}") from None
+        reason = _describe_os_error(correct_start_error(command[0], error))
+        raise NotTranscribed(f"{command[0]} cannot be started: {reason}") from None
     assert process.stdout is not None and process.stderr is not None
     errors = asyncio.create_task(_read_last(process.stderr))
     try:

@@ -27,6 +27,7 @@ from semel.channels.signal.settings import SignalSettings
 from semel.gateway.ports import Denied, NotSent, Offline, Unknown
 from semel.gateway.process_identity import find_tagged_processes, kill_tagged_processes
 from semel.text.json_types import Json
+from semel.text.start_errors import correct_start_error
 from semel.text.wellformed import shorten_to_line
 
 CHANNEL_VARIABLE = "SEMEL_SIGNAL"
@@ -113,13 +114,15 @@ class SignalCli:
                 env=_make_environment(journal.folder),
                 start_new_session=True,  # Ctrl-C is the gateway's
             )
-        except FileNotFoundError:
+        except OSError as error:
+            program = self._settings.command[0]
+            reason = correct_start_error(program, error)
+            if not isinstance(reason, FileNotFoundError):
+                raise Denied(f"{program} cannot be started: {reason.strerror}") from None
             raise Denied(
-                f"there is no program {self._settings.command[0]!r}: install signal-cli, or say where it is, as with "
+                f"there is no program {program!r}: install signal-cli, or say where it is, as with "
                 'command = ["/opt/signal-cli/bin/signal-cli"]'
             ) from None
-        except OSError as error:
-            raise Denied(f"{self._settings.command[0]} cannot be started: {error.strerror}") from None
         finally:
             os.close(output)
         self._stderr = asyncio.create_task(self._read_stderr(self._process))

@@ -14,6 +14,7 @@ import typer
 from semel.faces.acp.setup_lines import EditorName, write_setup
 from semel.faces.cli.app import Config, DataDir, app
 from semel.faces.cli.printing import print_error, print_remark
+from semel.text.start_errors import correct_start_error
 
 EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 126, 127  # as a shell's
 EXIT_USAGE = 2
@@ -139,5 +140,6 @@ def _run(command: list[str]) -> int:
             os.execvp(command[0], command)
         return Relay(command, EditorStream(f"semel-{secrets.token_hex(4)}")).run()
     except OSError as error:
-        print_error(f"{command[0]} cannot be started: {error.strerror or error}")
-        return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
+        reason = correct_start_error(command[0], error)
+        print_error(f"{command[0]} cannot be started: {reason.strerror or reason}")
+        return EXIT_NOT_FOUND if isinstance(reason, FileNotFoundError) else EXIT_NOT_EXECUTABLE

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from semel.gateway.process_identity import list_group_members
+from semel.text.start_errors import correct_start_error
 from semel.tools.exec.output import OutputRecorder
 
 TRAILING_QUIET_S = 0.2  # after the exit: stop reading after so many seconds without output
@@ -102,14 +103,13 @@ class CommandProcess:
                 env=self.env,
                 cwd=self.cwd,
             )
-        except FileNotFoundError:
+        except OSError as error:
+            reason = correct_start_error(self.argv[0], error, (self.env or os.environ).get("PATH", os.defpath))
+            if not isinstance(reason, FileNotFoundError):
+                raise CannotRun(126, f"{self.argv[0]}: {reason.strerror or reason}") from None
             if self.cwd is not None and not self.cwd.is_dir():
                 raise CannotRun(126, f"{self.cwd}: no such directory") from None
             raise CannotRun(127, self._describe_missing()) from None
-        except OSError as error:
-            if isinstance(error, PermissionError) and not self._exists_somewhere():  # a directory in PATH is unreadable
-                raise CannotRun(127, self._describe_missing()) from None
-            raise CannotRun(126, f"{self.argv[0]}: {error.strerror or error}") from None
         assert self._process.stdout is not None and self._process.stderr is not None
         for name, source, terminal_fd in (("out", self._process.stdout, 1), ("err", self._process.stderr, 2)):
             pump = threading.Thread(target=self._pump, args=(name, source, terminal_fd), daemon=True)
@@ -120,11 +120,6 @@ class CommandProcess:
         is_line = len(self.argv) == 1 and any(character.isspace() for character in self.argv[0])
         hint = "; write a line for the shell as: sh -c 'LINE'" if is_line else ""
         return f"{self.argv[0]}: no such command{hint}"
-
-    def _exists_somewhere(self) -> bool:
-        """Whether a file with the command's name exists, as a path or in a directory of PATH."""
-        name, path = self.argv[0], (self.env or os.environ).get("PATH", os.defpath)
-        return "/" in name or any(os.access(os.path.join(folder, name), os.F_OK) for folder in path.split(os.pathsep))  # noqa: PTH118
 
     def signal(self, number: int) -> None:
         """Forward a signal to the whole group; the third one is sent as SIGKILL."""
