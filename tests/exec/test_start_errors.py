@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from semel.text.start_errors import correct_start_error
+from semel.gateway.start_errors import correct_start_error
 
 DENIED = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 

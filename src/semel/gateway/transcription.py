@@ -25,9 +25,9 @@ import structlog
 
 from semel.gateway.files import StoredFiles, StoreFailed
 from semel.gateway.settings.transcription import FILE_PLACE, TranscriptionSettings
+from semel.gateway.start_errors import correct_start_error
 from semel.ledger.storage.errors import LedgerError
 from semel.text.json_types import Json, object_at, text_at
-from semel.text.start_errors import correct_start_error
 from semel.text.wellformed import MAX_REASON_CHARS, one_line, scrub
 
 if TYPE_CHECKING:

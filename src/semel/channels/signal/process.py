@@ -26,8 +26,8 @@ from semel.channels.signal.journal import Journal
 from semel.channels.signal.settings import SignalSettings
 from semel.gateway.ports import Denied, NotSent, Offline, Unknown
 from semel.gateway.process_identity import find_tagged_processes, kill_tagged_processes
+from semel.gateway.start_errors import correct_start_error
 from semel.text.json_types import Json
-from semel.text.start_errors import correct_start_error
 from semel.text.wellformed import shorten_to_line
 
 CHANNEL_VARIABLE = "SEMEL_SIGNAL"

@@ -14,7 +14,7 @@ import typer
 from semel.faces.acp.setup_lines import EditorName, write_setup
 from semel.faces.cli.app import Config, DataDir, app
 from semel.faces.cli.printing import print_error, print_remark
-from semel.text.start_errors import correct_start_error
+from semel.gateway.start_errors import correct_start_error
 
 EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 126, 127  # as a shell's
 EXIT_USAGE = 2

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from semel.gateway.process_identity import list_group_members
-from semel.text.start_errors import correct_start_error
+from semel.gateway.start_errors import correct_start_error
 from semel.tools.exec.output import OutputRecorder
 
 TRAILING_QUIET_S = 0.2  # after the exit: stop reading after so many seconds without output
