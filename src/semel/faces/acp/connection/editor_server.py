@@ -26,10 +26,17 @@ from semel.faces.acp.connection.editor_pipe import EditorPipe
 from semel.faces.acp.connection.gateway_link import GatewayLink
 from semel.faces.acp.connection.opening import Opening, check_session, find_agent, find_session, make_key, read_session
 from semel.faces.acp.connection.read_message import read_message
+from semel.faces.acp.connection.read_params import (
+    read_blocks,
+    read_folder,
+    read_servers,
+    read_session_id,
+    read_text,
+)
 from semel.faces.acp.connection.request_errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestFailed, describe_error
 from semel.faces.acp.editor_profiles import UNMEASURED, read_editor_profile
 from semel.faces.acp.session.deliveries import ANSWER, CANCEL
-from semel.text.json_types import Json, object_at, objects_in, text_at
+from semel.text.json_types import Json, object_at, text_at
 
 if TYPE_CHECKING:
     from semel.faces.acp.session.attachment import Attachment
@@ -261,13 +268,13 @@ class EditorServer:
         raise RequestFailed(INVALID_PARAMS, "Semel needs no login; `semel agents login NAME` logs an agent in")
 
     async def _open_session(self, params: Json) -> Json:
-        folder, agent = _read_folder(params), self._agent
+        folder, agent = read_folder(params), self._agent
         if self._session is not None:
             await self._link.ask(partial(check_session, opening=self._opening))
         if agent is None and self._command:
             agent = await self._link.ask(partial(find_agent, command=self._command, folder=folder))
         key = self._session or make_key(agent, folder)
-        servers = _read_servers(params)
+        servers = read_servers(params)
         about = {"agent": agent, "folder": folder}
         row = await self._link.ask(partial(self._start_agent, key=key, about=about, servers=servers))
         async with self._open_locks[key]:
@@ -301,11 +308,11 @@ class EditorServer:
 
     async def _reopen_session(self, params: Json, *, replays: bool) -> Json:
         """Open a session again, for `session/load` or `session/resume`."""
-        key, folder = _read_session_id(params), _read_folder(params)
+        key, folder = read_session_id(params), read_folder(params)
         row = await self._link.ask(partial(read_session, key=key))
         if row.get("folder") is not None and os.path.normpath(folder) != row["folder"]:
             raise RequestFailed(INVALID_PARAMS, f"cwd must be the folder of session {key}, which is {row['folder']}")
-        if servers := _read_servers(params):
+        if servers := read_servers(params):
             await self._put_setting(key, "mcp-servers", {"servers": servers})  # from the agent's next start on
         async with self._open_locks[key]:
             attachment = await self._attach_session(key, row, replays=replays)
@@ -316,8 +323,8 @@ class EditorServer:
     async def _list_sessions(self, params: Json) -> Json:
         from semel.faces.client import RequestRefused
 
-        folder = None if params.get("cwd") is None else _read_folder(params)
-        cursor = None if params.get("cursor") is None else _read_text(params, "cursor")
+        folder = None if params.get("cwd") is None else read_folder(params)
+        cursor = None if params.get("cursor") is None else read_text(params, "cursor")
 
         async def read_page(client: AsyncClient) -> Json:
             return await client.get("/v1/sessions", limit=LIST_PAGE_SESSIONS, folder=folder, after=cursor)
@@ -332,13 +339,13 @@ class EditorServer:
         return {"sessions": [_describe_session(row) for row in page["sessions"]], **cursor_field}
 
     async def _set_mode(self, params: Json) -> Json:
-        await self._put_setting(_read_session_id(params), "mode", {"mode": _read_text(params, "modeId")})
+        await self._put_setting(read_session_id(params), "mode", {"mode": read_text(params, "modeId")})
         return {}
 
     async def _set_option(self, params: Json) -> Json:
         from semel.faces.acp.session.session_offers import read_options, stands_for_modes
 
-        key, option, value = _read_session_id(params), _read_text(params, "configId"), params.get("value")
+        key, option, value = read_session_id(params), read_text(params, "configId"), params.get("value")
         if not isinstance(value, str | bool):
             raise RequestFailed(INVALID_PARAMS, "value must be a string, or true or false for a switch")
         row = await self._link.ask(partial(read_session, key=key))
@@ -395,7 +402,7 @@ class EditorServer:
         An editor may continue a session that it never opened on this connection.
         """
         try:
-            key, blocks = _read_session_id(params), _read_blocks(params)
+            key, blocks = read_session_id(params), read_blocks(params)
             async with self._open_locks[key]:
                 if key not in self._attached or self._attached[key].has_ended:
                     row = await self._link.ask(partial(read_session, key=key))
@@ -458,43 +465,3 @@ def _describe_session(row: Json) -> Json:
     title = {"title": row["title"]} if row.get("title") else {}
     folder = row.get("workspace") or row.get("folder") or str(Path.home())
     return {"sessionId": row["key"], "cwd": folder, **title, "updatedAt": updated}
-
-
-def _read_text(params: Json, name: str) -> str:
-    value = text_at(params, name)
-    if not value:
-        raise RequestFailed(INVALID_PARAMS, f"{name} must be a string that is not empty")
-    return value
-
-
-def _read_session_id(params: Json) -> str:
-    from semel.law.identity import BadKey, check_session_key
-
-    try:
-        return check_session_key(_read_text(params, "sessionId"))
-    except BadKey:
-        words = "sessionId: no session has this id; session/list names all sessions"
-        raise RequestFailed(INVALID_PARAMS, words) from None
-
-
-def _read_blocks(params: Json) -> list[Json]:
-    prompt = params.get("prompt")
-    blocks = objects_in(prompt)
-    if not isinstance(prompt, list) or len(blocks) < len(prompt):
-        raise RequestFailed(INVALID_PARAMS, "prompt must be a list of content blocks, which are objects")
-    return blocks
-
-
-def _read_servers(params: Json) -> list[Json]:
-    servers = params.get("mcpServers")
-    objects = objects_in(servers)
-    if servers is not None and (not isinstance(servers, list) or len(objects) < len(servers)):
-        raise RequestFailed(INVALID_PARAMS, "mcpServers must be a list of MCP servers, which are objects")
-    return objects
-
-
-def _read_folder(params: Json) -> str:
-    folder = _read_text(params, "cwd")
-    if not Path(folder).is_absolute():
-        raise RequestFailed(INVALID_PARAMS, f"cwd must be an absolute path, and {folder!r} is none")
-    return folder
