@@ -27,6 +27,7 @@ from semel.faces.acp.session.deliveries import ANSWER, CANCEL, Deliveries
 from semel.faces.acp.session.history import read_history
 from semel.faces.acp.session.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage
 from semel.faces.acp.session.permission_dialogs import PermissionDialogs
+from semel.faces.acp.session.pushed_turns import PushedTurns
 from semel.faces.acp.session.recent_turns import UNSEEN_CANCEL_REMARK, RecentTurns
 from semel.faces.acp.session.session_offers import SessionOffers
 from semel.faces.acp.session.turn_ends import TURN_FAILED_KIND, describe_failure, has_reply, read_stop_reason
@@ -58,10 +59,7 @@ class Attachment:
         self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
         self._prompt_order = asyncio.Lock()  # prompts are heard in the order in which the editor sent them
         self._unshown_rows: dict[tuple[str, int], None] = {}  # rows with news that the editor does not have
-        self._push: str | None = None  # the request by which another person's turn is drawn in the editor
-        self._pushed_seq = 0
-        self._refused_pushes: set[int] = set()  # the entries for which the editor refused that
-        self._can_push = editor.profile.out_of_turn == "push"
+        self._pushed_turns = PushedTurns(key, editor, self._writer, self._show_refused)
         self._recent_turns = RecentTurns(editor)
         self._is_open = False
         self._is_away = False  # the gateway: its stream broke, and nothing came since
@@ -108,6 +106,7 @@ class Attachment:
         self._recent_turns.stop_watching()
         self._is_open = False
         self._dialogs.close()
+        self._pushed_turns.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None], tell: Callable[[Json], None]) -> asyncio.Task[None]:
         """Run `work` as a task. If it fails, `tell` is called with the error (`describe_error`)."""
@@ -254,7 +253,7 @@ class Attachment:
                 self._show_row(row)
             self.shown_rev = self.view.rev
         self._dialogs.close_ended(self.view.items, self._may_show)
-        self._end_push()
+        self._pushed_turns.end(self.view.entries, is_idle=self._is_idle)
         self._answer_ended_prompts()
         self._schedule_flush()
 
@@ -271,9 +270,18 @@ class Attachment:
             return
         if "seq" in row and self._is_told_as_error(row):
             return
-        if self._begin_push(row):
+        if not self._prompts and self._pushed_turns.begin(row, is_idle=self._is_idle):
             return
         self._editor.write(self._writer.write_row(row, asyncio.get_running_loop().time()))
+
+    @property
+    def _is_idle(self) -> bool:
+        return bool(self.view.session.get("state") == "idle")
+
+    def _show_refused(self, row: Json) -> None:
+        """Show a message as text, because the editor does not draw its turn."""
+        self._unshown_rows[name_row(row)] = None
+        self.show()
 
     def _is_told_as_error(self, row: Json) -> bool:
         """Whether this notice says that a turn failed whose prompt is answered with the same words."""
@@ -314,47 +322,6 @@ class Attachment:
         if not self._editor.check_full():
             self._editor.write(self._writer.flush(asyncio.get_running_loop().time()))
         self._schedule_flush()
-
-    # ---- turns of others, in an editor that draws them
-
-    def _begin_push(self, row: Json) -> bool:
-        """Announce another person's message as a turn (agent-shell's `session/push`); return whether this was done.
-
-        A command begins no turn, nor does a message that leaves the session idle.
-        """
-        if self._prompts or not self._can_push or row.get("role") != "user" or self._writer.has_begun(row):
-            return False
-        if self._push is not None or "ended" in row or row["seq"] in self._refused_pushes:
-            return False
-        if row.get("kind") == "command" or self.view.session.get("state") == "idle":
-            return False
-        text = {"type": "text", "text": row["text"]}
-        self._writer.skip_row(row)
-        self._pushed_seq = row["seq"]
-        params = {"sessionId": self.key, "prompt": [text]}
-        self._push = self._editor.ask("session/push", params, lambda answer: self._note_pushed(row, answer))
-        return True
-
-    def _note_pushed(self, row: Json, answer: Json) -> None:
-        """If the editor did not draw the turn, show the message as text."""
-        if "error" not in answer:
-            return
-        if self._pushed_seq == row["seq"]:
-            self._push = None
-        self._refused_pushes.add(row["seq"])
-        self._can_push = object_at(answer, "error").get("code") != -32601  # it does not know the request
-        self._writer.forget_row(row)
-        self._unshown_rows["seq", row["seq"]] = None
-        self.show()
-
-    def _end_push(self) -> None:
-        entry = self.view.entries.get(self._pushed_seq)
-        is_idle = self.view.session.get("state") == "idle"  # a message may join a turn without asking for one
-        if self._push is not None and (is_idle or entry is None or "ended" in entry):
-            stop = read_stop_reason(object_at(entry or {}, "ended"))
-            update = self._writer.format_update("session_push_end", stopReason=stop)
-            self._editor.write([*self._writer.end_turn(), update])
-            self._push = None
 
     # ---- prompts
 
