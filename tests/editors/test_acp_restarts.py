@@ -203,6 +203,33 @@ def test_a_gateway_that_cannot_start_says_why_to_the_editor(tmp_path: Path) -> N
         assert "the gateway did not start" in answer["error"]["message"] and "listen" in answer["error"]["message"]
 
 
+def test_open_prompts_are_told_why_the_gateway_did_not_start_and_are_answered_when_one_runs(tmp_path: Path) -> None:
+    """Of a prompt that is recorded, and of one that is not, in the 15 seconds after which one is started for them."""
+    gate = tmp_path / "go on"
+    with opened_desk(tmp_path) as desk:
+        editor = desk.editor()
+        sessions = editor.new(), editor.new()
+        writing = editor.begin(script({"text": "Begun.", "chunks": 1}, {"wait": str(gate)}, " Over."))
+        editor.sees("Begun.")
+        desk.house.toml.write_text("[gateway]\nlisten = 7\n")
+        desk.house.kill()
+        editor.session = sessions[0]
+        waiting = editor.begin("say: heard")
+
+        def told(session: str) -> list[str]:
+            texts = editor.model.sessions[session].texts()
+            return [text for text in texts if text.startswith("The gateway did not start: ")]
+
+        for session in sessions:
+            (text,) = editor.until(lambda session=session: told(session), "why it did not start")
+            assert "listen" in text and text.endswith("Your message waits: start the gateway with `semel up`.")
+        gate.touch()
+        desk.house.up()
+        for prompt in (writing, waiting):
+            assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
+        assert all(len(told(session)) == 1 for session in sessions), "each is told once"
+
+
 def test_an_agent_that_does_not_start_or_is_not_logged_in_is_an_error_of_the_new_session(tmp_path: Path) -> None:
     login = json.dumps([sys.executable, str(Path(__file__).parents[1] / "agents/login_agent.py"), "key"])
     with opened_desk(

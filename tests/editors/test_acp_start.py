@@ -10,6 +10,7 @@ import re
 import resource
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from semel.faces.acp.session.open_prompt import OpenPrompt, describe_outage
 from semel.faces.acp.setup_lines import EDITORS, write_setup
 from semel.faces.cli import load_commands
 from semel.faces.cli.acp import acp
+from semel.faces.client import OutcomeUnknown
 from semel.faces.start import EditorOptions, read_editor_options
 from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, NoGateway
 
@@ -163,8 +165,63 @@ async def test_a_gateway_that_was_killed_is_started_again_and_one_that_was_stopp
     (data / GATEWAY_FILE).write_text(json.dumps({"socket": str(data / "gateway.sock"), "pid": 2**22 + 1}))
     await GatewayLink(data, None, may_start=False).restart_killed()
     assert started == []
-    await link.restart_killed()
+    with pytest.raises(NoGateway, match="did not start"):
+        await link.restart_killed()
     assert started == [["up", "--give-way", "--data-dir", str(data)]]
+
+
+async def test_a_message_whose_answer_was_lost_starts_a_gateway_once_and_tells_why_it_did_not_start(
+    tmp_path: Path, started: list[list[str]]
+) -> None:
+    """Also if the last gateway was stopped: whoever stopped it has had the time to start it again."""
+    has_waited = asyncio.Event()
+
+    class Link(GatewayLink):
+        async def ask(self, request: Any) -> Any:
+            raise OutcomeUnknown("POST /v1/sessions/s/messages", "k")
+
+        async def wait_before_retry(self, failures: int) -> None:
+            if failures > 2:
+                has_waited.set()
+                await asyncio.Event().wait()
+
+    link = Link(tmp_path, None, may_start=True)
+    server = EditorServer(cast(EditorPipe, UnreadPipe()), link, Opening())
+    attachment = Attachment("s", server, link, {})
+    attachment.add_prompt(OpenPrompt("k", lambda result, error: None, lambda: None), [])
+    await asyncio.wait_for(has_waited.wait(), 60)
+    assert started == [["up", "--give-way", "--data-dir", str(tmp_path)]]
+    (told,) = attachment._waiting_remarks.values()
+    assert told == (
+        "The gateway did not start: it ended with exit code 2. Your message waits: start the gateway with `semel up`."
+    )
+
+
+async def test_an_editor_that_ends_before_its_message_is_recorded_is_told_why_no_gateway_started(
+    tmp_path: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both if it is refused for that, and if it still waits."""
+    monkeypatch.setattr("semel.faces.acp.connection.editor_server.RECORD_TIMEOUT_S", 3.0)
+
+    class EndingPipe(UnreadPipe):
+        async def lines(self) -> AsyncIterator[bytes]:
+            params = {"sessionId": "s", "prompt": []}
+            yield json.dumps({"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params}).encode()
+
+        def close(self) -> None:
+            pass
+
+    class WaitingLink(GatewayLink):
+        async def ask(self, request: Any) -> Any:
+            await asyncio.Event().wait()
+
+    for link_class in (GatewayLink, WaitingLink):
+        link = link_class(tmp_path, None, may_start=True)
+        server = EditorServer(cast(EditorPipe, EndingPipe()), link, Opening())
+        await server.serve()
+        (loss,) = server.describe_losses()
+        reason = "the gateway did not start: it ended with exit code 2"
+        assert loss.startswith(f"a message to session s was not recorded, as far as is known: {reason}. Send it again")
 
 
 async def ask_nobody(client: Any) -> None:
@@ -199,23 +256,25 @@ async def test_a_data_directory_that_cannot_be_made_says_what_to_do(tmp_path: Pa
         await GatewayLink(tmp_path / "file" / "data", None, may_start=True).ask(ask_nobody)
 
 
+class UnreadPipe:
+    """An editor's pipe of which nobody reads."""
+
+    written_bytes = 0
+
+    def check_full(self) -> bool:
+        return False
+
+    def write(self, lines: list[bytes]) -> None:
+        self.written_bytes += sum(map(len, lines))
+
+
 async def test_a_prompt_that_we_fail_to_send_is_answered_with_an_error(tmp_path: Path) -> None:
-    class Pipe:
-        def __init__(self) -> None:
-            self.written: list[bytes] = []
-
-        def check_full(self) -> bool:
-            return False
-
-        def write(self, lines: list[bytes]) -> None:
-            self.written += lines
-
     class Link(GatewayLink):
         async def ask(self, request: Any) -> Any:
             raise ValueError("a bug")
 
-    pipe, answered = Pipe(), asyncio.Event()
-    server = EditorServer(cast(EditorPipe, pipe), Link(tmp_path, None, may_start=False), Opening())
+    answered = asyncio.Event()
+    server = EditorServer(cast(EditorPipe, UnreadPipe()), Link(tmp_path, None, may_start=False), Opening())
     attachment = Attachment("s", server, Link(tmp_path, None, may_start=False), {})
     errors = []
 

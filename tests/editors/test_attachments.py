@@ -16,6 +16,8 @@ from model_editor import ModelEditor, Shown
 
 import semel.faces.acp.session.attachment as attachment_module
 from semel.faces.acp.connection.editor_pipe import MAX_WAITING_BYTES, EditorPipe
+from semel.faces.acp.connection.gateway_link import GatewayLink
+from semel.faces.acp.connection.request_errors import RequestFailed
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
 from semel.faces.acp.session.attachment import Attachment
 from semel.faces.acp.session.history import read_history
@@ -221,6 +223,11 @@ async def test_a_killed_gateway_for_which_a_prompt_or_an_opening_waits_is_starte
                 await asyncio.Event().wait()
 
         async def restart_killed(self) -> None:
+            assert is_open, "a session that is opened needs a gateway also if it was stopped"
+            self.starts += 1
+
+        async def start_if_away(self) -> None:
+            assert not is_open
             self.starts += 1
 
     gateway: Any = KilledGateway(SNAPSHOT)
@@ -228,7 +235,9 @@ async def test_a_killed_gateway_for_which_a_prompt_or_an_opening_waits_is_starte
     if is_open:
         await attachment.start(replays=False)
         attachment.open()
-        attachment.add_prompt(open_prompt("acp-1-1", lambda result, error: None), [])
+        prompt = open_prompt("acp-1-1", lambda result, error: None)
+        prompt.set_recorded()
+        attachment.add_prompt(prompt, [])
     else:
         gateway.is_over.set()  # it was killed before it sent the first frame
         opening = asyncio.create_task(attachment.start(replays=False))
@@ -237,6 +246,18 @@ async def test_a_killed_gateway_for_which_a_prompt_or_an_opening_waits_is_starte
     if not is_open:
         opening.cancel()
     attachment.close()
+
+
+async def test_a_session_is_not_opened_if_its_gateway_goes_away_and_none_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(attachment_module, "RESTART_AFTER_S", 0.0)
+    (tmp_path / "file").touch()
+    link = GatewayLink(tmp_path / "file" / "data", None, may_start=True)  # a data directory that cannot be made
+    link.skip_restart_delay()
+    attachment = Attachment("s", ScriptedEditor(), link, {})
+    with pytest.raises(RequestFailed, match="the gateway did not start: "):
+        await asyncio.wait_for(attachment.start(replays=True), 60)
 
 
 async def test_output_that_waits_for_an_editor_that_does_not_read_costs_no_time(

@@ -37,6 +37,7 @@ from semel.faces.acp.connection.request_errors import INVALID_PARAMS, METHOD_NOT
 from semel.faces.acp.editor_profiles import UNMEASURED, read_editor_profile
 from semel.faces.acp.session.deliveries import ANSWER, CANCEL
 from semel.text.json_types import Json, object_at, text_at
+from semel.tools.address import NoGateway
 
 if TYPE_CHECKING:
     from semel.faces.acp.session.attachment import Attachment
@@ -73,7 +74,8 @@ class EditorServer:
         self._session_of_request: dict[str, str] = {}  # of each open prompt, by its request's id as JSON
         self._arriving_prompts: dict[OpenPrompt, str] = {}  # not yet given to their session -> its key
         self._unrecorded: dict[str, str] = {}  # the session of each prompt that no gateway is known to have, by its id
-        self._refused_after_close: list[str] = []  # the session of each prompt that was refused then
+        self._refused_after_close: list[tuple[str, str]] = []  # the prompts that were refused then: session, reason
+        self._failed_start: str | None = None  # why no gateway could be started for those that are not recorded
         self._all_recorded = asyncio.Event()
         self._is_closing = False
         self._numbers = 0
@@ -114,8 +116,14 @@ class EditorServer:
         """Give the prompts that no gateway has recorded a limited time to be sent. A gateway is started for them."""
         self._link.skip_restart_delay()
         if self._unrecorded:
-            self._spawn(self._link.restart_killed())
+            self._spawn(self._start_gateway())
         await self._await_recorded(RECORD_TIMEOUT_S if self._link.may_start else RECORD_TIMEOUT_WITHOUT_START_S)
+
+    async def _start_gateway(self) -> None:
+        try:
+            await self._link.start_if_away()
+        except NoGateway as error:
+            self._failed_start = str(error)
 
     async def _await_recorded(self, timeout_s: float) -> None:
         """Wait until every prompt is recorded or refused, at most `timeout_s`. The editor is about to end."""
@@ -140,12 +148,14 @@ class EditorServer:
 
     def describe_losses(self) -> list[str]:
         """Return a sentence for each thing that the editor said and that the gateway may not have."""
-        prompts = [
-            f"a message to session {key} was not recorded, as far as is known: no gateway confirmed it. "
+        unconfirmed = self._failed_start or "no gateway confirmed it"
+        prompts = [*self._refused_after_close, *((session, unconfirmed) for session in self._unrecorded.values())]
+        losses = [
+            f"a message to session {key} was not recorded, as far as is known: {reason.rstrip('.')}. "
             f"Send it again if `semel show {key}` lacks it."
-            for key in [*self._refused_after_close, *self._unrecorded.values()]
+            for key, reason in prompts
         ]
-        return prompts + [
+        return losses + [
             f"{delivery} in session {key} has not reached the gateway, as far as is known. {REMEDIES[delivery]}"
             for key, delivery in self.undelivered
         ]
@@ -374,7 +384,7 @@ class EditorServer:
 
         def answer(result: Json | None, error: Json | None) -> None:
             self._arriving_prompts.pop(prompt, None)
-            self._forget_prompt(id)
+            self._forget_prompt(id, error)
             self._send(id=id, **({"result": result} if error is None else {"error": error}))
 
         self._numbers += 1
@@ -384,11 +394,12 @@ class EditorServer:
         self._session_of_request[name] = self._unrecorded[name] = self._arriving_prompts[prompt] = session
         return prompt
 
-    def _forget_prompt(self, id: Any) -> None:
+    def _forget_prompt(self, id: Any, error: Json | None) -> None:
         """Note that a prompt is answered. An editor that has closed its end may not read that it was refused."""
         self._session_of_request.pop(json.dumps(id), None)
         if (session := self._unrecorded.get(json.dumps(id))) is not None:
-            self._refused_after_close += [session] if self._is_closing else []
+            if self._is_closing and error is not None:
+                self._refused_after_close.append((session, error["message"]))
             self._note_recorded(id)
 
     def _note_recorded(self, id: Any) -> None:

@@ -74,7 +74,7 @@ class GatewayLink:
         """
         failures, was_lost, has_started = 0, False, False
         while True:
-            has_started = has_started or await self._start_if_away()
+            has_started = has_started or await self.start_if_away()
             from semel.faces.client import NoAnswer, RequestRefused  # only now: a start imports it meanwhile
 
             try:
@@ -116,12 +116,26 @@ class GatewayLink:
         """Wait until a gateway that is away is tried again, after so many attempts that failed one after the other."""
         await asyncio.sleep(RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S)) - 1])
 
-    async def ask_until_answered(self, request: Callable[[AsyncClient], Awaitable[T]]) -> T:
-        """Make a request that may be repeated, and repeat it until a gateway answers. Raises RequestRefused."""
+    async def ask_until_answered(
+        self,
+        request: Callable[[AsyncClient], Awaitable[T]],
+        note_failed_start: Callable[[NoGateway], None] | None = None,
+    ) -> T:
+        """Make a request that may be repeated, and repeat it until a gateway answers. Raises RequestRefused.
+
+        `note_failed_start`: None: no gateway is started. Otherwise one is (`start_if_away`), until that fails once:
+        then it is called with the reason, and the request waits for a gateway that somebody else starts.
+        """
         from semel.faces.client import OutcomeUnknown, RequestRefused
 
         failures = 0
         while True:
+            if note_failed_start is not None:
+                try:
+                    await self.start_if_away()
+                except NoGateway as error:
+                    note_failed_start(error)
+                    note_failed_start = None
             try:
                 return await self.ask_running(request)
             except (NoGateway, OutcomeUnknown):
@@ -143,16 +157,15 @@ class GatewayLink:
     # ---- starting one
 
     async def restart_killed(self) -> None:
-        """Start the gateway again if it was killed and does not answer. One that was stopped is left alone.
+        """As `start_if_away`, but only if the last gateway was killed. One that was stopped is left alone."""
+        if was_killed(self.data_dir):
+            await self.start_if_away()
 
-        If it does not start, nothing happens: the caller still waits for it.
+    async def start_if_away(self) -> bool:
+        """Start a gateway if none answers now or has just before. Return whether one was started.
+
+        Raises GatewayNotStarted, with the reason.
         """
-        if self.may_start and was_killed(self.data_dir):
-            with contextlib.suppress(NoGateway, OSError):
-                await self._start()
-
-    async def _start_if_away(self) -> bool:
-        """Start a gateway if none answers now or has just before. Return whether one was started. Raises NoGateway."""
         if not self.may_start or self._was_there_lately() or await self.is_answering():
             return False
         await self._start()
@@ -160,18 +173,21 @@ class GatewayLink:
         return True
 
     async def _start(self) -> None:
-        """Start a gateway, unless somebody else does so first, and wait until it answers. Raises NoGateway."""
+        """Start a gateway, unless somebody else does so first, and wait until it answers. Raises GatewayNotStarted."""
         try:
             self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise GatewayNotStarted(
                 f"the data directory {self.data_dir} cannot be made ({error.strerror}); name another with --data-dir"
             ) from None
-        with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
-            await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
-            if not await self.is_answering():
-                started = self._spawn()
-                await asyncio.gather(self._wait_for(*started), asyncio.to_thread(_import_client))
+        try:
+            with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
+                await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+                if not await self.is_answering():
+                    started = self._spawn()
+                    await asyncio.gather(self._wait_for(*started), asyncio.to_thread(_import_client))
+        except OSError as error:
+            raise GatewayNotStarted(f"{error.filename or self.data_dir}: {error.strerror or error}") from None
 
     def _spawn(self) -> tuple[subprocess.Popen[bytes], Path]:
         """Start a gateway. Return its process, and the file with what it prints before it has its log file."""

@@ -20,12 +20,17 @@ from functools import partial
 from typing import Any
 
 from semel.faces.acp.connection.editor_port import Editor
-from semel.faces.acp.connection.gateway_link import RESTART_AFTER_S, GatewayLink
-from semel.faces.acp.connection.request_errors import INTERNAL_ERROR, describe_error, ignore_deleted_session
+from semel.faces.acp.connection.gateway_link import RESTART_AFTER_S, GatewayLink, GatewayNotStarted
+from semel.faces.acp.connection.request_errors import (
+    INTERNAL_ERROR,
+    RequestFailed,
+    describe_error,
+    ignore_deleted_session,
+)
 from semel.faces.acp.session.catch_up import choose_rows, describe_left_out, is_request
 from semel.faces.acp.session.deliveries import ANSWER, CANCEL, Deliveries
 from semel.faces.acp.session.history import read_history
-from semel.faces.acp.session.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_outage
+from semel.faces.acp.session.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_failed_start, describe_outage
 from semel.faces.acp.session.permission_dialogs import PermissionDialogs
 from semel.faces.acp.session.pushed_turns import PushedTurns
 from semel.faces.acp.session.recent_turns import UNSEEN_CANCEL_REMARK, RecentTurns
@@ -69,6 +74,7 @@ class Attachment:
         self._watching: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._deliveries = Deliveries()
+        self._failure: RequestFailed | None = None  # why it could not be opened
         self.has_view = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -77,13 +83,16 @@ class Attachment:
     # ---- opening and closing
 
     async def start(self, *, replays: bool, skips: bool = True) -> None:
-        """Begin to watch the session, and wait for its view.
+        """Begin to watch the session, and wait for its view. Raises RequestFailed if it ends before that.
 
         `replays`: write the history, for `session/load`. `skips`: the editor has or does not want the history;
         otherwise it counts as not shown yet.
         """
         self._watching = self._spawn(self._watch_until_end(replays, skips), self._end)
         await self.has_view.wait()
+        if self._failure is not None:
+            self.close()
+            raise self._failure
 
     def open(self) -> None:
         """Show from now on what happens. Before, the editor does not know the session."""
@@ -108,7 +117,7 @@ class Attachment:
         self._dialogs.close()
         self._pushed_turns.close()
 
-    def _spawn(self, work: Coroutine[Any, Any, None], tell: Callable[[Json], None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, object], tell: Callable[[Json], None]) -> asyncio.Task[None]:
         """Run `work` as a task. If it fails, `tell` is called with the error (`describe_error`)."""
 
         async def run() -> None:
@@ -143,6 +152,8 @@ class Attachment:
 
     def _end(self, error: Json) -> None:
         self.has_ended = True
+        if not self.has_view.is_set():
+            self._failure = RequestFailed(error["code"], error["message"])
         self.has_view.set()
         for prompt in list(self._prompts.values()):
             self._fail_prompt(prompt, error)
@@ -175,12 +186,29 @@ class Attachment:
             away_s = loop.time() - last_contact
             if away_s > AWAY_REMARK_S and self._prompts:
                 self._tell_away()
-            is_awaited = bool(self._prompts) or not self.has_view.is_set()  # a prompt, or a session that is opened
-            if away_s > RESTART_AFTER_S and is_awaited and not has_restarted:
-                has_restarted = True  # once: if it does not start, others need not be delayed by more attempts
-                self._spawn(self._link.restart_killed(), lambda error: None)
+            if away_s > RESTART_AFTER_S and not has_restarted:
+                has_restarted = self._start_gateway()  # once: more attempts would delay whoever starts it by hand
             failures += 1
             await self._link.wait_before_retry(failures)
+
+    def _start_gateway(self) -> bool:
+        """Start a gateway for a session that is opened; for a recorded prompt, only if the last one was killed.
+
+        Return whether there is either. A prompt that is not recorded starts one itself (`_send_message`).
+        """
+        if not self.has_view.is_set():
+            self._spawn(self._link.start_if_away(), self._end)
+            return True
+        if any(prompt.is_recorded for prompt in self._prompts.values()):
+            self._spawn(self._link.restart_killed(), lambda error: self._tell_failed_start(error["message"]))
+            return True
+        return False
+
+    def _tell_failed_start(self, reason: str) -> None:
+        """Say why the gateway did not start for which a prompt waits."""
+        if self._prompts:
+            newest = next(reversed(self._prompts))
+            self._remark(f"not-started-{newest}", describe_failed_start(reason))
 
     def _tell_away(self) -> None:
         """Say that the gateway is away, and what becomes of the open prompts."""
@@ -353,11 +381,20 @@ class Attachment:
                 await self._send_message(say)
 
     async def _send_message(self, say: Callable[[AsyncClient], Any]) -> None:
-        """Send a message, however long the gateway is away. If none runs, one is started. Raises RequestRefused."""
+        """Send a message, however long the gateway is away. If none runs, one is started; if that fails, the editor is
+        told, and the message waits for another one. Raises RequestRefused.
+        """
+
+        def tell(error: NoGateway) -> None:
+            self._tell_failed_start(str(error))
+
         try:
             await self._link.ask(say)
-        except (NoGateway, OutcomeUnknown):
+        except GatewayNotStarted as error:
+            tell(error)
             await self._link.ask_until_answered(say)
+        except (NoGateway, OutcomeUnknown):
+            await self._link.ask_until_answered(say, tell)
 
     def _answer_ended_prompts(self) -> None:
         """Answer the prompts whose turn has ended."""

@@ -32,6 +32,11 @@ CANCEL_REMARK = (
 )
 
 
+def describe_failed_start(reason: str) -> str:
+    """Return what becomes of a message for which a gateway was to be started. `reason`: why it did not start."""
+    return f"{reason[0].upper()}{reason[1:].rstrip('.')}. Your message waits: start the gateway with `semel up`."
+
+
 class OpenPrompt:
     """A prompt that the editor waits for. `key`: its idempotency key. `seen`: the rev up to which the editor had shown
     the session when the prompt came; None if it had shown nothing.
