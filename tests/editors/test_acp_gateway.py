@@ -222,6 +222,24 @@ def test_a_cancel_takes_out_its_waiting_prompt_alone_and_its_neighbours_are_one_
     assert not desk.house.texts(session, "notice"), "nobody is told that something of theirs was stopped"
 
 
+def test_a_cancelled_request_is_the_one_prompt_that_ends(desk: Desk, tmp_path: Path) -> None:
+    """`session/cancel` names a session, `$/cancel_request` a prompt. Toad keeps several open."""
+    editor = desk.editor()
+    gate = tmp_path / "go on"
+    session = begin_phones_turn(desk, editor, gate)
+    cancelled, kept = editor.begin("say: cancelled"), editor.begin("say: kept")
+    until(lambda: desk.house.session(session)["waiting"] == 2, "both wait")
+    listing = editor.request("session/list")
+    for request in (cancelled, listing, "100"):
+        editor.send(method="$/cancel_request", params={"requestId": int(request)})
+    assert editor.answer_to(cancelled)["result"] == {"stopReason": "cancelled"}
+    assert "result" in editor.answer_to(listing), "a request that is no prompt is answered as usual"
+    assert kept not in editor.answers, "it waits for the phone's turn"
+    gate.touch()
+    assert editor.answer_to(kept)["result"] == {"stopReason": "end_turn"}
+    assert editor.texts()[-1] == "kept" and "cancelled" not in editor.texts()
+
+
 def test_a_cancel_right_behind_its_prompt_withdraws_that_prompt_alone(desk: Desk, tmp_path: Path) -> None:
     """Both lines come at once, while another person's turn runs. If they are read at once, the prompt is never sent."""
     editor = desk.editor()

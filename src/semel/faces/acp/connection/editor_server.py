@@ -71,7 +71,7 @@ class EditorServer:
         self._attached: dict[str, Attachment] = {}
         self._open_locks: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)  # by session, one at a time
         self._answer_handlers: dict[str, Callable[[Json], None]] = {}  # called with the answers, by our request's id
-        self._session_of_request: dict[str, str] = {}  # of each open prompt, by its request's id as JSON
+        self._open_prompts: dict[str, tuple[OpenPrompt, str]] = {}  # with its session, by its request's id as JSON
         self._arriving_prompts: dict[OpenPrompt, str] = {}  # not yet given to their session -> its key
         self._unrecorded: dict[str, str] = {}  # the session of each prompt that no gateway is known to have, by its id
         self._refused_after_close: list[tuple[str, str]] = []  # the prompts that were refused then: session, reason
@@ -185,7 +185,7 @@ class EditorServer:
         elif method == "session/cancel":
             self._cancel_turn(str(params.get("sessionId")))
         elif method == "$/cancel_request":
-            self._cancel_turn(self._session_of_request.get(json.dumps(params.get("requestId")), ""))
+            self._cancel_prompt(json.dumps(params.get("requestId")))
         elif "id" in message:
             if method == "session/prompt":
                 self._spawn(self._take_prompt(self._note_prompt(message["id"], params), params))
@@ -391,12 +391,13 @@ class EditorServer:
         name, session = json.dumps(id), str(params.get("sessionId"))
         seen = self._attached[session].shown_rev if session in self._attached else None
         prompt = OpenPrompt(f"{self.key_prefix}-{self._numbers}", answer, partial(self._note_recorded, id), seen)
-        self._session_of_request[name] = self._unrecorded[name] = self._arriving_prompts[prompt] = session
+        self._open_prompts[name] = prompt, session
+        self._unrecorded[name] = self._arriving_prompts[prompt] = session
         return prompt
 
     def _forget_prompt(self, id: Any, error: Json | None) -> None:
         """Note that a prompt is answered. An editor that has closed its end may not read that it was refused."""
-        self._session_of_request.pop(json.dumps(id), None)
+        self._open_prompts.pop(json.dumps(id), None)
         if (session := self._unrecorded.get(json.dumps(id))) is not None:
             if self._is_closing and error is not None:
                 self._refused_after_close.append((session, error["message"]))
@@ -426,15 +427,28 @@ class EditorServer:
             prompt.answer(None, describe_error(error))
 
     def _cancel_turn(self, key: str) -> None:
+        """Cancel all prompts of a session; if there is none, the turn that the editor's person sees."""
         attachment = self._attached.get(key)
         arriving = [prompt for prompt, session in self._arriving_prompts.items() if session == key]
         if attachment is not None:
             attachment.cancel(has_arriving_prompt=bool(arriving))
         for prompt in arriving:
-            if attachment is not None:
-                attachment.discard_prompt(prompt)
-            else:
-                prompt.answer({"stopReason": "cancelled"}, None)
+            self._discard_prompt(prompt, attachment)
+
+    def _cancel_prompt(self, id: str) -> None:
+        """Cancel the prompt with this request id, and no other. `id`: as JSON. Another request is answered as usual."""
+        prompt, key = self._open_prompts.get(id, (None, ""))
+        attachment = self._attached.get(key)
+        if prompt in self._arriving_prompts:
+            self._discard_prompt(prompt, attachment)
+        elif prompt is not None and attachment is not None:
+            attachment.cancel_prompt(prompt)
+
+    def _discard_prompt(self, prompt: OpenPrompt, attachment: Attachment | None) -> None:
+        if attachment is not None:
+            attachment.discard_prompt(prompt)
+        else:
+            prompt.answer({"stopReason": "cancelled"}, None)
 
 
 def serve_editor(link: GatewayLink, opening: Opening) -> int:

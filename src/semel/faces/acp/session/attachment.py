@@ -426,22 +426,25 @@ class Attachment:
     # ---- stopping and answering
 
     def cancel(self, has_arriving_prompt: bool) -> None:
-        """Stop the turn that answers the editor's prompt; if the editor has none open, the turn that its person sees.
+        """Cancel the editor's prompts; if the editor has none open, stop the turn that its person sees.
 
-        A prompt that was not sent yet is discarded instead. `has_arriving_prompt`: whether a prompt of the editor was
-        on its way to this session.
+        `has_arriving_prompt`: whether a prompt of the editor was on its way to this session.
         """
         prompts = list(self._prompts.values())
         for prompt in prompts:
-            prompt.is_cancelled = True
-            if not prompt.is_sent:
-                self.discard_prompt(prompt)
-            else:
-                self._deliveries.add(CANCEL, self._spawn(self._stop_prompt(prompt), self._tell_not_stopped))
-        if self._prompts and self._is_away:
-            self._tell_away()
+            self.cancel_prompt(prompt)
         if not prompts and not has_arriving_prompt:
             self._stop_seen_turn()
+
+    def cancel_prompt(self, prompt: OpenPrompt) -> None:
+        """Stop the turn that answers a prompt of the editor, or withdraw its message. One not sent is discarded."""
+        prompt.is_cancelled = True
+        if not prompt.is_sent:
+            self.discard_prompt(prompt)
+            return
+        self._deliveries.add(CANCEL, self._spawn(self._stop_prompt(prompt), self._tell_not_stopped))
+        if self._is_away:
+            self._tell_away()
 
     def discard_prompt(self, prompt: OpenPrompt) -> None:
         """Answer a prompt that was never sent as cancelled, and never send it."""
