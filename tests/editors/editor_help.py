@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from model_editor import ModelEditor
+from model_editor import JoiningEditor, ModelEditor
 
 from semel.acp_stream import WHOLE, ConnectionFolder, ViewItem
 from semel.faces.acp.alone.stream import EditorStream
+from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
 
 Record = dict[str, Any]
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -51,11 +52,14 @@ def line_of(message: object) -> bytes:
 class Player:
     """Plays records through an `EditorStream`. `out`: what the editor got; `editor`: what it shows of that."""
 
-    def __init__(self, capabilities: dict[str, Any] | None = None, client: str = "test") -> None:
+    def __init__(
+        self, capabilities: dict[str, Any] | None = None, client: str = "test", editor: ModelEditor | None = None
+    ) -> None:
         self.stream = EditorStream("made")
-        self.editor = ModelEditor()
+        self.editor = editor or ModelEditor()
         self.out: list[bytes] = []
         self.now = 0.0
+        self._requests: dict[Any, str] = {}  # the session of each open prompt or load, by the request's id
         self._initialize = {"clientInfo": {"name": client}, "clientCapabilities": capabilities or {}}
 
     def play(self, records: list[Record]) -> Player:
@@ -73,6 +77,8 @@ class Player:
             message = {**message, "params": {"protocolVersion": 1, **self._initialize}}
         if message.get("method") == "session/load":
             self.editor.sessions.pop(message["params"]["sessionId"], None)  # the editor reads it anew
+        if message.get("method") in ("session/prompt", "session/load"):
+            self._requests[message["id"]] = message["params"]["sessionId"]
         self.take(self.stream.take_from_editor(line_of(message), self.now))
 
     def hear(self, message: Record) -> None:
@@ -82,6 +88,10 @@ class Player:
         due_at = self.stream.due_at
         if due_at is not None and due_at <= self.now:
             self.take(self.stream.flush(self.now))
+        if "method" not in message and message.get("id") in self._requests:
+            session = self._requests.pop(message["id"])
+            if session not in self._requests.values():  # otherwise its turn goes on for a prompt that was steered in
+                self.editor.end_messages(session)
 
     def take(self, lines: list[bytes]) -> None:
         self.out += lines
@@ -89,9 +99,11 @@ class Player:
 
 
 @cache
-def played(name: str, capability: str) -> list[Player]:
-    """Return a trace's connections, each played for an editor with one of CAPABILITIES."""
-    return [Player(CAPABILITIES[capability]).play(records) for records in connections(name)]
+def played(name: str, capability: str, client: str = "test") -> list[Player]:
+    """Return a trace's connections, each played for an editor with this name and one of CAPABILITIES."""
+    joins = EDITOR_PROFILES.get(client, UNMEASURED).joins_messages
+    model = JoiningEditor if joins else ModelEditor
+    return [Player(CAPABILITIES[capability], client, model()).play(records) for records in connections(name)]
 
 
 @cache

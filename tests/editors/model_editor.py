@@ -47,6 +47,9 @@ class ModelEditor:
         self.sessions: dict[str, Shown] = {}
         self.lines = 0
 
+    def end_messages(self, session: str) -> None:
+        """Note that a prompt or a load was answered."""
+
     def read(self, lines: Iterable[bytes]) -> None:
         for line in lines:
             assert line.endswith(b"\n") and line.count(b"\n") == 1
@@ -82,6 +85,30 @@ class ModelEditor:
         call.fields |= {key: value for key, value in update.items() if value is not None}
         call.terminal += ((update.get("_meta") or {}).get("terminal_output") or {}).get("data", "")
         call.sent += size
+
+
+class JoiningEditor(ModelEditor):
+    """An editor that ignores message ids: an empty line, which is no text, has to stand between two that it joins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[int, dict[str, Any]] = {}  # by session: the last chunk, if nothing was drawn after it
+
+    def end_messages(self, session: str) -> None:
+        """Note that a prompt or a load was answered: what follows is not joined to what was before."""
+        self._last.pop(id(self.sessions.get(session)), None)
+
+    def apply(self, shown: Shown, update: dict[str, Any], size: int) -> None:
+        if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
+            self._last.pop(id(shown), None)
+        if update["sessionUpdate"] in CHUNKS:
+            last = self._last.get(id(shown), {})
+            self._last[id(shown)] = update
+            if last.get("sessionUpdate") == update["sessionUpdate"] and last["messageId"] != update["messageId"]:
+                text = update["content"]["text"]
+                assert text.startswith("\n\n"), f"{text!r} is joined to the message before it"
+                update = {**update, "content": {**update["content"], "text": text[2:]}}
+        super().apply(shown, update, size)
 
 
 def is_text(part: dict[str, Any]) -> bool:

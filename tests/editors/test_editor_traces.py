@@ -19,9 +19,10 @@ KINDS = (("message", "agent"), ("thought", "thought"))
 ON_THE_WIRE = {"done": "completed", "failed": "failed", "cancelled": "failed"}
 
 
-@for_each("name", NAMES)
-def test_each_message_adds_up_to_what_semel_fold_shows(name: str) -> None:
-    for player, view in zip(played(name, "content"), folded(name), strict=True):
+@for_each("name, client", list(product(NAMES, ("test", "acpx"))))
+def test_each_message_adds_up_to_what_semel_fold_shows(name: str, client: str) -> None:
+    """acpx joins messages: there, an empty line stands between two that follow each other."""
+    for player, view in zip(played(name, "content", client), folded(name), strict=True):
         for session, items in view.items():
             shown = player.editor.sessions.get(session)
             for kind, role in KINDS:
