@@ -13,7 +13,7 @@ from model_editor import Call
 from each_case import for_each
 from semel.acp_stream import ViewItem, render_terminal
 from semel.faces.acp.updates.call_rows import FINAL_LIMITS
-from semel.faces.acp.updates.update_writer import BEGAN_AGAIN_REMARK
+from semel.faces.acp.updates.line_writer import BEGAN_AGAIN_REMARK
 
 KINDS = (("message", "agent"), ("thought", "thought"))
 ON_THE_WIRE = {"done": "completed", "failed": "failed", "cancelled": "failed"}

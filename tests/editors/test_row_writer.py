@@ -15,9 +15,9 @@ from model_editor import ModelEditor, Shown
 from semel.acp_stream.display import Display
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED, EditorProfile
 from semel.faces.acp.session.catch_up import MAX_CHARS, choose_rows
+from semel.faces.acp.updates.line_writer import BEGAN_AGAIN_REMARK
 from semel.faces.acp.updates.row_writer import RowWriter, describe_permission
 from semel.faces.acp.updates.terminal_text import CLEAR, REWRITE_LINE, TerminalText
-from semel.faces.acp.updates.update_writer import BEGAN_AGAIN_REMARK
 from semel.faces.view import SessionView
 from semel.gateway.turns.stream_view import OutputView
 

@@ -15,7 +15,6 @@ that update passes unchanged.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any, NamedTuple
@@ -371,14 +370,6 @@ class CallRows:
                 del self._unsent[item]
                 content = self._render_content(row, now)
                 yield {"sessionUpdate": "tool_call_update", "toolCallId": row.call, "content": content}
-
-
-def dump_json(value: object) -> bytes:
-    """Return a value as JSON in UTF-8, without blanks. Half a surrogate pair stays an escape."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _render_output(row: CallRow) -> str:

@@ -23,32 +23,35 @@ from semel.acp_stream import Began, Changed, Grew
 from semel.acp_stream.output_fields import NO_RESULT
 from semel.acp_stream.profiles import CAREFUL
 from semel.faces.acp.editor_profiles import EditorProfile
-from semel.faces.acp.updates.call_rows import TOOL_KINDS, WIRE_STATUS, CallRows, dump_json
+from semel.faces.acp.updates.call_rows import TOOL_KINDS, WIRE_STATUS, CallRows
+from semel.faces.acp.updates.line_writer import AGENT, BEGAN_AGAIN_REMARK, THOUGHT, USER, LineWriter, ShownText, quote
 from semel.faces.acp.updates.terminal_text import TerminalText
-from semel.faces.acp.updates.update_writer import AGENT, BEGAN_AGAIN_REMARK, NOTICE_TITLE_CHARS, THOUGHT, USER
 from semel.faces.transcript import describe_references, format_file, format_spoken_words
 from semel.text.json_types import Json
 
 PLAN_STATES = ("pending", "in_progress", "completed")
 PLAN_PRIORITIES = ("high", "medium", "low")
-MAX_PIECE_CHARS = 1_000_000  # of a text in one line: at most 6 MB of JSON, as some editors read no line above 8 MiB
 CALL_FIELDS = ("title", "tool_kind", "input", "status", "name")  # of a tool call, as `CallRows` reads them
 
 
-class TextRow:
-    """A text, as far as the editor has it.
+class RowText(ShownText):
+    """The text of a row, as far as the editor has it.
 
     `name`: the row that has this text now; a row that replaces another one may take over its text. `attempt`: how many
     times the text was begun again, each time under another message id.
     """
 
-    __slots__ = ("attempt", "chunk", "message_id", "name", "text")
+    __slots__ = ("attempt", "name", "text")
 
     def __init__(self, name: str, chunk: str) -> None:
-        self.name = self.message_id = name
-        self.chunk = chunk
+        super().__init__(chunk, name)
+        self.name = name
         self.text = ""
         self.attempt = 0
+
+    def begin_message(self, message_id: str) -> None:
+        super().begin_message(message_id)
+        self.text = ""
 
 
 class RowWriter:
@@ -60,9 +63,9 @@ class RowWriter:
     def __init__(self, session: str, profile: EditorProfile) -> None:
         self.session = session
         self.profile = profile
-        self._texts: dict[str, TextRow] = {}
-        self._last: TextRow | None = None  # what the editor was sent last, if it was text
-        self._agent_texts: dict[int | None, list[TextRow]] = {}  # the agent's texts by turn, of the last two open turns
+        self._lines = LineWriter(session, profile)
+        self._texts: dict[str, RowText] = {}
+        self._agent_texts: dict[int | None, list[RowText]] = {}  # the agent's texts by turn, of the last two open turns
         self._items: dict[int, Json] = {}  # the tool calls that the editor has
         self._call_ids: dict[int, str] = {}  # the id by which the editor knows a call, by item
         self._ids_of_agent: dict[str, str] = {}  # the same, by the agent's own id
@@ -134,11 +137,7 @@ class RowWriter:
 
     def format_update(self, kind: str, /, **fields: Any) -> bytes:
         """Return the line with a `session/update`."""
-        return self._format_line({"sessionUpdate": kind, **fields})
-
-    def _format_line(self, update: Mapping[str, Any]) -> bytes:
-        params = {"sessionId": self.session, "update": update}
-        return dump_json({"jsonrpc": "2.0", "method": "session/update", "params": params}) + b"\n"
+        return self._lines.format_update({"sessionUpdate": kind, **fields})
 
     def write_remark(self, name: str, text: str, is_history: bool = False) -> list[bytes]:
         """Return the lines with a sentence of ours. `name`: its message id, which is used for nothing else."""
@@ -164,7 +163,7 @@ class RowWriter:
             return self._write_text(name, USER, body)
         who = str(row.get("sender") or row.get("kind") or row["role"])
         row_text = self._text_row(name, AGENT)
-        lines = self._append(row_text, f"> **{who}:** " + body.replace("\n", "\n> "))
+        lines = self._append(row_text, quote(f"**{who}:** {body}"))
         row_text.text = body
         return lines
 
@@ -178,15 +177,15 @@ class RowWriter:
         files = "\n".join(f"`{format_file(file)}`" for file in row["files"])
         lines = self._write_text(f"{name}.files", AGENT, files) if f"{name}.files" not in self._texts else []
         if (words := format_spoken_words(row)) and f"{name}.words" not in self._texts:
-            lines += self._write_text(f"{name}.words", AGENT, "> " + words.replace("\n", "\n> "))
+            lines += self._write_text(f"{name}.words", AGENT, quote(words))
         return lines
 
     # ---- texts
 
-    def _text_row(self, name: str, chunk: str) -> TextRow:
+    def _text_row(self, name: str, chunk: str) -> RowText:
         row = self._texts.get(name)
         if row is None:
-            row = self._texts[name] = TextRow(name, chunk)
+            row = self._texts[name] = RowText(name, chunk)
         return row
 
     def _write_agent_text(self, name: str, row: Json) -> list[bytes]:
@@ -207,7 +206,7 @@ class RowWriter:
         self._note_agent_text(row.get("turn"), self._texts[name])
         return lines
 
-    def _note_agent_text(self, turn: int | None, text: TextRow) -> None:
+    def _note_agent_text(self, turn: int | None, text: RowText) -> None:
         if turn not in self._agent_texts and len(self._agent_texts) > 1:
             del self._agent_texts[next(iter(self._agent_texts))]
         texts = self._agent_texts.setdefault(turn, [])
@@ -222,7 +221,7 @@ class RowWriter:
         known = texts.pop(row.get("turn"), [])[-1:] + (list(texts.values())[-1] if texts else [])
         return any(text.text.startswith(row["text"]) for text in known)
 
-    def _find_superseded(self, seqs: Iterable[int]) -> TextRow | None:
+    def _find_superseded(self, seqs: Iterable[int]) -> RowText | None:
         """Return the last text of these entries that the editor has and that no other entry has replaced."""
         rows = [self._texts[name] for seq in seqs if (name := f"e{seq}") in self._texts]
         return next((row for row in reversed(rows) if row.text and row.name in {f"e{seq}" for seq in seqs}), None)
@@ -233,33 +232,24 @@ class RowWriter:
             return []
         if not text.startswith(row.text):
             row.attempt += 1
-            row.message_id, row.text = f"{name}.{row.attempt}", ""
+            row.begin_message(f"{name}.{row.attempt}")
         return self._append(row, text[len(row.text) :])
 
-    def _append(self, row: TextRow, text: str) -> list[bytes]:
+    def _append(self, row: RowText, text: str) -> list[bytes]:
         if not text:
             return []
-        last, self._last = self._last, row
         row.text += text
-        is_joined = self.profile.joins_messages and last is not None and last is not row and last.chunk == row.chunk
-        text = f"\n\n{text}" if is_joined else text
-        pieces = [text[start : start + MAX_PIECE_CHARS] for start in range(0, len(text), MAX_PIECE_CHARS)]
-        return [
-            self.format_update(row.chunk, content={"type": "text", "text": piece}, messageId=row.message_id)
-            for piece in pieces
-        ]
+        return self._lines.write_text(row, text)
 
     def _write_notice(self, name: str, text: str, is_history: bool) -> list[bytes]:
-        if self.profile.takes_notices and not is_history and text:
-            row = self._text_row(name, AGENT)
-            if row.text == text:
-                return []
-            row.text = text
-            title, _, rest = text.partition("\n")
-            rest = title[NOTICE_TITLE_CHARS:] + rest
-            more = {"description": rest} if rest else {}
-            return [self.format_update("notice", severity="info", title=title[:NOTICE_TITLE_CHARS], **more)]
-        return self._write_text(name, AGENT, text)
+        line = self._lines.format_notice(text, is_history) if text else None
+        if line is None:
+            return self._write_text(name, AGENT, text)
+        row = self._text_row(name, AGENT)
+        if row.text == text:
+            return []
+        row.text = text
+        return [line]
 
     def _write_once(self, kind: str, fields: Json) -> list[bytes]:
         if self._latest.get(kind) == fields:
@@ -283,8 +273,8 @@ class RowWriter:
         return self.flush(inf)
 
     def _format_call(self, update: Mapping[str, Any]) -> bytes:
-        self._last = None
-        return self._format_line(update)
+        self._lines.last_text = None
+        return self._lines.format_update(update)
 
     def _write_call(self, item: Json, now: float, is_history: bool) -> list[bytes]:
         before = self._items.get(item["id"])

@@ -10,7 +10,6 @@ A line of the agent is passed on unchanged if it says exactly what the operation
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from math import inf
 from typing import Any, NamedTuple
@@ -18,15 +17,19 @@ from typing import Any, NamedTuple
 from semel.acp_stream import Began, Changed, Ended, Grew, Op, Profile
 from semel.acp_stream.redelivery import TextCursor
 from semel.faces.acp.editor_profiles import EditorProfile
-from semel.faces.acp.updates.call_rows import CallRows, dump_json
+from semel.faces.acp.updates.call_rows import CallRows
+from semel.faces.acp.updates.line_writer import (
+    AGENT,
+    BEGAN_AGAIN_REMARK,
+    CHUNKS,
+    THOUGHT,
+    USER,
+    LineWriter,
+    ShownText,
+    quote,
+)
 
-USER, AGENT, THOUGHT = "user_message_chunk", "agent_message_chunk", "agent_thought_chunk"
-CHUNKS = (AGENT, THOUGHT, USER)
-BEGAN_AGAIN_REMARK = "The agent began its answer again. What follows replaces its first attempt."
-NOTICE_TITLE_CHARS = 120
 MAX_ENDED_WITHHELD = 8  # messages that are withheld as a whole; no agent was seen to make more attempts
-
-encode_text = json.encoder.encode_basestring
 
 
 class Source(NamedTuple):
@@ -39,29 +42,38 @@ class Source(NamedTuple):
 NO_SOURCE = Source({}, b"")
 
 
-class MessageRow:
-    """A message or thought, as far as the editor has it.
+class StreamedText(ShownText):
+    """A message or thought that streams in. `pieces`: the texts that were written to the editor."""
 
-    `chunk`: the `sessionUpdate` of its chunks. `pieces`: the texts that were written to the editor.
-    """
+    __slots__ = ("cursor", "earlier", "is_superseded", "pieces", "size", "withheld")
 
-    __slots__ = ("chunk", "cursor", "earlier", "head", "is_superseded", "message_id", "pieces", "size", "withheld")
-
-    def __init__(self, chunk: str, message_id: str, earlier: MessageRow | None) -> None:
-        self.chunk = chunk
-        self.message_id = message_id
+    def __init__(self, chunk: str, message_id: str, earlier: StreamedText | None) -> None:
+        super().__init__(chunk, message_id)
         self.earlier = earlier  # the row that this one may be another attempt at
         self.pieces: list[str] = []
         self.size = 0  # characters in `pieces`
         self.withheld: list[str] = []
         self.cursor: TextCursor | None = None  # compares the withheld text with the earlier one
         self.is_superseded = False
-        self.head = b""  # the line up to the text, as bytes
 
     def __repr__(self) -> str:
-        return f"<MessageRow {self.message_id} {self.size} chars, {len(self.withheld)} chunks withheld>"
+        return f"<StreamedText {self.message_id} {self.size} chars, {len(self.withheld)} chunks withheld>"
 
-    def withhold_if_repeat(self, text: str, earlier: MessageRow, size: int) -> bool:
+    def add(self, text: str) -> None:
+        """Note that this text was written to the editor."""
+        self.pieces.append(text)
+        self.size += len(text)
+
+    def begin_message(self, message_id: str) -> None:
+        super().begin_message(message_id)
+        self.pieces, self.size = [], 0
+
+    def continue_text(self, earlier: StreamedText) -> None:
+        """Write what follows as a continuation of an earlier text."""
+        self.message_id, self.head = earlier.message_id, earlier.head
+        self.pieces, self.size = earlier.pieces, earlier.size
+
+    def withhold_if_repeat(self, text: str, earlier: StreamedText, size: int) -> bool:
         """Withhold this row if `text` may repeat `size` characters of `earlier`. Return whether it is withheld."""
         cursor = TextCursor(earlier.pieces, size)
         if size and cursor.feed(text):
@@ -86,16 +98,14 @@ class UpdateWriter:
         self._repeats_attempts = profile.retry != "continue" and not profile.exact
         # Another attempt may begin within a message, behind the text of the failed one.
         self._restarts_inside = profile.retry == "whole"
-        message = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%s,"update":'
-        self._before = message % dump_json(session)
+        self._lines = LineWriter(session, editor)
         self._id_prefix = id_prefix
         self._ids: set[str] = set()
-        self._rows: dict[int, MessageRow] = {}  # the texts of this turn, by the fold's item
-        self._latest: dict[str, MessageRow | None] = {}  # by chunk: the row that a later attempt would repeat
-        self._withheld: list[MessageRow] = []  # rows of which something is withheld
-        self._ended_withheld: list[MessageRow] = []  # those of them that have ended
+        self._rows: dict[int, StreamedText] = {}  # the texts of this turn, by the fold's item
+        self._latest: dict[str, StreamedText | None] = {}  # by chunk: the row that a later attempt would repeat
+        self._withheld: list[StreamedText] = []  # rows of which something is withheld
+        self._ended_withheld: list[StreamedText] = []  # those of them that have ended
         self._quoted: set[int] = set()  # user messages that are written as text of the agent
-        self._last_text: MessageRow | None = None  # what the editor was sent last, if it was text
         self._has_noticed = False  # a notice was written since the latest text
         self.calls = CallRows(editor, profile, terminals)
 
@@ -115,10 +125,10 @@ class UpdateWriter:
             if row is None:
                 passes = self.calls.pass_delta(op, update, now)
                 if passes is not None:
-                    self._last_text = None
+                    self._lines.last_text = None
                     return [line] if passes else []
-            elif row is self._last_text and row.cursor is None and not self._restarts_inside:
-                return [self._add_text(row, op.text, update, line)]
+            elif row is self._lines.last_text and row.cursor is None and not self._restarts_inside:
+                return self._add_text(row, op.text, update, line)
         source = Source(update, line) if update is not None else None
         lines: list[bytes] = []
         for op in ops:
@@ -133,10 +143,10 @@ class UpdateWriter:
             self._latest.clear()  # no retry undoes a call, so no later text is another attempt at an earlier one
         if updates:
             self._release_ended(lines)
-            self._last_text = None
+            self._lines.last_text = None
         for update in updates:
             passes = source is not None and update is source.update
-            lines.append(source.line if passes and source is not None else self.format_line(update))
+            lines.append(source.line if passes and source is not None else self._lines.format_update(update))
 
     def end_turn(self) -> list[bytes]:
         """Return the lines with all withheld text and output, because the turn has ended. Forget its texts."""
@@ -146,7 +156,7 @@ class UpdateWriter:
         self._release_ended(lines)
         lines += self.flush(inf)
         self._latest.clear()
-        self._last_text = None
+        self._lines.last_text = None
         self._rows.clear()
         self._withheld.clear()
         self._quoted.clear()
@@ -154,11 +164,7 @@ class UpdateWriter:
 
     def flush(self, now: float) -> list[bytes]:
         """Return the lines with the output of tool calls that is due at `now` (`calls.due_at`)."""
-        return [self.format_line(update) for update in self.calls.take_due_updates(now)]
-
-    def format_line(self, update: Mapping[str, Any]) -> bytes:
-        """Return the line with a `session/update` message for `update`."""
-        return b"%s%s}}\n" % (self._before, dump_json(update))
+        return [self._lines.format_update(update) for update in self.calls.take_due_updates(now)]
 
     # ---- operations
 
@@ -185,7 +191,7 @@ class UpdateWriter:
             self._quoted.add(item)
         may_repeat = self._repeats_attempts and chunk is not USER and item not in self._quoted
         earlier = self._latest.get(chunk) if may_repeat and not fields.get("history") else None
-        self._rows[item] = MessageRow(chunk, self._choose_message_id(fields.get("message_id")), earlier)
+        self._rows[item] = StreamedText(chunk, self._choose_message_id(fields.get("message_id")), earlier)
 
     def _choose_message_id(self, message_id: object) -> str:
         """Return the message's id from the agent. If there is none, or another message has it, return a new id."""
@@ -194,9 +200,9 @@ class UpdateWriter:
         self._ids.add(message_id)
         return message_id
 
-    def _extend_text(self, row: MessageRow, item: int, text: str, source: Source | None, lines: list[bytes]) -> None:
+    def _extend_text(self, row: StreamedText, item: int, text: str, source: Source | None, lines: list[bytes]) -> None:
         if item in self._quoted:
-            text = ("" if row.size else "> ") + text.replace("\n", "\n> ")
+            text = quote(text, is_start=not row.size)
         if row.cursor is not None:
             row.withheld.append(text)
             if not row.cursor.feed(text):
@@ -214,18 +220,18 @@ class UpdateWriter:
         lines += self._append_text(row, text, source)
 
     def _change_text(
-        self, row: MessageRow, fields: Mapping[str, Any], source: Source | None, lines: list[bytes]
+        self, row: StreamedText, fields: Mapping[str, Any], source: Source | None, lines: list[bytes]
     ) -> None:
         if fields.get("superseded"):
             row.is_superseded = True
         if "content" in fields and source is not None and source.update.get("sessionUpdate") in CHUNKS:
             self._release_text(row, lines)
             lines.append(self._address_chunk(row, source))
-            self._last_text = row
+            self._lines.last_text = row
         if "text" in fields:
             self._replace_text(row, str(fields["text"] or ""), lines)
 
-    def _replace_text(self, row: MessageRow, text: str, lines: list[bytes]) -> None:
+    def _replace_text(self, row: StreamedText, text: str, lines: list[bytes]) -> None:
         """Write what is new in `text`, the row's whole text.
 
         If it differs from the text that the editor has, it is written whole, as another message.
@@ -235,10 +241,10 @@ class UpdateWriter:
         if text.startswith(written):
             lines += self._append_text(row, text[len(written) :]) if len(text) > len(written) else []
         elif not written.startswith(text):
-            row.message_id, row.pieces, row.size, row.head = self._choose_message_id(None), [], 0, b""
+            row.begin_message(self._choose_message_id(None))
             lines += self._write_remark() + self._append_text(row, text)
 
-    def _end_text(self, row: MessageRow, lines: list[bytes]) -> None:
+    def _end_text(self, row: StreamedText, lines: list[bytes]) -> None:
         if row.cursor is not None and row.earlier is not None and not row.size:
             self._ended_withheld.append(row)  # an attempt that is shorter than the one before it
             if len(self._ended_withheld) > MAX_ENDED_WITHHELD:
@@ -267,17 +273,17 @@ class UpdateWriter:
                 self._release_text(row, lines)
         self._withheld = [row for row in self._withheld if row.cursor is not None and not row.is_superseded]
 
-    def _continue_row(self, row: MessageRow, earlier: MessageRow, lines: list[bytes]) -> None:
+    def _continue_row(self, row: StreamedText, earlier: StreamedText, lines: list[bytes]) -> None:
         """Write the new text of a row that repeats the failed attempt `earlier`, as a continuation of its message."""
         text = "".join(row.withheld)[earlier.size :]
-        row.message_id, row.pieces, row.size, row.head = earlier.message_id, earlier.pieces, earlier.size, earlier.head
+        row.continue_text(earlier)
         row.withheld, row.cursor, row.earlier = [], None, None
         self._latest[row.chunk] = row
-        if self._last_text is earlier:
-            self._last_text = row
+        if self._lines.last_text is earlier:
+            self._lines.last_text = row
         lines += self._append_text(row, text) if text else []
 
-    def _release_text(self, row: MessageRow, lines: list[bytes]) -> None:
+    def _release_text(self, row: StreamedText, lines: list[bytes]) -> None:
         """Write the text of a row that is withheld."""
         if row.cursor is None:
             return
@@ -285,7 +291,7 @@ class UpdateWriter:
         self._forget_earlier(row, lines)
         lines += self._append_text(row, text)
 
-    def _forget_earlier(self, row: MessageRow, lines: list[bytes]) -> None:
+    def _forget_earlier(self, row: StreamedText, lines: list[bytes]) -> None:
         """Note that the row does not continue an earlier one. If the earlier one was discarded, tell the person."""
         earlier, row.earlier = row.earlier, None
         if earlier is None:
@@ -304,49 +310,34 @@ class UpdateWriter:
 
     # ---- lines
 
-    def _append_text(self, row: MessageRow, text: str, source: Source | None = None) -> list[bytes]:
+    def _append_text(self, row: StreamedText, text: str, source: Source | None = None) -> list[bytes]:
         """Return the lines that add `text` to a row, and before them the lines of rows that wait."""
         lines: list[bytes] = []
-        last = self._last_text
-        if last is row:
-            return [self._add_text(row, text, *(source or NO_SOURCE))]
-        self._release_ended(lines)
-        is_joined = self._editor.joins_messages and last is not None and last.chunk == row.chunk
-        self._last_text = self._latest[row.chunk] = row
-        self._has_noticed = False
-        if is_joined:
-            row.pieces.append(text)
-            row.size += len(text)
-            return [*lines, self._format_text(row, "\n\n" + text)]
-        return [*lines, self._add_text(row, text, *(source or NO_SOURCE))]
+        if self._lines.last_text is not row:
+            self._release_ended(lines)
+            self._latest[row.chunk] = row
+            self._has_noticed = False
+        return lines + self._add_text(row, text, *(source or NO_SOURCE))
 
-    def _add_text(self, row: MessageRow, text: str, update: Mapping[str, Any], line: bytes) -> bytes:
-        """Return the line that adds `text` to a row: the agent's line if its update says exactly that."""
-        row.pieces.append(text)
-        row.size += len(text)
+    def _add_text(self, row: StreamedText, text: str, update: Mapping[str, Any], line: bytes) -> list[bytes]:
+        """Return the lines that add `text` to a row: the agent's line if its update says exactly that."""
+        row.add(text)
         if (
             update.get("messageId") == row.message_id
             and update.get("sessionUpdate") == row.chunk
             and type(content := update.get("content")) is dict
             and content.get("text") == text
+            and not self._lines.needs_empty_line(row)
         ):
-            return line
-        return self._format_text(row, text)
+            self._lines.last_text = row
+            return [line]
+        return self._lines.write_text(row, text)
 
-    def _format_text(self, row: MessageRow, text: str) -> bytes:
-        if not row.head:
-            start = {"sessionUpdate": row.chunk, "messageId": row.message_id}
-            row.head = b'%s%s,"content":{"type":"text","text":' % (self._before, dump_json(start)[:-1])
-        try:
-            return b"%s%s}}}}\n" % (row.head, encode_text(text).encode())
-        except UnicodeEncodeError:  # half a surrogate pair
-            return b"%s%s}}}}\n" % (row.head, dump_json(text))
-
-    def _address_chunk(self, row: MessageRow, source: Source) -> bytes:
+    def _address_chunk(self, row: StreamedText, source: Source) -> bytes:
         """Return the line for an attachment: the agent's chunk, with the row's message id in place of its own."""
         if source.update.get("messageId") == row.message_id:
             return source.line
-        return self.format_line({**source.update, "messageId": row.message_id})
+        return self._lines.format_update({**source.update, "messageId": row.message_id})
 
     def _write_notice(self, fields: Mapping[str, Any], lines: list[bytes]) -> None:
         text = str(fields.get("text") or "")
@@ -358,12 +349,9 @@ class UpdateWriter:
 
     def _format_notice(self, text: str, is_history: bool = False) -> list[bytes]:
         self._has_noticed = True
-        if self._editor.takes_notices and not is_history:
-            title, _, rest = text.partition("\n")
-            update = {"sessionUpdate": "notice", "severity": "info", "title": title[:NOTICE_TITLE_CHARS]}
-            rest = title[NOTICE_TITLE_CHARS:] + rest
-            return [self.format_line({**update, "description": rest} if rest else update)]
-        row = MessageRow(AGENT, self._choose_message_id(None), None)
+        if (line := self._lines.format_notice(text, is_history)) is not None:
+            return [line]
+        row = StreamedText(AGENT, self._choose_message_id(None), None)
         latest = self._latest.get(AGENT)
         lines = self._append_text(row, text)
         self._latest[AGENT] = latest  # no later text is another attempt at a notice
