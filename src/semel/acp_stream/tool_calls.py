@@ -33,7 +33,7 @@ from semel.acp_stream.output_fields import (
     unwrap,
 )
 from semel.acp_stream.profiles import Profile
-from semel.acp_stream.tool_output import OutputChange, ToolOutput, is_same_source
+from semel.acp_stream.tool_output import OutputChange, ToolOutput, format_gap, is_same_source
 from semel.text.json_types import text_at
 
 
@@ -57,7 +57,7 @@ class ToolCall(GrowingItem):
         fields = dict(self.fields)
         if gap:
             fields |= {"head": head, "gap": gap, "tail": tail}
-            head = f"{head}\n[{gap} characters not shown]\n{tail}"
+            head = head + format_gap(gap) + tail
         fields["output"] = head
         return ViewItem(self.id, self.kind, fields)
 

@@ -45,6 +45,11 @@ def is_same_source(rank: int, other: int) -> bool:
     return max(rank, CONTENT) == max(other, CONTENT)
 
 
+def format_gap(chars: int) -> str:
+    """Return the line that stands for `chars` characters between the beginning and the end of an output."""
+    return f"\n[{chars} characters not shown]\n"
+
+
 class ToolOutput:
     """The output of one tool call, merged from deltas and snapshots."""
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from semel.acp_stream import Began, Changed, Grew, Limits, Op, Profile, render_terminal
 from semel.acp_stream.output_fields import DELTAS, FINAL, content_text, is_wrapped, read_snapshots, tool_response
-from semel.acp_stream.tool_output import ToolOutput
+from semel.acp_stream.tool_output import ToolOutput, format_gap
 from semel.faces.acp.editor_profiles import EditorProfile
 from semel.text.json_types import Json, object_at, objects_in, text_at
 
@@ -378,7 +378,7 @@ def _render_output(row: CallRow) -> str:
     if not row.is_final and row.output.total > RUNNING_HEAD + RUNNING_TAIL:
         tail = (tail or head)[-RUNNING_TAIL:]
         head, gap = head[:RUNNING_HEAD], row.output.total - RUNNING_HEAD - RUNNING_TAIL
-    text = f"{head}\n[{gap} characters not shown]\n{tail}" if gap else head
+    text = head + format_gap(gap) + tail if gap else head
     text = render_terminal(text)
     if not text or not row.is_fenced:
         return text

@@ -22,6 +22,7 @@ from typing import Any
 from semel.acp_stream import Began, Changed, Grew
 from semel.acp_stream.output_fields import NO_RESULT
 from semel.acp_stream.profiles import CAREFUL
+from semel.acp_stream.tool_output import format_gap
 from semel.faces.acp.editor_profiles import EditorProfile
 from semel.faces.acp.updates.call_rows import TOOL_KINDS, WIRE_STATUS, CallRows
 from semel.faces.acp.updates.line_writer import AGENT, BEGAN_AGAIN_REMARK, THOUGHT, USER, LineWriter, ShownText, quote
@@ -370,8 +371,8 @@ def _is_final(item: Json) -> bool:
 
 
 def _read_output(item: Json) -> str:
-    gap = item.get("gap")
-    return f"{item['text']}\n[{gap} characters not shown]\n{item.get('tail', '')}" if gap else str(item["text"])
+    text, gap = str(item["text"]), item.get("gap")
+    return text + format_gap(gap) + str(item.get("tail", "")) if gap else text
 
 
 def _describe_call(item: Json) -> Json:

@@ -8,6 +8,8 @@ change, the terminal is cleared and written anew.
 
 from __future__ import annotations
 
+from semel.acp_stream.tool_output import format_gap
+
 REWRITE_LINE = "\r\x1b[K"  # to the beginning of the line, and erase it
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"  # to the beginning, erase the screen and what has left it
 MAX_LINE_CHARS = 80  # a longer line may take two rows of the terminal, of which only one would be erased
@@ -27,8 +29,8 @@ class TerminalText:
     def write(self, head: str, gap: int, tail: str) -> str:
         """Return what to write so that the terminal shows this state of the output; "" if nothing."""
         end, start = (tail, len(head) + gap) if gap else (head + tail, 0)
-        marker = f"\n[{start - max(self._total, len(head))} characters not shown]\n"
-        whole = f"{head}\n[{gap} characters not shown]\n{tail}" if gap else end
+        marker = format_gap(start - max(self._total, len(head)))
+        whole = head + format_gap(gap) + tail if gap else end
         if self._total >= start:
             text = self._continue(end, start, whole)
         elif self._total > len(head) or head.startswith(self._end):
