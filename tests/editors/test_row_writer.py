@@ -14,7 +14,7 @@ from model_editor import ModelEditor, Shown
 
 from semel.acp_stream.display import Display
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED, EditorProfile
-from semel.faces.acp.session.catch_up import MAX_CHARS, choose_rows
+from semel.faces.acp.session.catch_up import MISSED_LIMITS, choose_rows
 from semel.faces.acp.updates.line_writer import BEGAN_AGAIN_REMARK
 from semel.faces.acp.updates.row_writer import RowWriter, describe_permission
 from semel.faces.acp.updates.terminal_text import CLEAR, REWRITE_LINE, TerminalText
@@ -340,7 +340,7 @@ def test_what_was_missed_is_bounded_and_its_newest_part_and_open_requests_are_ke
     request: Json = {"id": 1, "born": 0, "kind": "permission", "text": ""}
     chosen, left_out = choose_rows([request, *rows], lambda row: False)
     assert chosen[-1] == request and chosen[-2] == rows[-1] and [*left_out, *chosen[:-1]] == rows
-    assert sum(len(row["text"]) for row in chosen) <= MAX_CHARS
+    assert sum(len(row["text"]) for row in chosen) <= MISSED_LIMITS.chars
     long = entry(1, "x" * 100_000)
     assert choose_rows([long], lambda row: False) == ([long], [])
     chosen, left_out = choose_rows(rows, lambda row: row["seq"] == 3)

@@ -1,12 +1,23 @@
-"""Choose which of the rows that an editor has missed it is shown: the newest ones, up to a size."""
+"""Choose which rows an editor is shown of those that it lacks: the newest ones, up to a size."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
+from typing import NamedTuple
 
 from semel.text.json_types import Json
 
-MAX_CHARS = 20_000
+
+class SizeLimits(NamedTuple):
+    """How much of a session is shown at once: characters, rows, and messages of people."""
+
+    chars: float
+    rows: float = inf
+    prompts: float = inf
+
+
+MISSED_LIMITS = SizeLimits(chars=20_000)
 
 
 def choose_rows(rows: Sequence[Json], has_begun: Callable[[Json], bool]) -> tuple[list[Json], list[Json]]:
@@ -17,15 +28,22 @@ def choose_rows(rows: Sequence[Json], has_begun: Callable[[Json], bool]) -> tupl
     """
     requests = [row for row in rows if is_request(row)]
     others = [row for row in rows if not is_request(row)]
-    size, first = 0, len(others)
-    for index in range(len(others) - 1, -1, -1):
-        size += count_chars(others[index])
-        if size > MAX_CHARS and first < len(others):
-            break
-        first = index
+    first = find_first_shown(others, MISSED_LIMITS)
     begun = [row for row in others[:first] if has_begun(row)]
     left_out = [row for row in others[:first] if not has_begun(row)]
     return [*begun, *others[first:], *requests], left_out
+
+
+def find_first_shown(rows: Sequence[Json], limits: SizeLimits) -> int:
+    """Return the index of the oldest row that is shown. The newest one always is, however long."""
+    chars = prompts = 0
+    for index in range(len(rows) - 1, -1, -1):
+        row = rows[index]
+        chars += count_chars(row)
+        if chars > limits.chars or prompts >= limits.prompts or len(rows) - index > limits.rows:
+            return min(index + 1, len(rows) - 1)
+        prompts += row.get("role") == "user"
+    return 0
 
 
 def describe_left_out(session: str, count: int | None = None) -> str:
