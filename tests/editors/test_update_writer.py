@@ -157,6 +157,13 @@ def test_clients_that_join_messages_get_an_empty_line_between_them() -> None:
     assert texts(player) == ["one", "two"]
 
 
+def test_a_message_that_was_withheld_is_not_joined_to_what_follows() -> None:
+    asked_for = update("tool_call", toolCallId="t", title="Run", status="pending")
+    said = (say("one", "a"), asked_for, say("one", "b"), say("two", "u", "user_message_chunk"))
+    player = ask(start(client="CodeCompanion.nvim"), *said, answer())
+    assert texts(player) == ["one", "one", "\n\n> two"]
+
+
 def test_a_notice_is_one_where_the_client_shows_notices() -> None:
     failure = update(
         "session_info_update", _meta={"codex": {"error": {"message": "No money\nleft", "willRetry": False}}}
