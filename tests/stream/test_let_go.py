@@ -27,7 +27,7 @@ def test_a_long_conversation_holds_no_more_than_what_is_kept() -> None:
         last = turn(fold, n)
         assert not last & seen, "an id is not used twice"
         seen |= last
-    assert len(fold.board.nodes) < 20 and len(fold.calls.by_id) < 5
+    assert len(fold.view_items.nodes) < 20 and len(fold.calls.by_id) < 5
     assert "Answer 199" in [item.text for item in fold.items()]
 
 

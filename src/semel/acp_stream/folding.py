@@ -43,11 +43,11 @@ class Fold:
 
     def __init__(self, profile: Profile = CAREFUL, limits: Limits = Limits()) -> None:  # noqa: B008
         self.profile = profile
-        self.board = ViewItems()
-        self.talk = BlockAssembler(self.board, profile)
-        self.calls = ToolCalls(self.board, profile, limits)
-        self.state = SessionState(self.board)
-        self.v2 = Version2(self.board, self.talk, self.calls)
+        self.view_items = ViewItems()
+        self.blocks = BlockAssembler(self.view_items, profile)
+        self.calls = ToolCalls(self.view_items, profile, limits)
+        self.state = SessionState(self.view_items)
+        self.v2 = Version2(self.view_items, self.blocks, self.calls)
         self._replay: Replay | None = None
         self._known_before: list[GrowingItem] = []
         self._open_prompts = 0  # prompts that have not ended
@@ -61,7 +61,7 @@ class Fold:
 
     def __repr__(self) -> str:
         unfinished = len(self.calls.unfinished)
-        return f"<Fold {self.profile.name}: {self.board.last_id} items, {unfinished} calls unfinished>"
+        return f"<Fold {self.profile.name}: {self.view_items.last_id} items, {unfinished} calls unfinished>"
 
     @property
     def is_replaying(self) -> bool:
@@ -70,7 +70,7 @@ class Fold:
 
     def items(self) -> Iterator[ViewItem]:
         """Yield the items of the view, in the order in which a person sees them."""
-        return self.board.items()
+        return self.view_items.items()
 
     def get_usage(self) -> dict[str, Any] | None:
         """Return how full the agent's context is and what it cost, as it told last; None if it told nothing."""
@@ -82,7 +82,7 @@ class Fold:
         This ends a replay, drops a thought's chunk that was held back as a probable copy (see `messages`), and shows
         U+FFFD for half a surrogate pair.
         """
-        return self._show_lost_halves() + self._finish_replay() + self.talk.settle()
+        return self._show_lost_halves() + self._finish_replay() + self.blocks.settle()
 
     def add_known_text(self, role: str, text: str, message_id: str | None = None) -> None:
         """Add a text that was recorded before this fold began, so that a replay does not show it again.
@@ -111,13 +111,13 @@ class Fold:
         forgotten items.
         """
         open_ = (
-            *self.talk.open_blocks.values(),
+            *self.blocks.open_blocks.values(),
             self._user,
             *self.calls.unfinished.values(),
             *self.state.nodes.values(),
         )
         kept_ids = {*keep, *(node.id for node in open_ if node is not None)}
-        self.board.keep_only(kept_ids)
+        self.view_items.keep_only(kept_ids)
         self.calls.keep_only(kept_ids)
 
     def end_replay(self) -> list[Op]:
@@ -139,16 +139,16 @@ class Fold:
         ops += self._finish_replay() + self._end_greeting()
         self._has_thread_error, self.failure = False, None
         if not self._open_prompts:
-            ops += self._end_user() + self.talk.begin_turn()
+            ops += self._end_user() + self.blocks.begin_turn()
             self.state.begin_turn()
             self.calls.begin_turn()
-        self.talk.has_text = False
+        self.blocks.has_text = False
         self._open_prompts += 1
         self._echoes.append(without_white_space(text))
         if text:
             node = GrowingItem(MESSAGE, {"role": "user"})
             node.pieces.append(text)
-            self.board.add(node)
+            self.view_items.add(node)
             node.end()
         return ops
 
@@ -159,8 +159,8 @@ class Fold:
             return []
         ops = self._finish_replay()
         if cid not in self.calls.by_id and self.profile.permission_is_call:
-            ops += self.talk.end_blocks()
-        self.talk.note_side_effect()
+            ops += self.blocks.end_blocks()
+        self.blocks.note_side_effect()
         return ops + self.calls.fold_permission(cid, tool_call)
 
     def cancel(self) -> list[Op]:
@@ -176,7 +176,10 @@ class Fold:
         self._open_prompts = max(0, self._open_prompts - 1)
         is_partial = died or error is not None or stop in ("error", "cancelled")
         ops = (
-            self._show_lost_halves() + self._finish_replay() + self._end_user() + self.talk.end_turn(partial=is_partial)
+            self._show_lost_halves()
+            + self._finish_replay()
+            + self._end_user()
+            + self.blocks.end_turn(partial=is_partial)
         )
         if stop == "cancelled" and not died:
             ops += self.calls.finish_all("cancelled")
@@ -186,7 +189,7 @@ class Fold:
             ops += self.calls.finish_all(NO_RESULT if died else self.profile.unfinished)
         fields = {"stop": stop} if error is None else {"stop": stop, "error": error}
         turn = GrowingItem("turn", fields)
-        self.board.add(turn)
+        self.view_items.add(turn)
         turn.end()
         return ops
 
@@ -219,7 +222,7 @@ class Fold:
 
     def _end_greeting(self) -> list[Op]:
         text, self._greeting = "".join(self._greeting), []
-        return self.talk.notices.add(text) if text.strip() else []
+        return self.blocks.notices.add(text) if text.strip() else []
 
     def _update_halves(self, data: Mapping[str, Any], text: str | None, replay: bool) -> list[Op]:
         """Apply an update whose text contains half of a surrogate pair, or that comes while an earlier half waits.
@@ -247,12 +250,12 @@ class Fold:
         kind = data.get("sessionUpdate")
         if not replay:
             if kind == "agent_message_chunk":
-                ops = self.talk.chunk(MESSAGE, data)
+                ops = self.blocks.chunk(MESSAGE, data)
                 return self._note_failure(ops) if self._has_thread_error else ops
             if kind == "tool_call_update" or kind == "tool_call":
                 return self._fold_tool_call(data, kind)
             if kind == "agent_thought_chunk":
-                return self.talk.chunk(THOUGHT, data)
+                return self.blocks.chunk(THOUGHT, data)
             if kind == "user_message_chunk":
                 return self._fold_user_chunk(data)
         elif self._replay is not None and isinstance(kind, str) and kind in REPLAYED:
@@ -263,8 +266,8 @@ class Fold:
         """Begin or end a replay, as `replay` says, then apply the update."""
         if not replay:
             return self._finish_replay() + self._update(data, False)
-        ops = self._end_user() + self.talk.begin_turn()
-        self._replay = Replay(self.board, self.profile, self.calls, self.talk.notices, self._known_before)
+        ops = self._end_user() + self.blocks.begin_turn()
+        self._replay = Replay(self.view_items, self.profile, self.calls, self.blocks.notices, self._known_before)
         return ops + self._update(data, True)
 
     def _finish_replay(self) -> list[Op]:
@@ -285,12 +288,12 @@ class Fold:
                 text = part.get("data") if type(part) is dict else None
                 if type(text) is str and text:
                     return self.calls.append_terminal(call, text)
-        ops = self.talk.end_blocks() if call is None or announces else []
+        ops = self.blocks.end_blocks() if call is None or announces else []
         if self._user is not None:
             ops += self._end_user()
         ops += self.calls.update(cid, data, announces) + self.v2.attach_terminals(cid, data)
         if self.calls.by_id[cid].has_started:
-            self.talk.note_side_effect()
+            self.blocks.note_side_effect()
         return ops
 
     def _fold_user_chunk(self, data: Mapping[str, Any]) -> list[Op]:
@@ -304,12 +307,12 @@ class Fold:
         ops: list[Op] = []
         mid = data.get("messageId")
         if self._user is None or (self._user.mid != mid and mid is not None):
-            ops = self._end_user() + self.talk.begin_turn()
+            ops = self._end_user() + self.blocks.begin_turn()
             if any(pattern.match(text) for pattern in self.profile.synthetic_user):
-                return ops + self.talk.notices.add(text)
+                return ops + self.blocks.notices.add(text)
             fields = {"role": "user", "message_id": mid} if isinstance(mid, str) else {"role": "user"}
             self._user = TextBlock(MESSAGE, fields, text_at(data, "messageId"))
-            ops.append(self.board.add(self._user))
+            ops.append(self.view_items.add(self._user))
         self._user.append(text)
         return [*ops, Grew(self._user.id, text)]
 
@@ -321,7 +324,7 @@ class Fold:
         """Apply an update about the session (usage, plan, mode, commands, title), a signal, or an update of ACP v2."""
         if kind == "usage_update":
             seals = self.profile.usage_seals and self._replay is None and data.get("cost") is None
-            return (self.talk.seal_message() if seals else []) + self.state.fold_usage(data)
+            return (self.blocks.seal_message() if seals else []) + self.state.fold_usage(data)
         if kind == "plan" or kind == "plan_update":
             return self.state.fold_plan(data)
         if kind == "current_mode_update":
@@ -342,10 +345,10 @@ class Fold:
 
         If the same announcement follows directly, show no second notice.
         """
-        is_repeat = self._retry_notice == (text, self.board.last_id)
-        ops = [] if is_repeat else self.talk.notices.add(text)
-        self._retry_notice = text, self.board.last_id
-        return ops + self.talk.announce_retry()
+        is_repeat = self._retry_notice == (text, self.view_items.last_id)
+        ops = [] if is_repeat else self.blocks.notices.add(text)
+        self._retry_notice = text, self.view_items.last_id
+        return ops + self.blocks.announce_retry()
 
     def _fold_version2(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
         """Apply an update of a kind that only ACP v2 has. `kind`: its `sessionUpdate`.
@@ -377,4 +380,4 @@ class Fold:
         if signal is None:
             return []
         text, announces_retry = signal
-        return (self.talk.announce_retry() if announces_retry else []) + self.talk.notices.add(text)
+        return (self.blocks.announce_retry() if announces_retry else []) + self.blocks.notices.add(text)

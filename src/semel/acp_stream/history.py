@@ -54,14 +54,19 @@ class Replay:
     """One replay, from its first update to its last. Methods return the operations by which the view changed.
 
     `before`: the texts and calls that the caller has added from its record (`Fold.add_known_text`,
-    `Fold.add_known_call`). They are older than the fold, so they are not on the `board`. `pieces`, `role`, `mid`: the
+    `Fold.add_known_call`). They are older than the fold, so they are not in `view_items`. `pieces`, `role`, `mid`: the
     chunks of the message that is being collected, its role and its message id.
     """
 
     def __init__(
-        self, board: ViewItems, profile: Profile, calls: ToolCalls, notices: Notices, before: Iterable[GrowingItem] = ()
+        self,
+        view_items: ViewItems,
+        profile: Profile,
+        calls: ToolCalls,
+        notices: Notices,
+        before: Iterable[GrowingItem] = (),
     ) -> None:
-        self.board = board
+        self.view_items = view_items
         self.profile = profile
         self.calls = calls
         self.notices = notices
@@ -84,7 +89,7 @@ class Replay:
         self.known_call_ids: set[str] = set()  # ids of replayed calls that repeat a known one
         self.previous_role = ""  # role of the previous message, or "tool"
         self.new_calls: set[str] = set()  # ids of calls that are new in this replay
-        for node in [*before, *board.nodes]:
+        for node in [*before, *view_items.nodes]:
             self._learn(node)
 
     def __repr__(self) -> str:
@@ -174,7 +179,7 @@ class Replay:
             self.known_files[key] -= 1
             return ops
         block = TextBlock("message", {"role": "agent", "history": True}, mid)
-        began = self.board.add(block)
+        began = self.view_items.add(block)
         block.fields["content"] = [description]
         return [*ops, began, Changed(block.id, {"content": [description]}), block.end()]
 
@@ -309,7 +314,7 @@ class Replay:
             self.by_id[role, mid] = None
         block = TextBlock(kind, fields, mid)
         block.append(text)
-        return [self.board.add(block), Grew(block.id, text), block.end()]
+        return [self.view_items.add(block), Grew(block.id, text), block.end()]
 
     # ---- tool calls
 

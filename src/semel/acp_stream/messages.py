@@ -43,10 +43,10 @@ class BlockAssembler:
     which the view changed.
     """
 
-    def __init__(self, board: ViewItems, profile: Profile) -> None:
-        self.board = board
+    def __init__(self, view_items: ViewItems, profile: Profile) -> None:
+        self.view_items = view_items
         self.profile = profile
-        self.notices = Notices(board, profile)
+        self.notices = Notices(view_items, profile)
         self.open_blocks: dict[str, TextBlock | None] = {MESSAGE: None, THOUGHT: None}
         # The latest blocks of this turn since the last side effect (a tool call that started).
         self.recent_blocks: deque[TextBlock] = deque(maxlen=4 * MAX_RIVALS)
@@ -62,7 +62,7 @@ class BlockAssembler:
 
     def __repr__(self) -> str:
         blocks = [block for block in self.open_blocks.values() if block]
-        return f"<Talk {self.profile.name} open={blocks} recent={len(self.recent_blocks)}>"
+        return f"<BlockAssembler {self.profile.name} open={blocks} recent={len(self.recent_blocks)}>"
 
     # ---- the hot path
 
@@ -139,7 +139,7 @@ class BlockAssembler:
         if kind is MESSAGE:
             ops += self._close(THOUGHT)
         block = _new_block(kind, mid)
-        began = self.board.add(block)
+        began = self.view_items.add(block)
         ops += self._supersede_void(kind, block.id)
         if self.profile.retry != "continue":
             earlier = [
@@ -251,7 +251,11 @@ class BlockAssembler:
             block.restart(next_text)
             return [Changed(block.id, {"text": next_text})]
         block.restart(attempt)
-        marks = {"superseded": True, "repeated": True, "superseded_by": self.board.last_id + 1}  # the block that begins
+        marks = {
+            "superseded": True,
+            "repeated": True,
+            "superseded_by": self.view_items.last_id + 1,
+        }  # the block that begins
         block.fields.update(marks)
         ops: list[Op] = [Changed(block.id, {"text": attempt, **marks})]
         self.open_blocks[block.kind] = None
@@ -308,7 +312,7 @@ class BlockAssembler:
         """Return whether `text`, a chunk under another message id, begins with a copy of the whole open block."""
         if self.profile.another_id == "message" or len(text) < block.size:
             return False
-        if block.kind == MESSAGE and self.board.last_id != block.id:
+        if block.kind == MESSAGE and self.view_items.last_id != block.id:
             return False
         block_text = block.text()
         if not text.startswith(block_text):
@@ -415,7 +419,7 @@ class BlockAssembler:
             ops = self._close(kind)
             block = self.open_blocks[kind] = _new_block(kind, mid)
             block.is_plain = False
-            ops.append(self.board.add(block))
+            ops.append(self.view_items.add(block))
         block.fields["content"] = [*block.fields.get("content", []), description]
         return [*ops, Changed(block.id, {"content": block.fields["content"]})]
 

@@ -24,13 +24,13 @@ RETRY_CAUSES = {
 class Notices:
     """The notices in an agent's stream: recognise them, and add them to the view."""
 
-    def __init__(self, board: ViewItems, profile: Profile) -> None:
-        self.board = board
+    def __init__(self, view_items: ViewItems, profile: Profile) -> None:
+        self.view_items = view_items
         self.profile = profile
 
     def add(self, text: str, **fields: Any) -> list[Op]:
         node = GrowingItem("notice", {"text": text.strip(), **fields})
-        return [self.board.add(node), node.end()]
+        return [self.view_items.add(node), node.end()]
 
     def classify(self, text: str, mid: str | None, data: Mapping[str, Any], is_first: bool) -> str | None:
         """Return the kind of notice that a message chunk contains; None if it contains text of the agent.

@@ -138,7 +138,7 @@ class ViewItems:
         self.last_id = 0  # the newest item's id
 
     def __repr__(self) -> str:
-        return f"<Board {len(self.nodes)} of {self.last_id} items>"
+        return f"<ViewItems {len(self.nodes)} of {self.last_id} items>"
 
     def add(self, node: GrowingItem) -> Began:
         """Give the item `node` the next id, and append it to the view. Return the operation that announces it."""

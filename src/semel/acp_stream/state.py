@@ -27,12 +27,12 @@ class SessionState:
     Methods return the operations by which the view changed.
     """
 
-    def __init__(self, board: ViewItems) -> None:
-        self.board = board
+    def __init__(self, view_items: ViewItems) -> None:
+        self.view_items = view_items
         self.nodes: dict[str, GrowingItem] = {}
 
     def __repr__(self) -> str:
-        return f"<State {sorted(self.nodes)}>"
+        return f"<SessionState {sorted(self.nodes)}>"
 
     def begin_turn(self) -> None:
         """Begin a turn: forget the plan, which belonged to the previous turn."""
@@ -42,7 +42,7 @@ class SessionState:
         node = self.nodes.get(kind)
         if node is None:
             node = self.nodes[kind] = GrowingItem(kind, fields)
-            return [self.board.add(node)]
+            return [self.view_items.add(node)]
         change = {k: v for k, v in fields.items() if node.fields.get(k) != v or k not in node.fields}
         node.fields.update(change)
         return [Changed(node.id, change)] if change else []

@@ -69,8 +69,8 @@ class ToolCalls:
     (`toolCallId`). In `by_id`, a call has two ids if its permission request had an id of its own.
     """
 
-    def __init__(self, board: ViewItems, profile: Profile, limits: Limits) -> None:
-        self.board = board
+    def __init__(self, view_items: ViewItems, profile: Profile, limits: Limits) -> None:
+        self.view_items = view_items
         self.profile = profile
         self.limits = limits
         self.by_id: dict[str, ToolCall] = {}
@@ -144,7 +144,7 @@ class ToolCalls:
         ops: list[Op] = []
         if call is None:
             call = self._announce(cid, data, marks)
-            ops.append(self.board.add(call))
+            ops.append(self.view_items.add(call))
         status = STATUS.get(str(data.get("status")))
         was_final = call.fields["status"] in FINAL
         result = status in FINAL or was_final

@@ -41,14 +41,14 @@ class Terminal:
 
 
 class Version2:
-    """The translation of ACP v2's updates into changes of messages (`talk`) and tool calls (`calls`).
+    """The translation of ACP v2's updates into changes of messages (`blocks`) and tool calls (`calls`).
 
     Methods return the operations by which the view changed.
     """
 
-    def __init__(self, board: ViewItems, talk: BlockAssembler, calls: ToolCalls) -> None:
-        self.board = board
-        self.talk = talk
+    def __init__(self, view_items: ViewItems, blocks: BlockAssembler, calls: ToolCalls) -> None:
+        self.view_items = view_items
+        self.blocks = blocks
         self.calls = calls
         self.terminals: dict[str, Terminal] = {}
 
@@ -63,7 +63,7 @@ class Version2:
             return self._fold_content(data)
         if kind == "notice":
             text = data.get("message") or data.get("text")
-            return self.talk.notices.add(text) if isinstance(text, str) and text else []
+            return self.blocks.notices.add(text) if isinstance(text, str) and text else []
         return self._fold_terminal(kind, data)
 
     # ---- messages
@@ -84,11 +84,11 @@ class Version2:
                 continue
             if len(_text(parts[:n])) > size:  # the text before it is new
                 ops += self._whole_text(kind, mid, parts[:n])
-            ops += self.talk.chunk(kind, {"messageId": mid, "content": part})
+            ops += self.blocks.chunk(kind, {"messageId": mid, "content": part})
         return ops + self._whole_text(kind, mid, content)
 
     def _find_block(self, kind: str, mid: str) -> TextBlock | None:
-        blocks = (node for node in reversed(self.board.nodes) if isinstance(node, TextBlock) and node.kind == kind)
+        blocks = (node for node in reversed(self.view_items.nodes) if isinstance(node, TextBlock) and node.kind == kind)
         return next((block for block in blocks if block.mid == mid and block.fields.get("role") != "user"), None)
 
     def _whole_text(self, kind: str, mid: str, content: Any) -> list[Op]:
@@ -96,7 +96,7 @@ class Version2:
         block = self._find_block(kind, mid)
         if block is None:
             chunk = {"messageId": mid, "content": {"type": "text", "text": text}}
-            return self.talk.chunk(kind, chunk) if text else []
+            return self.blocks.chunk(kind, chunk) if text else []
         block.held_copy = None
         known_text = block.text()
         if text.startswith(known_text) and (known_text or block.fields.get("content")):
@@ -120,8 +120,8 @@ class Version2:
         return self._before_call(cid) + self.calls.append_content(cid, text) if text else []
 
     def _before_call(self, cid: str) -> list[Op]:
-        ops = self.talk.end_blocks() if cid not in self.calls.by_id else []
-        self.talk.note_side_effect()
+        ops = self.blocks.end_blocks() if cid not in self.calls.by_id else []
+        self.blocks.note_side_effect()
         return ops
 
     def attach_terminals(self, cid: str, data: Mapping[str, Any]) -> list[Op]:

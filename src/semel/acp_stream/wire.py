@@ -35,7 +35,7 @@ class ConnectionFolder:
         self._replaying: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"<Wire {self.profile.name} {len(self.folds)} sessions>"
+        return f"<ConnectionFolder {self.profile.name} {len(self.folds)} sessions>"
 
     def fold(self, session: str) -> Fold:
         """Return the fold of the session with this id. The first call creates it."""
