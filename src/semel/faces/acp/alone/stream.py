@@ -54,7 +54,7 @@ class EditorStream:
 
     def __init__(self, id_prefix: str) -> None:
         self._id_prefix = id_prefix
-        self._editor = UNMEASURED
+        self._editor_profile = UNMEASURED
         self._folder = ConnectionFolder(limits=Limits())
         self._writers: dict[str, UpdateWriter] = {}
         self._terminals: set[str] = set()  # ids of the terminals that the editor made
@@ -65,7 +65,9 @@ class EditorStream:
         self._passes_all = False
 
     def __repr__(self) -> str:
-        return f"<EditorStream {self._folder.profile.name} -> {self._editor.name}, {len(self._writers)} sessions>"
+        return (
+            f"<EditorStream {self._folder.profile.name} -> {self._editor_profile.name}, {len(self._writers)} sessions>"
+        )
 
     @property
     def due_at(self) -> float | None:
@@ -94,7 +96,7 @@ class EditorStream:
                 self._terminals.add(terminal)
             return []
         if method == "initialize":
-            self._editor = read_editor_profile(object_at(message, "params"))
+            self._editor_profile = read_editor_profile(object_at(message, "params"))
         if method in LOADS:
             self._open_session(session, is_resumed=method == "session/resume")
         if method == "session/prompt":
@@ -185,7 +187,7 @@ class EditorStream:
 
         For such an editor, the lines are kept outside of a turn, and follow after its next prompt.
         """
-        if self._editor.out_of_turn != "held" or not lines or self._folder.is_prompting(session):
+        if self._editor_profile.out_of_turn != "held" or not lines or self._folder.is_prompting(session):
             return lines
         held = self._held.setdefault(session, HeldLines())
         return held.add(lines)
@@ -224,10 +226,10 @@ class EditorStream:
 
     def _get_writer(self, session: str) -> UpdateWriter:
         if session not in self._writers:
-            profile = self._folder.fold(session).profile
+            agent_profile = self._folder.fold(session).profile
             self._writer_count += 1
             prefix = f"{self._id_prefix}-{self._writer_count}-"
-            self._writers[session] = UpdateWriter(session, self._editor, profile, prefix, self._terminals)
+            self._writers[session] = UpdateWriter(session, self._editor_profile, agent_profile, prefix, self._terminals)
         return self._writers[session]
 
 

@@ -96,9 +96,9 @@ class CallRow:
 class CallRows:
     """The tool calls of one session. `terminals`: ids of terminals that the editor made."""
 
-    def __init__(self, editor: EditorProfile, profile: Profile, terminals: set[str]) -> None:
-        self._editor = editor
-        self._profile = profile
+    def __init__(self, editor_profile: EditorProfile, agent_profile: Profile, terminals: set[str]) -> None:
+        self._editor_profile = editor_profile
+        self._agent_profile = agent_profile
         self._terminals = terminals
         self._rows: dict[int, CallRow] = {}
         self._touched: dict[int, CallRow] = {}  # rows that changed since the last update, by the fold's item
@@ -238,11 +238,15 @@ class CallRows:
     def _output_may_pass(self, row: CallRow, source: Mapping[str, Any]) -> bool:
         meta = source.get("_meta")
         has_delta = _has_delta(meta)
-        if self._editor.takes_terminal_deltas and row.terminal is not None and not content_text(source.get("content")):
+        if (
+            self._editor_profile.takes_terminal_deltas
+            and row.terminal is not None
+            and not content_text(source.get("content"))
+        ):
             return self._is_new_delta(row, source) if has_delta else not row.output_ops
         if has_delta or tool_response(meta) is not None:
             return False
-        snapshots = read_snapshots(source, self._profile, row.is_final)
+        snapshots = read_snapshots(source, self._agent_profile, row.is_final)
         if not snapshots:
             return not row.has_new_output or not row.is_final
         return row.is_final and self._states_output(row, source, snapshots[-1].text)
@@ -276,7 +280,7 @@ class CallRows:
 
     def _note_terminal(self, row: CallRow, source: Mapping[str, Any]) -> None:
         """Note the terminal in which the editor shows this call's output, as `_meta.terminal_info` says."""
-        if self._editor.takes_terminal_deltas:
+        if self._editor_profile.takes_terminal_deltas:
             row.terminal = text_at(source.get("_meta"), "terminal_info", "terminal_id") or row.terminal
 
     def _is_known_part(self, row: CallRow, part: Json) -> bool:
@@ -325,7 +329,7 @@ class CallRows:
         """Return `_meta` without output. For an editor that shows it in a terminal, add the new output."""
         if not isinstance(meta, dict):
             meta = {}
-        dropped = OUTPUT_META if self._editor.takes_terminal_deltas else OUTPUT_META | TERMINAL_META
+        dropped = OUTPUT_META if self._editor_profile.takes_terminal_deltas else OUTPUT_META | TERMINAL_META
         rest = {key: _drop_response(value) for key, value in meta.items() if key not in dropped}
         rest = {key: value for key, value in rest.items() if value != {} or meta[key] == {}}
         if row.terminal is not None and not any(op.replaces for op in row.output_ops):

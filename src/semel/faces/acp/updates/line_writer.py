@@ -41,11 +41,11 @@ class LineWriter:
     `last_text`: what the editor was sent last, if that was text. Whoever sends anything else sets it to None.
     """
 
-    def __init__(self, session: str, profile: EditorProfile) -> None:
+    def __init__(self, session: str, editor_profile: EditorProfile) -> None:
         message = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%s,"update":'
         self._before = message % dump_json(session)
-        self._joins_messages = profile.joins_messages
-        self._takes_notices = profile.takes_notices
+        self._joins_messages = editor_profile.joins_messages
+        self._takes_notices = editor_profile.takes_notices
         self.last_text: ShownText | None = None
 
     def __repr__(self) -> str:

@@ -61,17 +61,17 @@ class RowWriter:
     Times are monotonic, in seconds.
     """
 
-    def __init__(self, session: str, profile: EditorProfile) -> None:
+    def __init__(self, session: str, editor_profile: EditorProfile) -> None:
         self.session = session
-        self.profile = profile
-        self._lines = LineWriter(session, profile)
+        self._editor_profile = editor_profile
+        self._lines = LineWriter(session, editor_profile)
         self._texts: dict[str, RowText] = {}
         self._agent_texts: dict[int | None, list[RowText]] = {}  # the agent's texts by turn, of the last two open turns
         self._items: dict[int, Json] = {}  # the tool calls that the editor has
         self._call_ids: dict[int, str] = {}  # the id by which the editor knows a call, by item
         self._ids_of_agent: dict[str, str] = {}  # the same, by the agent's own id
         self._taken_call_ids: set[str] = set()
-        self._calls = CallRows(profile, CAREFUL, set())
+        self._calls = CallRows(editor_profile, CAREFUL, set())
         self._terminals: dict[int, TerminalText] = {}  # the calls whose output the editor shows in a terminal, by item
         self._latest: dict[str, Any] = {}  # plan and usage that the editor has, by kind
         self._revs: dict[tuple[str, int], int] = {}  # the rev of each row that the editor has, or need not have
@@ -160,7 +160,7 @@ class RowWriter:
         if name in self._texts:
             return []
         body = self._body_of(row)
-        if row["role"] == "user" and (is_history or not self.profile.drops_user_text):
+        if row["role"] == "user" and (is_history or not self._editor_profile.drops_user_text):
             return self._write_text(name, USER, body)
         who = str(row.get("sender") or row.get("kind") or row["role"])
         row_text = self._text_row(name, AGENT)
@@ -318,7 +318,7 @@ class RowWriter:
 
     def _client_opens_terminal(self, item: Json, is_history: bool) -> bool:
         """Whether the editor shows the call's output in a terminal, as it does for an agent that it runs itself."""
-        return self.profile.takes_terminal_deltas and not is_history and item.get("tool_kind") == "execute"
+        return self._editor_profile.takes_terminal_deltas and not is_history and item.get("tool_kind") == "execute"
 
     def _write_terminal(self, item: Json, terminal: TerminalText) -> list[bytes]:
         """Return the line with the call's new output. It is a `tool_call_update`: Zed reads no output elsewhere."""

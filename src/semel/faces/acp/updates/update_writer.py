@@ -91,14 +91,14 @@ class UpdateWriter:
     """
 
     def __init__(
-        self, session: str, editor: EditorProfile, profile: Profile, id_prefix: str, terminals: set[str]
+        self, session: str, editor_profile: EditorProfile, agent_profile: Profile, id_prefix: str, terminals: set[str]
     ) -> None:
-        self._editor = editor
+        self._editor_profile = editor_profile
         # A message may be another attempt at the one before it, under another id.
-        self._repeats_attempts = profile.retry != "continue" and not profile.exact
+        self._repeats_attempts = agent_profile.retry != "continue" and not agent_profile.exact
         # Another attempt may begin within a message, behind the text of the failed one.
-        self._restarts_inside = profile.retry == "whole"
-        self._lines = LineWriter(session, editor)
+        self._restarts_inside = agent_profile.retry == "whole"
+        self._lines = LineWriter(session, editor_profile)
         self._id_prefix = id_prefix
         self._ids: set[str] = set()
         self._rows: dict[int, StreamedText] = {}  # the texts of this turn, by the fold's item
@@ -107,10 +107,10 @@ class UpdateWriter:
         self._ended_withheld: list[StreamedText] = []  # those of them that have ended
         self._quoted: set[int] = set()  # user messages that are written as text of the agent
         self._has_noticed = False  # a notice was written since the latest text
-        self.calls = CallRows(editor, profile, terminals)
+        self.calls = CallRows(editor_profile, agent_profile, terminals)
 
     def __repr__(self) -> str:
-        return f"<UpdateWriter for {self._editor.name}: {len(self._rows)} texts, {self.calls!r}>"
+        return f"<UpdateWriter for {self._editor_profile.name}: {len(self._rows)} texts, {self.calls!r}>"
 
     def write(
         self, ops: list[Op], update: Mapping[str, Any] | None = None, line: bytes = b"", now: float = 0.0
@@ -186,7 +186,7 @@ class UpdateWriter:
 
     def _begin_text(self, item: int, kind: str, fields: Mapping[str, Any]) -> None:
         chunk = THOUGHT if kind == "thought" else USER if fields.get("role") == "user" else AGENT
-        if chunk is USER and self._editor.drops_user_text and not fields.get("history"):
+        if chunk is USER and self._editor_profile.drops_user_text and not fields.get("history"):
             chunk = AGENT
             self._quoted.add(item)
         may_repeat = self._repeats_attempts and chunk is not USER and item not in self._quoted
