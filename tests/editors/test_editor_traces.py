@@ -12,7 +12,7 @@ from model_editor import Call
 
 from each_case import for_each
 from semel.acp_stream import ViewItem, render_terminal
-from semel.faces.acp.updates.call_rows import FINAL_LIMITS
+from semel.faces.acp.updates.call_writer import FINAL_LIMITS
 from semel.faces.acp.updates.line_writer import BEGAN_AGAIN_REMARK
 
 KINDS = (("message", "agent"), ("thought", "thought"))

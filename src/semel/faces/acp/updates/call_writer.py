@@ -57,17 +57,17 @@ class OutputOp(NamedTuple):
     replaces: bool
 
 
-class CallRow:
-    """A tool call, and what the editor has of it. `fields`: its fields in the fold. `call`: its id for the editor."""
+class ShownCall:
+    """A tool call, as far as the editor has it. `fields`: as in the fold. `call_id`: its id for the editor."""
 
     __slots__ = (
-        "call", "changes", "details", "due_at", "fields", "has_new_output", "is_announced", "is_fenced", "is_shortened",
-        "output", "output_ops", "parts", "sent_chars", "terminal",
+        "call_id", "changes", "details", "due_at", "fields", "has_new_output", "is_announced", "is_fenced",
+        "is_shortened", "output", "output_ops", "parts", "sent_chars", "terminal",
     )  # fmt: skip
 
     def __init__(self, fields: Json) -> None:
         self.fields = fields
-        self.call = str(fields.get("call", ""))
+        self.call_id = str(fields.get("call", ""))
         self.is_announced = False
         self.changes: set[str] = set()  # fields that changed since the last update
         self.output = ToolOutput(FINAL_LIMITS)
@@ -82,7 +82,7 @@ class CallRow:
         self.terminal: str | None = None  # the terminal that shows the output
 
     def __repr__(self) -> str:
-        return f"<CallRow {self.call} {self.fields.get('status')} {self.output!r}>"
+        return f"<ShownCall {self.call_id} {self.fields.get('status')} {self.output!r}>"
 
     @property
     def has_started(self) -> bool:
@@ -93,58 +93,58 @@ class CallRow:
         return self.fields.get("status") in FINAL
 
 
-class CallRows:
-    """The tool calls of one session. `terminals`: ids of terminals that the editor made."""
+class CallWriter:
+    """Writes the tool calls of one session for one editor. `terminals`: ids of terminals that the editor made."""
 
     def __init__(self, editor_profile: EditorProfile, agent_profile: Profile, terminals: set[str]) -> None:
         self._editor_profile = editor_profile
         self._agent_profile = agent_profile
         self._terminals = terminals
-        self._rows: dict[int, CallRow] = {}
-        self._touched: dict[int, CallRow] = {}  # rows that changed since the last update, by the fold's item
-        self._unsent: dict[int, CallRow] = {}  # rows with output that waits for its time
+        self._calls: dict[int, ShownCall] = {}
+        self._touched: dict[int, ShownCall] = {}  # calls that changed since the last update, by the fold's item
+        self._unsent: dict[int, ShownCall] = {}  # calls with output that waits for its time
         self.has_started = False  # a call of the latest updates runs or has run
 
     def __repr__(self) -> str:
-        return f"<CallRows {len(self._rows)} calls, {len(self._unsent)} with unsent output>"
+        return f"<CallWriter {len(self._calls)} calls, {len(self._unsent)} with unsent output>"
 
     @property
     def due_at(self) -> float | None:
         """The monotonic time in seconds at which output is next due; None if no output waits."""
-        rows = (row for row in self._unsent.values() if row.is_announced and self._is_affordable(row))
-        return min((row.due_at for row in rows), default=None)
+        calls = (call for call in self._unsent.values() if call.is_announced and self._is_affordable(call))
+        return min((call.due_at for call in calls), default=None)
 
     def keep_latest(self, count: int) -> list[int]:
         """Forget all calls except the latest `count` and the unfinished ones. Returns the ids of the kept items."""
-        recent = set(list(self._rows)[-count:]) if count else set()
-        self._rows = {item: row for item, row in self._rows.items() if item in recent or not row.is_final}
-        return list(self._rows)
+        recent = set(list(self._calls)[-count:]) if count else set()
+        self._calls = {item: call for item, call in self._calls.items() if item in recent or not call.is_final}
+        return list(self._calls)
 
     # ---- operations
 
     def apply_op(self, op: Op) -> None:
         """Apply an operation to its tool call. Operations on other kinds of items are ignored."""
         if isinstance(op, Began) and op.kind == "tool":
-            self._rows[op.id] = CallRow(dict(op.fields))
-        row = self._rows.get(op.id)
-        if row is None:
+            self._calls[op.id] = ShownCall(dict(op.fields))
+        call = self._calls.get(op.id)
+        if call is None:
             return
-        self._touched[op.id] = row
+        self._touched[op.id] = call
         if isinstance(op, Grew):
-            row.output.append(op.text)
-            row.output_ops.append(OutputOp(op.text, False))
+            call.output.append(op.text)
+            call.output_ops.append(OutputOp(op.text, False))
         elif isinstance(op, Changed):
-            self._change_call(row, op.fields)
+            self._change_call(call, op.fields)
 
-    def _change_call(self, row: CallRow, fields: Mapping[str, Any]) -> None:
+    def _change_call(self, call: ShownCall, fields: Mapping[str, Any]) -> None:
         if "text" in fields:
-            row.output.replace(str(fields["text"] or ""))
-            row.output_ops.append(OutputOp(str(fields["text"] or ""), True))
+            call.output.replace(str(fields["text"] or ""))
+            call.output_ops.append(OutputOp(str(fields["text"] or ""), True))
         rest = {key: value for key, value in fields.items() if key != "text"}
-        row.fields.update(rest)
-        row.changes |= rest.keys()
-        if "status" in rest and row.is_final:
-            row.has_new_output |= row.is_shortened
+        call.fields.update(rest)
+        call.changes |= rest.keys()
+        if "status" in rest and call.is_final:
+            call.has_new_output |= call.is_shortened
 
     # ---- updates
 
@@ -154,21 +154,21 @@ class CallRows:
         Returns True if the agent's line passes, False if the output waits until it is due, and None if `take_updates`
         must handle the update.
         """
-        row = self._rows.get(op.id)
+        call = self._calls.get(op.id)
         meta = source.get("_meta")
-        if row is None or not row.is_announced or len(source) != 3 or type(meta) is not dict or len(meta) != 1:
+        if call is None or not call.is_announced or len(source) != 3 or type(meta) is not dict or len(meta) != 1:
             return None
-        if row.terminal is None:
-            if now >= row.due_at and self._is_affordable(row):
+        if call.terminal is None:
+            if now >= call.due_at and self._is_affordable(call):
                 return None
-            row.output.append(op.text)
-            row.has_new_output = True
-            self._unsent[op.id] = row
+            call.output.append(op.text)
+            call.has_new_output = True
+            self._unsent[op.id] = call
             return False
         part = meta.get("terminal_output")
-        if row.call != source.get("toolCallId") or type(part) is not dict or part.get("data") != op.text:
+        if call.call_id != source.get("toolCallId") or type(part) is not dict or part.get("data") != op.text:
             return None
-        row.output.append(op.text)
+        call.output.append(op.text)
         return True
 
     def take_updates(self, source: Mapping[str, Any] | None, now: float) -> list[Mapping[str, Any]]:
@@ -184,207 +184,207 @@ class CallRows:
         if own is not None:
             touched |= self._find_untouched(own, touched)
         updates: list[Mapping[str, Any]] = []
-        self.has_started = any(row.has_started for row in touched.values())
-        for item, row in touched.items():
-            row.has_new_output = row.has_new_output or bool(row.output_ops)
-            update = self._write_row(row, own, now) if own is not None or row.is_announced else None
-            row.changes.clear()
-            row.output_ops.clear()
-            if row.has_new_output:
-                self._unsent[item] = row
+        self.has_started = any(call.has_started for call in touched.values())
+        for item, call in touched.items():
+            call.has_new_output = call.has_new_output or bool(call.output_ops)
+            update = self._write_call(call, own, now) if own is not None or call.is_announced else None
+            call.changes.clear()
+            call.output_ops.clear()
+            if call.has_new_output:
+                self._unsent[item] = call
             else:
                 self._unsent.pop(item, None)
             updates += [] if update is None else [update]
         return updates
 
-    def _find_untouched(self, source: Mapping[str, Any], touched: Mapping[int, CallRow]) -> dict[int, CallRow]:
+    def _find_untouched(self, source: Mapping[str, Any], touched: Mapping[int, ShownCall]) -> dict[int, ShownCall]:
         """Return the call of an update that changed nothing in the view: it may still have a location or a diff.
 
-        Return {} if rows changed, or if the call is unknown.
+        Return {} if calls changed, or if the call is unknown.
         """
         if touched:
             return {}
-        call = source["toolCallId"]
-        matches = ((item, row) for item, row in reversed(self._rows.items()) if row.call == call)
+        call_id = source["toolCallId"]
+        matches = ((item, call) for item, call in reversed(self._calls.items()) if call.call_id == call_id)
         return dict([pair]) if (pair := next(matches, None)) else {}
 
-    def _write_row(self, row: CallRow, source: Mapping[str, Any] | None, now: float) -> Mapping[str, Any] | None:
+    def _write_call(self, call: ShownCall, source: Mapping[str, Any] | None, now: float) -> Mapping[str, Any] | None:
         if source is None:
-            return self._compose_update(row, {}, now)
-        if not row.is_announced:
-            row.call = str(source["toolCallId"])
-        self._note_terminal(row, source)
-        if self._may_pass(row, source):
-            self._note_passed(row, source)
+            return self._compose_update(call, {}, now)
+        if not call.is_announced:
+            call.call_id = str(source["toolCallId"])
+        self._note_terminal(call, source)
+        if self._may_pass(call, source):
+            self._note_passed(call, source)
             return source
-        return self._compose_update(row, source, now)
+        return self._compose_update(call, source, now)
 
     # ---- passing
 
-    def _may_pass(self, row: CallRow, source: Mapping[str, Any]) -> bool:
+    def _may_pass(self, call: ShownCall, source: Mapping[str, Any]) -> bool:
         status = source.get("status")
-        if source.get("sessionUpdate") == "tool_call_update" and not row.is_announced:
+        if source.get("sessionUpdate") == "tool_call_update" and not call.is_announced:
             return False
-        if not (row.changes or row.output_ops) and row.is_announced and _repeats_output(source):
+        if not (call.changes or call.output_ops) and call.is_announced and _repeats_output(source):
             return False
-        if row.call != source["toolCallId"] or (status is not None and status != self._get_wire_status(row)):
+        if call.call_id != source["toolCallId"] or (status is not None and status != self._get_wire_status(call)):
             return False
-        if len(source) == 3 and row.terminal is not None and self._is_new_delta(row, source):
+        if len(source) == 3 and call.terminal is not None and self._is_new_delta(call, source):
             return True
-        if any(not self._is_known_part(row, part) for part in objects_in(source.get("content"))):
+        if any(not self._is_known_part(call, part) for part in objects_in(source.get("content"))):
             return False
-        return self._output_may_pass(row, source)
+        return self._output_may_pass(call, source)
 
-    def _output_may_pass(self, row: CallRow, source: Mapping[str, Any]) -> bool:
+    def _output_may_pass(self, call: ShownCall, source: Mapping[str, Any]) -> bool:
         meta = source.get("_meta")
         has_delta = _has_delta(meta)
         if (
             self._editor_profile.takes_terminal_deltas
-            and row.terminal is not None
+            and call.terminal is not None
             and not content_text(source.get("content"))
         ):
-            return self._is_new_delta(row, source) if has_delta else not row.output_ops
+            return self._is_new_delta(call, source) if has_delta else not call.output_ops
         if has_delta or tool_response(meta) is not None:
             return False
-        snapshots = read_snapshots(source, self._agent_profile, row.is_final)
+        snapshots = read_snapshots(source, self._agent_profile, call.is_final)
         if not snapshots:
-            return not row.has_new_output or not row.is_final
-        return row.is_final and self._states_output(row, source, snapshots[-1].text)
+            return not call.has_new_output or not call.is_final
+        return call.is_final and self._states_output(call, source, snapshots[-1].text)
 
-    def _states_output(self, row: CallRow, source: Mapping[str, Any], text: str) -> bool:
+    def _states_output(self, call: ShownCall, source: Mapping[str, Any], text: str) -> bool:
         """Whether the update's content is the whole output, in a readable form. `text`: that output."""
-        head, gap, tail = row.output.shown()
+        head, gap, tail = call.output.shown()
         if gap:
-            is_whole = len(text) == row.output.total and text.startswith(head) and text.endswith(tail)
+            is_whole = len(text) == call.output.total and text.startswith(head) and text.endswith(tail)
         else:
             is_whole = text.rstrip() == head.rstrip()
         given = content_text(source.get("content"))
         is_readable = bool(given) and not is_wrapped(given) and render_terminal(head) == head
         return is_whole and is_readable and not _is_large(source.get("rawOutput"))
 
-    def _is_new_delta(self, row: CallRow, source: Mapping[str, Any]) -> bool:
+    def _is_new_delta(self, call: ShownCall, source: Mapping[str, Any]) -> bool:
         """Whether the update's terminal output is exactly the new output, and in the field that the editor reads."""
         delta = text_at(source.get("_meta"), "terminal_output", "data")
-        return delta is not None and row.output_ops == [OutputOp(delta, False)]
+        return delta is not None and call.output_ops == [OutputOp(delta, False)]
 
-    def _note_passed(self, row: CallRow, source: Mapping[str, Any]) -> None:
-        row.is_announced = True
-        self._take_new_details(row, source)
-        shows_output = row.terminal is not None or _has_text(source)
-        if shows_output and row.has_new_output and (row.is_final or row.terminal is not None):
-            row.has_new_output = False
+    def _note_passed(self, call: ShownCall, source: Mapping[str, Any]) -> None:
+        call.is_announced = True
+        self._take_new_details(call, source)
+        shows_output = call.terminal is not None or _has_text(source)
+        if shows_output and call.has_new_output and (call.is_final or call.terminal is not None):
+            call.has_new_output = False
         if isinstance(source.get("content"), list):
-            row.parts = [part for part in objects_in(source["content"]) if not _is_text(part)]
+            call.parts = [part for part in objects_in(source["content"]) if not _is_text(part)]
 
     # ---- terminals
 
-    def _note_terminal(self, row: CallRow, source: Mapping[str, Any]) -> None:
+    def _note_terminal(self, call: ShownCall, source: Mapping[str, Any]) -> None:
         """Note the terminal in which the editor shows this call's output, as `_meta.terminal_info` says."""
         if self._editor_profile.takes_terminal_deltas:
-            row.terminal = text_at(source.get("_meta"), "terminal_info", "terminal_id") or row.terminal
+            call.terminal = text_at(source.get("_meta"), "terminal_info", "terminal_id") or call.terminal
 
-    def _is_known_part(self, row: CallRow, part: Json) -> bool:
+    def _is_known_part(self, call: ShownCall, part: Json) -> bool:
         if part.get("type") != "terminal":
             return True
         terminal = part.get("terminalId")
-        return terminal in self._terminals or (terminal is not None and terminal == row.terminal)
+        return terminal in self._terminals or (terminal is not None and terminal == call.terminal)
 
     # ---- composing
 
-    def _compose_update(self, row: CallRow, source: Mapping[str, Any], now: float) -> Json | None:
+    def _compose_update(self, call: ShownCall, source: Mapping[str, Any], now: float) -> Json | None:
         """Return an update with everything that changed; None if nothing is due."""
-        first = not row.is_announced
-        update = self._take_new_details(row, source)
-        if first or "input" in row.changes:
-            update |= {"rawInput": row.fields["input"]} if "input" in row.fields else {}
-        if first or "title" in row.changes:
-            update["title"] = row.fields.get("title") or row.fields.get("name") or "tool"
-        if (first or "tool_kind" in row.changes) and row.fields.get("tool_kind") in TOOL_KINDS:
-            update["kind"] = row.fields["tool_kind"]
-        if (first or "status" in row.changes) and (status := self._get_wire_status(row)) is not None:
+        first = not call.is_announced
+        update = self._take_new_details(call, source)
+        if first or "input" in call.changes:
+            update |= {"rawInput": call.fields["input"]} if "input" in call.fields else {}
+        if first or "title" in call.changes:
+            update["title"] = call.fields.get("title") or call.fields.get("name") or "tool"
+        if (first or "tool_kind" in call.changes) and call.fields.get("tool_kind") in TOOL_KINDS:
+            update["kind"] = call.fields["tool_kind"]
+        if (first or "status" in call.changes) and (status := self._get_wire_status(call)) is not None:
             update["status"] = status
-        if meta := self._compose_meta(row, source.get("_meta")):
+        if meta := self._compose_meta(call, source.get("_meta")):
             update["_meta"] = meta
-        if source.get("rawOutput") is not None and row.is_final:
+        if source.get("rawOutput") is not None and call.is_final:
             update["rawOutput"] = _shorten_strings(source["rawOutput"])
-        content = self._take_due_content(row, source, now)
+        content = self._take_due_content(call, source, now)
         if content is not None:
             update["content"] = content
         if not update:
             return None
-        row.is_announced = True
-        return {"sessionUpdate": "tool_call" if first else "tool_call_update", "toolCallId": row.call, **update}
+        call.is_announced = True
+        return {"sessionUpdate": "tool_call" if first else "tool_call_update", "toolCallId": call.call_id, **update}
 
-    def _take_new_details(self, row: CallRow, source: Mapping[str, Any]) -> Json:
+    def _take_new_details(self, call: ShownCall, source: Mapping[str, Any]) -> Json:
         """Return the update's fields that are not folded and that are new to the editor. Note that it has them."""
         details = {key: value for key, value in source.items() if key not in REWRITTEN}
-        new = {key: value for key, value in details.items() if key not in row.details or row.details[key] != value}
-        row.details |= details
+        new = {key: value for key, value in details.items() if key not in call.details or call.details[key] != value}
+        call.details |= details
         return new
 
-    def _get_wire_status(self, row: CallRow) -> str | None:
-        return WIRE_STATUS.get(str(row.fields.get("status")))
+    def _get_wire_status(self, call: ShownCall) -> str | None:
+        return WIRE_STATUS.get(str(call.fields.get("status")))
 
-    def _compose_meta(self, row: CallRow, meta: object) -> Json:
+    def _compose_meta(self, call: ShownCall, meta: object) -> Json:
         """Return `_meta` without output. For an editor that shows it in a terminal, add the new output."""
         if not isinstance(meta, dict):
             meta = {}
         dropped = OUTPUT_META if self._editor_profile.takes_terminal_deltas else OUTPUT_META | TERMINAL_META
         rest = {key: _drop_response(value) for key, value in meta.items() if key not in dropped}
         rest = {key: value for key, value in rest.items() if value != {} or meta[key] == {}}
-        if row.terminal is not None and not any(op.replaces for op in row.output_ops):
-            if text := "".join(op.text for op in row.output_ops):
-                rest["terminal_output"] = {"terminal_id": row.terminal, "data": text}
-            row.has_new_output = False
+        if call.terminal is not None and not any(op.replaces for op in call.output_ops):
+            if text := "".join(op.text for op in call.output_ops):
+                rest["terminal_output"] = {"terminal_id": call.terminal, "data": text}
+            call.has_new_output = False
         return rest
 
-    def _take_due_content(self, row: CallRow, source: Mapping[str, Any], now: float) -> list[Json] | None:
+    def _take_due_content(self, call: ShownCall, source: Mapping[str, Any], now: float) -> list[Json] | None:
         """Return the content to send now: the output and the other parts; None if neither changed or is due."""
         content = source.get("content")
         changed = False
         if isinstance(content, list):
-            known_parts = [part for part in objects_in(content) if self._is_known_part(row, part)]
-            if not row.output.total:  # its text is no output: it describes the call, or states its arguments
+            known_parts = [part for part in objects_in(content) if self._is_known_part(call, part)]
+            if not call.output.total:  # its text is no output: it describes the call, or states its arguments
                 return known_parts or None
             if text := content_text(content):
-                row.is_fenced = text.startswith("```") and row.output.start(3) != "```"
+                call.is_fenced = text.startswith("```") and call.output.start(3) != "```"
             parts = [part for part in known_parts if not _is_text(part)]
-            changed, row.parts = parts != row.parts, parts
-        ends = row.is_final and (not row.is_announced or "status" in row.changes)
-        is_due = row.has_new_output and (ends or (now >= row.due_at and self._is_affordable(row)))
-        return self._render_content(row, now) if is_due or changed else None
+            changed, call.parts = parts != call.parts, parts
+        ends = call.is_final and (not call.is_announced or "status" in call.changes)
+        is_due = call.has_new_output and (ends or (now >= call.due_at and self._is_affordable(call)))
+        return self._render_content(call, now) if is_due or changed else None
 
-    def _render_content(self, row: CallRow, now: float) -> list[Json]:
-        text = _render_output(row)
-        row.has_new_output = False
-        row.is_shortened = not row.is_final and row.output.total > RUNNING_HEAD + RUNNING_TAIL
-        row.due_at = now + SNAPSHOT_INTERVAL_S
-        row.sent_chars += len(text)
-        return [*([{"type": "content", "content": {"type": "text", "text": text}}] if text else []), *row.parts]
+    def _render_content(self, call: ShownCall, now: float) -> list[Json]:
+        text = _render_output(call)
+        call.has_new_output = False
+        call.is_shortened = not call.is_final and call.output.total > RUNNING_HEAD + RUNNING_TAIL
+        call.due_at = now + SNAPSHOT_INTERVAL_S
+        call.sent_chars += len(text)
+        return [*([{"type": "content", "content": {"type": "text", "text": text}}] if text else []), *call.parts]
 
-    def _is_affordable(self, row: CallRow) -> bool:
+    def _is_affordable(self, call: ShownCall) -> bool:
         """Whether a running call's output may be sent again: what is sent in total must stay in proportion to it."""
-        size = min(row.output.total, RUNNING_HEAD + RUNNING_TAIL)
-        return row.sent_chars + size <= FREE_CHARS + row.output.total
+        size = min(call.output.total, RUNNING_HEAD + RUNNING_TAIL)
+        return call.sent_chars + size <= FREE_CHARS + call.output.total
 
     def take_due_updates(self, now: float) -> Iterator[Json]:
         """Yield the updates with output that is due. `now`: a monotonic time in seconds; infinite at the turn's end."""
-        for item, row in list(self._unsent.items()):
-            if row.is_announced and now >= row.due_at and (self._is_affordable(row) or now == inf):
+        for item, call in list(self._unsent.items()):
+            if call.is_announced and now >= call.due_at and (self._is_affordable(call) or now == inf):
                 del self._unsent[item]
-                content = self._render_content(row, now)
-                yield {"sessionUpdate": "tool_call_update", "toolCallId": row.call, "content": content}
+                content = self._render_content(call, now)
+                yield {"sessionUpdate": "tool_call_update", "toolCallId": call.call_id, "content": content}
 
 
-def _render_output(row: CallRow) -> str:
+def _render_output(call: ShownCall) -> str:
     """Return the output as a terminal would show it, in a code fence unless the agent's own content had none."""
-    head, gap, tail = row.output.shown()
-    if not row.is_final and row.output.total > RUNNING_HEAD + RUNNING_TAIL:
+    head, gap, tail = call.output.shown()
+    if not call.is_final and call.output.total > RUNNING_HEAD + RUNNING_TAIL:
         tail = (tail or head)[-RUNNING_TAIL:]
-        head, gap = head[:RUNNING_HEAD], row.output.total - RUNNING_HEAD - RUNNING_TAIL
+        head, gap = head[:RUNNING_HEAD], call.output.total - RUNNING_HEAD - RUNNING_TAIL
     text = head + format_gap(gap) + tail if gap else head
     text = render_terminal(text)
-    if not text or not row.is_fenced:
+    if not text or not call.is_fenced:
         return text
     fence = "```"
     while fence in text:
