@@ -98,7 +98,7 @@ class EditorStream:
         if method == "initialize":
             self._editor_profile = read_editor_profile(object_at(message, "params"))
         if method in LOADS:
-            self._open_session(session, is_resumed=method == "session/resume")
+            self._forget_session(session, is_resumed=method == "session/resume")
         if method == "session/prompt":
             return self._take_prompt(session, message, now)
         ops = self._folder.fold_sent(message)
@@ -116,7 +116,7 @@ class EditorStream:
     def _take_held_lines(self, session: str) -> list[bytes]:
         return list(self._held.pop(session, HeldLines()).lines)
 
-    def _open_session(self, session: str, is_resumed: bool) -> None:
+    def _forget_session(self, session: str, is_resumed: bool) -> None:
         """Forget a session that the editor opens again: the editor has nothing of the session on this connection yet.
 
         `is_resumed`: the editor has the session's history already.
