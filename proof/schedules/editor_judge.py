@@ -70,11 +70,11 @@ def _shown(connection: Connection, rows: Rows) -> Iterator[str]:
     session = rows.sessions.get(connection.editor.session)
     if session is None or (connection.how == "prompt" and not connection.told_until):  # it was never opened
         return
-    held = connection.editor.profile.out_of_turn == "held"
+    waits = connection.editor.profile.out_of_turn == "until_prompt"
     entries = [
         e for e in rows.entries
         if e["session"] == session["id"] and e["seq"] > session["erased"] and e["text"]
-        and (e["seq"] <= connection.told_until or not held)
+        and (e["seq"] <= connection.told_until or not waits)
     ]  # fmt: skip
     if connection.screen.dropped:
         yield f"law 8: {connection!r} was sent {connection.screen.dropped} updates outside of its turns, and drops them"

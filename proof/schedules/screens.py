@@ -40,7 +40,7 @@ class Screen:
     def update(self, update: Json, *, in_turn: bool, in_load: bool) -> None:
         """Take an update. `in_turn`: a prompt of the editor is open. `in_load`: it loads the session."""
         kind = update["sessionUpdate"]
-        if kind in SHOWN_IN_TURNS and self.profile.out_of_turn == "held" and not (in_turn or in_load):
+        if kind in SHOWN_IN_TURNS and self.profile.out_of_turn == "until_prompt" and not (in_turn or in_load):
             self.dropped += 1
         elif kind == "user_message_chunk" and self.profile.drops_user_text and not in_load:
             self.faults.append(f"{update['content']} is dropped")

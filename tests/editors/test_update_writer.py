@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from editor_help import Player, answer, call, content, delta, line_of, prompt, request, result, say, start, update
 
-from semel.faces.acp.alone.stream import MAX_HELD_BYTES
+from semel.faces.acp.alone.stream import MAX_WAITING_BYTES
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, read_editor_profile
 from semel.faces.acp.updates.call_writer import FREE_CHARS, SNAPSHOT_INTERVAL_S
 from semel.faces.acp.updates.line_writer import BEGAN_AGAIN_REMARK
@@ -40,7 +40,7 @@ def test_the_page_says_of_each_editor_what_its_profile_says(name: str) -> None:
     row = next(line for line in known if re.match(rf"\| {name.split('.')[0]} ", line, re.I))
     _, _, outside, of_others, dialog, in_a_row, _ = (cell.strip() for cell in row.split("|"))
     profile = EDITOR_PROFILES[name]
-    assert outside == ("comes with your next prompt" if profile.out_of_turn == "held" else "shown at once")
+    assert outside == ("comes with your next prompt" if profile.out_of_turn == "until_prompt" else "shown at once")
     assert of_others.startswith(
         "drawn" if profile.out_of_turn == "push" else "a quotation" if profile.drops_user_text else "a m"
     )
@@ -49,7 +49,7 @@ def test_the_page_says_of_each_editor_what_its_profile_says(name: str) -> None:
 
 
 def test_an_unmeasured_editor_is_made_to_wait() -> None:
-    assert read_editor_profile({"clientInfo": {"name": "something new"}}).out_of_turn == "held"
+    assert read_editor_profile({"clientInfo": {"name": "something new"}}).out_of_turn == "until_prompt"
     assert (
         read_editor_profile({"clientInfo": {"name": "Zed"}})
         == read_editor_profile({"clientInfo": {"name": "zed"}})
@@ -419,7 +419,7 @@ def test_what_comes_outside_of_a_turn_waits_for_editors_that_drop_it(client: str
 
 def test_what_waits_is_bounded_and_never_dropped() -> None:
     player = start(client="unknown")
-    sent = [say(f"{n} " + "x" * 100_000, f"m{n}") for n in range(2 * MAX_HELD_BYTES // 100_000)]
+    sent = [say(f"{n} " + "x" * 100_000, f"m{n}") for n in range(2 * MAX_WAITING_BYTES // 100_000)]
     for message in sent:
         player.hear(message)
     assert 0 < len(texts(player)) < len(sent)

@@ -25,7 +25,6 @@ class TextBlock(GrowingItem):
         "alert_chars",
         "all_chunks",
         "first_chunk_size",
-        "held_copy",
         "is_blank",
         "is_plain",
         "lead_chars",
@@ -37,6 +36,7 @@ class TextBlock(GrowingItem):
         "sealed",
         "section",
         "size",
+        "withheld_copy",
     )  # fmt: skip
 
     def __init__(self, kind: str, fields: dict[str, Any], mid: str | None) -> None:
@@ -52,7 +52,9 @@ class TextBlock(GrowingItem):
         self.is_blank = True  # nothing but white space so far
         self.is_plain = True  # the fast path may append chunks: nothing has to be compared
         self.paragraph_ended = False  # the last chunk was empty: a paragraph ended
-        self.held_copy: tuple[str, str] | None = None  # (a chunk held back as a probable copy, the text after the copy)
+        self.withheld_copy: tuple[str, str] | None = (
+            None  # (a chunk withheld as a probable copy, the text after the copy)
+        )
         self.repeat_cursor: TextCursor | None = None  # compares the text from `repeat_start` on with the block's start
         self.repeat_start = 0
         self.rivals: list[tuple[TextBlock, TextCursor]] = []  # (rival, cursor that compares this block's text with it)
@@ -80,7 +82,7 @@ class TextBlock(GrowingItem):
 
     def restart(self, text: str) -> None:
         """Replace the whole text. The new text counts as one chunk."""
-        self.pieces, self.size, self.held_copy = ([text] if text else []), len(text), None
+        self.pieces, self.size, self.withheld_copy = ([text] if text else []), len(text), None
         self.all_chunks = self.section = Section()
         if self.kind == THOUGHT and text:
             self.all_chunks.append(text)

@@ -79,7 +79,7 @@ class Fold:
     def settle(self) -> list[Op]:
         """Show everything that waits for a further update, because none comes for now.
 
-        This ends a replay, drops a thought's chunk that was held back as a probable copy (see `messages`), and shows
+        This ends a replay, drops a thought's chunk that was withheld as a probable copy (see `messages`), and shows
         U+FFFD for half a surrogate pair.
         """
         return self._show_lost_halves() + self._finish_replay() + self.blocks.settle()

@@ -16,7 +16,7 @@ in `redelivery`.
 
 A chunk of a thought counts as a copy if three things hold. It repeats the whole thought, or its current *section*,
 which began after a chunk of newlines. That text came in several chunks. Nothing, or an empty line, follows the chunk.
-Such a chunk is *held back* until the next one arrives; if other text follows, the chunk is added after all. The rule
+Such a chunk is *withheld* until the next one arrives; if other text follows, the chunk is added after all. The rule
 fails only for a thought that is the same words twice and nothing else, first in several chunks and then in one.
 """
 
@@ -124,7 +124,7 @@ class BlockAssembler:
             same = block is not None and mid in (None, block.mid)
             return self._grow(block, text) if block is not None and same else self._begin(kind, mid, text)
         if block is not None and mid in (None, block.mid):
-            ops = self._settle_held(block, text)
+            ops = self._settle_withheld(block, text)
             folded = self._fold_copy(block, text)
             return ops + (folded if folded is not None else self._grow(block, text))
         if block is not None and self._is_copy_of(block, text):
@@ -345,36 +345,34 @@ class BlockAssembler:
         chunk.
 
         If the wording alone proves the copy, only the text after the copy is added to the thought. If the copy is only
-        probable, the chunk is held back until the next one decides (`_settle_held`). If there is no copy, return None:
-        the caller then adds the whole chunk.
+        probable, the chunk is withheld until the next one decides (`_settle_withheld`). If there is no copy, return
+        None: the caller then adds the whole chunk.
         """
         for part in (block.all_chunks, block.section):
             repeat = part.find_repeat(text)
             if repeat is not None:
                 new, is_proved = repeat
-                return self._append_rest(block, new) if is_proved else self._hold_back(block, text, new)
+                return self._append_rest(block, new) if is_proved else self._withhold(block, text, new)
         last, before = block.pieces[-1], block.pieces[-2][-1:] if len(block.pieces) > 1 else ""
         if len(text) <= len(last) or not text.startswith(last) or before.isalnum():
             return None
-        return (
-            self._hold_back(block, text, text[len(last) :]) if is_glued(last, text) and is_distinctive(last) else None
-        )
+        return self._withhold(block, text, text[len(last) :]) if is_glued(last, text) and is_distinctive(last) else None
 
-    def _hold_back(self, block: TextBlock, text: str, new: str) -> list[Op]:
-        """Hold back the chunk `text`, a probable copy followed by the text `new`, until the next chunk decides."""
-        block.held_copy = (text, new)
+    def _withhold(self, block: TextBlock, text: str, new: str) -> list[Op]:
+        """Withhold the chunk `text`, a probable copy followed by the text `new`, until the next chunk decides."""
+        block.withheld_copy = (text, new)
         block.is_plain = False
         return []
 
-    def _settle_held(self, block: TextBlock, text: str = "") -> list[Op]:
-        """Add to the block the chunk that was held back, if there is one. `text`: the next chunk; "" if there is none.
+    def _settle_withheld(self, block: TextBlock, text: str = "") -> list[Op]:
+        """Add to the block the chunk that was withheld, if there is one. `text`: the next chunk; "" if there is none.
 
         The chunk begins with a probable copy. If no chunk follows, or one that begins with an empty line, it is taken
         for a copy, and only the text after it is added. Otherwise the whole chunk is added.
         """
-        if block.held_copy is None:
+        if block.withheld_copy is None:
             return []
-        (copy, new), block.held_copy = block.held_copy, None
+        (copy, new), block.withheld_copy = block.withheld_copy, None
         kept_text = new if not text or text.startswith("\n\n") else copy
         return self._grow(block, kept_text) if kept_text else []
 
@@ -427,7 +425,7 @@ class BlockAssembler:
         block = self.open_blocks[kind]
         if block is None:
             return []
-        ops = self._settle_held(block)
+        ops = self._settle_withheld(block)
         self.open_blocks[kind] = None
         for rival, cursor in block.rivals:
             is_whole_repeat = not cursor.remaining and rival.size == block.size  # equal: even short texts count
@@ -453,12 +451,12 @@ class BlockAssembler:
             void.clear()
 
     def settle(self) -> list[Op]:
-        """Decide that a thought's chunk which was held back is a copy, because no more chunks are coming for now.
+        """Decide that a thought's chunk which was withheld is a copy, because no more chunks are coming for now.
 
-        Do nothing if no chunk is held back.
+        Do nothing if no chunk is withheld.
         """
         block = self.open_blocks[THOUGHT]
-        return self._settle_held(block) if block is not None else []
+        return self._settle_withheld(block) if block is not None else []
 
     def begin_turn(self) -> list[Op]:
         """Begin a turn: end the open blocks, and forget the blocks with which later text would be compared."""

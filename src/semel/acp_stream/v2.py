@@ -97,7 +97,7 @@ class Version2:
         if block is None:
             chunk = {"messageId": mid, "content": {"type": "text", "text": text}}
             return self.blocks.chunk(kind, chunk) if text else []
-        block.held_copy = None
+        block.withheld_copy = None
         known_text = block.text()
         if text.startswith(known_text) and (known_text or block.fields.get("content")):
             new_text = text[len(known_text) :]

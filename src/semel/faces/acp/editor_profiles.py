@@ -19,10 +19,10 @@ class EditorProfile:
 
     name: str = "unmeasured"
 
-    out_of_turn: Literal["direct", "push", "held"] = "held"
+    out_of_turn: Literal["direct", "push", "until_prompt"] = "until_prompt"
     """What the editor does with an agent's text, thoughts and tool calls outside of a turn. `direct`: it shows them.
-    `push`: it shows them, and draws them as a turn of the agent's own if that is announced with `session/push`. `held`:
-    it drops them, or may drop them, so they wait for its next prompt."""
+    `push`: it shows them, and draws them as a turn of the agent's own if that is announced with `session/push`.
+    `until_prompt`: it drops them, or may drop them, so they wait for its next prompt."""
 
     joins_messages: bool = False
     """Whether it ignores `messageId` and joins messages that follow each other: they then need an empty line."""

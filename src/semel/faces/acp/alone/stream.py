@@ -21,23 +21,25 @@ from semel.text.json_types import Json, object_at, text_at
 
 LOADS = ("session/load", "session/resume")
 KEPT_CALLS = 64  # ended calls of earlier turns for which a late update is still known
-MAX_HELD_BYTES = 8 * 1024 * 1024  # of updates that wait for the editor's next prompt; beyond that, the oldest are sent
+MAX_WAITING_BYTES = (
+    8 * 1024 * 1024
+)  # of updates that wait for the editor's next prompt; beyond that, the oldest are sent
 REPLAY_PAUSE_S = 0.5  # silence after which the last message of a replay that has no other end is complete
 
 
-class HeldLines:
-    """Lines that wait for the editor's next prompt: MAX_HELD_BYTES at most."""
+class WaitingLines:
+    """Lines that wait for the editor's next prompt: MAX_WAITING_BYTES at most."""
 
     def __init__(self) -> None:
         self.lines: deque[bytes] = deque()
         self._size = 0
 
     def add(self, lines: list[bytes]) -> list[bytes]:
-        """Add lines. Remove and return the oldest ones, as many as exceed MAX_HELD_BYTES."""
+        """Add lines. Remove and return the oldest ones, as many as exceed MAX_WAITING_BYTES."""
         self.lines.extend(lines)
         self._size += sum(map(len, lines))
         excess: list[bytes] = []
-        while self._size > MAX_HELD_BYTES:
+        while self._size > MAX_WAITING_BYTES:
             excess.append(self.lines.popleft())
             self._size -= len(excess[-1])
         return excess
@@ -58,7 +60,7 @@ class EditorStream:
         self._folder = ConnectionFolder(limits=Limits())
         self._writers: dict[str, UpdateWriter] = {}
         self._terminals: set[str] = set()  # ids of the terminals that the editor made
-        self._held: dict[str, HeldLines] = {}  # by session: what waits for the editor's next prompt
+        self._waiting: dict[str, WaitingLines] = {}  # by session: what waits for the editor's next prompt
         self._resumed: set[str] = set()  # sessions whose history the editor has already
         self._late_replays: dict[str, float] = {}  # replays that go on after their answer -> when the last update came
         self._writer_count = 0
@@ -107,14 +109,14 @@ class EditorStream:
     def _take_prompt(self, session: str, message: Json, now: float) -> list[bytes]:
         lines = self._end_replay(session)
         if not self._folder.is_prompting(session):
-            lines += self._hold_lines(session, self._get_writer(session).end_turn())
+            lines += self._keep_until_prompt(session, self._get_writer(session).end_turn())
         self._late_replays.pop(session, None)
         self._resumed.discard(session)
         lines += self._get_writer(session).write(self._folder.fold_sent(message), now=now)
-        return lines + self._take_held_lines(session)
+        return lines + self._pop_waiting_lines(session)
 
-    def _take_held_lines(self, session: str) -> list[bytes]:
-        return list(self._held.pop(session, HeldLines()).lines)
+    def _pop_waiting_lines(self, session: str) -> list[bytes]:
+        return list(self._waiting.pop(session, WaitingLines()).lines)
 
     def _forget_session(self, session: str, is_resumed: bool) -> None:
         """Forget a session that the editor opens again: the editor has nothing of the session on this connection yet.
@@ -123,7 +125,7 @@ class EditorStream:
         """
         self._folder.forget(session)
         self._writers.pop(session, None)
-        self._held.pop(session, None)
+        self._waiting.pop(session, None)
         self._late_replays.pop(session, None)
         self._resumed.discard(session)
         if is_resumed:
@@ -160,7 +162,7 @@ class EditorStream:
             if session in self._late_replays:
                 self._late_replays[session] = now
             return [] if session in self._resumed else lines
-        return self._hold_lines(session, lines)
+        return self._keep_until_prompt(session, lines)
 
     def _take_answer(self, message: Json, line: bytes, now: float) -> list[bytes]:
         """Return the lines for an agent's answer: text and output that was withheld, and then the answer itself."""
@@ -182,15 +184,15 @@ class EditorStream:
                 self._folder.fold(session).forget_all_but(writer.calls.keep_latest(KEPT_CALLS))
         return [*lines, line]
 
-    def _hold_lines(self, session: str, lines: list[bytes]) -> list[bytes]:
+    def _keep_until_prompt(self, session: str, lines: list[bytes]) -> list[bytes]:
         """Return the lines to write now. Some editors drop lines that come outside of a turn.
 
-        For such an editor, the lines are kept outside of a turn, and follow after its next prompt.
+        For such an editor, lines that come outside of a turn wait for its next prompt.
         """
-        if self._editor_profile.out_of_turn != "held" or not lines or self._folder.is_prompting(session):
+        if self._editor_profile.out_of_turn != "until_prompt" or not lines or self._folder.is_prompting(session):
             return lines
-        held = self._held.setdefault(session, HeldLines())
-        return held.add(lines)
+        waiting = self._waiting.setdefault(session, WaitingLines())
+        return waiting.add(lines)
 
     # ---- time
 
@@ -205,14 +207,14 @@ class EditorStream:
                 lines += self._end_replay(session)
                 self._late_replays[session] = inf  # until the next replayed update
         for session, writer in self._writers.items():
-            lines += self._hold_lines(session, writer.flush(now))
+            lines += self._keep_until_prompt(session, writer.flush(now))
         return lines
 
     def end(self) -> list[bytes]:
         """Return the lines that were still kept or withheld, because the agent has ended."""
         lines: list[bytes] = []
         for session in list(self._writers):
-            lines += self._take_held_lines(session) + self._end_replay(session) + self._get_writer(session).end_turn()
+            lines += self._pop_waiting_lines(session) + self._end_replay(session) + self._get_writer(session).end_turn()
         return lines
 
     def _end_replay(self, session: str) -> list[bytes]:

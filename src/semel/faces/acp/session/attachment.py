@@ -270,7 +270,7 @@ class Attachment:
     @property
     def _may_show(self) -> bool:
         """Whether the editor shows an agent's rows now."""
-        return bool(self._prompts) or self._editor.profile.out_of_turn != "held"
+        return bool(self._prompts) or self._editor.profile.out_of_turn != "until_prompt"
 
     def show(self) -> None:
         """Write what the editor lacks and can show now, then answer the prompts whose turn has ended."""
