@@ -38,7 +38,7 @@ def test_a_prompt_is_answered_when_its_turn_has_ended_and_is_not_echoed(desk: De
     assert editor.messages[-1]["result"] == {"stopReason": "end_turn"}, "all that was said came before"
 
 
-def test_what_others_say_is_shown_at_once_in_a_direct_client_and_their_turn_too(desk: Desk) -> None:
+def test_what_others_say_is_shown_at_once_in_a_direct_editor_and_their_turn_too(desk: Desk) -> None:
     editor = desk.editor()
     session = editor.new()
     editor.prompt("say: first")
@@ -49,7 +49,7 @@ def test_what_others_say_is_shown_at_once_in_a_direct_client_and_their_turn_too(
     assert editor.texts() == ["first", "from the phone", "again"]
 
 
-def test_what_others_say_waits_for_the_next_prompt_of_an_unmeasured_client(desk: Desk) -> None:
+def test_what_others_say_waits_for_the_next_prompt_of_an_unmeasured_editor(desk: Desk) -> None:
     editor = desk.editor(client="unheard-of")
     session = editor.new()
     editor.prompt("say: first")
@@ -64,7 +64,7 @@ def test_what_others_say_waits_for_the_next_prompt_of_an_unmeasured_client(desk:
     assert len(editor.messages) > shown
 
 
-def test_a_client_that_draws_pushed_turns_gets_another_persons_turn_as_one(desk: Desk) -> None:
+def test_an_editor_that_draws_pushed_turns_gets_another_persons_turn_as_one(desk: Desk) -> None:
     editor = desk.editor(client="agent-shell")
     session = editor.new()
     desk.house.say(session, "say: pushed")
@@ -100,7 +100,7 @@ def test_a_message_that_waited_is_not_pushed_after_it_was_quoted_and_a_command_i
     assert len([text for text in editor.texts() if text.endswith(":** /help")]) == 1
 
 
-def test_a_client_that_refuses_pushed_turns_gets_them_as_a_quotation(desk: Desk) -> None:
+def test_an_editor_that_refuses_pushed_turns_gets_them_as_a_quotation(desk: Desk) -> None:
     editor = desk.editor(client="agent-shell")
     session = editor.new()
     desk.house.say(session, "say: pushed")
@@ -321,7 +321,7 @@ def test_a_loaded_session_shows_what_was_said_once_and_goes_on_in_the_same_messa
     assert third.shown.order[-1] == editor.shown.order[-1], "messages keep their ids"
 
 
-def test_a_client_with_terminals_shows_a_commands_output_in_one(desk: Desk) -> None:
+def test_an_editor_with_terminals_shows_a_commands_output_in_one(desk: Desk) -> None:
     editor = desk.editor(capabilities={"_meta": {"terminal_output": True}})
     editor.new()
     output = [f"line {number}\n" for number in range(2_000)]

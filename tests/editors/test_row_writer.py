@@ -226,11 +226,11 @@ def test_a_second_attempt_that_is_shorter_is_shown_once_it_has_ended() -> None:
     assert shown_after(*rows)[-1] == "The"
 
 
-def test_a_client_that_joins_messages_gets_an_empty_line_between_them() -> None:
+def test_an_editor_that_joins_messages_gets_an_empty_line_between_them() -> None:
     assert "".join(shown_after(entry(1, "One."), entry(2, "Two."), profile=EDITOR_PROFILES["toad"])) == "One.\n\nTwo."
 
 
-def test_no_line_is_longer_than_the_strictest_client_reads() -> None:
+def test_no_line_is_longer_than_the_strictest_editor_reads() -> None:
     text = "wörd\x01" * 800_000
     watcher = Watcher()
     lines = watcher.writer.write_row(entry(1, text), 0.0)
@@ -239,7 +239,7 @@ def test_no_line_is_longer_than_the_strictest_client_reads() -> None:
     assert watcher.end().texts() == [text]
 
 
-def test_what_a_person_says_is_quoted_for_a_client_that_drops_it() -> None:
+def test_what_a_person_says_is_quoted_for_an_editor_that_drops_it() -> None:
     said = {"seq": 1, "born": 1, "rev": 1, "role": "user", "sender": "Ann", "text": "one\ntwo"}
     assert shown_after(said, profile=EDITOR_PROFILES["CodeCompanion.nvim"]) == ["> **Ann:** one\n> two"]
     assert shown_after(said, profile=UNMEASURED) == []
@@ -304,7 +304,7 @@ def test_a_terminal_is_told_how_much_of_a_fast_output_it_lacks() -> None:
     assert terminal.write("other", 31, "vw!") == CLEAR + "other\n[31 characters not shown]\nvw!"
 
 
-def test_a_client_with_terminals_gets_a_commands_output_there_as_from_an_agent_of_its_own() -> None:
+def test_an_editor_with_terminals_gets_a_commands_output_there_as_from_an_agent_of_its_own() -> None:
     profile = replace(ZED, takes_terminal_deltas=True)
     watcher = Watcher(profile)
     item: Json = {

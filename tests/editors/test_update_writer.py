@@ -150,7 +150,7 @@ def test_another_attempt_in_other_words_is_announced() -> None:
     assert BEGAN_AGAIN_REMARK not in texts(player)
 
 
-def test_clients_that_join_messages_get_an_empty_line_between_them() -> None:
+def test_editors_that_join_messages_get_an_empty_line_between_them() -> None:
     player = ask(start(client="CodeCompanion.nvim"), say("one", "a"), say("two", "b"), say("!", "b"), answer())
     assert "".join(texts(player)) == "one\n\ntwo!"
     player = ask(start(client="zed"), say("one", "a"), say("two", "b"), answer())
@@ -164,7 +164,7 @@ def test_a_message_that_was_withheld_is_not_joined_to_what_follows() -> None:
     assert texts(player) == ["one", "one", "\n\n> two"]
 
 
-def test_a_notice_is_one_where_the_client_shows_notices() -> None:
+def test_a_notice_is_one_where_the_editor_shows_notices() -> None:
     failure = update(
         "session_info_update", _meta={"codex": {"error": {"message": "No money\nleft", "willRetry": False}}}
     )
@@ -206,7 +206,7 @@ def test_output_in_meta_is_shown_as_content_while_the_tool_runs(key: str) -> Non
     assert shown.fields["status"] == "completed"
 
 
-def test_a_client_with_terminals_gets_the_agents_lines() -> None:
+def test_an_editor_with_terminals_gets_the_agents_lines() -> None:
     player = start({"_meta": {"terminal_output": True}})
     player.say(prompt())
     terminal = {"content": [{"type": "terminal", "terminalId": "t"}], "_meta": {"terminal_info": {"terminal_id": "t"}}}
@@ -332,7 +332,7 @@ def test_diffs_and_locations_pass_and_are_kept_beside_output() -> None:
     assert shown.fields["locations"] == [{"path": "/x", "line": 3}]
 
 
-def test_a_terminal_that_the_client_made_is_left_in_place() -> None:
+def test_a_terminal_that_the_editor_made_is_left_in_place() -> None:
     player = start({"terminal": True})
     player.say({"jsonrpc": "2.0", "id": 7, "result": {"terminalId": "term-1"}})
     shows = call(content=[{"type": "terminal", "terminalId": "term-1"}])
@@ -427,7 +427,7 @@ def test_what_waits_is_bounded_and_never_dropped() -> None:
     assert len(texts(player)) == len(sent)
 
 
-def test_a_persons_text_is_quoted_for_clients_that_drop_it() -> None:
+def test_a_persons_text_is_quoted_for_editors_that_drop_it() -> None:
     spoken = say("On my phone:\nstop", "u", "user_message_chunk")
     assert texts(ask(start(client="agent-shell"), spoken, say("Stopping.", "m"))) == [
         "> On my phone:\n> stop",

@@ -279,7 +279,7 @@ class RowWriter:
 
     def _write_call(self, item: Json, now: float, is_history: bool) -> list[bytes]:
         before = self._items.get(item["id"])
-        if before is None and self._client_opens_terminal(item, is_history):
+        if before is None and self._opens_terminal(item, is_history):
             self._terminals[item["id"]] = TerminalText()
         self._items[item["id"]] = item
         terminal = self._terminals.get(item["id"])
@@ -316,7 +316,7 @@ class RowWriter:
 
     # ---- terminals
 
-    def _client_opens_terminal(self, item: Json, is_history: bool) -> bool:
+    def _opens_terminal(self, item: Json, is_history: bool) -> bool:
         """Whether the editor shows the call's output in a terminal, as it does for an agent that it runs itself."""
         return self._editor_profile.takes_terminal_deltas and not is_history and item.get("tool_kind") == "execute"
 
