@@ -158,7 +158,7 @@ class RecordedStreamReader:
         elif "jsonrpc" in element or "method" in element or "id" in element:
             self._read_message(element)
         else:
-            self._read_mark(element)
+            self._read_remark(element)
 
     def build_view(self) -> View:
         """Return the view after all elements that were read so far."""
@@ -186,19 +186,19 @@ class RecordedStreamReader:
         else:
             self.wire.fold_received(dict(message))
 
-    def _read_mark(self, mark: Mapping[str, Any]) -> None:
+    def _read_remark(self, remark: Mapping[str, Any]) -> None:
         fold = self.wire.fold("")
-        if "_prompt" in mark:
+        if "_prompt" in remark:
             self._loading = False
-            fold.prompt(str(mark["_prompt"]))
-        elif "_load" in mark:
-            self._loading = bool(mark["_load"])
-        elif "_cancel" in mark:
+            fold.prompt(str(remark["_prompt"]))
+        elif "_load" in remark:
+            self._loading = bool(remark["_load"])
+        elif "_cancel" in remark:
             fold.cancel()
-        elif isinstance(mark.get("_permission"), dict):
-            fold.permission(mark["_permission"])
-        elif "_died" in mark:
+        elif isinstance(remark.get("_permission"), dict):
+            fold.permission(remark["_permission"])
+        elif "_died" in remark:
             fold.end("error", "the agent died", died=True)
-        elif "_end_turn" in mark:
-            stop = mark["_end_turn"]
+        elif "_end_turn" in remark:
+            stop = remark["_end_turn"]
             fold.end(stop if isinstance(stop, str) else "end_turn")

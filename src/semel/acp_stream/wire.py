@@ -1,4 +1,4 @@
-"""Pass the JSON-RPC messages of a recorded ACP connection to the folds of its sessions, in order.
+"""Pass the JSON-RPC messages of an ACP connection, live or recorded, to the folds of its sessions, in order.
 
 One `ConnectionFolder` follows successive connections to the same agent (a trace may contain a kill and a restart). It
 keeps track of open prompts and loads, and so knows when each session's turns and replays begin and end.
@@ -15,8 +15,9 @@ from semel.acp_stream.ops import WHOLE, Limits, Op
 from semel.acp_stream.profiles import CAREFUL, Profile, profile_for
 from semel.text.json_types import object_at, objects_in, text_at
 
+LOADING_METHODS = ("session/load", "session/resume")
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")  # ACP StopReason
-END_REMARKS = ("eof", "exit", "spawn")  # keys of notes after which the process sends nothing more; after "kill" it may
+END_NOTES = ("eof", "exit", "spawn")  # keys of notes after which the process sends nothing more; after "kill" it may
 
 
 class ConnectionFolder:
@@ -73,7 +74,7 @@ class ConnectionFolder:
             self._replaying.discard(session)
             self._prompts[session] = self._prompts.get(session, 0) + 1
             return self.fold(session).prompt(_prompt_text(params.get("prompt")))
-        if method in ("session/load", "session/resume"):
+        if method in LOADING_METHODS:
             self._replaying.add(session)
         if method == "session/cancel":
             return self.fold(session).cancel()
@@ -106,7 +107,7 @@ class ConnectionFolder:
 
     def fold_note(self, note: object) -> list[Op]:
         """Apply a note that the recorder put into the trace. A note that the process has ended ends the open turns."""
-        if not isinstance(note, dict) or not any(key in note for key in END_REMARKS):
+        if not isinstance(note, dict) or not any(key in note for key in END_NOTES):
             return []
         return self.fold_death()
 
@@ -128,7 +129,7 @@ class ConnectionFolder:
             name = text_at(result, "agentInfo", "name")
             if self._fixed_profile is None and name is not None:
                 self.profile = profile_for(name)
-        elif method in ("session/load", "session/resume"):
+        elif method in LOADING_METHODS:
             if self.profile.replay_until == "response" or "error" in message:
                 self._replaying.discard(session)
         elif method == "session/prompt":

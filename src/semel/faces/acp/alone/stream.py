@@ -15,11 +15,11 @@ from typing import Any
 
 from semel.acp_stream import ConnectionFolder, Limits
 from semel.acp_stream.history import ROLES
+from semel.acp_stream.wire import LOADING_METHODS
 from semel.faces.acp.editor_profiles import UNMEASURED, read_editor_profile
 from semel.faces.acp.updates.update_writer import UpdateWriter
 from semel.text.json_types import Json, object_at, text_at
 
-LOADS = ("session/load", "session/resume")
 KEPT_CALLS = 64  # ended calls of earlier turns for which a late update is still known
 MAX_WAITING_BYTES = (
     8 * 1024 * 1024
@@ -99,7 +99,7 @@ class EditorStream:
             return []
         if method == "initialize":
             self._editor_profile = read_editor_profile(object_at(message, "params"))
-        if method in LOADS:
+        if method in LOADING_METHODS:
             self._forget_session(session, is_resumed=method == "session/resume")
         if method == "session/prompt":
             return self._take_prompt(session, message, now)
@@ -171,9 +171,9 @@ class EditorStream:
         if method == "initialize":
             self._passes_all = object_at(message, "result").get("protocolVersion", 1) != 1
         lines: list[bytes] = []
-        if method in LOADS and self._folder.is_replaying(session):
+        if method in LOADING_METHODS and self._folder.is_replaying(session):
             self._late_replays[session] = now
-        elif method in LOADS:
+        elif method in LOADING_METHODS:
             lines = self._end_replay(session)
             self._resumed.discard(session)
         elif method == "session/prompt":
