@@ -49,7 +49,7 @@ def line_of(message: object) -> bytes:
         return json.dumps(message).encode() + b"\n"
 
 
-class Player:
+class StreamPlayer:
     """Plays records through an `EditorStream`. `out`: what the editor got; `editor`: what it shows of that."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Player:
         self._requests: dict[Any, str] = {}  # the session of each open prompt or load, by the request's id
         self._initialize = {"clientInfo": {"name": client}, "clientCapabilities": capabilities or {}}
 
-    def play(self, records: list[Record]) -> Player:
+    def play(self, records: list[Record]) -> StreamPlayer:
         for record in records:
             if record["dir"] == "c2a":
                 self.say(record["msg"])
@@ -99,11 +99,11 @@ class Player:
 
 
 @cache
-def played(name: str, capability: str, client: str = "test") -> list[Player]:
+def played(name: str, capability: str, client: str = "test") -> list[StreamPlayer]:
     """Return a trace's connections, each played for an editor with this name and one of CAPABILITIES."""
     joins = EDITOR_PROFILES.get(client, UNMEASURED).joins_messages
     model = JoiningEditor if joins else ModelEditor
-    return [Player(CAPABILITIES[capability], client, model()).play(records) for records in connections(name)]
+    return [StreamPlayer(CAPABILITIES[capability], client, model()).play(records) for records in connections(name)]
 
 
 @cache
@@ -190,9 +190,9 @@ def answer(number: object = 1, **fields: Any) -> Record:
     return {"jsonrpc": "2.0", "id": number, "result": fields or {"stopReason": "end_turn"}}
 
 
-def start(capabilities: dict[str, Any] | None = None, client: str = "zed", agent: str = "some-agent") -> Player:
+def start(capabilities: dict[str, Any] | None = None, client: str = "zed", agent: str = "some-agent") -> StreamPlayer:
     """Return a player whose two sides have agreed on ACP v1."""
-    player = Player(capabilities, client)
+    player = StreamPlayer(capabilities, client)
     player.say({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
     player.hear(answer(0, protocolVersion=1, agentInfo={"name": agent, "version": "1"}, agentCapabilities={}))
     return player

@@ -54,11 +54,16 @@ def test_wrong_parameters_are_named_as_the_editor_named_them(desk: Desk) -> None
         assert error["code"] == -32602 and error["message"].startswith(field), error
 
 
-def test_half_of_a_surrogate_pair_is_read_as_everywhere_and_the_last_line_needs_no_newline(desk: Desk) -> None:
+def test_half_of_a_surrogate_pair_is_read_as_the_replacement_character(desk: Desk) -> None:
     editor = desk.editor(client="ze\ud800d")
-    session = editor.new()
+    editor.new()
     assert editor.prompt("say: cut \ud83d") == "end_turn"
     assert editor.texts() == ["cut \ufffd"]
+
+
+def test_the_last_line_of_an_editor_needs_no_newline(desk: Desk) -> None:
+    editor = desk.editor()
+    session = editor.new()
     editor.methods["9"] = "session/prompt"
     blocks = [{"type": "text", "text": "say: last"}]
     last = {"id": 9, "method": "session/prompt", "params": {"sessionId": session, "prompt": blocks}}

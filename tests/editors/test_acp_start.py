@@ -54,7 +54,7 @@ def test_the_options_are_those_of_the_command() -> None:
         ),
     ],
 )
-def test_plain_words_are_read_at_once(words: str, options: EditorOptions) -> None:
+def test_simple_options_are_read_without_the_command_line(words: str, options: EditorOptions) -> None:
     assert read_editor_options(words.split()) == options
 
 
@@ -111,7 +111,7 @@ def test_the_page_shows_for_each_editor_what_is_printed() -> None:
         "--agent a -- x",
     ],
 )
-def test_other_words_are_left_to_the_command_line(words: str) -> None:
+def test_any_other_option_is_left_to_the_command_line(words: str) -> None:
     assert read_editor_options(words.split()) is None
 
 

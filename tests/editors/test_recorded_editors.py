@@ -31,7 +31,7 @@ def connections(path: Path) -> list[list[Json]]:
     return parts
 
 
-class Player:
+class RecordingPlayer:
     """Sends an editor's lines. `sessions`: the session that stands for each of the recording."""
 
     def __init__(self, desk: Desk, lines: list[Json], sessions: dict[str, str]) -> None:
@@ -109,7 +109,7 @@ def test_a_recorded_editor_gets_every_answer_and_shows_what_was_said(house: Hous
     sessions: dict[str, str] = {}
     for lines in connections(path):
         with ExitStack() as stack:
-            editor = Player(Desk(house, stack), lines, sessions).play()
+            editor = RecordingPlayer(Desk(house, stack), lines, sessions).play()
             prompts = [line for line in lines if line["msg"].get("method") == "session/prompt"]
             if prompts:
                 said = [one for one in house.entries(editor.session) if one["role"] == "agent"]

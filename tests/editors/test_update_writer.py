@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from editor_help import Player, answer, call, content, delta, line_of, prompt, request, result, say, start, update
+from editor_help import StreamPlayer, answer, call, content, delta, line_of, prompt, request, result, say, start, update
 
 from semel.faces.acp.alone.stream import MAX_WAITING_BYTES
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, read_editor_profile
@@ -19,11 +19,11 @@ LONG = "A sentence that is long enough to be told from chance, and then some mor
 WHOLE = "".join(f"Sentence {n} differs from the others. " for n in range(200))  # longer than any honest repeat
 
 
-def texts(player: Player, role: str = "agent") -> list[str]:
+def texts(player: StreamPlayer, role: str = "agent") -> list[str]:
     return player.editor.sessions["s"].texts(role) if "s" in player.editor.sessions else []
 
 
-def ask(player: Player, *messages: dict[str, object]) -> Player:
+def ask(player: StreamPlayer, *messages: dict[str, object]) -> StreamPlayer:
     """Send a prompt, and what the agent says to it."""
     player.say(prompt())
     for message in messages:
@@ -257,7 +257,7 @@ def test_long_output_costs_at_most_three_times_its_bytes(pause: float) -> None:
     assert len(match[1]) + int(match[2]) + len(match[3]) == len(output)
 
 
-def test_output_that_waits_is_due_later() -> None:
+def test_output_that_comes_too_fast_is_shown_within_half_a_second() -> None:
     player = ask(start(), call(), delta("one\n"), delta("two\n"))
     shown = player.editor.sessions["s"].calls["t"]
     assert shown.text == "one\n"
@@ -269,7 +269,7 @@ def test_output_that_waits_is_due_later() -> None:
     assert player.stream.due_at is None
 
 
-def test_a_little_output_is_always_shown_in_time() -> None:
+def test_a_call_that_prints_a_line_a_second_shows_each_at_once() -> None:
     player = ask(start(), call())
     for n in range(100):
         player.now += 1.0
@@ -437,7 +437,7 @@ def test_a_persons_text_is_quoted_for_editors_that_drop_it() -> None:
 
 
 def test_another_version_of_acp_passes_untouched() -> None:
-    player = Player(client="zed")
+    player = StreamPlayer(client="zed")
     player.say({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
     player.hear(answer(0, protocolVersion=2))
     player.say(prompt())

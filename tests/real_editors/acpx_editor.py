@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from model_editor import ModelEditor, Shown
-from real_editor import INSTALLED, Call, Json, acp_command, environment, find_program
+from real_editor import INSTALLED, DisplayedCall, Json, acp_command, environment, find_program
 from system_house import House, left, until
 
 ATTEMPTS = 5
@@ -101,9 +101,9 @@ class Acpx:
     def texts(self, kind: str = "agent") -> list[str]:
         return [text.strip("\n") for role, text in list(self.shown.messages.values()) if role == kind]
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[DisplayedCall]:
         calls = list(self.shown.calls.values())
-        return [Call(one.fields["status"], one.fields["title"], one.text.rstrip("\n")) for one in calls]
+        return [DisplayedCall(one.fields["status"], one.fields["title"], one.text.rstrip("\n")) for one in calls]
 
     def end(self) -> None:
         """Nothing of it is left: the process that keeps the connection ends by itself."""

@@ -21,7 +21,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from real_editor import Call, Json, acp_command, environment, find_program
+from real_editor import DisplayedCall, Json, acp_command, environment, find_program
 from system_house import House, until
 
 from semel.faces.acp.setup_lines import NEOVIM_CLIENT, write_setup
@@ -94,10 +94,10 @@ class Neovim:
         return works + sum(map(int, drawing[11:13])) / os.sysconf("SC_CLK_TCK")
 
     @staticmethod
-    def read_call(row: Json) -> Call:
+    def read_call(row: Json) -> DisplayedCall:
         status, _, title = row["header"].partition(" ")
         fenced = FENCED.search(row["text"])
-        return Call(status.strip("[]"), title, fenced[2] if fenced else row["text"])
+        return DisplayedCall(status.strip("[]"), title, fenced[2] if fenced else row["text"])
 
     # ---- what every editor can do
 
@@ -131,7 +131,7 @@ class Neovim:
         kind = {"user": "other"}.get(kind, kind)
         return [row["text"] for row in self.rows() if row["kind"] == kind]
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[DisplayedCall]:
         return [self.read_call(row) for row in self.rows() if row["kind"] == "tool"]
 
     def questions(self) -> list[str]:

@@ -21,7 +21,7 @@ ALLOW = [
 ]
 
 
-class Call(NamedTuple):
+class DisplayedCall(NamedTuple):
     """A tool call as the editor shows it."""
 
     status: str
@@ -49,7 +49,7 @@ class RealEditor(Protocol):
     def texts(self, kind: str = "agent") -> list[str]:
         """The messages (agent), other people's messages (user) or thoughts (thought) that are shown, in order."""
 
-    def calls(self) -> list[Call]: ...
+    def calls(self) -> list[DisplayedCall]: ...
 
     def questions(self) -> list[str]:
         """The names of the options that are offered now."""

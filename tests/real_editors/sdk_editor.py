@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from real_editor import Call, Json, acp_command, environment, find_program
+from real_editor import DisplayedCall, Json, acp_command, environment, find_program
 from system_house import House, until
 
 
@@ -44,8 +44,8 @@ class Sdk:
     def texts(self, kind: str = "agent") -> list[str]:
         return [text for role, text in self._do("look")["texts"] if role == kind]
 
-    def calls(self) -> list[Call]:
-        return [Call(status, title, text.rstrip("\n")) for status, title, text in self._do("look")["calls"]]
+    def calls(self) -> list[DisplayedCall]:
+        return [DisplayedCall(status, title, text.rstrip("\n")) for status, title, text in self._do("look")["calls"]]
 
     def questions(self) -> list[str]:
         return list(self._do("look")["questions"])

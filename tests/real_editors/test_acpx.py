@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from acpx_editor import Acpx
-from real_editor import ALLOW, Call, kill_and_restart, stream_output
+from real_editor import ALLOW, DisplayedCall, kill_and_restart, stream_output
 from system_house import DEMO, House, opened, script, until
 
 pytestmark = pytest.mark.editors
@@ -49,7 +49,7 @@ def test_each_prompt_shows_what_is_new_once_and_is_not_echoed(house: House, acpx
     )
     assert editor.stopped() == "end_turn"
     assert (editor.texts(), editor.texts("thought"), editor.texts("user")) == (["One\n\ntwo.", "gone"], ["hm"], [])
-    assert Call("completed", "ls", "a\na") in editor.calls()
+    assert DisplayedCall("completed", "ls", "a\na") in editor.calls()
     assert house.texts(session) == editor.texts()
     house.say(session, "say: from the phone")
     house.idle(session)
@@ -63,10 +63,10 @@ def test_a_tools_output_is_shown_while_it_runs(house: House, acpx: Open) -> None
     editor = acpx()
     editor.new()
     editor.begin(stream_output(gate))
-    until(lambda: Call("in_progress", "make", "first") in editor.calls(), "its output")
+    until(lambda: DisplayedCall("in_progress", "make", "first") in editor.calls(), "its output")
     gate.touch()
     assert editor.stopped() == "end_turn"
-    assert (editor.calls(), editor.texts()) == ([Call("completed", "make", "first")], ["Made."])
+    assert (editor.calls(), editor.texts()) == ([DisplayedCall("completed", "make", "first")], ["Made."])
 
 
 def test_a_denied_permission_is_denied(acpx: Open) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from neovim_editor import Neovim
-from real_editor import ALLOW, Call, acp_command
+from real_editor import ALLOW, DisplayedCall, acp_command
 from system_house import DEMO, House, left, opened, script, until
 
 from semel.testing import scripted_agent
@@ -133,7 +133,7 @@ def test_without_a_gateway_the_same_client_shows_the_same(house: House) -> None:
         editor.choose("Reject")
         assert editor.stopped() == "end_turn"
         assert (editor.texts("thought"), editor.texts()) == (["hm"], ["Done."])
-        assert editor.calls()[0] == Call("completed", "ls", "a\na")
+        assert editor.calls()[0] == DisplayedCall("completed", "ls", "a\na")
     finally:
         editor.end()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from neovim_editor import Neovim
-from real_editor import ALLOW, Call, RealEditor, kill_and_restart, stream_output
+from real_editor import ALLOW, DisplayedCall, RealEditor, kill_and_restart, stream_output
 from sdk_editor import Sdk
 from system_house import DEMO, House, opened, script, until
 
@@ -24,7 +24,7 @@ def shared_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield house
 
 
-class Desk:
+class EditorFactory:
     """A house, and the editors of one kind that are opened in it."""
 
     def __init__(self, house: House, kind: str, stack: ExitStack) -> None:
@@ -32,31 +32,31 @@ class Desk:
         self._open = KINDS[kind]
         self._stack = stack
 
-    def editor(self) -> RealEditor:
+    def open(self) -> RealEditor:
         editor = self._open(self.house)
         self._stack.callback(editor.end)
         return editor
 
 
 @pytest.fixture(params=KINDS)
-def desk(shared_house: House, request: pytest.FixtureRequest) -> Iterator[Desk]:
+def editors(shared_house: House, request: pytest.FixtureRequest) -> Iterator[EditorFactory]:
     with ExitStack() as stack:
-        yield Desk(shared_house, request.param, stack)
+        yield EditorFactory(shared_house, request.param, stack)
 
 
 @pytest.fixture(params=KINDS)
-def own_desk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
+def own_editors(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EditorFactory]:
     """A house that may be killed."""
     with opened(House(tmp_path, DEMO)) as house, ExitStack() as stack:
-        yield Desk(house, request.param, stack)
+        yield EditorFactory(house, request.param, stack)
 
 
 def sees(editor: RealEditor, text: str, kind: str = "agent") -> None:
     until(lambda: text in editor.texts(kind), f"{text!r} is shown: {editor.texts(kind)}")
 
 
-def test_a_prompt_shows_thoughts_texts_and_tools_with_their_output_once(desk: Desk) -> None:
-    editor = desk.editor()
+def test_a_prompt_shows_thoughts_texts_and_tools_with_their_output_once(editors: EditorFactory) -> None:
+    editor = editors.open()
     session = editor.new()
     plan = {"sessionUpdate": "plan", "entries": [{"content": "Look", "priority": "high", "status": "completed"}]}
     editor.begin(
@@ -74,23 +74,23 @@ def test_a_prompt_shows_thoughts_texts_and_tools_with_their_output_once(desk: De
         ["hm"],
         [],
     )
-    assert editor.calls() == [Call("completed", "ls", "a\nb\nb")]
-    assert desk.house.texts(session) == editor.texts()
+    assert editor.calls() == [DisplayedCall("completed", "ls", "a\nb\nb")]
+    assert editors.house.texts(session) == editor.texts()
 
 
-def test_a_tools_output_is_shown_while_it_runs(desk: Desk, tmp_path: Path) -> None:
-    editor = desk.editor()
+def test_a_tools_output_is_shown_while_it_runs(editors: EditorFactory, tmp_path: Path) -> None:
+    editor = editors.open()
     editor.new()
     gate = tmp_path / "go on"
     editor.begin(stream_output(gate))
-    until(lambda: Call("in_progress", "make", "first") in editor.calls(), "its output")
+    until(lambda: DisplayedCall("in_progress", "make", "first") in editor.calls(), "its output")
     gate.touch()
     assert editor.stopped() == "end_turn"
-    assert (editor.calls(), editor.texts()) == ([Call("completed", "make", "first")], ["Made."])
+    assert (editor.calls(), editor.texts()) == ([DisplayedCall("completed", "make", "first")], ["Made."])
 
 
-def test_a_permission_is_asked_and_answered(desk: Desk) -> None:
-    editor = desk.editor()
+def test_a_permission_is_asked_and_answered(editors: EditorFactory) -> None:
+    editor = editors.open()
     editor.new()
     editor.begin(ASK)
     until(lambda: editor.questions() == ["Yes", "No"], "the question")
@@ -99,20 +99,20 @@ def test_a_permission_is_asked_and_answered(desk: Desk) -> None:
     assert (editor.texts(), editor.questions()) == (["kept"], [])
 
 
-def test_a_permission_that_the_phone_answers_is_asked_no_longer(desk: Desk) -> None:
-    editor = desk.editor()
+def test_a_permission_that_the_phone_answers_is_asked_no_longer(editors: EditorFactory) -> None:
+    editor = editors.open()
     session = editor.new()
     editor.begin(ASK)
     until(editor.questions, "the question")
-    history = desk.house.get(f"/v1/sessions/{session}/history")["items"]
+    history = editors.house.get(f"/v1/sessions/{session}/history")["items"]
     (item,) = [item for item in history if item["kind"] == "permission"]
-    desk.house.post(f"/v1/sessions/{session}/answers", {"item": item["id"], "option": "yes", "by": "phone"})
+    editors.house.post(f"/v1/sessions/{session}/answers", {"item": item["id"], "option": "yes", "by": "phone"})
     assert editor.stopped() == "end_turn"
     assert (editor.texts(), editor.questions()) == (["gone"], [])
 
 
-def test_a_cancelled_prompt_ends_and_keeps_what_was_said(desk: Desk) -> None:
-    editor = desk.editor()
+def test_a_cancelled_prompt_ends_and_keeps_what_was_said(editors: EditorFactory) -> None:
+    editor = editors.open()
     editor.new()
     editor.begin(script("Begun.", {"hang": True}))
     sees(editor, "Begun.")
@@ -121,21 +121,21 @@ def test_a_cancelled_prompt_ends_and_keeps_what_was_said(desk: Desk) -> None:
     assert [text for text in editor.texts() if not text.startswith("Stopped by")] == ["Begun."]
 
 
-def test_a_question_of_a_cancelled_turn_is_asked_no_longer(desk: Desk) -> None:
-    editor = desk.editor()
+def test_a_question_of_a_cancelled_turn_is_asked_no_longer(editors: EditorFactory) -> None:
+    editor = editors.open()
     session = editor.new()
     editor.begin(ASK)
     until(editor.questions, "the question")
     editor.cancel()
     assert editor.stopped() == "cancelled"
     until(lambda: not editor.questions(), "no question")
-    desk.house.idle(session)
+    editors.house.idle(session)
     assert not {"gone", "kept"} & set(editor.texts())
 
 
-def test_two_editors_and_a_phone_see_each_text_once(desk: Desk, tmp_path: Path) -> None:
+def test_two_editors_and_a_phone_see_each_text_once(editors: EditorFactory, tmp_path: Path) -> None:
     """The second editor loads the session in mid-turn."""
-    editor, other = desk.editor(), desk.editor()
+    editor, other = editors.open(), editors.open()
     session = editor.new()
     gate = tmp_path / "go on"
     editor.begin(script({"tool": "ls", "output": ["a\n"]}, "Begun, ", {"wait": str(gate)}, "and ended."))
@@ -144,21 +144,21 @@ def test_two_editors_and_a_phone_see_each_text_once(desk: Desk, tmp_path: Path) 
     sees(other, "Begun, ")
     gate.touch()
     assert editor.stopped() == "end_turn"
-    desk.house.say(session, "say: from the phone")
-    desk.house.idle(session)
+    editors.house.say(session, "say: from the phone")
+    editors.house.idle(session)
     for one in (editor, other):
         if not one.sees_others_at_once:
             one.begin("say: on")
             assert one.stopped() == "end_turn"
         sees(one, "from the phone")
         assert [text for text in one.texts() if text != "on"] == ["Begun, and ended.", "from the phone"]
-        assert one.calls() == [Call("completed", "ls", "a")]
+        assert one.calls() == [DisplayedCall("completed", "ls", "a")]
         assert one.texts("user").count("say: from the phone") == 1
     assert not [text for text in editor.texts("user") if "Begun" in text], "its own prompt is not echoed"
 
 
-def test_a_loaded_session_shows_what_was_shown(desk: Desk) -> None:
-    editor, other = desk.editor(), desk.editor()
+def test_a_loaded_session_shows_what_was_shown(editors: EditorFactory) -> None:
+    editor, other = editors.open(), editors.open()
     session = editor.new()
     for steps in (({"think": "hm"}, {"tool": "ls", "output": ["a\n"]}, "ha"), ("ha",)):
         editor.begin(script(*steps))
@@ -172,8 +172,8 @@ def test_a_loaded_session_shows_what_was_shown(desk: Desk) -> None:
     assert other.texts() == ["ha", "ha", "on"]
 
 
-def test_a_prompt_outlives_a_gateway_that_is_killed_in_its_turn(own_desk: Desk, tmp_path: Path) -> None:
-    house, editor = own_desk.house, own_desk.editor()
+def test_a_prompt_outlives_a_gateway_that_is_killed_in_its_turn(own_editors: EditorFactory, tmp_path: Path) -> None:
+    house, editor = own_editors.house, own_editors.open()
     session = editor.new()
     gate = tmp_path / "go on"
     editor.begin(script({"text": "The answer", "chunks": 1}, {"wait": str(gate)}, " is 42."))
@@ -194,7 +194,7 @@ def test_editors_of_two_kinds_share_a_session_and_its_questions(shared_house: Ho
     Semel tells whoever writes meanwhile that this does not answer the question.
     """
     with ExitStack() as stack:
-        neovim, sdk = (Desk(shared_house, kind, stack).editor() for kind in ("neovim", "sdk"))
+        neovim, sdk = (EditorFactory(shared_house, kind, stack).open() for kind in ("neovim", "sdk"))
         session = neovim.new()
         neovim.begin(script("May I?", {"permission": "rm", "options": ALLOW, "allowed": ["gone"], "denied": ["kept"]}))
         until(neovim.questions, "the question")

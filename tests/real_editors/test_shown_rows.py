@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from neovim_editor import Neovim
-from real_editor import Call, Json
+from real_editor import DisplayedCall, Json
 from system_house import DEMO, House, opened, script, until
 
 pytestmark = pytest.mark.editors
@@ -59,7 +59,7 @@ def show(editor: Neovim, *steps: Any) -> list[Json]:
     return editor.rows()[before + 1 :]  # the first one is the prompt
 
 
-def calls_in(rows: list[Json]) -> list[Call]:
+def calls_in(rows: list[Json]) -> list[DisplayedCall]:
     return [Neovim.read_call(row) for row in rows if row["kind"] == "tool"]
 
 
@@ -125,12 +125,12 @@ def test_a_tools_output_is_shown_while_it_runs_and_once_at_its_end(
     pieces = [update(call, **write(number)) for number in range(10)]
     again = update(call, status="completed", content=text_content(WHOLE))
     neovim.begin(script(began(call), *pieces[:5], {"wait": str(gate)}, *pieces[5:], again, again, "Made."))
-    shown = Call("in_progress", "make", "".join(LINES[:5]).rstrip())
+    shown = DisplayedCall("in_progress", "make", "".join(LINES[:5]).rstrip())
     until(lambda: shown in calls_in(neovim.rows()[before:]), f"five lines of {dialect}")
     gate.touch()
     neovim.stopped()
     rows = neovim.rows()[before + 1 :]
-    assert calls_in(rows) == [Call("completed", "make", WHOLE.rstrip())]
+    assert calls_in(rows) == [DisplayedCall("completed", "make", WHOLE.rstrip())]
     assert [row["text"] for row in rows if row["kind"] == "agent"] == ["Made."]
 
 
@@ -143,7 +143,7 @@ def test_a_label_that_changes_is_the_rows_label(neovim: Neovim) -> None:
         update("label", status="completed", title="make test: passed"),
         "Tested.",
     )
-    assert calls_in(rows) == [Call("completed", "make test: passed", "ok")]
+    assert calls_in(rows) == [DisplayedCall("completed", "make test: passed", "ok")]
 
 
 def test_calls_that_run_at_the_same_time_keep_their_rows_and_their_output(neovim: Neovim) -> None:
@@ -156,7 +156,7 @@ def test_calls_that_run_at_the_same_time_keep_their_rows_and_their_output(neovim
     ends = [update(name, status="completed") for name in reversed(names)]
     rows = show(neovim, *(began(name, title=name) for name in names), *lines, *ends, "All made.")
     assert calls_in(rows) == [
-        Call("completed", name, "\n".join(f"{name} {number}" for number in range(20))) for name in names
+        DisplayedCall("completed", name, "\n".join(f"{name} {number}" for number in range(20))) for name in names
     ]
     assert rows[-1]["text"] == "All made."
 
