@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from semel.channels import make
+from semel.channels import ChannelError, make
 from semel.channels.xmpp.channel import XmppChannel
 from semel.channels.xmpp.settings import XmppSettings
 from semel.gateway.settings import ChannelSettings
@@ -60,8 +60,8 @@ def test_the_kind_is_known_and_makes_a_channel_that_speaks_to_nobody() -> None:
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install '?slixmpp>="):
-        XmppChannel("x", XmppSettings(**ENOUGH))
+    with pytest.raises(ChannelError, match=r"XMPP needs slixmpp: .*slixmpp>="):
+        make(ChannelSettings(name="x", kind="xmpp", options=ENOUGH))
 
 
 def test_the_library_is_loaded_only_when_it_connects() -> None:

@@ -10,7 +10,7 @@ adds a kind through the entry point group `semel.channels`; the entry point's na
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -45,12 +45,15 @@ class Kind:
     - `people`: True if senders have accounts on the platform and access is checked per account; False if whoever
       presents the channel's secret may speak.
     - `person`: the format of an account id on the platform, as (regular expression, example).
+    - `find_missing_packages(settings)`: what has to be installed before a channel that has these settings (names) can
+      be made, in words for people; "" if nothing is missing. `make` then raises ValueError with the same words.
     """
 
     settings: type[Any]
     make: Callable[[str, Any], Channel]
     people: bool = True
     person: tuple[str, str] | None = None
+    find_missing_packages: Callable[[Collection[str]], str] = lambda settings: ""
 
 
 def _make_webhook(name: str, settings: WebhookSettings) -> Channel:
@@ -61,16 +64,26 @@ def _make_webhook(name: str, settings: WebhookSettings) -> Channel:
 
 _OWN = {
     "webhook": Kind(WebhookSettings, _make_webhook, people=False),
-    "discord": Kind(discord.DiscordSettings, discord.make, person=(r"[0-9]{1,20}", "80351110224678912")),
-    "email": Kind(email.EmailSettings, email.make),
+    "discord": Kind(
+        discord.DiscordSettings,
+        discord.make,
+        person=(r"[0-9]{1,20}", "80351110224678912"),
+        find_missing_packages=discord.find_missing_packages,
+    ),
+    "email": Kind(email.EmailSettings, email.make, find_missing_packages=email.find_missing_packages),
     "matrix": Kind(matrix.MatrixSettings, matrix.make),
     "signal": Kind(signal.SignalSettings, signal.make, person=(signal.ACCOUNT_ID, signal.EXAMPLE_ID)),
-    "slack": Kind(slack.SlackSettings, slack.make, person=(r"[UW][A-Z0-9]{1,40}", "U0123ABCDEF")),
+    "slack": Kind(
+        slack.SlackSettings,
+        slack.make,
+        person=(r"[UW][A-Z0-9]{1,40}", "U0123ABCDEF"),
+        find_missing_packages=slack.find_missing_packages,
+    ),
     "telegram": Kind(telegram.TelegramSettings, telegram.make, person=(r"-?[0-9]{1,19}", "123456789")),
     "whatsapp": Kind(
         whatsapp.WhatsAppSettings, whatsapp.make, person=(r"[0-9]{5,20}|[A-Z]{2}\.[A-Za-z0-9.]{1,128}", "16505551234")
     ),
-    "xmpp": Kind(xmpp.XmppSettings, xmpp.make),
+    "xmpp": Kind(xmpp.XmppSettings, xmpp.make, find_missing_packages=xmpp.find_missing_packages),
 }
 
 

@@ -26,13 +26,21 @@ Source: Discord's documentation, API version 10 (https://docs.discord.com/develo
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib.util import find_spec
 
 from semel.channels.discord.settings import DiscordSettings
 from semel.gateway.ports import Channel
 from semel.installation import find_install_command
 
-__all__ = ["DiscordSettings", "make"]
+__all__ = ["DiscordSettings", "find_missing_packages", "make"]
+
+
+def find_missing_packages(settings: Collection[str] = ()) -> str:
+    """Return what has to be installed first, for people; "" if nothing is missing."""
+    if find_spec("websockets") is None:
+        return f"discord needs one more package: {find_install_command('discord')}"
+    return ""
 
 
 def make(name: str, settings: DiscordSettings) -> Channel:
@@ -40,8 +48,8 @@ def make(name: str, settings: DiscordSettings) -> Channel:
 
     Raises ValueError if its library is not installed.
     """
-    if find_spec("websockets") is None:
-        raise ValueError(f"discord needs one more package: {find_install_command('discord')}")
+    if missing := find_missing_packages():
+        raise ValueError(missing)
     from semel.channels.discord.channel import DiscordChannel
 
     return DiscordChannel(name, settings)

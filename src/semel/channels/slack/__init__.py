@@ -24,14 +24,30 @@ Sources: https://docs.slack.dev/reference/methods, https://docs.slack.dev/apis/e
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Collection
+
 from semel.channels.slack.settings import SlackSettings
 from semel.gateway.ports import Channel
+from semel.installation import find_install_command
 
-__all__ = ["SlackSettings", "make"]
+__all__ = ["SlackSettings", "find_missing_packages", "make"]
+
+
+def find_missing_packages(settings: Collection[str]) -> str:
+    """Return what has to be installed first, for people; "" if nothing is missing. `settings`: those that are set."""
+    if "app_token" in settings and importlib.util.find_spec("websockets") is None:
+        return f"Slack's Socket Mode needs websockets: {find_install_command('slack')}"
+    return ""
 
 
 def make(name: str, settings: SlackSettings) -> Channel:
-    """Create the channel. Its modules are imported here, so that a gateway without Slack does not load them."""
+    """Create the channel. Its modules are imported here, so that a gateway without Slack does not load them.
+
+    Raises ValueError if its library is not installed.
+    """
+    if missing := find_missing_packages(("app_token",) if settings.app_token is not None else ()):
+        raise ValueError(missing)
     from semel.channels.slack.channel import SlackChannel
 
     return SlackChannel(name, settings)

@@ -6,7 +6,6 @@ one request that can take effect.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 
 from semel.channels.http import CONNECT_TIMEOUT_S
@@ -18,7 +17,6 @@ from semel.channels.slack.settings import SlackSettings
 from semel.channels.slack.transport import SlackApi
 from semel.channels.uploads import limit_upload_time
 from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Safety
-from semel.installation import find_install_command
 from semel.text.json_types import Json
 
 MAX_PART_CHARS = 8_000
@@ -31,8 +29,6 @@ class SlackChannel:
     """One app. `run` receives, `send` makes one attempt, `find` looks for a part."""
 
     def __init__(self, name: str, settings: SlackSettings) -> None:
-        if settings.app_token is not None and importlib.util.find_spec("websockets") is None:
-            raise ValueError(f"Slack's Socket Mode needs websockets: {find_install_command('slack')}")
         self.name = name
         self.settings = settings
         self.caps = Caps(

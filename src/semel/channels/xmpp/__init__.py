@@ -25,14 +25,28 @@ the same key (its stanza-id) whether it arrived live, during a restart or while 
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Collection
+
 from semel.channels.xmpp.settings import XmppSettings
 from semel.gateway.ports import Channel
+from semel.installation import find_install_command
 
-__all__ = ["XmppSettings", "make"]
+__all__ = ["XmppSettings", "find_missing_packages", "make"]
+
+
+def find_missing_packages(settings: Collection[str] = ()) -> str:
+    """Return what has to be installed first, for people; "" if nothing is missing."""
+    return f"XMPP needs slixmpp: {find_install_command('xmpp')}" if importlib.util.find_spec("slixmpp") is None else ""
 
 
 def make(name: str, settings: XmppSettings) -> Channel:
-    """Create the channel. Its modules are imported here, so that a gateway without XMPP does not load them."""
+    """Create the channel. Its modules are imported here, so that a gateway without XMPP does not load them.
+
+    Raises ValueError if its library is not installed.
+    """
+    if missing := find_missing_packages():
+        raise ValueError(missing)
     from semel.channels.xmpp.channel import XmppChannel
 
     return XmppChannel(name, settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -18,7 +17,6 @@ from semel.channels.xmpp.send import XmppSender
 from semel.channels.xmpp.session import LOGIN_TIMEOUT_FACTOR, XmppSession
 from semel.channels.xmpp.settings import XmppSettings
 from semel.gateway.ports import Caps, Denied, Inbox, NotSent, Offline, Op, Receipt, Safety, Unknown
-from semel.installation import find_install_command
 
 SETTLE_S = 1.5
 """Seconds after sending within which an accepted message appears in the archive."""
@@ -30,8 +28,6 @@ class XmppChannel:
     """One configured account. `send` and `find` use the connection of `run`; while it has none, they open their own."""
 
     def __init__(self, name: str, settings: XmppSettings, *, now: Callable[[], float] = time.time) -> None:
-        if importlib.util.find_spec("slixmpp") is None:
-            raise ValueError(f"XMPP needs slixmpp: {find_install_command('xmpp')}")
         self.name = name
         self.settings = settings
         archived = settings.archive
