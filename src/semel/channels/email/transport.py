@@ -220,7 +220,8 @@ class ImapConnection:
                 raise Offline(f"{self._settings.imap}: {reason}") from None
             raise Denied(
                 f"{self._settings.imap} refuses the login of {user}: {reason}. Set user and password as the mail "
-                "provider tells; many want a password made for this program (an app password)"
+                "provider tells; many want a password made for this program (an app password)",
+                ["address", "user", "password"],
             ) from None
 
 

@@ -134,17 +134,21 @@ class MatrixAccount:
         if 200 <= reply.status < 300:
             if isinstance(reply.data.get("user_id"), str):
                 return
-            raise Denied(f"{self.settings.homeserver} does not answer as a Matrix homeserver; check homeserver")
+            text = f"{self.settings.homeserver} does not answer as a Matrix homeserver; check homeserver"
+            raise Denied(text, ["homeserver"])
         refusal = reply.refusal()
         if reply.status == 429 or refusal.code in ("M_LIMIT_EXCEEDED", "M_RESOURCE_LIMIT_EXCEEDED"):
             raise Offline(str(refusal), refusal.retry_after or MANUAL_RETRY_DELAY_S)
         if reply.status in (401, 403) or refusal.code in _LOGIN_REFUSED_CODES:
-            raise Denied(f"{denied_text} ({refusal})")
+            settings = ["token"] if self.settings.password is None else ["user", "password"]
+            raise Denied(f"{denied_text} ({refusal})", settings)
         if reply.status == 408 or reply.status >= 500:
             raise Offline(str(refusal), refusal.retry_after)
         if reply.status < 400:
-            raise Denied(f"{self.settings.homeserver} redirects; set homeserver to where it leads")
-        raise Denied(f"{self.settings.homeserver} does not answer as a Matrix homeserver ({refusal}); check homeserver")
+            text = f"{self.settings.homeserver} redirects; set homeserver to where it leads"
+            raise Denied(text, ["homeserver"])
+        text = f"{self.settings.homeserver} does not answer as a Matrix homeserver ({refusal}); check homeserver"
+        raise Denied(text, ["homeserver"])
 
 
 def _parse_identity(data: Json) -> MatrixIdentity:

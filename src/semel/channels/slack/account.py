@@ -123,12 +123,14 @@ def classify_read_error(reply: SlackReply, as_app: bool = False) -> Denied | Off
         return Offline("Slack says: not now (rate limit)", reply.retry_after)
     if reply.error in TOKEN_ERRORS:
         if as_app:
-            return Denied(f"Slack does not accept app_token ({reply.error}): make one under Basic Information")
-        return Denied(f"{TOKEN_REFUSED} ({reply.error})")
+            text = f"Slack does not accept app_token ({reply.error}): make one under Basic Information"
+            return Denied(text, ["app_token"])
+        return Denied(f"{TOKEN_REFUSED} ({reply.error})", ["bot_token"])
     if reply.error == "missing_scope":
         if as_app:
-            return Denied("app_token lacks the scope connections:write: make a new one under Basic Information")
-        return Denied(describe_missing_scope(reply))
+            text = "app_token lacks the scope connections:write: make a new one under Basic Information"
+            return Denied(text, ["app_token"])
+        return Denied(describe_missing_scope(reply), ["bot_token"])
     if not reply.is_web_api and 300 <= reply.status < 500:
         return Offline(f"what answers is not Slack (HTTP {reply.status}): check the setting `api`")
     return Offline(f"Slack: {reply.describe()}", reply.retry_after)
@@ -139,7 +141,8 @@ def _check_scopes(scopes: frozenset[str]) -> None:
     if missing := sorted(NEEDED_SCOPES - scopes):
         raise Denied(
             f"the bot's token lacks {', '.join(missing)}: add them under OAuth & Permissions (or make the app "
-            "from the manifest in `semel docs slack`), install the app again, and use its new token"
+            "from the manifest in `semel docs slack`), install the app again, and use its new token",
+            ["bot_token"],
         )
     if missing := sorted(WANTED_SCOPES - scopes):
         _log.warning("the bot's token lacks %s: what needs them does not work", ", ".join(missing))

@@ -43,7 +43,8 @@ async def check_token(api: GraphApi, name: str, now: float | None = None) -> Non
     if scopes and PERMISSION not in scopes:
         raise Denied(
             f"the token lacks the permission {PERMISSION}: make one for the system user that has it (semel docs "
-            "whatsapp)"
+            "whatsapp)",
+            ["token"],
         )
     left = end - (time.time() if now is None else now) if isinstance(end, int) and end > 0 else WARN_BEFORE_S
     if left < WARN_BEFORE_S:
@@ -57,11 +58,14 @@ def _classify_refusal(reply: GraphReply) -> Denied | Offline:
     if reply.code in UNCLEAR_ERRORS:
         return Offline(f"Meta: {reply.describe()}", reply.retry_after)
     if reply.is_graph and "appsecret_proof" in reply.describe():
-        return Denied("app_secret is not that of the app for which the token was made: correct one of them")
+        return Denied(
+            "app_secret is not that of the app for which the token was made: correct one of them",
+            ["token", "app_secret"],
+        )
     if is_token_error(reply):
-        return Denied(f"{TOKEN_REFUSED} ({reply.describe()})")
+        return Denied(f"{TOKEN_REFUSED} ({reply.describe()})", ["phone_number_id", "token"])
     if not reply.is_graph and 300 <= reply.status < 500:
         return Offline(f"what answers is not Meta (HTTP {reply.status}): check the setting `api`")
     if reply.is_graph and reply.status == 400:
-        return Denied(f"Meta refuses the number: {reply.describe()}")
+        return Denied(f"Meta refuses the number: {reply.describe()}", ["phone_number_id"])
     return Offline(f"Meta: {reply.describe()}", reply.retry_after)

@@ -164,7 +164,13 @@ class Denied(Exception):
     """The platform refuses this account, for example because of a wrong token. The message says what to do.
 
     The gateway calls `Channel.run` again after ten minutes; until then, the channel's status shows the message.
+    `settings`: the names of those that are refused, or of which one is. `semel channel add` asks for them again, and
+    for all if there are none.
     """
+
+    def __init__(self, why: str, settings: Sequence[str] = ()):
+        super().__init__(why)
+        self.settings = tuple(settings)
 
 
 class TooLarge(Exception):
