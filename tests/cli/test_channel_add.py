@@ -14,7 +14,10 @@ from terminal import semel
 
 from semel.faces.config.load import load_config
 from semel.testing.telegram import TOKEN, TelegramControl
+from semel.testing.whatsapp.model import APP_SECRET, NUMBER_ID
+from semel.testing.whatsapp.model import TOKEN as WHATSAPP_TOKEN
 
+SIGNING_SECRET = "0123456789abcdef" * 2
 OWN = "# mine: keep this\n[agents.demo]\nkind = 'demo'  # and this"
 
 
@@ -27,6 +30,26 @@ def telegram() -> Iterator[str]:
         url = double.stdout.readline().split()[0]
         TelegramControl(url).call("write", chat=700, text="/start")  # else the bot may not write there
         yield url
+        double.kill()
+
+
+@pytest.fixture
+def slack() -> Iterator[list[str]]:
+    """The URL, the bot's token and the app's token of a double of Slack."""
+    arguments = [sys.executable, "-m", "semel.testing.slack", "--port", "0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as double:
+        assert double.stdout is not None
+        yield double.stdout.readline().split()
+        double.kill()
+
+
+@pytest.fixture
+def whatsapp() -> Iterator[str]:
+    """The URL of a double of Meta's API."""
+    arguments = [sys.executable, "-m", "semel.testing.whatsapp", "--port", "0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as double:
+        assert double.stdout is not None
+        yield double.stdout.readline().partition('"')[2].rstrip('"\n')
         double.kill()
 
 
@@ -107,3 +130,122 @@ def test_a_webhook_is_added_without_an_account(cli: Cli) -> None:
     (cli.home / "secret").write_text("a-token-of-sixteen-letters\n")
     cli("channel", "add", "webhook", "--set", "token=file:secret", "--set", "session=main")
     assert load_config(config(cli)).gateway.channels["webhook"].kind == "webhook"
+
+
+def test_slack_over_http_needs_the_signing_secret_and_no_app_token(cli: Cli, slack: list[str]) -> None:
+    api, bot_token, _ = slack
+    args = ("channel", "add", "slack", "--set", f"api={api}")
+    with semel(*args, env=cli.env, cwd=cli.home) as terminal:
+        assert "1  Socket Mode" in terminal.expect("2  HTTP")
+        terminal.answer("Number or name [1]:", "http")
+        terminal.answer("that the installation gave): ", bot_token)
+        terminal.answer("Slack posts events to /v1/hooks/NAME): ", SIGNING_SECRET)
+        terminal.expect("slack accepts the account.")
+        terminal.expect("/v1/hooks/slack")
+        terminal.answer("Send a test message? Its address on the platform (Enter: no)", "D7")
+        terminal.expect("the test message was confirmed and read back")
+        assert terminal.wait() == 0
+    assert "xapp-...) with the scope" not in terminal.said
+    options = load_config(config(cli)).gateway.channels["slack"].options
+    assert (options["bot_token"], options["signing_secret"]) == (bot_token, SIGNING_SECRET)
+    assert "app_token" not in options
+
+
+@pytest.mark.parametrize(("way", "setting"), [("Socket Mode", "app_token"), ("HTTP", "signing_secret")])
+def test_a_script_names_the_way_to_slack_by_the_setting_that_it_needs(
+    cli: Cli, slack: list[str], way: str, setting: str
+) -> None:
+    api, bot_token, app_token = slack
+    secrets = {"bot_token": bot_token, "app_token": app_token, "signing_secret": SIGNING_SECRET}
+    for key, secret in secrets.items():
+        (cli.home / key).write_text(secret)
+    args = ("channel", "add", "slack", "--set", f"api={api}", "--set", "bot_token=file:bot_token")
+    refused = cli(*args, rc=2).stderr
+    assert f"--set {setting}=... ({way}: " in refused
+    both = ("--set", "app_token=file:app_token", "--set", "signing_secret=file:signing_secret")
+    assert "slack takes --set app_token or --set signing_secret, not both" in cli(*args, *both, rc=2).stderr
+    told = cli(*args, "--set", f"{setting}=file:{setting}", "--test", "D7").stderr
+    assert "the test message was confirmed and read back" in told
+    assert setting in load_config(config(cli)).gateway.channels["slack"].options
+
+
+def test_a_retry_asks_only_for_what_was_refused(cli: Cli, slack: list[str]) -> None:
+    api, bot_token, app_token = slack
+    args = ("channel", "add", "slack", "--set", f"api={api}")
+    with semel(*args, env=cli.env, cwd=cli.home) as terminal:
+        terminal.answer("Number or name [1]:", "1")
+        terminal.answer("that the installation gave): ", bot_token)
+        terminal.answer("events come over Socket Mode): ", "no token at all")
+        terminal.expect("app_token should be an app-level token")
+        terminal.answer_unseen("Enter the app_token again? (n: write nothing) [Y/n]:", "y")
+        terminal.answer("events come over Socket Mode): ", f"xapp-{'x' * 20}")
+        terminal.expect("slack: Slack does not accept app_token")
+        assert [path.name for path in cli.home.iterdir() if path.name.startswith("slack.")] == []
+        terminal.answer_unseen("Enter the app_token again? (n: write nothing) [Y/n]:", "y")
+        terminal.answer("events come over Socket Mode): ", app_token)
+        terminal.expect("slack accepts the account.")
+        terminal.answer("Send a test message? Its address on the platform (Enter: no)", "")
+        assert terminal.wait() == 0
+    assert terminal.said.count("that the installation gave): ") == 1
+    assert (cli.home / "slack.bot_token").read_text().strip() == bot_token
+    assert (cli.home / "slack.app_token").read_text().strip() == app_token
+
+
+def test_what_is_no_secret_is_offered_again(cli: Cli, whatsapp: str) -> None:
+    args = ("channel", "add", "whatsapp", "--set", f"api={whatsapp}")
+    with semel(*args, env=cli.env, cwd=cli.home) as terminal:
+        terminal.answer("(not the number itself)): ", NUMBER_ID)
+        terminal.answer("the permission whatsapp_business_messaging): ", "EAA" + "x" * 30)
+        terminal.answer("by which Meta signs what it sends): ", APP_SECRET)
+        terminal.answer("it confirms the address of the webhook): ", "a text of sixteen letters")
+        terminal.answer_unseen("Enter the phone_number_id and the token again?", "y")
+        terminal.answer(f"(not the number itself)) [{NUMBER_ID}]: ", "")
+        terminal.answer("the permission whatsapp_business_messaging): ", WHATSAPP_TOKEN)
+        terminal.expect("whatsapp accepts the account.")
+        terminal.answer("Send a test message? Its address on the platform (Enter: no)", "")
+        assert terminal.wait() == 0
+    assert terminal.said.count("by which Meta signs what it sends): ") == 1
+    assert load_config(config(cli)).gateway.channels["whatsapp"].options["phone_number_id"] == NUMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("discord", "discord needs one more package"),
+        ("email", "email needs two more packages"),
+        ("xmpp", "XMPP needs slixmpp"),
+        ("slack", "Slack's Socket Mode needs websockets"),
+    ],
+)
+def test_a_missing_package_is_named_before_anything_is_asked(cli: Cli, tmp_path: Path, kind: str, words: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util\n"
+        "find = importlib.util.find_spec\n"
+        "missing = {'websockets', 'slixmpp', 'aiosmtplib', 'imap_tools'}\n"
+        "importlib.util.find_spec = lambda name, *rest: None if name in missing else find(name, *rest)\n"
+    )
+    with semel("channel", "add", kind, env={**cli.env, "PYTHONPATH": str(tmp_path)}, cwd=cli.home) as terminal:
+        if kind == "slack":
+            terminal.answer("Number or name [1]:", "1")
+        terminal.expect(words)
+        terminal.expect("nothing was written")
+        assert terminal.wait() == 1
+    assert "token (" not in terminal.said and "password (" not in terminal.said
+    assert config(cli).read_text() == OWN
+
+
+@pytest.mark.parametrize("kind", ["telegram", "slack"])
+def test_what_a_test_message_waits_for_is_said_with_its_time(
+    cli: Cli, telegram: str, slack: list[str], kind: str
+) -> None:
+    (cli.home / "bot").write_text(slack[1])
+    (cli.home / "app").write_text(slack[2])
+    if kind == "telegram":
+        settings, address, line = {"api": telegram, "token": "file:token"}, "700", "to 700 (up to 35 s) ..."
+    else:
+        settings = {"api": slack[0], "bot_token": "file:bot", "app_token": "file:app", "settle": "2 s"}
+        address, line = "D7", "to D7 (and reading it back after 2 s; up to 65 s) ..."
+    args = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    told = cli("channel", "add", kind, *args, "--test", address).stderr
+    assert f"trying the account at {kind} (up to 30 s) ..." in told
+    assert f"sending a test message {line}" in told

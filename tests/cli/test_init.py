@@ -122,13 +122,11 @@ def test_a_slack_app_is_made_first_and_both_its_tokens_are_tried(cli: Cli, slack
     api, bot_token, app_token = slack
     with dialogue(cli, "--agent", "demo", "--channel", "slack", "--set", f"api={api}") as terminal:
         terminal.expect("Make the app first: https://api.slack.com/apps, From a manifest;")
+        terminal.answer(MENU, "socket mode")
         terminal.answer("(The Bot User OAuth Token (xoxb-...) that the installation gave): ", bot_token)
         terminal.answer("events come over Socket Mode): ", f"xapp-{'x' * 20}")
         terminal.expect("slack: Slack does not accept app_token (invalid_auth)")
-        terminal.answer_unseen(
-            "Enter the bot_token and the app_token again? (n: choose another chat, or none) [Y/n]:", "y"
-        )
-        terminal.answer("that the installation gave): ", bot_token)
+        terminal.answer_unseen("Enter the app_token again? (n: choose another chat, or none) [Y/n]:", "y")
         terminal.answer("events come over Socket Mode): ", app_token)
         terminal.expect("slack accepts the account.")
         terminal.answer("by which it knows you [ada]:")

@@ -43,11 +43,13 @@ TEST_MESSAGE = "A test message: Semel can write here."
 class ChannelCheck:
     """`problem`: why the platform could not be used, and what to do; "" if it accepted the account.
 
-    `refused`: the platform was reached and refused the account, so that trying again is of no use.
+    `refused`: the platform was reached and refused the account, so that trying again is of no use. `settings`: the
+    names of those that are wrong, or of which one is; () if the problem is not known to be one of settings.
     """
 
     problem: str = ""
     refused: bool = False
+    settings: tuple[str, ...] = ()
 
 
 class _Accepted(Exception):
@@ -84,7 +86,7 @@ async def check_channel(channel: Channel, timeout: float = CHECK_TIMEOUT_S) -> C
     except _Accepted:
         return ChannelCheck()
     except Denied as error:
-        return ChannelCheck(_hide_secrets(channel, str(error)), refused=True)
+        return ChannelCheck(_hide_secrets(channel, str(error)), refused=True, settings=error.settings)
     except Offline as error:
         return ChannelCheck(_hide_secrets(channel, str(error)))
     except TimeoutError:
@@ -116,6 +118,14 @@ class _WaitingInbox(_ProbeInbox):
         self.accepted.set()
         await asyncio.Event().wait()
         raise _Accepted
+
+
+def describe_test(channel: Channel) -> str:
+    """Return what `send_test_message` does with a channel, and how long that takes at most, for people."""
+    if channel.caps.safety is not Safety.RECONCILABLE:
+        return f"up to {LOGIN_TIMEOUT_S + CHECK_TIMEOUT_S:g} s"
+    wait = min(channel.caps.settle, MAX_SETTLE_S)
+    return f"and reading it back after {wait:g} s; up to {LOGIN_TIMEOUT_S + 2 * CHECK_TIMEOUT_S:g} s"
 
 
 async def send_test_message(channel: Channel, address: str, timeout: float = CHECK_TIMEOUT_S) -> SentTest:

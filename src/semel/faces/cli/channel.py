@@ -31,6 +31,8 @@ PAGES = {
     "xmpp": "https://providers.xmpp.net/",
 }
 """Kind of channel -> the page where its account is made."""
+HOOK_SETTINGS = {"slack": "signing_secret", "whatsapp": "verify_token"}
+"""Kind of channel -> the setting with which its platform posts to the gateway."""
 
 channel = typer.Typer(help="Add a channel, or write one for another platform.", no_args_is_help=True)
 app.add_typer(channel, name="channel")
@@ -99,6 +101,8 @@ def add(
     setup.add_section(f"channels.{name}", {"kind": kind, **references})
     _write(setup, path, text)
     print_remark(f"added [channels.{name}] to {path}; a running gateway needs a restart")
+    if HOOK_SETTINGS.get(kind) in references:
+        print_remark(f"{kind} posts to https://YOUR-ADDRESS/v1/hooks/{name}: enter it there (semel docs {kind})")
     if test is None and asks:
         test = ask_text("Send a test message? Its address on the platform (Enter: no)", default="")
     if test:
@@ -142,9 +146,9 @@ def _write(setup: Setup, path: Path, text: str) -> None:
 
 
 def _send_test(tested: Channel, address: str) -> None:
-    from semel.faces.channel_check import send_test_message
+    from semel.faces.channel_check import describe_test, send_test_message
 
-    print_remark(f"sending a test message to {address} ...")
+    print_remark(f"sending a test message to {address} ({describe_test(tested)}) ...")
     result = asyncio.run(send_test_message(tested, address))
     if not result.receipt:
         print_error(f"the test message: {result.problem}")

@@ -6,8 +6,8 @@ import asyncio
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NO_CHANNEL = "none"
 QUESTIONS = {
     "telegram": ("token",),
-    "slack": ("bot_token", "app_token"),
+    "slack": ("bot_token",),
     "signal": ("account",),
     "discord": ("token",),
     "whatsapp": ("phone_number_id", "token", "app_secret", "verify_token"),
@@ -40,6 +40,23 @@ QUESTIONS = {
     "email": ("address", "imap", "smtp", "password", "authserv"),
 }
 """Kind of channel -> the settings that are asked for. For other kinds: those that have no default."""
+
+
+class Way(NamedTuple):
+    """One of the ways in which a kind of channel gets its messages. `setting`: the one that this way alone needs."""
+
+    name: str
+    remark: str
+    setting: str
+
+
+WAYS = {
+    "slack": (
+        Way("Socket Mode", "this machine need not be reachable; an app-level token, xapp-...", "app_token"),
+        Way("HTTP", "Slack posts to your public address with TLS; the app's signing secret", "signing_secret"),
+    )
+}
+"""Kind of channel -> its ways, of which a person chooses one."""
 CHANNEL_REMARKS = {
     "telegram": "a bot of your own, made with @BotFather",
     "slack": "an app of your own in a workspace",
@@ -104,16 +121,29 @@ def configure_channel(
 ) -> dict[str, str] | None:
     """Ask for a channel's settings until its platform accepts the account; `setup` keeps the secrets.
 
-    Returns the settings, with references to the secrets; None if the person gives up. `name`: of the channel's section.
-    `otherwise`: what happens then. Exits with 1 if nobody can be asked, and the platform refuses the account.
+    What the platform has not refused is kept, and not asked for again.
+
+    Returns the settings, with references to the secrets; None if the person gives up, or a package is missing. `name`:
+    of the channel's section. `otherwise`: what happens if the person gives up. Exits with 1 if nobody can be asked, and
+    a package is missing or the platform refuses the account.
     """
     from semel import channels
 
-    before = dict(setup.secrets)
+    declared = channels.kinds()[kind]
     if options.asks and kind in FIRST_STEPS:
         print_remark(FIRST_STEPS[kind])
+    asked = (*_list_questions(kind, declared), *_choose_way(kind, options))
+    if missing := declared.find_missing_packages({*asked, *options.settings}):
+        print_error(f"{kind}: {missing}")
+        if not options.asks:
+            raise typer.Exit(1)
+        return None
+    before = dict(setup.secrets)
+    references = _read_options(setup, declared, options)
+    answers: dict[str, str] = {}
     while True:
-        references = _ask_settings(setup, name, kind, channels.kinds()[kind], options)
+        missing_keys = [key for key in asked if key not in references]
+        references |= _ask_settings(setup, name, kind, declared, options, missing_keys, answers)
         check = _check_channel(setup, name, kind, references)
         if not check.problem:
             _name_secret_files(setup, name)
@@ -126,12 +156,29 @@ def configure_channel(
             return references
         if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False, hidden=True):
             return references
-        setup.discard(setup.secrets.keys() - before.keys())
-        asked = _list_questions(kind)
-        again = f"Enter the {' and the '.join(asked)} again? ({otherwise})"
-        if not asked or not ask_yes_or_no(again, hidden=True):
+        wrong = [key for key in asked if key in check.settings] or asked
+        again = f"Enter the {' and the '.join(wrong)} again? ({otherwise})"
+        if not wrong or not ask_yes_or_no(again, hidden=True):
+            setup.discard(setup.secrets.keys() - before.keys())
             return None
-        options.settings = {key: value for key, value in options.settings.items() if key not in asked}
+        for key in wrong:
+            del references[key]
+            setup.discard({f"{name}.{key}"} & setup.secrets.keys())
+
+
+def _choose_way(kind: str, options: Options) -> tuple[str, ...]:
+    """Return the setting of the way that is chosen, by an option or by a person; () if the kind has but one way."""
+    ways = WAYS.get(kind, ())
+    given = [way for way in ways if way.setting in options.settings]
+    if len(given) > 1:
+        exit_wrong_usage(f"{kind} takes {' or '.join(f'--set {way.setting}' for way in ways)}, not both")
+    if not ways or given:
+        return tuple(way.setting for way in given)
+    if not options.asks:
+        needed = ", or ".join(f"--set {way.setting}=... ({way.name}: {way.remark})" for way in ways)
+        exit_wrong_usage(f"{kind} needs {needed}")
+    chosen = ask_choice(f"How is {kind} to reach this gateway?", [Choice(way.name, way.remark) for way in ways])
+    return tuple(way.setting for way in ways if way.name == chosen)
 
 
 def _name_secret_files(setup: Setup, name: str) -> None:
@@ -142,34 +189,47 @@ def _name_secret_files(setup: Setup, name: str) -> None:
             print_remark(f"the {setting} will be kept in {file}, which only you can read; to change it, write it there")
 
 
-def _ask_settings(setup: Setup, name: str, kind: str, declared: Kind, options: Options) -> dict[str, str]:
-    """Return the channel's settings; secrets as references."""
+def _read_options(setup: Setup, declared: Kind, options: Options) -> dict[str, str]:
+    """Return the settings that were given as options; secrets as references."""
+    secret_names = _list_secrets(declared)
+    for key in secret_names & options.settings.keys():
+        check_reference(f"--set {key}", options.settings[key])
+    return {
+        key: setup.keep_secret(key, value) if key in secret_names else value for key, value in options.settings.items()
+    }
+
+
+def _ask_settings(
+    setup: Setup, name: str, kind: str, declared: Kind, options: Options, keys: Sequence[str], answers: dict[str, str]
+) -> dict[str, str]:
+    """Ask for settings and return the answers; secrets as references. Exits with 2 if nobody can be asked.
+
+    `answers`: those given before, which are offered again unless they are secrets. The new ones are added.
+    """
     from semel.faces.config.template import read_descriptions
 
-    secret_names = {field.name for field in dataclasses.fields(declared.settings) if not field.repr}
     descriptions = read_descriptions(declared.settings)
-    references = dict(options.settings)
-    for key in secret_names & references.keys():
-        check_reference(f"--set {key}", references[key])
-    for key in _list_questions(kind):
-        if key not in references and not options.asks:
+    references = {}
+    for key in keys:
+        if not options.asks:
             exit_wrong_usage(f"{kind} needs --set {key}=...: {descriptions.get(key, key)}")
-        if key not in references:
-            question = f"{key} ({descriptions.get(key, '').removesuffix('.')})"
-            references[key] = ask_text(question, hidden=key in secret_names)
-    for key in secret_names & references.keys():
-        references[key] = setup.keep_secret(f"{name}.{key}", references[key])
+        question = f"{key} ({descriptions.get(key, '').removesuffix('.')})"
+        if key in _list_secrets(declared):
+            references[key] = setup.keep_secret(f"{name}.{key}", ask_text(question, hidden=True))
+        else:
+            references[key] = answers[key] = ask_text(question, default=answers.get(key))
     return references
 
 
-def _list_questions(kind: str) -> tuple[str, ...]:
-    """Return the settings of a kind of channel that are asked for."""
-    from semel import channels
+def _list_secrets(declared: Kind) -> set[str]:
+    return {field.name for field in dataclasses.fields(declared.settings) if not field.repr}
 
-    fields = dataclasses.fields(channels.kinds()[kind].settings)
+
+def _list_questions(kind: str, declared: Kind) -> tuple[str, ...]:
+    """Return the settings of a kind of channel that are asked for, whichever way is chosen."""
     required = [
         field.name
-        for field in fields
+        for field in dataclasses.fields(declared.settings)
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
     return QUESTIONS.get(kind, tuple(required))
@@ -191,22 +251,31 @@ def make_channel(setup: Setup, name: str, kind: str, references: Mapping[str, st
 def _check_channel(setup: Setup, name: str, kind: str, references: Mapping[str, str]) -> ChannelCheck:
     """Try the account at its platform, as `semel up` would."""
     from semel.channels import ChannelError, kinds
-    from semel.faces.channel_check import ChannelCheck, check_channel
+    from semel.faces.channel_check import CHECK_TIMEOUT_S, ChannelCheck, check_channel
     from semel.faces.config import ConfigError
 
     try:
         channel = make_channel(setup, name, kind, references)
     except (ConfigError, ChannelError) as error:
         problems = [line.removeprefix(f"{name}: [channels.{name}]").lstrip(" :") for line in str(error).splitlines()]
-        return ChannelCheck("; ".join(problems), refused=True)
+        return ChannelCheck("; ".join(problems), refused=True, settings=_name_settings(kind, problems))
     if not kinds()[kind].people:  # it has no account to try
         warning = getattr(getattr(channel, "settings", None), "warning", "")
         return ChannelCheck(f"it {warning}" if warning else "", refused=True)
-    print_remark(f"trying the account at {kind} ...")
+    print_remark(f"trying the account at {kind} (up to {CHECK_TIMEOUT_S:g} s) ...")
     check = asyncio.run(check_channel(channel))
     if not check.problem:
         print_remark(f"{kind} accepts the account.")
     return check
+
+
+def _name_settings(kind: str, problems: Iterable[str]) -> tuple[str, ...]:
+    """Return the settings that problems are about: each begins with its name. () if one is about none of them."""
+    from semel.channels import kinds
+
+    names = {field.name for field in dataclasses.fields(kinds()[kind].settings)}
+    words = {word for problem in problems for word in re.findall(r"\w+", problem)[:1]}
+    return tuple(words) if words <= names else ()
 
 
 def _add_owner(setup: Setup, kind: str, declared: Kind, options: Options) -> None:
