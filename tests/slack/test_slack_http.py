@@ -86,17 +86,25 @@ async def test_a_request_that_slack_did_not_sign_is_refused(
     assert answer[0] == status and posted.inbox.events == []
 
 
-async def test_a_file_that_cannot_be_fetched_now_lets_slack_come_again(posted: SlackHouse) -> None:
+async def test_a_file_that_breaks_off_again_and_again_is_named_as_missing(posted: SlackHouse) -> None:
     await posted.online()
     posted.double.send_file(posted.direct, ANN, "list.txt", b"milk")
     event = posted.double.sent[-1]["payload"]
     event["event"]["files"][0]["size"] = 9  # more than comes: it broke off
     headers, body = posted.double.make_request(event)
-    assert (await posted.channel.receive(posted.inbox, headers, body))[0] == 503
-    assert posted.inbox.events == []
-    outcomes = [(await posted.channel.receive(posted.inbox, headers, body))[0] for _ in range(2)]
-    assert outcomes == [503, 200]
-    assert "broke off" in posted.inbox.events[0].files[0].why
+    assert (await posted.channel.receive(posted.inbox, headers, body))[0] == 200
+    assert "broke off: 4 of 9 bytes" in posted.inbox.events[0].files[0].why
+
+
+async def test_a_file_whose_server_cannot_be_reached_lets_slack_come_again(posted: SlackHouse) -> None:
+    await posted.online()
+    posted.double.send_file(posted.direct, ANN, "list.txt", b"milk")
+    event = posted.double.sent[-1]["payload"]
+    event["event"]["files"][0]["url_private_download"] = "http://127.0.0.1:1/list.txt"
+    headers, body = posted.double.make_request(event)
+    outcomes = [(await posted.channel.receive(posted.inbox, headers, body))[0] for _ in range(3)]
+    assert outcomes == [503, 503, 200]
+    assert "it could not be fetched" in posted.inbox.events[0].files[0].why
 
 
 async def test_what_could_not_be_kept_is_read_again_though_later_events_were_kept(posted: SlackHouse) -> None:

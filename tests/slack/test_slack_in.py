@@ -221,6 +221,35 @@ async def test_a_file_without_the_scope_for_files_is_named_as_missing(there: Sla
     assert "files:read" in heard.files[0].why
 
 
+@pytest.mark.parametrize("how", ["500", "drop"])
+async def test_a_file_that_slack_does_not_give_is_named_and_the_channel_stays_online(
+    there: SlackHouse, how: Any
+) -> None:
+    await there.online()
+    there.double.fail("file", how, times=None)
+    there.double.send_file(there.direct, ANN, "list.txt", b"milk", "shopping")
+    there.double.write(there.direct, ANN, "next")
+    heard = await there.hear(2)
+    assert [event.text for event in heard] == ["shopping", "next"]
+    [file] = heard[0].files
+    assert isinstance(file, Missing) and file.name == "list.txt"
+    assert file.why.startswith("it could not be fetched: ") and ("HTTP 500" in file.why) == (how == "500")
+    assert there.task is not None and not there.task.done() and there.inbox.onlines == 1
+
+
+async def test_a_file_of_a_recorded_message_is_not_asked_for_again(there: SlackHouse) -> None:
+    await there.online()
+    there.double.send_file(there.direct, ANN, "list.txt", b"milk", "shopping")
+    await there.hear(1)
+    await there.acknowledged()
+    there.double.fail("file", "500", times=9)
+    await there.again()
+    assert there.task is not None and not there.task.done()
+    assert there.double.faults[0].times == 9
+    [shopping] = there.inbox.events
+    assert isinstance(shopping.files[0], Kept)
+
+
 # ---------------------------------------------------------------- what was missed
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import httpx2
 
+from semel.channels.downloads import FileNotNow
 from semel.channels.public_address import is_public
 from semel.gateway.ports import NotSent, Offline, Unknown
 from semel.timing.durations import read_retry_after
@@ -172,8 +173,9 @@ async def stream_file(
 ) -> AsyncGenerator[bytes, None]:
     """Stream the body of a GET, as it comes. The caller has checked that the address is at the platform.
 
-    `timeout`: seconds without a byte. `check`: called with the answer before its body is read; it raises Offline, or
-    what else the caller wants, unless the body is the file. Raises Offline if the connection fails.
+    `timeout`: seconds without a byte. `check`: called with the answer before its body is read; it raises FileNotNow, or
+    what else the caller wants, unless the body is the file. Raises Offline if no connection can be opened, and
+    FileNotNow if it breaks off.
     """
     url = httpx2.URL(address)
     wait = {"connect": CONNECT_TIMEOUT_S, "read": timeout, "write": timeout, "pool": CONNECT_TIMEOUT_S}
@@ -188,8 +190,10 @@ async def stream_file(
                     yield piece
             finally:
                 await response.aclose()
+    except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+        raise Offline(_describe_error(error, url.host)) from None
     except (httpx2.HTTPError, OSError) as error:
-        raise Offline(f"{url.host} broke off while a file was fetched ({type(error).__name__})") from None
+        raise FileNotNow(f"{url.host} broke off ({type(error).__name__})") from None
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:

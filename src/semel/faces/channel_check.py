@@ -68,6 +68,9 @@ class _ProbeInbox(Inbox):
     async def known(self, sender: Person, group: str = "") -> NoReturn:
         raise _Accepted
 
+    async def has_heard(self, key: str) -> NoReturn:
+        raise _Accepted
+
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 0) -> Kept:
         raise _Accepted
 

@@ -61,6 +61,9 @@ class KeptInbox:
     async def known(self, sender: Person, group: str = "") -> bool:
         return sender.id not in self.strangers
 
+    async def has_heard(self, key: str) -> bool:
+        return key in self._keys
+
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
         data = bytearray()
         async for piece in content:

@@ -18,10 +18,10 @@ import httpx2
 
 from semel.channels.discord.rate_limits import MAX_RESET_S, RateLimits
 from semel.channels.discord.settings import DEFAULT_API, DiscordSettings
-from semel.channels.downloads import FileNotGiven
+from semel.channels.downloads import FileNotGiven, FileNotNow
 from semel.channels.http import request, retry_after, stream_file
 from semel.channels.uploads import encode_form
-from semel.gateway.ports import NotSent, Offline
+from semel.gateway.ports import NotSent
 from semel.text.json_types import Json, text_at, value_at
 from semel.text.wellformed import UNSTORABLE_ESCAPE, scrub
 
@@ -129,7 +129,7 @@ class DiscordApi:
         return reply
 
     def download(self, address: str) -> AsyncGenerator[bytes, None]:
-        """Stream a file of a message. Raises Offline if the download fails, FileGone if the file is not there."""
+        """Stream a file of a message. Raises FileGone if the file is not there, FileNotNow or Offline."""
         url = httpx2.URL(address)
         if not self._is_file_host(url):
             raise FileGone("its address is not one of Discord's")
@@ -149,7 +149,7 @@ def _check_download(response: httpx2.Response) -> None:
     if response.status_code in (403, 404, 410):
         raise FileGone("Discord does not give it any more")
     if response.status_code != 200:
-        raise Offline(f"Discord does not give a file: HTTP {response.status_code}")
+        raise FileNotNow(f"Discord answers HTTP {response.status_code}", retry_after(response.headers))
 
 
 def parse_reply(status: int, body: bytes, retry_after_header: float | None = None) -> DiscordReply:

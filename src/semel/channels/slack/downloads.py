@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from semel.channels.downloads import FileFetcher, FileNotGiven
+from semel.channels.downloads import FileFetcher, FileNotGiven, FileNotNow
 from semel.channels.slack.parse import SlackFile, parse_file
 from semel.channels.slack.transport import SlackApi
-from semel.gateway.ports import Inbox, Kept, Offline
+from semel.gateway.ports import Inbox, Kept
 from semel.text.json_types import object_at
 
 
@@ -27,7 +27,7 @@ class SlackFetcher(FileFetcher[SlackFile]):
         """Return a file of which the message has only the id, as those of other workspaces (Slack Connect)."""
         reply = await self._api.call("files.info", file=file.id)
         if not reply.ok and (reply.status != 200 or not reply.error):
-            raise Offline(f"Slack does not tell where a file is: {reply.describe()}", reply.retry_after)
+            raise FileNotNow(f"Slack does not tell where it is: {reply.describe()}", reply.retry_after)
         if not reply.ok:
             raise FileNotGiven(f"Slack does not give it: {reply.describe()}")
         return parse_file({"id": file.id, **object_at(reply.data, "file")})

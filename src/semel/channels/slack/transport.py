@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 
 import httpx2
 
-from semel.channels.downloads import FileNotGiven
+from semel.channels.downloads import FileNotGiven, FileNotNow
 from semel.channels.http import USER_AGENT, HttpAnswer, request, retry_after, stream_file
 from semel.channels.slack.settings import DEFAULT_API, SlackSettings
 from semel.channels.uploads import limit_upload_time
-from semel.gateway.ports import NotSent, Offline
+from semel.gateway.ports import NotSent
 from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
@@ -102,7 +102,7 @@ class SlackApi:
         )  # fmt: skip
 
     def download(self, address: str) -> AsyncGenerator[bytes, None]:
-        """Stream a file by its `url_private_download`. Raises Offline if that fails, FileNotGiven if Slack refuses it.
+        """Stream a file by its `url_private_download`. Raises FileNotGiven if Slack refuses it, FileNotNow or Offline.
 
         The bot's token is sent to Slack alone, whatever host the address names.
         """
@@ -123,10 +123,10 @@ class SlackApi:
 
 
 def _check_download(response: httpx2.Response) -> None:
-    """Raise Offline or FileNotGiven unless the body is the file. Slack answers a refused token with its login page."""
+    """Raise FileNotNow or FileNotGiven unless the body is the file. To a refused token Slack gives its login page."""
     status = response.status_code
     if status == 429 or status >= 500 or status == 408:
-        raise Offline(f"Slack does not give a file now: HTTP {status}", retry_after(response.headers))
+        raise FileNotNow(f"Slack answers HTTP {status}", retry_after(response.headers))
     if status != 200 or "x-slack-failure" in response.headers or _is_login_page(response):
         raise FileNotGiven("Slack does not give it to the bot: it needs the scope files:read")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from semel.channels.downloads import FileFetcher, FileNotGiven
+from semel.channels.downloads import FileFetcher, FileNotGiven, FileNotNow
 from semel.channels.telegram.message_content import MAX_FETCH_BYTES, TelegramFile
 from semel.channels.telegram.transport import BotApi
-from semel.gateway.ports import Inbox, Kept, Offline
+from semel.gateway.ports import Inbox, Kept
 
 
 class TelegramFetcher(FileFetcher[TelegramFile]):
@@ -20,7 +20,7 @@ class TelegramFetcher(FileFetcher[TelegramFile]):
         if not reply.ok and 400 <= reply.status < 500 and reply.status != 429 and reply.is_bot_api:
             raise FileNotGiven(f"Telegram does not give it: {reply.error_text}")
         if not reply.ok or not isinstance(reply.result, dict):
-            raise Offline(f"Telegram does not tell where a file is: HTTP {reply.status}", reply.retry_after)
+            raise FileNotNow(f"Telegram does not tell where it is: HTTP {reply.status}", reply.retry_after)
         path = str(reply.result.get("file_path") or "")
         if not path or path.startswith("/"):
             raise FileNotGiven("the Bot API server keeps it on its own disk (it runs with --local)")

@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 import httpx2
 
+from semel.channels.downloads import FileNotNow
 from semel.channels.http import USER_AGENT, request, retry_after, stream_file
 from semel.channels.telegram.settings import DEFAULT_API, TelegramSettings
 from semel.channels.uploads import encode_form
-from semel.gateway.ports import Offline
 from semel.text.json_types import object_at
 from semel.text.wellformed import scrub
 
@@ -110,12 +110,12 @@ class BotApi:
         return reply if reply.is_bot_api else replace(reply, is_complete=answer.is_complete)
 
     def download(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Stream a file by its path from getFile. Raises Offline if the download fails."""
+        """Stream a file by its path from getFile. Raises FileNotNow or Offline if the download fails."""
         return stream_file(f"{self._files_url}/{quote(path)}", {}, self._timeout, self._check_download)
 
     def _check_download(self, response: httpx2.Response) -> None:
         if response.status_code != 200:
-            raise Offline(f"{self.host} does not give the file: HTTP {response.status_code}")
+            raise FileNotNow(f"{self.host} answers HTTP {response.status_code}", retry_after(response.headers))
 
 
 def parse_reply(status: int, body: bytes) -> TelegramReply:

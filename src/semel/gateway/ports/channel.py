@@ -300,6 +300,9 @@ class Inbox(Protocol):
         accepting an invitation, which is not a message, and before downloading a file.
         """
 
+    async def has_heard(self, key: str) -> bool:
+        """Return whether an event with this key (`Incoming.key`) is recorded: its files need not be fetched again."""
+
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
         """Store a received file, before its message is put. Return the file.
 

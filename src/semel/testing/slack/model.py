@@ -21,7 +21,7 @@ class SlackError(Exception):
 
 @dataclass
 class SlackFault:
-    """What goes wrong with calls of a method ("*": any).
+    """What goes wrong with calls of a method ("*": any; "file": the download of a file).
 
     `how`: "drop" (the connection is closed), "hang", "500", "502" (a page), "429", or "error" (the answer's `error` is
     `code`). `after`: the call takes effect before it fails. `times`: how many calls fail; None: all. `skip`: how many

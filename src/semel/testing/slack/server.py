@@ -107,6 +107,8 @@ async def _answer(double: SlackDouble, request: HttpRequest) -> HttpReply:
         file.content = request.body
         return _reply(200, f"OK - {file.size}".encode(), "text/plain")
     if path.startswith("/files-pri/"):
+        if (fault := double.fault("file")) is not None:
+            return await _apply_fault(fault)
         stored = double.files.get(path.split("/")[2])
         if token != double.bot_token or "files:read" not in double.scopes:
             return _reply(200, LOGIN_PAGE, "text/html; charset=utf-8")
