@@ -84,6 +84,11 @@ def test_what_the_gateway_calls_by_names_of_its_own_is_shown_in_plain_words(page
     shows(page, "#rows .request button", "Tea")
     live.do(lambda: script.set_item(card, live=False, state="answered", answer="Tea", by="owner"))
     shows(page, "#rows .question li", "Tea")
+    ran = live.do(lambda: script.item("permission", title="ls", state="open", options=OPTIONS))
+    live.do(lambda: script.set_item(ran, state="answered", answer="y", by="the owner"))
+    live.do(lambda: script.entry("notice", "Stopped by the owner.", kind="turn.cancelled"))
+    shows(page, "#rows .notice .body", "You stopped it.", "You stopped it.")
+    page.until(lambda: any("Allow once · You" in text for text in page.texts(ROWS)), "who allowed it")
     assert page.texts("#rows .mark") == []
 
 

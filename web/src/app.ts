@@ -76,7 +76,7 @@ const context: RowContext = {
   retry: () => send("/retry"),
   quote: (text) => composer.quote(text),
   edit,
-  decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" })),
+  decide: (part, verdict) => attempt(() => ask("POST", `/v1/parts/${part}/${verdict}`, {})),
 };
 
 const list = new RowList(byId("log"), byId("scroller"), context, () => place.pinned);

@@ -13,10 +13,13 @@ MAX_ITEM_TITLE_CHARS = 200  # characters of a tool call's title in a document
 
 
 def speaker(entry: Json) -> str:
-    """Name the speaker of an entry: the sender, the kind of event and its sender, "agent", "notice" or "summary"."""
+    """Name the speaker of an entry: the sender, the kind of event and its sender, "agent", "notice" or "summary".
+
+    Who writes without a name is the owner, who is called so in notices, too.
+    """
     role = str(entry["role"])
     if role == "user":
-        return str(entry.get("sender") or "user")
+        return str(entry.get("sender") or "the owner")
     if role == "event":
         return " from ".join(filter(None, (str(entry.get("kind") or "event"), entry.get("sender"))))
     if role == "agent" and entry.get("from"):

@@ -6,6 +6,7 @@ import type { Item, Option } from "../wire.ts";
 import type { RowContext } from "./context.ts";
 import { Diffs, Whose } from "./parts.tsx";
 import { t } from "../texts.ts";
+import { isOwner } from "./wording.ts";
 
 const ASKED = t("The agent asks for permission");
 const CLOSED: Record<string, string> = { cancelled: t("cancelled"), expired: t("nobody answered in time") };
@@ -62,5 +63,5 @@ export function outcomeOf({ state, answer, by, options, kind }: Item): string {
   if (state !== "answered") return CLOSED[state ?? ""] || String(state);
   const chosen = (options || []).find((option) => idOf(option) === answer);
   const words = kind === "ask" ? null : answer; // what a message answered stands below, as an entry
-  return plainly(`${chosen ? nameOf(chosen) : words ?? t("answered")}${by ? ` · ${by}` : ""}`);
+  return `${plainly(chosen ? nameOf(chosen) : words ?? t("answered"))}${by ? ` · ${isOwner(by) ? t("You") : plainly(by)}` : ""}`;
 }

@@ -45,7 +45,10 @@ const CALM_NOTICES = new Set(["turn.cancelled", "turn.attached", "schedule.misse
 /** Whether nobody has to act because of a notice. */
 export const isCalm = ({ role, kind }: Entry): boolean => role === "notice" && CALM_NOTICES.has(kind ?? "");
 
-const STOPPED_HERE = new Set(["Stopped by owner.", "Stopped by page."]);
+const STOPPED_HERE = new Set(["Stopped by the owner.", "Stopped by owner.", "Stopped by page."]); // as it was written once, too
+
+/** Whether the name of who did something is the owner's, who reads the page. */
+export const isOwner = (name: string): boolean => name === "the owner" || name === "owner"; // the second: as it was written once
 
 /** The text of an entry that is no agent's, as the owner reads it. */
 export const wordsOf = ({ kind, role, text }: Entry): string =>

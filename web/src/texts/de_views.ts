@@ -95,6 +95,7 @@ export const GERMAN_VIEWS = {
   "last": "zuletzt",
   "done": "fertig",
   "run by {name}": "ausgeführt von {name}",
+  "run by you": "von Ihnen ausgeführt",
   "has not run yet": "lief noch nicht",
   "semel.toml does not name it any more: it does not fire": "semel.toml nennt ihn nicht mehr: Er wird nicht ausgeführt",
   "over": "vorbei",

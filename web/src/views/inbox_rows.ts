@@ -62,7 +62,7 @@ export class InboxRows {
   /** Decides about a held part. */
   async decide(row: NeedRow, part: number, verdict: string): Promise<boolean> {
     return this.act(row, async () => {
-      await ask("POST", `/v1/parts/${part}/${verdict}`, { by: "a person on the page" });
+      await ask("POST", `/v1/parts/${part}/${verdict}`, {});
       this.change(row.key, (old) => ({ ...old, parts: old.parts.filter((one) => one.id !== part) }));
       if (!this.rows.peek()?.find((one) => one.key === row.key)?.parts.length) this.end(row.key, DECIDED[verdict] ?? verdict);
     });

@@ -30,7 +30,7 @@ export function JobsView({ list }: ViewProps) {
 function JobRow({ job, title, again }: { job: Job; title: string | null | undefined; again: () => Promise<void> }) {
   const end = async () => {
     try {
-      await ask("POST", `/v1/jobs/${encodeURIComponent(job.id)}/cancel`, { by: "a person on the page" });
+      await ask("POST", `/v1/jobs/${encodeURIComponent(job.id)}/cancel`, {});
     } finally {
       await again();
     }

@@ -62,7 +62,7 @@ interface PartProps {
 function Part({ part, title, decisions, again }: PartProps) {
   const decide = async (verdict: string) => {
     try {
-      await ask("POST", `/v1/parts/${part.id}/${verdict}`, { by: "a person on the page" });
+      await ask("POST", `/v1/parts/${part.id}/${verdict}`, {});
     } finally {
       await again();
     }

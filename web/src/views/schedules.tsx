@@ -2,6 +2,7 @@
 
 import { ask } from "../api.ts";
 import { Time } from "../rows/parts.tsx";
+import { isOwner } from "../rows/wording.ts";
 import { openly, plainly } from "../text.ts";
 import { t, tWord } from "../texts.ts";
 import type { Schedule } from "../wire.ts";
@@ -48,7 +49,7 @@ function ScheduleRow({ one, title, again }: { one: Schedule; title: string | nul
       <pre class="text" tabIndex={0}>{openly(one.text)}</pre>
       <p class="soft">
         {one.next ? <span>{t("next")} <Time at={one.next} /></span> : <span>{nothingNext(one)}</span>}
-        {one.last ? <span>{t("last")} <Time at={one.last.ran} />: {plainly(tWord(one.last.state))}{one.last.by ? `, ${t("run by {name}", { name: plainly(one.last.by) })}` : ""}</span> : <span>{t("has not run yet")}</span>}
+        {one.last ? <span>{t("last")} <Time at={one.last.ran} />: {plainly(tWord(one.last.state))}{one.last.by ? `, ${isOwner(one.last.by) ? t("run by you") : t("run by {name}", { name: plainly(one.last.by) })}` : ""}</span> : <span>{t("has not run yet")}</span>}
       </p>
       {one.error ? <p class="why">{plainly(one.error)}</p> : null}
       <div class="options">

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import getpass
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -278,11 +279,17 @@ def _name_settings(kind: str, problems: Iterable[str]) -> tuple[str, ...]:
     return tuple(words) if words <= names else ()
 
 
+def _get_login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # the user has none
+        return "owner"
+
+
 def _add_owner(setup: Setup, kind: str, declared: Kind, options: Options) -> None:
-    from semel.faces.cli.talk import get_login_name
     from semel.law.access import ROLES, make_unique_name
 
-    login = re.sub(r"[^A-Za-z0-9_-]", "-", get_login_name())
+    login = re.sub(r"[^A-Za-z0-9_-]", "-", _get_login_name())
     name, account = options.name, options.account
     if name is None:
         name = ask_text("\nWho are you? A name, by which it knows you", default=login) if options.asks else login

@@ -15,7 +15,6 @@ from semel.text.wellformed import shorten_to_line
 
 MAX_JOB_CHARS = 80
 MAX_FAILED_TOLD = 3  # of the jobs that were not started, the newest
-CANCELLED_BY = "the owner"  # recorded as the person who cancelled the job
 
 jobs = typer.Typer(help="List and cancel the commands that agents run in the background.", no_args_is_help=True)
 app.add_typer(jobs, name="jobs")
@@ -82,7 +81,7 @@ def cancel(
 ) -> None:
     """End a background job with its whole process group."""
     job_state = ask_gateway(
-        config, data_dir, lambda client: client.post(f"/v1/jobs/{quote_segment(job)}/cancel", {"by": CANCELLED_BY})
+        config, data_dir, lambda client: client.post(f"/v1/jobs/{quote_segment(job)}/cancel", {})
     )
     if json:
         print_json(job_state)

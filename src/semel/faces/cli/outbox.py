@@ -18,7 +18,6 @@ from semel.faces.cli.printing import (
     stdout_console,
     style_state,
 )
-from semel.faces.cli.talk import get_login_name
 from semel.faces.client import RequestRefused
 from semel.text.wellformed import shorten_to_line
 
@@ -219,9 +218,8 @@ def _decide_parts(part_ids: list[str], verdict: str, json: bool, config: Config,
 
 
 def _decide_part(id: int, verdict: str, config: Config, data_dir: DataDir) -> dict[str, Any]:
-    body = {"by": get_login_name()}
     try:
-        return ask_gateway(config, data_dir, lambda client: client.post(f"/v1/parts/{id}/{verdict}", body))
+        return ask_gateway(config, data_dir, lambda client: client.post(f"/v1/parts/{id}/{verdict}", {}))
     except RequestRefused as error:
         raise RequestRefused(error.status, error.code, f"p{id}: {error}") from None
 

@@ -11,7 +11,7 @@ import typer
 from semel.faces.busy_texts import MODE_DESCRIPTIONS
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import print_error, print_json, print_remark
-from semel.faces.cli.talk import check_busy_mode, get_login_name
+from semel.faces.cli.talk import check_busy_mode
 from semel.faces.client import AsyncClient, session_path
 from semel.law.wake import MODES
 
@@ -26,7 +26,7 @@ app.add_typer(session, name="session")
 @session.command()
 def new(key: Session, config: Config = None, data_dir: DataDir = None) -> None:
     """Begin a new chapter, as /new does: the agent forgets what was said so far, the transcript stays."""
-    body = {"by": get_login_name(), "id": uuid.uuid4().hex}
+    body = {"id": uuid.uuid4().hex}
     ask_gateway(config, data_dir, lambda client: client.post(f"{session_path(key)}/chapter", body))
     print_remark(f"a new chapter of {key} begins")
 

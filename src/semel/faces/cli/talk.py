@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
 import shlex
 import sys
@@ -30,14 +29,7 @@ from semel.law.wake import MODES, Busy
 from semel.text.json_types import Json as JsonObject
 
 STREAM_RETRY_S = 0.2
-
-
-def get_login_name() -> str:
-    """Return the sender's name for messages from this terminal: the login name, or "terminal" if there is none."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "terminal"
+Sender = Annotated[str | None, typer.Option(help="The sender's name. Default: none, and the owner is the sender.")]
 
 
 def check_busy_mode(mode: str | None, *others: str) -> str | None:
@@ -57,6 +49,7 @@ def chat(
     no_mouse: Annotated[
         bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal, to select text with it.")
     ] = False,
+    sender: Sender = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -80,10 +73,10 @@ def chat(
     if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
         from semel.faces.terminal.lines import run_lines
 
-        raise typer.Exit(run_lines(data, session, get_login_name()))
+        raise typer.Exit(run_lines(data, session, sender))
     from semel.faces.terminal.app import run_chat
 
-    raise typer.Exit(run_chat(data, session, get_login_name(), mouse=not no_mouse))
+    raise typer.Exit(run_chat(data, session, sender, mouse=not no_mouse))
 
 
 @app.command()
@@ -103,7 +96,7 @@ def say(
             "--wait", "-w", help="Wait until the session is idle, then print the answer; notices go to stderr."
         ),
     ] = False,
-    sender: Annotated[str | None, typer.Option(help="The sender's name. Default: your login name.")] = None,
+    sender: Sender = None,
     id: Annotated[
         str | None,
         typer.Option(
@@ -157,7 +150,7 @@ def say(
             session,
             message,
             files=files,
-            sender=sender or get_login_name(),
+            sender=sender,
             id=id,
             busy=mode,
             automatic=automatic,

@@ -35,7 +35,7 @@ class ChatApp(App[None]):
         Binding("ctrl+c", "stop_or_leave", "stop or leave", priority=True, show=False),
     ]
 
-    def __init__(self, data_dir: Path, session: str, sender: str):
+    def __init__(self, data_dir: Path, session: str, sender: str | None):
         super().__init__()
         self.data_dir = data_dir
         self.sender = sender
@@ -164,7 +164,7 @@ class ChatApp(App[None]):
         self.exit(message=f"{count} {noun}, and will be sent by the next semel chat." if count else None)
 
 
-def run_chat(data_dir: Path, session: str, sender: str, *, mouse: bool = True) -> int:
+def run_chat(data_dir: Path, session: str, sender: str | None, *, mouse: bool = True) -> int:
     """Run the full-screen chat. Returns an exit code; raises NoGateway if no gateway runs at the start.
 
     `mouse`: whether it takes clicks and the wheel. If not, they are the terminal's own, which selects text with them.

@@ -86,7 +86,7 @@ class ConversationView(VerticalScroll, can_focus=False):
             super().__init__()
             self.reason = reason
 
-    def __init__(self, data_dir: Path, session: str, sender: str):
+    def __init__(self, data_dir: Path, session: str, sender: str | None):
         super().__init__(classes="log")
         self._names = Names(me=sender)
         self.link = SessionLink(data_dir, session, self._take_changes)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 import threading
+import uuid
 from collections import deque
 from pathlib import Path
 
@@ -27,9 +28,10 @@ from semel.tools.address import find_socket
 class LineChat:
     """Prints each final row once. Reads input on a thread, so that waiting for input does not block the output."""
 
-    def __init__(self, data_dir: Path, session: str, sender: str):
+    def __init__(self, data_dir: Path, session: str, sender: str | None):
         self.link = SessionLink(data_dir, session, self._take_changes)
         self.sender = sender
+        self._own_keys: set[str] = set()  # of the messages from here, which their writer has in sight
         self._printed: set[tuple[str, int]] = set()
         self._skips_old_rows = True
         self._view_known = asyncio.Event()  # the link has shown the session, or that it is new or away
@@ -59,7 +61,7 @@ class LineChat:
     def _print_row(self, row: Json) -> bool:
         """Print a row if it has something to show yet. Returns False if it must be looked at again when it changes."""
         if "seq" in row:
-            if row["role"] == "user" and row.get("sender") == self.sender:
+            if row["role"] == "user" and row.get("key") in self._own_keys:
                 return True
             text = f"{speaker(row)}: {format_body(row)}"
             sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
@@ -111,7 +113,9 @@ class LineChat:
                 if await self.link.answer(item, option, self.sender) != "answered":
                     self._print_notice("that request is gone: it was answered already, or withdrawn")
             else:
-                accepted = await self.link.say(line, self.sender)
+                key = uuid.uuid4().hex
+                self._own_keys.add(key)
+                accepted = await self.link.say(line, self.sender, id=key)
                 self._sent.append(accepted.event)
                 if accepted.note:
                     self._print_notice(accepted.note)
@@ -161,7 +165,7 @@ def read_lines() -> asyncio.Queue[str | None]:
     return queue
 
 
-def run_lines(data_dir: Path, session: str, sender: str) -> int:
+def run_lines(data_dir: Path, session: str, sender: str | None) -> int:
     """Run the line-by-line chat. Returns an exit code; raises NoGateway if none runs at the start."""
     find_socket(data_dir)
     return asyncio.run(LineChat(data_dir, session, sender).run())

@@ -74,7 +74,7 @@ class SessionLink:
             self.state = state
             self._on_change([], state)
 
-    async def say(self, text: str, sender: str, busy: BusyMode | None = None, id: str | None = None) -> Accepted:
+    async def say(self, text: str, sender: str | None, busy: BusyMode | None = None, id: str | None = None) -> Accepted:
         """Send a message. Raises NoGateway, RequestRefused or OutcomeUnknown, whose `id` makes a repeat safe."""
         async with AsyncClient(self.data_dir) as client:
             accepted = await client.say(self.session, text, sender=sender, busy=busy, id=id, seen=self.view.rev)
@@ -102,12 +102,12 @@ class SessionLink:
         self._message_sent.set()
         return msgspec.convert(answer, Accepted)
 
-    async def stop(self, by: str) -> bool:
+    async def stop(self, by: str | None) -> bool:
         turn, seen = self.view.session.get("turn"), self.view.rev
         async with AsyncClient(self.data_dir) as client:
             return await client.stop(self.session, by, turn=turn, seen=seen)
 
-    async def answer(self, item: int, option: str | None, by: str) -> str:
+    async def answer(self, item: int, option: str | None, by: str | None) -> str:
         async with AsyncClient(self.data_dir) as client:
             return await client.answer(self.session, item, option, by=by, seen=self.view.rev)
 

@@ -49,7 +49,7 @@ class OutgoingMessage(Struct, kw_only=True):
     text: str
     blocks: list[Json] | None = None
     files: list[Attachment] = []
-    sender: str
+    sender: str | None
     busy: Busy | None = None
     seen: int | None = None
     state: State = "sending"

@@ -65,7 +65,7 @@ class SessionPane(Vertical):
     class Changed(Message):
         """What is known of the session, or of the connection to it, has changed."""
 
-    def __init__(self, data_dir: Path, session: str, sender: str):
+    def __init__(self, data_dir: Path, session: str, sender: str | None):
         super().__init__(classes="pane")
         self.conversation = ConversationView(data_dir, session, sender)
         self.sender = sender

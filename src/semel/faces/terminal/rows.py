@@ -17,7 +17,7 @@ from textual.widgets import Markdown, Static
 from semel.faces.terminal.ansi_text import render_coloured, style_output
 from semel.faces.terminal.diffs import format_diffs
 from semel.faces.terminal.markdown_parts import find_block_start, make_terminal_parser, split_parts
-from semel.faces.terminal.wording import describe_own_tool, format_code
+from semel.faces.terminal.wording import STOPPED_BY_OWNER, STOPPED_HERE, describe_own_tool, format_code, name_person
 from semel.faces.transcript import format_body, format_file, is_summary, list_remarks, speaker
 from semel.law.permission_questions import name_option
 from semel.text.json_types import Json
@@ -162,6 +162,7 @@ class EntryWidget(RowWidget):
         self._draw_head()
         text = visible(format_body(self.data, has_paths=False))
         is_semels = self.data["role"] == "notice"
+        text = STOPPED_BY_OWNER if text in STOPPED_HERE and is_semels else text
         self.query_one(".body", Static).update(format_code(text) if is_semels else text)
 
 
@@ -376,7 +377,7 @@ def _describe_answer(item: Json) -> str:
     if state != "answered":
         return state
     names = {option.get("optionId"): name_option(option) for option in item.get("options", [])}
-    by = f" by {item['by']}" if item.get("by") else ""
+    by = f" by {name_person(item['by'])}" if item.get("by") else ""
     return visible(f"{names.get(item.get('answer', ''), item.get('answer', ''))}{by}")
 
 

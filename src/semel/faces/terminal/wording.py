@@ -13,6 +13,8 @@ from semel.acp_stream.own_tools import list_whole_names
 from semel.text.json_types import Json
 
 CODE_STYLE = "bold"
+STOPPED_HERE = ("Stopped by the owner.", "Stopped by owner.")  # the second: as older versions wrote it
+STOPPED_BY_OWNER = "You stopped it."
 _OWN_TOOLS = {  # what a call has done, and what it is to do
     "send_message": ("Sent a message", "Send a message"),
     "send_file": ("Sent a file", "Send a file"),
@@ -41,6 +43,11 @@ def describe_own_tool(item: Json) -> str | None:
     done, doing = _OWN_TOOLS[_OWN_NAMES[name]]
     has_succeeded = item.get("status") == "done" and not str(item.get("text") or "").startswith("refused: ")
     return done if has_succeeded else doing
+
+
+def name_person(name: str) -> str:
+    """Name the person who did something: the owner, who sits at this terminal, is "you"."""
+    return "you" if name in ("the owner", "owner") else name
 
 
 def format_code(text: str) -> Text:

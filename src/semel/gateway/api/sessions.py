@@ -161,10 +161,10 @@ class SessionApi(Components):
         """
         await self.record.write(rows.archive, await self.record.find_session(session), away)
 
-    async def new_chapter(self, session: str, by: str, key: str | None = None) -> Heard:
+    async def new_chapter(self, session: str, by: str | None, key: str | None = None) -> Heard:
         """Start a new chapter, as the command /new does.
 
-        `by`: the sender. `key`: the idempotency key of the command's event.
+        `by`: the sender; None: the owner. `key`: the idempotency key of the command's event.
         """
         await self.record.find_session(session)
         return await self.inbox.hear(

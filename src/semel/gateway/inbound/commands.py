@@ -369,7 +369,7 @@ def _list_what_else_is_open(tx: Tx, command: OpenCommand, choice: rows.Choice) -
 
 
 def _sender_name(command: OpenCommand) -> str:
-    return str(command.sender or "a person")
+    return command.sender or "the owner"
 
 
 def _describe_waiting(count: int) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from starlette.responses import Response
 
-from semel.faces.http.operations.messages import Stop
+from semel.faces.http.operations.messages import OWNER, Stop
 from semel.faces.http.routing import (
     ApiCall,
     Cursor,
@@ -78,4 +78,4 @@ async def list_session_jobs(
 )
 async def cancel_job(call: ApiCall, id: Annotated[str, Param("Id of the job.")], body: Stop) -> Response:
     """Cancel a background job with its whole process group. Answers when the job has ended, or after 12 s."""
-    return json_response(await call.gateway.jobs.cancel(id, body.by or "a person"))
+    return json_response(await call.gateway.jobs.cancel(id, body.by or OWNER))

@@ -21,7 +21,7 @@ from semel.ledger.inbound.answers import AnswerContext
 
 router = Router("talk")
 
-OWNER = "owner"  # recorded as the acting person if the request names none
+OWNER = "the owner"  # recorded as the acting person if the request names none
 MAX_KEY_CHARS = 255
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024  # bytes of the body of a message, which may hold images
 IDEMPOTENCY_KEY = Param("The same as the key in the body (IETF draft idempotency-key-header).", name="Idempotency-Key")

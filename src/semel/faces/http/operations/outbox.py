@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Struct
 from starlette.responses import Response
 
+from semel.faces.http.operations.messages import OWNER
 from semel.faces.http.routing import (
     ApiCall,
     Cursor,
@@ -35,7 +36,7 @@ class Part(Struct):
 
 
 class Decided(RequestBody):
-    """`by`: the name of the person who decides, for `semel why`."""
+    """`by`: the name of the person who decides, for `semel why`. Default: the owner."""
 
     by: str | None = None
 
@@ -72,7 +73,7 @@ async def read_part(call: ApiCall, id: PartId) -> Response:
 )
 async def resend_part(call: ApiCall, id: PartId, body: Decided) -> Response:
     """Send a held or rejected part again, at the end of its queue; a held one is marked as a repeat."""
-    return json_response(await call.gateway.decide_part(id, "resend", body.by))
+    return json_response(await call.gateway.decide_part(id, "resend", body.by or OWNER))
 
 
 @router.route(
@@ -80,7 +81,7 @@ async def resend_part(call: ApiCall, id: PartId, body: Decided) -> Response:
 )
 async def arrived_part(call: ApiCall, id: PartId, body: Decided) -> Response:
     """Mark a held part as sent: it arrived, and is not sent again."""
-    return json_response(await call.gateway.decide_part(id, "arrived", body.by))
+    return json_response(await call.gateway.decide_part(id, "arrived", body.by or OWNER))
 
 
 @router.route(
@@ -88,4 +89,4 @@ async def arrived_part(call: ApiCall, id: PartId, body: Decided) -> Response:
 )
 async def drop_part(call: ApiCall, id: PartId, body: Decided) -> Response:
     """Give up a held or rejected part."""
-    return json_response(await call.gateway.decide_part(id, "drop", body.by))
+    return json_response(await call.gateway.decide_part(id, "drop", body.by or OWNER))

@@ -14,7 +14,6 @@ from semel.faces.http.operations.messages import (
     EVENT_ACCEPTED,
     EVENT_ERRORS,
     IDEMPOTENCY_KEY,
-    OWNER,
     KeyedBody,
     event_response,
     read_event_key,
@@ -244,4 +243,4 @@ async def delete_session(call: ApiCall, key: SessionKey) -> Response:
 )
 async def new_chapter(call: ApiCall, key: SessionKey, body: Chapter) -> Response:
     """Begin a new chapter, as `/new` does. With an `id`, a repeat is accepted only once."""
-    return event_response(await call.gateway.new_chapter(key, body.by or OWNER, read_event_key(call, body)))
+    return event_response(await call.gateway.new_chapter(key, body.by, read_event_key(call, body)))
