@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import re
 
-from semel.faces.terminal.ansi_text import render_coloured, style_output
+from semel.acp_stream.display import render_coloured
+from semel.faces.terminal.ansi_text import style_output
 from semel.faces.terminal.rows import format_item, format_item_head
 from semel.text.visible import visible
 

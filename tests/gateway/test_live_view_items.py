@@ -163,3 +163,16 @@ def test_a_call_id_of_an_earlier_turn_is_a_row_of_its_own_and_is_bound_again() -
         assert not one.is_tool_running()
     opened = [op.slot for op in one.take_batch() if isinstance(op, turn_ops.ItemOpen)]
     assert opened == [1, 2]
+
+
+def test_an_output_says_that_it_has_colours_which_are_not_shown() -> None:
+    one, screen = a_viewing(), Screen()
+    one.take([Began(1, "tool", {"call": "T", "text": "plain\n"})])
+    screen.take(one.take_batch())
+    assert not screen.body.get("coloured")
+    one.take([Grew(1, "\x1b"), Grew(1, "[31mred\x1b[0m\n")])  # the sequence comes in two pieces
+    screen.take(one.take_batch())
+    assert (screen.text, screen.body["coloured"]) == ("plain\nred\n", True)
+    one.take([Changed(1, {"text": "plain again"})])
+    screen.take(one.take_batch())
+    assert (screen.text, screen.body["coloured"]) == ("plain again", None)

@@ -177,7 +177,7 @@ def test_a_permission_request_is_answered_here_and_seen_as_answered(page: Browse
     shows(page, "#rows .request button", *(option["name"] for option in OPTIONS))
     page.press("alt", "a")
     page.press("enter")
-    shows(page, "#rows .tool .state", "waiting · Allow once · owner")
+    shows(page, "#rows .tool .state", "waiting · Allow once · You")
     page.until(lambda: page.run("document.activeElement.id") == "text", "the focus is in the message box")
     assert agent.answers == {"1": "y"}
     assert page.texts("#rows .request button") == []
@@ -195,13 +195,13 @@ def test_an_approved_command_without_output_is_one_row_that_says_so(page: Browse
     shows(page, "#rows .request .input", "touch marker\ncwd: /tmp")
     page.run("document.querySelector('#rows .request .allow').focus()")
     live.do(lambda: script.set_item(request, live=False, state="answered", answer="y", by="owner"))
-    shows(page, "#rows .tool .state", "running · Allow once · owner", "running")
+    shows(page, "#rows .tool .state", "running · Allow once · You", "running")
     assert page.run("document.activeElement.tagName") == "SUMMARY", "focus is not lost with its row"
     live.do(lambda: script.set_item(tool, live=False, status="done", exit=0))
-    shows(page, "#rows .tool .state", "done, no output · Allow once · owner", "running")
+    shows(page, "#rows .tool .state", "done, no output · Allow once · You", "running")
     assert page.run("[...document.querySelectorAll('#rows > li')].filter((row) => row.offsetHeight).length") == 2
     visit(page, live)
-    shows(page, "#rows .tool .state", "done, no output · Allow once · owner", "running")
+    shows(page, "#rows .tool .state", "done, no output · Allow once · You", "running")
 
 
 def test_a_message_closes_the_buttons_of_a_question(page: Browser, live: LiveHouse) -> None:

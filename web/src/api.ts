@@ -56,6 +56,12 @@ export async function ask<T = unknown>(method: string, path: string, body?: unkn
   throw problem;
 }
 
+/** The text at an address; null if it cannot be had. */
+export async function readText(path: string): Promise<string | null> {
+  const answer = await fetch(path, { credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS) }).catch(() => null);
+  return answer?.ok ? answer.text().catch(() => null) : null;
+}
+
 async function read(answer: Response): Promise<any> {
   try {
     return await answer.json();

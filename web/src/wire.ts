@@ -103,6 +103,7 @@ export interface Item {
   exit?: number | null;
   gap?: number;
   tail?: string;
+  coloured?: boolean;
   truncated?: boolean;
   superseded?: boolean;
   entries?: { content: string; status?: string }[];

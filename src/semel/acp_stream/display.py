@@ -12,6 +12,9 @@ import re
 MAX_MUTABLE_CHARS = 8192
 """How many characters of a line can still change; older ones are final. This keeps the cost linear (Law 11)."""
 
+SGR = re.compile(r"\x1b\[[0-9;:]*m")
+"""A sequence that sets colours or weight."""
+
 _STOP = re.compile(r"[\r\n\x08\x1b]")
 _ESCAPE = re.compile(
     r"\x1b(?:\[(?P<given>[0-?]{0,64})[ -/]{0,8}(?P<final>[@-~])|\][^\x07\x1b]{0,2048}(?:\x07|\x1b\\)"
@@ -24,6 +27,21 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|\][^\x07\x1b]{0,2048}\
 def render_terminal(text: str) -> str:
     """Return a complete output as a terminal would show it."""
     return Display().feed(text)[1] if _STOP.search(text) else text
+
+
+def render_coloured(text: str) -> str:
+    """Return a complete output as a terminal would show it, with the sequences that set colours and weight (SGR).
+
+    A line that was overwritten begins with all of its sequences: it has the colour which was set last in it.
+    """
+    return "\n".join(map(_render_coloured_line, text.split("\n")))
+
+
+def _render_coloured_line(line: str) -> str:
+    line = line.removesuffix("\r")
+    if not _STOP.search(SGR.sub("", line)):
+        return line
+    return "".join(SGR.findall(line)) + render_terminal(line)
 
 
 class Display:

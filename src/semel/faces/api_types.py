@@ -248,6 +248,7 @@ class ToolItem(ItemBase, tag="tool", kw_only=True):
     `toolCallId`); `name`: the tool's name, or else the same id. `input`: its arguments, as the agent sent them. `exit`:
     the exit code of a command. `diffs`: changes of files; `locations`: the files that it works on.
 
+    `coloured`: the stored output has colours or other escape sequences, which `text` and `tail` lack.
     `truncated`: the agent itself left out a part of the output. `late`: output came after the call had ended. `lost`:
     the turn ended without a result. `ended_at`: in milliseconds since 1970.
     """
@@ -262,6 +263,7 @@ class ToolItem(ItemBase, tag="tool", kw_only=True):
     exit: int | None = None
     gap: int = 0
     tail: str = ""
+    coloured: bool = False
     truncated: bool = False
     late: bool = False
     lost: bool = False

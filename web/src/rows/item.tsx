@@ -1,6 +1,7 @@
 // The rows that are not transcript entries: tool calls, thoughts, plans and notices.
 
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { readText } from "../api.ts";
 import { morphUnderReader } from "../morph.ts";
 import { isNarrow } from "../narrow.ts";
 import { onDemand } from "../on_demand.ts";
@@ -45,11 +46,17 @@ export function ItemView({ row, item, context }: ItemProps) {
 }
 
 /** A line that can be opened, for tool calls and thoughts. */
-function Folding({ row, item, context, label, name, isPlain = false, state, children }: ItemProps & { label: string; name?: string; isPlain?: boolean; state: string; children: preact.ComponentChildren }) {
+function Folding({ row, item, context, label, name, isPlain = false, state, onToggle, children }: ItemProps & { label: string; name?: string; isPlain?: boolean; state: string; onToggle?: (isOpen: boolean) => void; children: preact.ComponentChildren }) {
   return (
     <>
       <Whose context={context} />
-      <details open={isOpened(row)} onToggle={(event) => setOpened(row, event.currentTarget.open)}>
+      <details
+        open={isOpened(row)}
+        onToggle={({ currentTarget: { open } }) => {
+          setOpened(row, open);
+          onToggle?.(open);
+        }}
+      >
         <summary>
           <span class="sign" aria-hidden="true" />
           <span class={isPlain ? "label plain" : "label"} title={name}>{label}</span>
@@ -90,18 +97,37 @@ function ToolView({ row, item, context }: ItemProps) {
   const request = row.request.value?.data.value as Item | undefined;
   const input = inputText(item.input);
   const words = ownToolWords(item);
+  const [isOpen, setOpen] = useState(isOpened(row));
+  const coloured = useColoured(item, context, isOpen);
   const hasMore = Boolean(item.files?.length || item.diffs?.length);
   return (
-    <Folding row={row} item={item} context={context} label={words ?? plainly(item.title || item.name || t("tool"))} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)}>
+    <Folding row={row} item={item} context={context} label={words ?? plainly(item.title || item.name || t("tool"))} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)} onToggle={setOpen}>
       {input !== "" && input !== item.title ? <LongOutput kind="input" whole={{ head: input, tail: "", left: 0 }} /> : null}
       <div class="diffs">
         <Diffs diffs={item.diffs} />
       </div>
-      <LongOutput whole={atLineEnds(item)} href={item.gap ? context.output(item.id) : undefined} isCut={item.truncated && !item.tail} />
+      <LongOutput whole={coloured === null ? atLineEnds(item) : { head: coloured, tail: "", left: 0 }} href={item.gap ? context.output(item.id) : undefined} isCut={item.truncated && !item.tail} />
       {!item.text && !item.tail && !input && !hasMore && !item.live ? <p class="none">{t("no output")}</p> : null}
       {item.files?.length ? <div class="files"><Files files={item.files} /></div> : null}
     </Folding>
   );
+}
+
+const MAX_COLOURED_CHARS = 200_000; // of an output that is loaded again for its colours
+
+/** The whole output of a call with its colours, once the call has ended and is opened; null: without colours. */
+function useColoured(item: Item, context: RowContext, isOpen: boolean): string | null {
+  const [output, setOutput] = useState<string | null>(null);
+  const size = (item.text?.length ?? 0) + (item.gap ?? 0) + (item.tail?.length ?? 0);
+  const isOver = item.status !== "running" && item.status !== "pending";
+  const isWanted = Boolean(item.coloured) && isOver && isOpen && size <= MAX_COLOURED_CHARS;
+  useEffect(() => {
+    if (!isWanted) return setOutput(null);
+    let isStale = false;
+    void readText(`${context.output(item.id)}?colours=1`).then((text) => isStale || setOutput(text));
+    return () => void (isStale = true);
+  }, [isWanted, item.id, item.text, item.tail, item.gap]);
+  return isWanted ? output : null;
 }
 
 function stateOf(item: Item, request: Item | undefined): string {

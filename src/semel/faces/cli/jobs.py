@@ -80,9 +80,7 @@ def cancel(
     data_dir: DataDir = None,
 ) -> None:
     """End a background job with its whole process group."""
-    job_state = ask_gateway(
-        config, data_dir, lambda client: client.post(f"/v1/jobs/{quote_segment(job)}/cancel", {})
-    )
+    job_state = ask_gateway(config, data_dir, lambda client: client.post(f"/v1/jobs/{quote_segment(job)}/cancel", {}))
     if json:
         print_json(job_state)
     elif "ended" in job_state:

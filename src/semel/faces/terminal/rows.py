@@ -14,7 +14,8 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Markdown, Static
 
-from semel.faces.terminal.ansi_text import render_coloured, style_output
+from semel.acp_stream.display import render_coloured
+from semel.faces.terminal.ansi_text import style_output
 from semel.faces.terminal.diffs import format_diffs
 from semel.faces.terminal.markdown_parts import find_block_start, make_terminal_parser, split_parts
 from semel.faces.terminal.wording import STOPPED_BY_OWNER, STOPPED_HERE, describe_own_tool, format_code, name_person

@@ -23,6 +23,8 @@ MAX_LATE_ITEMS = (
     200  # items of earlier turns that an agent may still update; limited, because an agent may live long (Law 11)
 )
 
+ESCAPE = "\x1b["  # begins an escape sequence
+
 SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of Semel whose text a block may repeat
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
 _SESSION_FIELDS = {"title", "mode", "commands", "options"}
@@ -33,13 +35,16 @@ class OutputView:
 
     def __init__(self) -> None:
         self.head = ""
-        self.is_dirty = False  # whether the output after the head has changed
+        self.is_dirty = False  # whether the fields of `body` have changed
+        self.is_coloured = False  # whether the stored output has escape sequences, such as colours, which are not shown
+        self._was_split = False  # whether the last piece ended within the sign of an escape sequence
         self._display = Display()
         self._displayed_chars = 0  # characters displayed
         self._end = ""  # the end of the output after the head: the tail, and text that may be overwritten
 
     def grow(self, text: str) -> str | None:
         """Add output. Return the text by which the head grew; None if output that the head shows was overwritten."""
+        self._find_colours(text)
         kept_chars, new_text = self._display.feed(text)
         behind = max(0, self._displayed_chars - HEAD_CHARS)
         self._displayed_chars = kept_chars + len(new_text)
@@ -55,8 +60,14 @@ class OutputView:
         self.head = self.head[:kept_chars] + growth
         return growth if only_grew else None
 
+    def _find_colours(self, text: str) -> None:
+        begins = f"{ESCAPE[0]}{text}" if self._was_split else text
+        if not self.is_coloured and ESCAPE in begins:
+            self.is_coloured = self.is_dirty = True
+        self._was_split = text.endswith(ESCAPE[0])
+
     def body(self) -> dict[str, Any]:
-        """Return the fields of the item for the output after its head: {"tail", "gap" (in characters)}.
+        """Return the fields of the item beside its head: {"tail", "gap" (in characters), "coloured"}.
 
         Behind a gap, the tail begins with a line, unless its first line is longer than half of it.
         """
@@ -65,7 +76,7 @@ class OutputView:
         if self._displayed_chars - HEAD_CHARS > len(tail):
             tail = tail[tail.find("\n", 0, TAIL_CHARS // 2) + 1 :]
         gap = self._displayed_chars - HEAD_CHARS - len(tail)
-        return {"tail": tail or None, "gap": gap if gap > 0 else None}
+        return {"tail": tail or None, "gap": gap if gap > 0 else None, "coloured": self.is_coloured or None}
 
 
 class StreamView:

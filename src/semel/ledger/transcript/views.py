@@ -178,7 +178,8 @@ def item_json(tx: Tx, row: ItemRow) -> Json:
         if row.kind == "tool":
             out["call"] = row.name
     body = load(row.body)
-    out.update({name: value for name, value in body.items() if value is not None or name not in ("tail", "gap")})
+    unset = {name for name in ("tail", "gap", "coloured") if body.get(name) is None}
+    out.update({name: value for name, value in body.items() if name not in unset})
     return out
 
 

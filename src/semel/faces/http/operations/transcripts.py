@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
-from semel.acp_stream import render_terminal
+from semel.acp_stream.display import render_coloured, render_terminal
 from semel.faces.api_types import Entry, Item
 from semel.faces.http.markdown import add_html
 from semel.faces.http.routing import (
@@ -123,11 +123,12 @@ async def read_output(
     key: SessionKey,
     item: Annotated[int, Param("Id of the tool call's item.")],
     raw: Annotated[bool, Param("1: exactly as the tool wrote it, with all control characters.")] = False,
+    colours: Annotated[bool, Param("1: with the sequences that set colours and weight (SGR).")] = False,
 ) -> Response:
     """Read the whole output of a tool call, as a terminal displays it. The view has only its head and tail."""
     text = await call.gateway.output(key, item)
     if not raw:
-        text = await asyncio.to_thread(render_terminal, text)
+        text = await asyncio.to_thread(render_coloured if colours else render_terminal, text)
     return Response(text, media_type="text/plain")
 
 
