@@ -343,6 +343,15 @@ def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:
     assert process.returncode == 0
 
 
+def test_plain_chat_ends_with_words_if_the_agent_asks_after_the_input_has_ended(house: Cli) -> None:
+    done = house("chat", "unasked", stdin=f"{PERMISSION}\n", rc=1)
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("[the input has ended, and the agent waits for an answer: rm -r ./build (answer it with: ")
+    command = re.search(r"semel (say unasked [^\n]*?) or ", said)
+    assert command is not None, said
+    assert "tidy now" in house(*shlex.split(command[1]), "--wait").stdout
+
+
 def test_the_answer_that_a_waiting_message_names_counts_in_a_script(house: Cli) -> None:
     waiting = house.start("say", "names", PERMISSION, "--wait")
     hint = heard(waiting, "the agent asks")

@@ -1,7 +1,8 @@
 """`semel chat` line by line, for pipes, screen readers and simple terminals.
 
 Each line of input is a message. Rows of the view are printed in order once they are final. At the end of the input,
-the program waits for the answers to all of them.
+the program waits for the answers to all of them. If the agent then asks something, nobody can answer here any more: the
+program says who can, and fails.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from pathlib import Path
 
 from semel.faces.busy_texts import describe_waiting
 from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
-from semel.faces.client.wait_for_answer import find_answer
+from semel.faces.client.wait_for_answer import describe_answers, find_answer
 from semel.faces.terminal.link import SessionLink, State
 from semel.faces.transcript import format_body, format_file, speaker
 from semel.law.permission_questions import name_option
 from semel.text.json_types import Json
 from semel.text.visible import visible
+from semel.text.wellformed import shorten_to_line
 from semel.tools.address import find_socket
+
+
+MAX_QUESTION_CHARS = 200  # of a question that nobody answered
 
 
 class LineChat:
@@ -40,6 +45,7 @@ class LineChat:
         self._answers_by_label: dict[
             str, tuple[int, str]
         ] = {}  # printed label -> (item, option); never reused (Law 13)
+        self._answered: set[int] = set()  # items of the questions that were answered here
         self.failed = False
 
     def _take_changes(self, rows: list[Json], state: State) -> None:
@@ -110,6 +116,7 @@ class LineChat:
         try:
             item, option = self._answers_by_label.get(line.rstrip()[1:], (None, "")) if line[:1] == "/" else (None, "")
             if item is not None:
+                self._answered.add(item)
                 if await self.link.answer(item, option, self.sender) != "answered":
                     self._print_notice("that request is gone: it was answered already, or withdrawn")
             else:
@@ -126,14 +133,34 @@ class LineChat:
             self.failed = True
 
     async def _wait_for_answer(self, link_task: asyncio.Task[None]) -> None:
-        """Wait until the turns of all messages sent from here are over, or the link ends."""
+        """Wait until the turns of all messages sent from here are over, or wait for an answer, or the link ends."""
         while not link_task.done():
             while self._sent and find_answer(self.link.view, self._sent[0]) is not None:
                 self._sent.popleft()
             if not self._sent:
                 return
+            if questions := self._list_unanswerable():
+                self._explain_unanswered(questions)
+                return
             self._row_changed.clear()
             await self._wait_until_set(self._row_changed, link_task)
+
+    def _list_unanswerable(self) -> list[Json]:
+        """Return the open questions, once the view has all messages from here, one of which may be the answer."""
+        view = self.link.view
+        shown = {entry.get("event") for entry in view.entries.values()}
+        if not shown.issuperset(self._sent):
+            return []
+        return [question for question in view.open_questions() if question["id"] not in self._answered]
+
+    def _explain_unanswered(self, questions: list[Json]) -> None:
+        for question in questions:
+            about = question.get("title") or shorten_to_line(str(question["text"]), MAX_QUESTION_CHARS)
+            how = describe_answers(question, self.link.session)
+            self._print_notice(
+                f"the input has ended, and the agent waits for an answer: {about} (answer it with: {how})"
+            )
+        self.failed = True
 
     async def _wait_until_set(self, event: asyncio.Event, link_task: asyncio.Task[None]) -> None:
         """Wait until the event is set, or the link ends."""
