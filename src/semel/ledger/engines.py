@@ -42,7 +42,7 @@ def list_gateways(location: LedgerLocation) -> list[ClusterGateway]:
     if not isinstance(location, DatabaseUrl):
         return []
     require_engine(location)
-    from semel.ledger.postgres.members import list_gateways as list_of_database
+    from semel.ledger.postgres.member_rows import list_gateways as list_of_database
 
     return list_of_database(location.uri)
 

@@ -21,50 +21,42 @@ import contextlib
 import hmac
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from semel.ledger.postgres.errors import (
-    DatabaseEmpty,
     DatabaseInUse,
     DatabaseNotOpened,
     DatabaseTakenOver,
     to_ledger_error,
 )
 from semel.ledger.postgres.holder import ACTIVE_TABLE, ADD_WORKER, DISMISS, SERVE, Holder, is_database_held
-from semel.ledger.postgres.migrate import list_table_names, read_version
+from semel.ledger.postgres.member_rows import (
+    LEASE_S,
+    MEMBER_LOCK,
+    MemberRow,
+    find_active,
+    has_tables,
+    list_members,
+    make_tables,
+)
+from semel.ledger.postgres.migrate import read_version
 from semel.ledger.postgres.server_clock import read_steady_clock
 from semel.ledger.postgres.statements import Statement
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
-from semel.ledger.storage.cluster import GIVEN_UP_AFTER_S, ClusterGateway, ClusterWatcher, GatewayIdentity
+from semel.ledger.storage.cluster import ClusterGateway, ClusterWatcher, GatewayIdentity
 from semel.ledger.storage.errors import LedgerNewer
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.migrations import list_migrations
 
 RENEWAL_S = 2.0  # seconds between two renewals
-LEASE_S = GIVEN_UP_AFTER_S  # after a renewal
 TRUST_S = 8.0  # seconds after a renewal for which a gateway trusts that it is not buried
 BLIP_S = 1.0  # seconds for which a living gateway may be without its connection, and is not buried
 CHECK_S = 0.2  # seconds between two attempts to connect, and between two looks at the clock
 LOOK_S = 0.3  # seconds between two looks at the other gateways
 APPLICATION = "semel member"  # the name of members' connections (pg_stat_activity)
-MEMBER_LOCK = 0x53454D4D  # "SEMM": the first number of each member's advisory lock; the second one is its id
 _OPTIONS = {"connect_timeout": 2, "tcp_user_timeout": 4000, "application_name": APPLICATION}
 """A member's connection fails within 4 s if the server's machine is gone."""
 
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS member(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
-    'name text COLLATE "C" NOT NULL, address text COLLATE "C", host text COLLATE "C" NOT NULL, '
-    'version text COLLATE "C" NOT NULL, joined timestamptz NOT NULL, until timestamptz NOT NULL)',
-    "ALTER TABLE member ADD COLUMN IF NOT EXISTS serves boolean NOT NULL DEFAULT false",
-    "ALTER TABLE member ADD COLUMN IF NOT EXISTS agents integer NOT NULL DEFAULT 0",
-    "ALTER TABLE member ADD COLUMN IF NOT EXISTS room integer NOT NULL DEFAULT 1",
-    "ALTER TABLE member ADD COLUMN IF NOT EXISTS token text COLLATE \"C\" NOT NULL DEFAULT ''",
-    "ALTER TABLE worker ADD COLUMN IF NOT EXISTS member bigint",
-    f"CREATE TABLE IF NOT EXISTS {ACTIVE_TABLE}(only_row boolean PRIMARY KEY DEFAULT true CHECK(only_row), "
-    "member bigint REFERENCES member(id))",
-    f"INSERT INTO {ACTIVE_TABLE}(member) VALUES(NULL) ON CONFLICT DO NOTHING",
-)
 _JOIN = Statement(
     "member_join",
     f"""INSERT INTO member(name, address, host, version, room, token, joined, until)
@@ -87,32 +79,11 @@ _END_CONNECTIONS = Statement(
     """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()
     AND application_name = :application""",
 )
-_LIST = f"""SELECT m.id, m.name, m.address, m.host, m.version, CAST(extract(epoch FROM m.joined) * 1000 AS bigint),
-  CAST((extract(epoch FROM m.until) - {LEASE_S}) * 1000 AS bigint), m.until > clock_timestamp(), a.member IS NOT NULL,
-  m.serves, m.agents, m.room, EXISTS(SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-    WHERE l.locktype = 'advisory' AND l.classid = {MEMBER_LOCK} AND l.objid = m.id AND l.objsubid = 2 AND l.granted
-    AND d.datname = current_database()), m.token,
-  CAST(({LEASE_S} - extract(epoch FROM m.until - clock_timestamp())) * 1000 AS bigint)
-FROM member m LEFT JOIN {ACTIVE_TABLE} a ON a.member = m.id ORDER BY m.id"""
 
 
 def name_application(member: int) -> str:
     """Return the name of the connections on which a member's workers write."""
     return f"semel {member}"
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A member. `has_lease`: its row was renewed in time. `is_held`: it holds its lock.
-
-    `token`: as in GatewayIdentity.
-    """
-
-    id: int
-    gateway: ClusterGateway
-    has_lease: bool
-    is_held: bool
-    token: str
 
 
 class Member:
@@ -177,9 +148,9 @@ class Member:
         if version != 0 and read_steady_clock() - self._renewed_at > RENEWAL_S:
             self._show_life(connection)
         is_held = is_database_held(connection)
-        rows = [] if version == 0 else _list_members(connection)
+        rows = [] if version == 0 else list_members(connection)
         connection.end("COMMIT")
-        active = _find_active(rows)
+        active = find_active(rows)
         self.active = None if active is None else active.gateway
         self.may_serve = (
             is_held and active is not None and active.has_lease and self.id != 0
@@ -187,7 +158,7 @@ class Member:
         )  # fmt: skip
         return version <= newest and self._take_over_if_gone(connection, active, is_held)
 
-    def _take_over_if_gone(self, connection: Connection, active: _Row | None, is_held: bool) -> bool:
+    def _take_over_if_gone(self, connection: Connection, active: MemberRow | None, is_held: bool) -> bool:
         """Take over if the active gateway is gone. `is_held`: whether a gateway holds the database."""
         is_alive = active is not None and active.has_lease
         if is_held and (active is None or is_alive):
@@ -202,7 +173,7 @@ class Member:
         now = time.monotonic()
         return now - self._free_since.setdefault(lock, now) > BLIP_S
 
-    def _take_over(self, connection: Connection, active: _Row | None) -> bool:
+    def _take_over(self, connection: Connection, active: MemberRow | None) -> bool:
         """Take the database from a gateway that is gone, hangs or is cut off."""
         if active is not None:  # whatever its transactions hold would be kept for another minute
             self._end_connections(connection, active.id)
@@ -250,7 +221,7 @@ class Member:
     def dismiss_others(self) -> None:
         """Let no other gateway write any more: the tables are about to be upgraded. It starts again, and waits."""
         connection = self._connect()
-        if _has_tables(connection):
+        if has_tables(connection):
             connection.send(_DISMISS_OTHERS, {"id": self.id})
         connection.end("COMMIT")
 
@@ -297,10 +268,10 @@ class Member:
 
     def _look_at_others(self, connection: Connection) -> None:
         is_held = self.holder is not None or is_database_held(connection)
-        rows = _list_members(connection)
+        rows = list_members(connection)
         connection.end("COMMIT")
         if self.holder is None:
-            active = _find_active(rows)
+            active = find_active(rows)
             if not self._hands_over and self._take_over_if_gone(connection, active, is_held):
                 self._begin_duties(connection)
                 return
@@ -314,12 +285,12 @@ class Member:
         """Become the active gateway, while its workers go on. Whoever has the duties knows first who lives."""
         assert self.holder is not None and self._watcher is not None
         self.holder.take_over(0, self.id, self.application)
-        rows = _list_members(connection)
+        rows = list_members(connection)
         connection.end("COMMIT")
         self._tell_gateways([row.gateway for row in rows if row.has_lease])
         self._watcher.note_active()
 
-    def _is_gone(self, row: _Row) -> bool:
+    def _is_gone(self, row: MemberRow) -> bool:
         if row.is_held:
             self._free_since.pop(row.id, None)
         return not row.has_lease or (not row.is_held and self._has_been_free(row.id))
@@ -416,11 +387,11 @@ class Member:
 
     def _join_cluster(self, connection: Connection) -> bool:
         """Join under a new id. Return False, with `problem`, if a living gateway has this name, or another token."""
-        has_tables = _has_tables(connection)
+        is_ready = has_tables(connection)
         connection.end("COMMIT")
-        if not has_tables:
-            _make_tables(connection)
-        rows = _list_members(connection)
+        if not is_ready:
+            make_tables(connection)
+        rows = list_members(connection)
         connection.end("COMMIT")
         for row in rows:
             if row.has_lease and row.is_held and not hmac.compare_digest(row.token, self._identity.token):
@@ -442,54 +413,3 @@ class Member:
         ((self.id,),) = connection.read(_JOIN, vars(self._identity))
         self._take_lock(connection)
         return True
-
-
-def _list_members(connection: Connection) -> list[_Row]:
-    return [
-        _Row(row[0], _read_gateway(row), has_lease=bool(row[7]), is_held=bool(row[12]), token=str(row[13]))
-        for row in connection.execute(_LIST)
-    ]
-
-
-def _find_active(rows: list[_Row]) -> _Row | None:
-    return next((row for row in rows if row.gateway.is_active), None)
-
-
-def _has_tables(connection: Connection) -> bool:
-    found = connection.execute(
-        "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema() "
-        "AND table_name = 'worker' AND column_name = 'member'"
-    )
-    return bool(found) and ACTIVE_TABLE in list_table_names(connection)
-
-
-def _make_tables(connection: Connection) -> None:
-    connection.queue("BEGIN")
-    connection.execute("LOCK TABLE schema_version")  # gateways that start at once make the tables one after the other
-    for statement in _TABLES:
-        connection.execute(statement)
-    connection.end("COMMIT")
-
-
-def list_gateways(url: str) -> list[ClusterGateway]:
-    """Return the gateways of a database that live, in the order in which they joined. Raises LedgerError."""
-    path = str(DatabaseUrl(url))
-    try:
-        connection = Connection(url)
-        try:
-            if read_version(connection, path) == 0:
-                raise DatabaseEmpty(path=path)
-            rows = _list_members(connection) if _has_tables(connection) else []
-        finally:
-            connection.close()
-    except (ConnectionLost, ServerError) as error:
-        raise to_ledger_error(error, path) from error
-    return [row.gateway for row in rows if row.has_lease]
-
-
-def _read_gateway(row: list[Any]) -> ClusterGateway:
-    _, name, address, host, version, joined, seen, _, is_active, serves, agents, room, *_, silent_ms = row
-    return ClusterGateway(
-        name, address, host, version, bool(is_active), joined, seen, bool(serves), int(agents), int(room),
-        max(0.0, round(silent_ms / 1000, 1)),
-    )  # fmt: skip
