@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,7 @@ pytestmark = needs_postgres
 END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ~ '^semel [0-9]+$'"
 END_ALL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'semel%'"
 STEP_S = 0.1
+BLIP_S = 1.0  # as in members.py
 
 
 @pytest.fixture
@@ -352,6 +353,82 @@ def test_two_living_gateways_cannot_have_one_name(url: str, members: Callable[[s
         assert not twin.may_serve
     one.leave()
     assert wait_for_takeover(twin, 0.5) < 0.5
+
+
+def test_a_gateway_whose_name_was_taken_a_moment_ago_does_not_remove_that_one(
+    url: str, members: Callable[[str], Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, twin = members("one"), members("one")
+    start_of_twin = threading.Thread(target=twin.try_to_take_over)
+    take_lock = one._take_lock
+
+    def let_twin_start(*args: Any) -> None:
+        monkeypatch.undo()
+        start_of_twin.start()
+        start_of_twin.join(0.5)  # it has to wait
+        take_lock(*args)
+
+    monkeypatch.setattr(one, "_take_lock", let_twin_start)
+    assert one.try_to_take_over()
+    start_of_twin.join()
+    with open_store(url, one) as store:
+        assert twin.holder is None and twin.problem is not None and "another gateway named one lives" in twin.problem
+        assert names(url) == [("one", True)]
+        set_cursor(store, "1")
+
+
+def test_a_gateway_whose_name_is_taken_by_one_that_is_about_to_become_active_waits(
+    url: str, members: Callable[[str], Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, twin = members("one"), members("one")
+    monkeypatch.setattr(one, "_take_over", lambda *_: False)
+    assert not one.try_to_take_over()
+    monkeypatch.undo()
+    assert not twin.try_to_take_over()
+    assert twin.problem is not None and "another gateway named one lives" in twin.problem
+    assert one.try_to_take_over()
+
+
+def test_a_gateway_with_the_name_of_one_that_makes_the_tables_waits(members: Callable[[str], Member]) -> None:
+    from semel.ledger.postgres.members import Member
+
+    database = shared_server().create_database()
+    url = shared_server().url(database)
+    one, twin = (Member(url, GatewayIdentity("one", None, f"host-{n}", "0.2.0")) for n in range(2))
+    add_workers = one.add_workers
+
+    def let_twin_start(count: int) -> list[int]:
+        assert not twin.try_to_take_over()
+        return add_workers(count)
+
+    one.add_workers = let_twin_start  # type: ignore[method-assign]
+    assert one.try_to_take_over()
+    with open_store(url, one) as store:
+        assert names(url) == [("one", True)]
+        assert not twin.try_to_take_over()
+        assert twin.problem is not None and "another gateway named one lives, on host-0" in twin.problem
+        set_cursor(store, "1")
+    for member in (one, twin):
+        member.leave()
+    shared_server().drop_database(database)
+
+
+def test_a_gateway_whose_connection_was_lost_for_a_moment_keeps_its_name(
+    url: str, members: Callable[[str], Member]
+) -> None:
+    one, other, twin, watcher = members("one"), members("other"), members("other"), Watcher()
+    assert one.try_to_take_over()
+    with open_store(url, one), open_beside(url, other) as beside:
+        other._disconnect()
+        assert not twin.try_to_take_over() and not twin.may_serve
+        assert twin.problem is not None and "the gateway other on other-host was there a moment ago" in twin.problem
+        other.report_to(watcher)  # it connects again
+        wait_until(lambda: watcher.names == ["one", "other"], 5.0)
+        time.sleep(BLIP_S + STEP_S)  # as long as a twin would wait for one that is gone
+        assert not twin.try_to_take_over() and not twin.may_serve
+        assert twin.problem is not None and "another gateway named other lives" in twin.problem
+        set_cursor(beside, "1")
+        assert not watcher.lost
 
 
 def test_a_gateway_with_another_owner_token_does_not_join(url: str, members: Callable[[str], Member]) -> None:

@@ -113,6 +113,10 @@ class DatabaseInUse(LedgerError):
     one."""
 
 
+class ClusterRefused(LedgerUnreachable):
+    """This gateway has no place among those of the database {path} ({why})."""
+
+
 class DatabaseTakenOver(LedgerFailed):
     """Another gateway has taken over the ledger in the database {path}. This write was not accepted, unless the
     connection was lost while it was: then the other gateway knows. Stop this gateway."""

@@ -71,11 +71,10 @@ def has_tables(connection: Connection) -> bool:
 
 
 def make_tables(connection: Connection) -> None:
-    connection.queue("BEGIN")
-    connection.execute("LOCK TABLE schema_version")  # gateways that start at once make the tables one after the other
+    """Make the tables in the transaction under way."""
+    connection.execute("LOCK TABLE schema_version")  # gateways of an earlier version make them, too
     for statement in _TABLES:
         connection.execute(statement)
-    connection.end("COMMIT")
 
 
 def list_gateways(url: str) -> list[ClusterGateway]:

@@ -9,6 +9,8 @@ also holds the database (`holder.py`). If it is gone, another one buries it and 
 The row is renewed on threads of its own, so it is renewed only while the gateway's event loop goes on
 (`ClusterWatcher.is_answering`): a gateway whose loop hangs answers nobody, although its threads live.
 
+A name belongs to the gateway that has it, until it has left or would be buried: another one of that name waits.
+
 A gateway that cannot renew its row has to assume that it is buried: `Member.report_to` tells it, early enough that its
 agents are ended before another gateway starts some for the same sessions. It counts by its own clock, from the
 beginning of the last renewal that succeeded. A member never comes back: a gateway that lost its place joins again,
@@ -24,6 +26,7 @@ import time
 from typing import Any
 
 from semel.ledger.postgres.errors import (
+    ClusterRefused,
     DatabaseInUse,
     DatabaseNotOpened,
     DatabaseTakenOver,
@@ -70,6 +73,7 @@ _RENEW = Statement(
     EXISTS(SELECT 1 FROM worker w WHERE w.member = member.id)""",
 )
 _LOCK = Statement("member_lock", f"SELECT pg_try_advisory_lock({MEMBER_LOCK}, CAST(:id AS integer))")
+_JOINERS_LOCK = f"SELECT pg_advisory_xact_lock({MEMBER_LOCK}, 0)"  # no member has the id 0
 _FIND = Statement("member_find", "SELECT id FROM member WHERE id = :id FOR UPDATE")
 _LEAVE = Statement("member_leave", f"UPDATE {ACTIVE_TABLE} SET member = NULL WHERE member = :id")
 _DISMISS_OTHERS = Statement("member_dismiss_others", "DELETE FROM worker WHERE member IS DISTINCT FROM :id")
@@ -145,10 +149,10 @@ class Member:
         connection.end("COMMIT")
         if version > newest:
             self.problem = str(LedgerNewer(path=self._path, found=version, known=newest))
-        if version != 0 and read_steady_clock() - self._renewed_at > RENEWAL_S:
+        if version != 0 and (self.id == 0 or read_steady_clock() - self._renewed_at > RENEWAL_S):
             self._show_life(connection)
         is_held = is_database_held(connection)
-        rows = [] if version == 0 else list_members(connection)
+        rows = list_members(connection) if has_tables(connection) else []
         connection.end("COMMIT")
         active = find_active(rows)
         self.active = None if active is None else active.gateway
@@ -156,7 +160,7 @@ class Member:
             is_held and active is not None and active.has_lease and self.id != 0
             and version == newest
         )  # fmt: skip
-        return version <= newest and self._take_over_if_gone(connection, active, is_held)
+        return self.problem is None and self._take_over_if_gone(connection, active, is_held)
 
     def _take_over_if_gone(self, connection: Connection, active: MemberRow | None, is_held: bool) -> bool:
         """Take over if the active gateway is gone. `is_held`: whether a gateway holds the database."""
@@ -177,6 +181,7 @@ class Member:
         """Take the database from a gateway that is gone, hangs or is cut off."""
         if active is not None:  # whatever its transactions hold would be kept for another minute
             self._end_connections(connection, active.id)
+            connection.end("COMMIT")
         try:
             self.holder = Holder(self._url, self._path)
         except DatabaseInUse:  # another one was faster
@@ -185,7 +190,6 @@ class Member:
 
     def _end_connections(self, connection: Connection, member: int) -> None:
         connection.read(_END_CONNECTIONS, {"application": name_application(member)})
-        connection.end("COMMIT")
 
     # ------------------------------------------------------------ the workers
 
@@ -203,11 +207,14 @@ class Member:
         """Let this gateway write with so many workers, and return their ids.
 
         If it holds the database, it becomes the active one with them (`Holder.take_over`). The ledger's tables must be
-        there. Raises DatabaseTakenOver if another gateway has removed this one.
+        there. Raises DatabaseTakenOver if another gateway has removed this one, and ClusterRefused if another one has
+        its name.
         """
         connection = self._connect()
-        if not self.id:
+        if self.holder is not None or not self.id:  # an upgrade may have taken longer than the lease
             self._show_life(connection)
+        if not self.id:
+            raise ClusterRefused(path=self._path, why=self.problem)
         if self.holder is not None:
             return self.holder.take_over(count, self.id, self.application)
         connection.queue("BEGIN")
@@ -239,7 +246,8 @@ class Member:
             try:
                 connection = self._connect()
                 if not self._has_lock:
-                    self._take_lock(connection)
+                    self._take_lock(connection, self.id)
+                    connection.end("COMMIT")
                 assert self._watcher is not None
                 self._hangs = not self._watcher.is_answering()
                 if read_steady_clock() - self._renewed_at > RENEWAL_S and not self._hangs:
@@ -278,6 +286,7 @@ class Member:
         else:
             for row in [row for row in rows if row.id != self.id and self._is_gone(row)]:
                 self._bury_member(connection, row.id)
+                connection.end("COMMIT")
                 rows.remove(row)
         self._tell_gateways([row.gateway for row in rows if row.has_lease])
 
@@ -296,11 +305,10 @@ class Member:
         return not row.has_lease or (not row.is_held and self._has_been_free(row.id))
 
     def _bury_member(self, connection: Connection, member: int) -> None:
+        """End a member's connections, and remove it with its workers. The caller commits."""
         self._end_connections(connection, member)
-        connection.queue("BEGIN")
         connection.send(DISMISS, {"id": member})
         connection.send(_REMOVE, {"id": member})
-        connection.end("COMMIT")
         self._free_since.pop(member, None)
 
     def _tell_gateways(self, gateways: list[ClusterGateway]) -> None:
@@ -355,7 +363,8 @@ class Member:
             self._connection = Connection(self._url, _OPTIONS)
             self._has_lock = False
             if self.id:
-                self._take_lock(self._connection)
+                self._take_lock(self._connection, self.id)
+                self._connection.end("COMMIT")
         return self._connection
 
     def _disconnect(self) -> None:
@@ -363,21 +372,17 @@ class Member:
             self._connection.close()
             self._connection = None
 
-    def _take_lock(self, connection: Connection) -> None:
-        """Try to take the member's lock. The server may still keep it for the connection before."""
-        ((is_taken,),) = connection.read(_LOCK, {"id": self.id})
-        connection.end("COMMIT")
+    def _take_lock(self, connection: Connection, id: int) -> None:
+        """Try to take the lock of the member with this id. The server may still keep it for the connection before."""
+        ((is_taken,),) = connection.read(_LOCK, {"id": id})
         self._has_lock = bool(is_taken)
 
     def _show_life(self, connection: Connection) -> None:
-        """Join, or renew the member's row."""
-        if not self.id and not self._join_cluster(connection):
-            return
+        """Renew the member's row, or join: the first time, and if it was away for so long that it was removed."""
         began = read_steady_clock()
-        if self._write_renewal(connection):
-            self._renewed_at = began
-        else:  # it was away for so long that it was removed
-            self.id = 0
+        if not (self.id and self._write_renewal(connection)):
+            self.id = self._join_cluster(connection)
+        self._renewed_at = began
 
     def _write_renewal(self, connection: Connection) -> list[list[Any]]:
         agents = 0 if self._watcher is None else self._watcher.count_agents()
@@ -385,31 +390,44 @@ class Member:
         connection.end("COMMIT")
         return rows
 
-    def _join_cluster(self, connection: Connection) -> bool:
-        """Join under a new id. Return False, with `problem`, if a living gateway has this name, or another token."""
-        is_ready = has_tables(connection)
-        connection.end("COMMIT")
-        if not is_ready:
+    def _join_cluster(self, connection: Connection) -> int:
+        """Return the id under which this gateway has joined; 0, with `problem`, if another one is in its way.
+
+        Gateways join one after the other, and each takes its lock before it is seen: two that start at once with one
+        name would else overlook or remove each other.
+        """
+        connection.queue("BEGIN")
+        connection.execute(_JOINERS_LOCK)
+        if not has_tables(connection):
+            if self.holder is None and is_database_held(connection):  # by one that is about to make them
+                connection.end("ROLLBACK")
+                return 0
             make_tables(connection)
         rows = list_members(connection)
-        connection.end("COMMIT")
+        gone = [row for row in rows if self._is_gone(row)]
         for row in rows:
-            if row.has_lease and row.is_held and not hmac.compare_digest(row.token, self._identity.token):
-                self.problem = (
-                    f"the gateway {row.gateway.name} on {row.gateway.host} has another owner.token; copy the file from "
-                    "its data directory into this one, and restart"
-                )
-                return False
-            if row.gateway.name != self._identity.name:
-                continue
-            if row.has_lease and row.is_held:
-                self.problem = (
-                    f"another gateway named {row.gateway.name} lives, on {row.gateway.host}; "
-                    "give each gateway of the cluster a name of its own"
-                )
-                return False
-            if not row.gateway.is_active:  # it was this one, before it was killed
+            if row not in gone and (conflict := self._find_conflict(row)) is not None:
+                self.problem = conflict
+                connection.end("ROLLBACK")
+                return 0
+        for row in gone:
+            if row.gateway.name == self._identity.name and not row.gateway.is_active:  # it was this one: it was killed
                 self._bury_member(connection, row.id)
-        ((self.id,),) = connection.read(_JOIN, vars(self._identity))
-        self._take_lock(connection)
-        return True
+        ((id,),) = connection.read(_JOIN, vars(self._identity))
+        self._take_lock(connection, id)
+        connection.end("COMMIT")
+        return int(id)
+
+    def _find_conflict(self, row: MemberRow) -> str | None:
+        """Say why this gateway cannot join beside one that lives; None if it can."""
+        name, host = row.gateway.name, row.gateway.host
+        if row.is_held and not hmac.compare_digest(row.token, self._identity.token):
+            return (
+                f"the gateway {name} on {host} has another owner.token; copy the file from its data directory into "
+                "this one, and restart"
+            )
+        if name != self._identity.name:
+            return None
+        if not row.is_held:
+            return f"the gateway {name} on {host} was there a moment ago; if it does not come back, this one begins"
+        return f"another gateway named {name} lives, on {host}; give each gateway of the cluster a name of its own"
