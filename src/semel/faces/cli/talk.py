@@ -67,8 +67,8 @@ def chat(
     are kept as well, in ~/.local/state/semel/terminal.
 
     With --plain, or if input or output is a pipe, each line of input is a message and answers are printed when they
-    are final; /7, /8 ... answer a permission request by the printed number. If the agent asks something after the input has
-    ended, the command says how to answer it and ends with exit code 1.
+    are final; /7, /8 ... answer a permission request by the printed number. If the agent asks something after the input
+    has ended, the command says how to answer it and ends with exit code 1.
     """
     data = locate_running(config, data_dir)
     if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -26,7 +26,6 @@ from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
 from semel.tools.address import find_socket
 
-
 MAX_QUESTION_CHARS = 200  # of a question that nobody answered
 
 
