@@ -136,7 +136,7 @@ def fold_connection(records: list[Record]) -> dict[str, list[ViewItem]]:
 
 
 def texts_of(items: list[ViewItem], kind: str) -> list[str]:
-    """Return the agent's texts of a kind, in order, without failed attempts."""
+    """Return the agent's texts of a kind, in order, without failed starts."""
     return [
         item.text
         for item in items
@@ -144,8 +144,8 @@ def texts_of(items: list[ViewItem], kind: str) -> list[str]:
     ]
 
 
-def attempts_in(items: list[ViewItem], kind: str) -> list[str]:
-    """Return the texts of failed attempts, which an editor may have shown before they failed."""
+def failed_starts_in(items: list[ViewItem], kind: str) -> list[str]:
+    """Return the texts of failed starts, which an editor may have shown before they failed."""
     return [item.text for item in items if item.kind == kind and item.fields.get("superseded")]
 
 

@@ -40,7 +40,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def visible(desk: Desk, session: str) -> list[str]:
-    """What the agent has said, without attempts that were replaced."""
+    """What the agent has said, without messages that were replaced."""
     rows = desk.house.entries(session)
     return [one["text"] for one in rows if one["role"] == "agent" and not one.get("superseded")]
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 from acp_schema import SchemaCheck
-from editor_help import CAPABILITIES, NAMES, attempts_in, connections, folded, line_of, played, say, texts_of
+from editor_help import CAPABILITIES, NAMES, connections, failed_starts_in, folded, line_of, played, say, texts_of
 from model_editor import Call
 
 from each_case import for_each
@@ -44,20 +44,20 @@ def _remove_in_order(texts: list[str], expected: list[str]) -> Counter[str]:
 
 
 def _may_be_extra(items: list[ViewItem], kind: str) -> list[str]:
-    """What may stand beside the messages: notices, and failed attempts that nobody could take back."""
-    attempts = attempts_in(items, kind)
+    """What may stand beside the messages: notices, and failed starts that nobody could take back."""
+    failed_starts = failed_starts_in(items, kind)
     notices = [item.text for item in items if item.kind == "notice"] if kind == "message" else []
-    return attempts + notices + [BEGAN_AGAIN_REMARK] * len(attempts)
+    return failed_starts + notices + [BEGAN_AGAIN_REMARK] * len(failed_starts)
 
 
 @pytest.mark.parametrize("name", ["codex/drop", "codex/drop_always", "codex/fin", "claude/drop", "claude/drop_tool"])
-def test_a_failed_attempt_is_continued_and_not_shown_twice(name: str) -> None:
+def test_a_failed_start_is_continued_and_not_shown_twice(name: str) -> None:
     (player,), (view,) = played(name, "content"), folded(name)
     ((session, items),) = view.items()
-    assert attempts_in(items, "message"), "the trace has no failed attempt"
+    assert failed_starts_in(items, "message"), "the trace has no failed start"
     texts = player.editor.sessions[session].texts()
     assert [text for text in texts if text in texts_of(items, "message")] == texts_of(items, "message")
-    assert not set(texts) & (set(attempts_in(items, "message")) - set(texts_of(items, "message")))
+    assert not set(texts) & (set(failed_starts_in(items, "message")) - set(texts_of(items, "message")))
 
 
 @for_each("name, capability", list(product(NAMES, ("content", "terminals"))))

@@ -54,7 +54,7 @@ class Session:
                 return self._put("item", row | (more if kind == "tool" else {}))
 
     def _supersede(self, row: Json, live: list[Json]) -> None:
-        """A later attempt: it begins as the one before, or in other words."""
+        """A later text that replaces one: it begins as the one before, or in other words."""
         old = next((one for one in live if "seq" in one), None)
         if row["role"] == "agent" and old is not None and self.random.random() < 0.5:
             self._put("entry", {**old, "live": False, "superseded": True, "rev": self.rev})
@@ -172,7 +172,7 @@ def shown_after(*rows: Json, profile: EditorProfile = ZED) -> list[str]:
     return watcher.end().texts()
 
 
-def test_a_second_attempt_that_begins_as_the_first_one_goes_on_in_its_message() -> None:
+def test_a_repeated_start_that_begins_as_the_first_one_goes_on_in_its_message() -> None:
     again = {"supersedes": [1]}
     assert shown_after(
         entry(1, "The answer"), entry(2, "The", live=True, **again), entry(2, "The answer is", live=True, **again),
@@ -216,12 +216,12 @@ def test_two_texts_that_replace_the_same_one_are_both_shown() -> None:
     assert shown_after(*rows) == ["The answer is 42."] * 2
 
 
-def test_a_second_attempt_in_other_words_is_a_message_of_its_own_and_is_said_to_be_one() -> None:
+def test_a_repeated_start_in_other_words_is_a_message_of_its_own_and_is_said_to_be_one() -> None:
     texts = shown_after(entry(1, "The answer"), entry(2, "No, it is 42.", supersedes=[1]))
     assert texts == ["The answer", BEGAN_AGAIN_REMARK, "No, it is 42."]
 
 
-def test_a_second_attempt_that_is_shorter_is_shown_once_it_has_ended() -> None:
+def test_a_repeated_start_that_is_shorter_is_shown_once_it_has_ended() -> None:
     rows = (entry(1, "The answer"), entry(2, "The", live=True, supersedes=[1]), entry(2, "The", supersedes=[1]))
     assert shown_after(*rows)[-1] == "The"
 

@@ -94,7 +94,7 @@ def test_a_prompt_that_comes_back_is_not_shown() -> None:
     assert texts(player, "user") == []
 
 
-def test_an_attempt_inside_one_message_is_shown_once_while_it_streams() -> None:
+def test_a_repeated_start_inside_one_message_is_shown_once_while_it_streams() -> None:
     player = start(agent="codex-acp")
     player.say(prompt())
     seen = []
@@ -122,7 +122,7 @@ def test_an_equal_message_is_shown_at_the_latest_before_the_answer() -> None:
     assert json.loads(player.out[-1])["id"] == 1
 
 
-def test_no_text_waits_once_it_is_known_to_be_no_attempt() -> None:
+def test_no_text_waits_once_it_is_known_to_be_no_repeated_start() -> None:
     player = ask(start(), say("Yes", "a"), say("Yes", "b"))
     assert texts(player) == ["Yes"]
     player.hear(say(", but", "b"))
@@ -139,7 +139,7 @@ def test_withheld_text_keeps_its_place_before_a_tool_call() -> None:
     assert player.editor.sessions["s"].order == ["a", "b", "t"]
 
 
-def test_another_attempt_in_other_words_is_announced() -> None:
+def test_a_repeated_start_in_other_words_is_announced() -> None:
     failure = update("session_info_update", _meta={"jetbrains": {"air": {"sessionFailure": {
         "title": "Stream broke", "severity": "warning"}}}})  # fmt: skip
     player = ask(start(), say("First wording, which will vanish", "a"), failure, say("Second wording.", "b"), answer())

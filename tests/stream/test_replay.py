@@ -70,7 +70,7 @@ def test_a_replay_that_is_trimmed_shows_nothing() -> None:
     assert unchanged(told_again(**NO_IDS)[3:])
 
 
-def test_a_doubled_text_of_the_history_is_the_attempt_and_the_answer() -> None:
+def test_a_doubled_text_of_the_history_is_the_failed_start_and_the_answer() -> None:
     a, b = ["Partial ", "text before ", "the drop. "], ["Partial text before the drop. ", "And the rest."]
     c = [f"Sentence {n} of a long attempt. " for n in range(150)]
     d = ["And the rest."]
@@ -78,7 +78,7 @@ def test_a_doubled_text_of_the_history_is_the_attempt_and_the_answer() -> None:
         live = [{"_prompt": "go"}, *(say(chunk) for chunk in [*first, *second]), {"_end_turn": True}]
         for told in ([*first, *second], second):
             view = folded([*live, LOAD, user("go"), say("".join(told))], PROFILES["kimi"])
-            assert messages(view) == ["".join(shown)], "a short attempt cannot be told from a text"
+            assert messages(view) == ["".join(shown)], "a short failed start cannot be told from a text"
             assert not [o for o in view.json() if o.get("history")]
 
 

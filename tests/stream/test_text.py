@@ -97,7 +97,7 @@ def test_an_answer_that_begins_with_its_phrase_twice_keeps_both_word_by_word(nam
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_lines_that_repeat_are_not_attempts(name: str) -> None:
+def test_lines_that_repeat_are_no_failed_starts(name: str) -> None:
     line = "I must not talk in class while the teacher speaks.\n"
     chunks = ["I must not", " talk in class", " while the", " teacher speaks", ".\n"] * 10
     assert live(chunks, PROFILES[name], mid="msg_1") == line * 10

@@ -134,7 +134,7 @@ def test_the_messages_are_what_the_model_said(name: str) -> None:
 
 
 @for_each("name", ALL)
-def test_every_superseded_message_was_an_attempt(name: str) -> None:
+def test_every_superseded_message_was_a_failed_start(name: str) -> None:
     possible = [text for scenario in scenarios(ALL[name]) for step in attempts(scenario) for text in step]
     for message in shown(name, superseded=True):
         assert any(text.startswith(message["text"]) for text in possible)

@@ -1,9 +1,10 @@
 """A message or thought while it streams in (a block), with the state for detecting re-deliveries of it.
 
 A *re-delivery* is text that the agent sends again although it belongs in the view once. There are two kinds. A *copy*
-repeats text that is already in the view. An *attempt* is a message that the agent begins again, because its model's
-stream broke; only the last attempt counts. The *rivals* of a block are earlier blocks of its turn that may be failed
-attempts at it. A thought has *sections*: a new one begins after each chunk that consists of newlines.
+repeats text that is already in the view. A *repeated start* is a message that the agent begins again, because its
+model's stream broke; the one before it is then a *failed start*, and only the last one counts. The *rivals* of a block
+are earlier blocks of its turn that may be failed starts of it. A thought has *sections*: a new one begins after each
+chunk that consists of newlines.
 """
 
 from __future__ import annotations
@@ -52,9 +53,7 @@ class TextBlock(GrowingItem):
         self.is_blank = True  # nothing but white space so far
         self.is_plain = True  # the fast path may append chunks: nothing has to be compared
         self.paragraph_ended = False  # the last chunk was empty: a paragraph ended
-        self.withheld_copy: tuple[str, str] | None = (
-            None  # (a chunk withheld as a probable copy, the text after the copy)
-        )
+        self.withheld_copy: tuple[str, str] | None = None  # (a withheld chunk, the text after the copy in it)
         self.repeat_cursor: TextCursor | None = None  # compares the text from `repeat_start` on with the block's start
         self.repeat_start = 0
         self.rivals: list[tuple[TextBlock, TextCursor]] = []  # (rival, cursor that compares this block's text with it)
@@ -145,7 +144,7 @@ def missing_newlines(before: str, after: str) -> int:
 
 
 def supersede(block: TextBlock, by: int, repeated: bool = False) -> list[Op]:
-    """Mark the block as superseded, because it is a failed attempt.
+    """Mark the block as superseded, because it is a failed start.
 
     Return the operation for this; [] if nothing changed. `by`: the id of the later block that replaces it. `repeated`:
     the later block contains this one's whole text.

@@ -20,7 +20,7 @@ from semel.acp_stream.notices import Notices
 from semel.acp_stream.ops import Changed, Grew, GrowingItem, Op, ViewItems
 from semel.acp_stream.output_fields import NO_RESULT, content_text
 from semel.acp_stream.profiles import Profile
-from semel.acp_stream.redelivery import are_attempts, without_white_space
+from semel.acp_stream.redelivery import are_failed_starts, without_white_space
 from semel.acp_stream.tool_calls import ToolCall, ToolCalls
 from semel.text.json_types import text_at
 
@@ -251,7 +251,7 @@ class Replay:
         """Mark as repeated the known texts that `bare_text` repeats. Return False if it repeats none.
 
         `bare_text` may be a whole known text, the beginning or next part of one, or several in a row. It may also
-        differ from a known text only by failed attempts (`_take_with_attempts`).
+        differ from a known text only by failed starts (`_consume_with_failed_starts`).
         """
         same = self.by_text.get((role, bare_text), deque())
         while same:
@@ -270,10 +270,10 @@ class Replay:
                 self.partly_repeated.append((role, known_text))
                 return True
         return any(
-            self._take_several(role, known_text, bare_text) for known_text in candidates
-        ) or self._take_with_attempts(role, bare_text)
+            self._consume_several(role, known_text, bare_text) for known_text in candidates
+        ) or self._consume_with_failed_starts(role, bare_text)
 
-    def _take_several(self, role: str, first_text: KnownText, bare_text: str) -> bool:
+    def _consume_several(self, role: str, first_text: KnownText, bare_text: str) -> bool:
         texts, offset, index = self.known_texts[role], 0, first_text.index
         while offset < len(bare_text) and index < len(texts) and bare_text.startswith(texts[index].bare, offset):
             offset += len(texts[index].bare)
@@ -284,20 +284,20 @@ class Replay:
             known_text.repeated_size = len(known_text.bare)
         return True
 
-    def _take_with_attempts(self, role: str, bare_text: str) -> bool:
-        """Mark as repeated a known text that differs from `bare_text` only in failed attempts before the answer.
+    def _consume_with_failed_starts(self, role: str, bare_text: str) -> bool:
+        """Mark as repeated a known text that differs from `bare_text` only in failed starts before the answer.
 
-        Return False if there is no such text. An agent that retries without saying so may stream the failed attempts
+        Return False if there is no such text. An agent that retries without saying so may stream the failed starts
         and the answer as one text, or store them so in its history. So either of the two texts may contain the
-        attempts: the longer one must end with the shorter one, the answer, and begin only with beginnings of it
-        (`are_attempts`).
+        failed starts: the longer one must end with the shorter one, the answer, and begin only with beginnings of it
+        (`are_failed_starts`).
         """
         alike = self.by_end.get((role, bare_text[-MIN_SHARED_CHARS:]), []) if self.profile.retry == "whole" else []
         for known_text in alike[-MAX_CANDIDATES:]:
             longer, answer = sorted((bare_text, known_text.bare), key=len, reverse=True)
             if known_text.repeated_size or len(answer) < MIN_SHARED_CHARS or not longer.endswith(answer):
                 continue
-            if are_attempts(longer[: -len(answer)], answer):
+            if are_failed_starts(longer[: -len(answer)], answer):
                 known_text.repeated_size = len(known_text.bare)
                 return True
         return False

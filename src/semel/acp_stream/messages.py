@@ -1,18 +1,18 @@
-"""Join the streamed chunks of messages and thoughts into blocks, and recognise failed attempts and copies.
+"""Join the streamed chunks of messages and thoughts into blocks, and recognise failed starts and copies.
 
 A block ends at a tool call, a new message id, or the turn's end; a thought also ends when a message begins. The chunks
 of a block are joined unchanged. The view shows a text once, although an agent may send it again in two ways:
 
-- If the model's stream breaks, the agent may make another *attempt* at the message, from its beginning. So if a block
-  begins with the whole text of an earlier block, the earlier one may be a failed attempt. A failed attempt stays in the
-  record, marked superseded. The *rivals* of a block are the earlier blocks that may be failed attempts at it.
+- If the model's stream breaks, the agent may begin the message again: a *repeated start*. So if a block begins with the
+  whole text of an earlier block, the earlier one may be a *failed start*. A failed start stays in the record, marked
+  superseded. The *rivals* of a block are the earlier blocks that may be failed starts of it.
 - An *adapter* (the program that speaks ACP for an agent) may stream a block and then send a whole *copy* of it in one
   chunk.
 
-`redelivery` says which evidence proves an attempt or a copy. A copy of a thought needs less evidence: adapters often
-stream a summary in tokens and then send it whole, and the only sign of the copy is that it comes in one chunk. A wrong
-decision also costs less, because thoughts are not sent to chats. So a copy of a thought may be shorter than the limits
-in `redelivery`.
+`redelivery` says which evidence proves a repeated start or a copy. A copy of a thought needs less evidence: adapters
+often stream a summary in tokens and then send it whole, and the only sign of the copy is that it comes in one chunk. A
+wrong decision also costs less, because thoughts are not sent to chats. So a copy of a thought may be shorter than the
+limits in `redelivery`.
 
 A chunk of a thought counts as a copy if three things hold. It repeats the whole thought, or its current *section*,
 which began after a chunk of newlines. That text came in several chunks. Nothing, or an empty line, follows the chunk.
@@ -185,13 +185,13 @@ class BlockAssembler:
         """Return whether a thought's current section has any text yet. Return True for a message."""
         return block.kind is MESSAGE or bool(block.section.pieces)
 
-    # ---- attempts
+    # ---- repeated starts
 
     def _compare_rivals(self, block: TextBlock, text: str) -> list[Op]:
-        """Compare a new chunk of `block` with its rivals: the earlier blocks that may be failed attempts at it.
+        """Compare a new chunk of `block` with its rivals: the earlier blocks that may be failed starts of it.
 
         A rival whose text differs is dropped. A rival whose whole text `block` has now repeated is superseded, if it
-        was a failed attempt.
+        was a failed start.
         """
         ops: list[Op] = []
         remaining_rivals: list[tuple[TextBlock, TextCursor]] = []
@@ -200,13 +200,13 @@ class BlockAssembler:
                 continue
             if cursor.remaining or rival.size == block.size:
                 remaining_rivals.append((rival, cursor))
-            if not cursor.remaining and self._is_attempt(rival, block):
+            if not cursor.remaining and self._is_failed_start(rival, block):
                 ops += supersede(rival, block.id, repeated=True)
         block.rivals = remaining_rivals
         return ops
 
-    def _is_attempt(self, rival: TextBlock, block: TextBlock) -> bool:
-        """Return whether `rival` was a failed attempt at `block`.
+    def _is_failed_start(self, rival: TextBlock, block: TextBlock) -> bool:
+        """Return whether `rival` was a failed start of `block`.
 
         The caller has checked that `block` begins with the rival's whole text, and that no tool call started between
         the two.
@@ -222,7 +222,7 @@ class BlockAssembler:
         return self.profile.another_id == "retry" and None not in (block.mid, mid) and block.mid != mid
 
     def _find_restart(self, block: TextBlock, start: int, text: str) -> list[Op]:
-        """Split the block if another attempt begins inside it, because the agent retried without saying so.
+        """Split the block if the message begins again inside it, because the agent retried without saying so.
 
         `text`: the latest chunk. `start`: the chunk's offset in the block.
         """
@@ -238,26 +238,26 @@ class BlockAssembler:
         text_so_far = block.text()
         if not is_redelivery(text_so_far[: block.repeat_start], text_so_far[block.repeat_start :]):
             return []
-        return self._split_attempt(block, text_so_far)
+        return self._split_block(block, text_so_far)
 
-    def _split_attempt(self, block: TextBlock, text_so_far: str) -> list[Op]:
-        """Split a block at the offset `repeat_start`, at which another attempt begins.
+    def _split_block(self, block: TextBlock, text_so_far: str) -> list[Op]:
+        """Split a block at the offset `repeat_start`, at which the message begins again.
 
-        A message becomes two blocks, and the first is superseded. A thought keeps only the new attempt. `text_so_far`:
+        A message becomes two blocks, and the first is superseded. A thought keeps only the second one. `text_so_far`:
         the whole text of the block.
         """
-        attempt, next_text = text_so_far[: block.repeat_start], text_so_far[block.repeat_start :]
-        if block.kind == THOUGHT:  # the new attempt repeats every character, and thoughts are not sent to chats
+        failed_text, next_text = text_so_far[: block.repeat_start], text_so_far[block.repeat_start :]
+        if block.kind == THOUGHT:  # the new text repeats every character, and thoughts are not sent to chats
             block.restart(next_text)
             return [Changed(block.id, {"text": next_text})]
-        block.restart(attempt)
+        block.restart(failed_text)
         marks = {
             "superseded": True,
             "repeated": True,
             "superseded_by": self.view_items.last_id + 1,
         }  # the block that begins
         block.fields.update(marks)
-        ops: list[Op] = [Changed(block.id, {"text": attempt, **marks})]
+        ops: list[Op] = [Changed(block.id, {"text": failed_text, **marks})]
         self.open_blocks[block.kind] = None
         ops.append(block.end())
         ops += self._begin(block.kind, block.mid, next_text)
@@ -269,7 +269,7 @@ class BlockAssembler:
     def announce_retry(self) -> list[Op]:
         """End the open blocks at a retry signal, and remember which blocks the agent discards with it.
 
-        These are the blocks since the last tool call that started. They are superseded once the next attempt produces
+        These are the blocks since the last tool call that started. They are superseded once the repeated start produces
         text (`_supersede_void`).
         """
         ops = self._close_open(**({"broken": True} if self.profile.signal_means_retry else {}))
@@ -278,7 +278,7 @@ class BlockAssembler:
         return ops
 
     def _supersede_void(self, kind: str, by: int) -> list[Op]:
-        """Mark the blocks that a retry signal discarded as superseded, because the next attempt begins.
+        """Mark the blocks that a retry signal discarded as superseded, because the message begins again.
 
         `kind`, `by`: the kind and the id of the block that begins. A thought supersedes only thoughts, a message
         supersedes both kinds. Nothing is marked if the agent's signals do not mean a retry
@@ -293,7 +293,7 @@ class BlockAssembler:
     def seal_message(self) -> list[Op]:
         """Mark the open message as streamed to its end, because the agent confirmed that.
 
-        Earlier messages without this mark were failed attempts at it and are superseded, unless a tool call started
+        Earlier messages without this mark were failed starts of it and are superseded, unless a tool call started
         after them.
         """
         block = self.open_blocks[MESSAGE]
@@ -438,13 +438,13 @@ class BlockAssembler:
         return self._close(THOUGHT) + self._close(MESSAGE, **fields)
 
     def end_blocks(self) -> list[Op]:
-        """End the open blocks, because a tool call was announced. A later attempt may still supersede them."""
+        """End the open blocks, because a tool call was announced. A repeated start may still supersede them."""
         return self._close_open()
 
     def note_side_effect(self) -> None:
         """Record that a tool call has started.
 
-        No retry can undo it, so no earlier block counts as an attempt at a later one.
+        No retry can undo it, so no earlier block counts as a failed start of a later one.
         """
         self.recent_blocks.clear()
         for void in self.void_blocks.values():

@@ -26,12 +26,12 @@ class Profile:
     retry: Literal["marked", "whole", "continue"] = "marked"
     """What the agent sends after its model's stream broke. `marked`: the whole answer again, announced by a message id
     or a signal. `whole`: the whole answer again, perhaps unannounced; so text that comes again inside a block may be
-    another attempt (`redelivery` says how long it must be). `continue`: the rest of the answer only."""
+    a repeated start (`redelivery` says how long it must be). `continue`: the rest of the answer only."""
 
     another_id: Literal["copy", "retry", "message"] = "copy"
-    """What it means if text comes again under another message id, with no tool call in between. `retry`: it is another
-    attempt at the same message. `message`: it is another message, because the agent signals its retries. `copy`: it is
-    the same message if it now comes in one chunk and came in several before; otherwise another message."""
+    """What it means if text comes again under another message id, with no tool call in between. `retry`: it is a
+    repeated start of the same message. `message`: it is another message, because the agent signals its retries. `copy`:
+    it is the same message if it now comes in one chunk and came in several before; otherwise another message."""
 
     signal_means_retry: bool = True
     """Whether, after a retry signal, the next text replaces the text before it, even if the wording differs."""
@@ -46,11 +46,11 @@ class Profile:
 
     usage_seals: bool = False
     """Whether a usage update without a cost follows every message that was streamed to its end. Then a message without
-    such an update, directly followed by a message with one, was a failed attempt, whatever its wording."""
+    such an update, directly followed by a message with one, was a failed start, whatever its wording."""
 
     prose: tuple[tuple[Pattern, str], ...] = ()
     """The adapter's own statements about the run, each of which arrives as one chunk: (pattern, kind). The kinds are
-    "retry" (another attempt replaces the text so far), "resumed", "queued" (only as a turn's first chunk), "note"."""
+    "retry" (a repeated start replaces the text so far), "resumed", "queued" (only as a turn's first chunk), "note"."""
 
     empty_is_break: bool = True
     """Whether an empty text chunk separates two paragraphs; otherwise it means nothing."""

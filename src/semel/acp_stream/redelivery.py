@@ -3,7 +3,7 @@
 A *re-delivery* is text that an agent sends twice although it wrote it once; an *honest* repeat was written twice. "ha",
 "ha" is haha and "1", "0", "0", "0" is 1000, and an answer may say its first sentence, verse or line twice. So a repeat
 counts as honest unless there is evidence besides its wording: a retry signal, a message id that is documented as
-another attempt, or one chunk that repeats text which came in several.
+a repeated start, or one chunk that repeats text which came in several.
 
 Without such evidence, a repeat is a re-delivery only if all of the text so far comes again, and if that text is longer
 than any honest repeat that was measured:
@@ -72,8 +72,8 @@ def without_white_space(text: str) -> str:
     return "".join(text.split())
 
 
-def are_attempts(texts: str, answer: str) -> bool:
-    """Return whether `texts` consists of one or more beginnings of `answer`, one after another: failed attempts at it.
+def are_failed_starts(texts: str, answer: str) -> bool:
+    """Return whether `texts` consists of one or more beginnings of `answer`, one after another: failed starts of it.
 
     Both arguments must be without white space.
     """

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from semel.acp_stream import ViewItem
-from semel.acp_stream.redelivery import are_attempts, without_white_space
+from semel.acp_stream.redelivery import are_failed_starts, without_white_space
 from semel.law.memory_diff import flatten_texts
 from semel.text.verbatim import verbatim_form
 from semel.text.visible import is_blank
@@ -296,7 +296,7 @@ class _Texts:
                 or not form.endswith(text_form)
             ):
                 continue
-            if are_attempts(form[: -len(text_form)], text_form):
+            if are_failed_starts(form[: -len(text_form)], text_form):
                 self.matched[n] = len(text_form)
                 return self.written[n].claim
         return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from semel.acp_stream import ViewItem
-from semel.acp_stream.redelivery import are_attempts, without_white_space
+from semel.acp_stream.redelivery import are_failed_starts, without_white_space
 from semel.law.echo import QUIET_WORD, is_quiet
 from semel.text.message_markup import MarkupProblem, MarkupReader, Said
 
@@ -151,7 +151,7 @@ class _History:
             if (
                 len(answer) >= MIN_REMAINDER_CHARS
                 and form.endswith(answer)
-                and are_attempts(form[: -len(answer)], answer)
+                and are_failed_starts(form[: -len(answer)], answer)
             ):
                 return self.take(answer)
         return False

@@ -7,10 +7,10 @@ was restarted (Law 8).
 A text that grows is sent in pieces that add up to it. ACP v1 cannot take a text back. A text that replaces another one
 (`supersedes`) is withheld while it equals the beginning of what the editor has. If it goes on from there, only the rest
 is sent, under the same message id. Otherwise it is sent whole, as a message of its own, after a line that says so.
-An agent may begin a message again within a turn, or in another attempt at it. That it replaces the one before may be
-known only once it is as long as the earlier one. So a text is withheld as long as it equals the beginning of such a
-message: the one before it in its turn, or one of the turn before, if that has not ended (its own turn may be another
-attempt at that).
+An agent may begin a message again within a turn, or in another attempt at the turn. That it replaces the one before
+may be known only once it is as long as the earlier one. So a text is withheld as long as it equals the beginning of
+such a message: the one before it in its turn, or one of the turn before, if that has not ended (its own turn may be
+another attempt at that).
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ CALL_FIELDS = ("title", "tool_kind", "input", "status", "name")  # of a tool cal
 class RowText(ShownText):
     """The text of a row, as far as the editor has it.
 
-    `name`: the row that has this text now; a row that replaces another one may take over its text. `attempt`: how many
+    `name`: the row that has this text now; a row that replaces another one may take over its text. `restarts`: how many
     times the text was begun again, each time under another message id.
     """
 
-    __slots__ = ("attempt", "name", "text")
+    __slots__ = ("name", "restarts", "text")
 
     def __init__(self, name: str, chunk: str) -> None:
         super().__init__(chunk, name)
         self.name = name
         self.text = ""
-        self.attempt = 0
+        self.restarts = 0
 
     def begin_message(self, message_id: str) -> None:
         super().begin_message(message_id)
@@ -128,7 +128,7 @@ class RowWriter:
         return row["id"] in self._items or f"i{row['id']}" in self._texts
 
     def note_end(self, turn: int) -> None:
-        """Note that a turn has ended: no text of a later turn is another attempt at it."""
+        """Note that a turn has ended: no later turn is another attempt at it."""
         for ended in [known for known in self._agent_texts if known is not None and known <= turn]:
             del self._agent_texts[ended]
 
@@ -232,8 +232,8 @@ class RowWriter:
         if text == shown.text:
             return []
         if not text.startswith(shown.text):
-            shown.attempt += 1
-            shown.begin_message(f"{name}.{shown.attempt}")
+            shown.restarts += 1
+            shown.begin_message(f"{name}.{shown.restarts}")
         return self._append(shown, text[len(shown.text) :])
 
     def _append(self, shown: RowText, text: str) -> list[bytes]:

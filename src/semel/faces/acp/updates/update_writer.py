@@ -1,8 +1,8 @@
 """Write fold operations as ACP v1 `session/update` messages for one editor: pure code, without a clock or I/O.
 
 The editor gets each message once, in chunks that add up to the fold's text. ACP v1 cannot take a text back. So a text
-that may be another attempt at an earlier message (`acp_stream.messages`) is withheld while it equals the text that the
-editor has. If it proves to be another attempt, only its new text is written, under the first attempt's id. Otherwise,
+that may be a repeated start of an earlier message (`acp_stream.messages`) is withheld while it equals the text that the
+editor has. If it proves to be one, only its new text is written, under the id of the failed start. Otherwise,
 the whole text is written. Tool calls are written by `call_writer`.
 
 A line of the agent is passed on unchanged if it says exactly what the operations say.
@@ -29,7 +29,7 @@ from semel.faces.acp.updates.line_writer import (
     quote,
 )
 
-MAX_ENDED_WITHHELD = 8  # messages that are withheld as a whole; no agent was seen to make more attempts
+MAX_ENDED_WITHHELD = 8  # messages that are withheld as a whole; no agent was seen to begin a message more often
 
 
 class Source(NamedTuple):
@@ -49,7 +49,7 @@ class StreamedText(ShownText):
 
     def __init__(self, chunk: str, message_id: str, earlier: StreamedText | None) -> None:
         super().__init__(chunk, message_id)
-        self.earlier = earlier  # the message that this one may be another attempt at
+        self.earlier = earlier  # the message that this one may be a repeated start of
         self.pieces: list[str] = []
         self.size = 0  # characters in `pieces`
         self.withheld: list[str] = []
@@ -94,15 +94,15 @@ class UpdateWriter:
         self, session: str, editor_profile: EditorProfile, agent_profile: Profile, id_prefix: str, terminals: set[str]
     ) -> None:
         self._editor_profile = editor_profile
-        # A message may be another attempt at the one before it, under another id.
-        self._repeats_attempts = agent_profile.retry != "continue" and not agent_profile.exact
-        # Another attempt may begin within a message, behind the text of the failed one.
+        # A message may be a repeated start of the one before it, under another id.
+        self._repeats_starts = agent_profile.retry != "continue" and not agent_profile.exact
+        # A repeated start may stand within a message, behind the text of the failed start.
         self._restarts_inside = agent_profile.retry == "whole"
         self._lines = LineWriter(session, editor_profile)
         self._id_prefix = id_prefix
         self._ids: set[str] = set()
         self._texts: dict[int, StreamedText] = {}  # the texts of this turn, by the fold's item
-        self._latest: dict[str, StreamedText | None] = {}  # by chunk: the message that a later attempt would repeat
+        self._latest: dict[str, StreamedText | None] = {}  # by chunk: the message that a repeated start would repeat
         self._withheld: list[StreamedText] = []  # texts of which something is withheld
         self._ended_withheld: list[StreamedText] = []  # those of them that have ended
         self._quoted: set[int] = set()  # user messages that are written as text of the agent
@@ -140,7 +140,7 @@ class UpdateWriter:
     def _write_calls(self, source: Source | None, now: float, lines: list[bytes]) -> None:
         updates = self.calls.take_updates(source.update if source is not None else None, now)
         if self.calls.has_started:
-            self._latest.clear()  # no retry undoes a call, so no later text is another attempt at an earlier one
+            self._latest.clear()  # no retry undoes a call, so no later text is a repeated start of an earlier one
         if updates:
             self._release_ended(lines)
             self._lines.last_text = None
@@ -189,7 +189,7 @@ class UpdateWriter:
         if chunk is USER and self._editor_profile.drops_user_text and not fields.get("history"):
             chunk = AGENT
             self._quoted.add(item)
-        may_repeat = self._repeats_attempts and chunk is not USER and item not in self._quoted
+        may_repeat = self._repeats_starts and chunk is not USER and item not in self._quoted
         earlier = self._latest.get(chunk) if may_repeat and not fields.get("history") else None
         self._texts[item] = StreamedText(chunk, self._choose_message_id(fields.get("message_id")), earlier)
 
@@ -248,18 +248,18 @@ class UpdateWriter:
 
     def _end_text(self, shown: StreamedText, lines: list[bytes]) -> None:
         if shown.cursor is not None and shown.earlier is not None and not shown.size:
-            self._ended_withheld.append(shown)  # an attempt that is shorter than the one before it
+            self._ended_withheld.append(shown)  # it is shorter than the one before it
             if len(self._ended_withheld) > MAX_ENDED_WITHHELD:
                 self._release_ended(lines)
         else:
             self._release_text(shown, lines)
 
-    # ---- attempts
+    # ---- repeated starts
 
     def _settle_withheld(self, lines: list[bytes]) -> None:
-        """Decide about withheld texts, once all operations of an update are applied.
+        """Decide whether withheld texts are repeated starts, once all operations of an update are applied.
 
-        A message that superseded an earlier one continues it. A message that proved to be no other attempt is written.
+        A message that superseded an earlier one continues it. A message that proved to be none is written.
         """
         if not self._withheld:
             return
@@ -276,7 +276,7 @@ class UpdateWriter:
         self._withheld = [shown for shown in self._withheld if shown.cursor is not None and not shown.is_superseded]
 
     def _continue_text(self, shown: StreamedText, earlier: StreamedText, lines: list[bytes]) -> None:
-        """Write the new text of a message that repeats the failed attempt `earlier`, under its message id."""
+        """Write the new text of a message that repeats the failed start `earlier`, under its message id."""
         text = "".join(shown.withheld)[earlier.size :]
         shown.continue_text(earlier)
         shown.withheld, shown.cursor, shown.earlier = [], None, None
@@ -356,6 +356,6 @@ class UpdateWriter:
         shown = StreamedText(AGENT, self._choose_message_id(None), None)
         latest = self._latest.get(AGENT)
         lines = self._append_text(shown, text)
-        self._latest[AGENT] = latest  # no later text is another attempt at a notice
+        self._latest[AGENT] = latest  # no later text is a repeated start of a notice
         self._has_noticed = True
         return lines

@@ -1,4 +1,4 @@
-"""Broken model streams: the attempt that counts is shown, the superseded one stays in the record, marked."""
+"""Broken model streams: the last start of a message is shown, a failed one stays in the record, marked."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_whole_answer_again_inside_the_same_block(
 
 @pytest.mark.parametrize(("first", "whole"), [LONG, GLUED], ids=["long", "glued"])
 @pytest.mark.parametrize("name", UNMARKED)
-def test_every_attempt_of_many_is_kept(name: str, first: list[str], whole: list[str]) -> None:
+def test_every_failed_start_of_many_is_kept(name: str, first: list[str], whole: list[str]) -> None:
     view = folded([say(c) for c in first * 4 + whole], PROFILES[name])
     assert (messages(view), superseded(view)) == (["".join(whole)], ["".join(first)] * 4)
 
@@ -132,7 +132,7 @@ def test_a_suffix_under_a_new_id_does_not_deny_what_came_before() -> None:
     assert (messages(view), superseded(view)) == ([A, "The rest."], [])
 
 
-def test_after_a_retry_signal_other_wording_takes_the_place_of_the_attempt() -> None:
+def test_after_a_retry_signal_other_wording_takes_the_place_of_the_failed_start() -> None:
     updates = [*(say(c, "m1") for c in FIRST), codex_retry(), *(say(c, "m2") for c in OTHER)]
     view = folded(updates, PROFILES["codex"])
     assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
@@ -150,7 +150,7 @@ def test_an_error_that_is_no_retry_supersedes_nothing() -> None:
     assert messages(folded(updates, PROFILES["codex"])) == [A, "".join(OTHER)]
 
 
-def test_a_thought_of_the_next_attempt_does_not_yet_deny_the_message() -> None:
+def test_a_thought_of_the_repeated_start_does_not_yet_deny_the_message() -> None:
     updates = [think("Hm. ", "r1"), *(say(c, "m1") for c in FIRST), codex_retry(), think("Well. ", "r2")]
     view = folded(updates, PROFILES["codex"])
     assert (messages(view), superseded(view)) == ([A], [])
@@ -214,7 +214,7 @@ def test_pi_may_talk_about_retrying() -> None:
     assert messages(view) == ["Retrying the build (attempt 2)..."]
 
 
-def test_claude_seals_a_message_with_its_usage_so_a_broken_one_was_an_attempt() -> None:
+def test_claude_seals_a_message_with_its_usage_so_a_broken_one_was_a_failed_start() -> None:
     usage = {"sessionUpdate": "usage_update", "used": 125, "size": 1000}
     updates = [*(say(c, "msg_1") for c in FIRST), *(say(c, "msg_2") for c in OTHER), usage]
     view = folded(updates, PROFILES["claude"])
@@ -227,7 +227,7 @@ def test_claude_seals_a_message_with_its_usage_so_a_broken_one_was_an_attempt() 
 
 
 @pytest.mark.parametrize("name", RETRIES_UNDER_ANOTHER_ID)
-def test_an_attempt_may_have_announced_a_call_that_never_ran(name: str) -> None:
+def test_a_failed_start_may_have_announced_a_call_that_never_ran(name: str) -> None:
     updates = [*(say(c, "msg_1") for c in FIRST), call("dead"), *(say(c, "msg_2") for c in WHOLE)]
     view = folded([*updates, call("t"), result("t", status="completed")], PROFILES[name])
     assert (messages(view), superseded(view)) == ([B], [A])
@@ -246,7 +246,7 @@ def test_turns_do_not_supersede_each_other() -> None:
     assert messages(view) == [A, B]
 
 
-def test_a_short_message_that_another_begins_with_is_not_an_attempt() -> None:
+def test_a_short_message_that_another_begins_with_is_no_failed_start() -> None:
     assert messages(folded([say("I", "m1"), say("I'll", "m2"), say(" look.", "m2")])) == ["I", "I'll look."]
     assert messages(folded([say("One", "m1"), say("One more ", "m2"), say("thing", "m2")])) == ["One", "One more thing"]
 
