@@ -39,8 +39,8 @@ def request(number: int, method: str, **params: Any) -> bytes:
 
 def make_stream(capabilities: Json) -> EditorStream:
     stream = EditorStream("bench")
-    stream.take_from_editor(request(0, "initialize", **INITIALIZE, clientCapabilities=capabilities), 0.0)
-    stream.take_from_editor(request(1, "session/prompt", sessionId="s", prompt=[]), 0.0)
+    stream.handle_editor_line(request(0, "initialize", **INITIALIZE, clientCapabilities=capabilities), 0.0)
+    stream.handle_editor_line(request(1, "session/prompt", sessionId="s", prompt=[]), 0.0)
     return stream
 
 
@@ -49,7 +49,7 @@ def write(stream_lines: list[bytes], capabilities: Json, step_s: float = 0.001) 
     stream = make_stream(capabilities)
     size = 0
     for number, each in enumerate(stream_lines):
-        size += sum(map(len, stream.take_from_agent(each, number * step_s)))
+        size += sum(map(len, stream.handle_agent_line(each, number * step_s)))
     return size
 
 

@@ -79,12 +79,12 @@ class StreamPlayer:
             self.editor.sessions.pop(message["params"]["sessionId"], None)  # the editor reads it anew
         if message.get("method") in ("session/prompt", "session/load"):
             self._requests[message["id"]] = message["params"]["sessionId"]
-        self.take(self.stream.take_from_editor(line_of(message), self.now))
+        self.take(self.stream.handle_editor_line(line_of(message), self.now))
 
     def hear(self, message: Record) -> None:
         """Send a message from the agent."""
         self.now += STEP_S
-        self.take(self.stream.take_from_agent(line_of(message), self.now))
+        self.take(self.stream.handle_agent_line(line_of(message), self.now))
         due_at = self.stream.due_at
         if due_at is not None and due_at <= self.now:
             self.take(self.stream.flush(self.now))

@@ -197,7 +197,7 @@ def test_output_of_a_running_tool_comes_without_a_further_line(start: Callable[.
 
 
 def test_a_fault_of_ours_is_said_and_holds_nothing_back(start: Callable[..., Editor]) -> None:
-    broken = RELAY.replace("sys.exit(", "EditorStream.take_from_agent = lambda *_: 1 / 0\nsys.exit(", 1)
+    broken = RELAY.replace("sys.exit(", "EditorStream.handle_agent_line = lambda *_: 1 / 0\nsys.exit(", 1)
     editor = start("", command=[sys.executable, "-c", broken, "cat"])
     out, error = editor.process.communicate(b"one\ntwo\n", timeout=PATIENCE_S)
     assert out == b"one\ntwo\n"

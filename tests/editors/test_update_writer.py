@@ -67,8 +67,8 @@ def test_a_line_that_says_what_the_view_says_passes_byte_for_byte() -> None:
         b'{"params": {"update":{"content":{"text":"h\\u00e9","type":"text","annotations":null},"x":1,"messageId":"m",'
     )
     line += b'"sessionUpdate":"agent_message_chunk"},  "sessionId":"s"},"method":"session/update","jsonrpc":"2.0"}\r\n'
-    assert player.stream.take_from_agent(line, 1.0) == [line]
-    assert player.stream.take_from_agent(line, 1.0) == [line]
+    assert player.stream.handle_agent_line(line, 1.0) == [line]
+    assert player.stream.handle_agent_line(line, 1.0) == [line]
 
 
 def test_messages_without_an_id_get_one_each() -> None:
@@ -442,7 +442,7 @@ def test_another_version_of_acp_passes_untouched() -> None:
     player.hear(answer(0, protocolVersion=2))
     player.say(prompt())
     again = [say("twice", None), say("twice", None)]
-    out = [player.stream.take_from_agent(line_of(message), 1.0) for message in again]
+    out = [player.stream.handle_agent_line(line_of(message), 1.0) for message in again]
     assert out == [[line_of(message)] for message in again]
 
 
@@ -470,8 +470,8 @@ UNREADABLE = [
 def test_what_cannot_be_read_passes_byte_for_byte(line: bytes) -> None:
     player = start()
     player.say(prompt())
-    assert player.stream.take_from_editor(line, 0.0) == []
-    assert player.stream.take_from_agent(line, 0.0) == [line]
+    assert player.stream.handle_editor_line(line, 0.0) == []
+    assert player.stream.handle_agent_line(line, 0.0) == [line]
 
 
 def test_sessions_do_not_mix() -> None:

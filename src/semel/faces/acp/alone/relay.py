@@ -143,7 +143,7 @@ class Relay:
         splitter = LineSplitter()
         while chunk := read_blocking(STDIN):
             for piece in splitter.split_chunk(chunk):
-                if piece.is_line and (lines := self._convert_line(self._stream.take_from_editor, piece.data, [])):
+                if piece.is_line and (lines := self._convert_line(self._stream.handle_editor_line, piece.data, [])):
                     self._queue.extend(lines)
                     self._agent_wake.set()
             write_all(self._stdin, chunk)
@@ -169,13 +169,13 @@ class Relay:
             self._write_out(splitter, chunk)
         with self._lock:
             lines = self._stream.end()
-        write_all(STDOUT, b"".join((*self._take_queue(), *lines, splitter.take_rest())))
+        write_all(STDOUT, b"".join((*self._pop_queue(), *lines, splitter.take_rest())))
 
     def _write_out(self, splitter: LineSplitter, chunk: bytes) -> None:
-        out: list[bytes] = [] if splitter.is_inside_long_line else self._take_queue()
+        out: list[bytes] = [] if splitter.is_inside_long_line else self._pop_queue()
         for piece in splitter.split_chunk(chunk):
             if piece.is_line:
-                out += self._convert_line(self._stream.take_from_agent, piece.data, [piece.data])
+                out += self._convert_line(self._stream.handle_agent_line, piece.data, [piece.data])
             else:
                 out.append(piece.data)
         if not splitter.is_inside_long_line:
@@ -200,7 +200,7 @@ class Relay:
             write_all(STDERR, fault.encode(errors="replace"))
             return fallback
 
-    def _take_queue(self) -> list[bytes]:
+    def _pop_queue(self) -> list[bytes]:
         return [self._queue.popleft() for _ in range(len(self._queue))]
 
     def _milliseconds_to_flush(self) -> float | None:

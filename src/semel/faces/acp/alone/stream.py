@@ -49,7 +49,7 @@ class EditorStream:
     """One connection of an editor and an agent.
 
     Its methods return the lines to write to the editor, each with its newline. Lines to the agent always pass. Call
-    `take_from_editor` before a line is given to the agent, so that a prompt is known before its answer.
+    `handle_editor_line` before a line is given to the agent, so that a prompt is known before its answer.
 
     `id_prefix`: begins the message ids that are made here.
     """
@@ -84,7 +84,7 @@ class EditorStream:
 
     # ---- from the editor
 
-    def take_from_editor(self, line: bytes, now: float) -> list[bytes]:
+    def handle_editor_line(self, line: bytes, now: float) -> list[bytes]:
         """Note a line from the editor to the agent. Return the lines that waited for it.
 
         `now`: a monotonic time, in seconds.
@@ -102,11 +102,11 @@ class EditorStream:
         if method in LOADING_METHODS:
             self._forget_session(session, is_resumed=method == "session/resume")
         if method == "session/prompt":
-            return self._take_prompt(session, message, now)
+            return self._handle_prompt(session, message, now)
         ops = self._folder.fold_sent(message)
         return self._get_writer(session).write(ops, now=now) if ops else []
 
-    def _take_prompt(self, session: str, message: Json, now: float) -> list[bytes]:
+    def _handle_prompt(self, session: str, message: Json, now: float) -> list[bytes]:
         lines = self._end_replay(session)
         if not self._folder.is_prompting(session):
             lines += self._keep_until_prompt(session, self._get_writer(session).end_turn())
@@ -133,7 +133,7 @@ class EditorStream:
 
     # ---- from the agent
 
-    def take_from_agent(self, line: bytes, now: float) -> list[bytes]:
+    def handle_agent_line(self, line: bytes, now: float) -> list[bytes]:
         """Return the lines to write to the editor for a line from the agent. `now`: a monotonic time, in seconds."""
         if self._passes_all:
             return [line]
@@ -143,18 +143,18 @@ class EditorStream:
                 return [line]
             method, params = message.get("method"), message.get("params")
             if method is None:
-                return self._take_answer(message, line, now)
+                return self._handle_answer(message, line, now)
             if type(params) is not dict or type(session := params.get("sessionId")) is not str:
                 return [line]
             update = params.get("update")
             if method == "session/update" and type(update) is dict and _is_folded(update):
-                return self._take_update(session, update, line, now)
+                return self._handle_update(session, update, line, now)
             ops = self._folder.fold_received(message)
             return [*self._get_writer(session).write(ops, now=now), line] if ops else [line]
         except (ValueError, RecursionError):  # no JSON, or nested a thousand levels deep
             return [line]
 
-    def _take_update(self, session: str, update: Json, line: bytes, now: float) -> list[bytes]:
+    def _handle_update(self, session: str, update: Json, line: bytes, now: float) -> list[bytes]:
         ops = self._folder.update(session, update)
         writer = self._writers.get(session) or self._get_writer(session)
         lines = writer.write(ops, update, line, now)
@@ -164,7 +164,7 @@ class EditorStream:
             return [] if session in self._resumed else lines
         return self._keep_until_prompt(session, lines)
 
-    def _take_answer(self, message: Json, line: bytes, now: float) -> list[bytes]:
+    def _handle_answer(self, message: Json, line: bytes, now: float) -> list[bytes]:
         """Return the lines for an agent's answer: text and output that was withheld, and then the answer itself."""
         method, session = self._folder.find_request(message)
         ops = self._folder.fold_received(message)

@@ -149,9 +149,9 @@ class CallWriter:
     # ---- updates
 
     def pass_delta(self, op: Grew, source: Mapping[str, Any], now: float) -> bool | None:
-        """Note new output in a terminal, the most frequent update of a call. This is the fast path of `take_updates`.
+        """Note new output in a terminal, the most frequent update of a call. This is the fast path of `pop_updates`.
 
-        Returns True if the agent's line passes, False if the output waits until it is due, and None if `take_updates`
+        Returns True if the agent's line passes, False if the output waits until it is due, and None if `pop_updates`
         must handle the update.
         """
         call = self._calls.get(op.id)
@@ -171,7 +171,7 @@ class CallWriter:
         call.output.append(op.text)
         return True
 
-    def take_updates(self, source: Mapping[str, Any] | None, now: float) -> list[Mapping[str, Any]]:
+    def pop_updates(self, source: Mapping[str, Any] | None, now: float) -> list[Mapping[str, Any]]:
         """Return the updates to send for what changed since this was last called.
 
         `source`: the agent's update that caused the changes; it is returned itself where it may pass. Without it, tool
@@ -269,7 +269,7 @@ class CallWriter:
 
     def _note_passed(self, call: ShownCall, source: Mapping[str, Any]) -> None:
         call.is_announced = True
-        self._take_new_details(call, source)
+        self._note_new_details(call, source)
         shows_output = call.terminal is not None or _has_text(source)
         if shows_output and call.has_new_output and (call.is_final or call.terminal is not None):
             call.has_new_output = False
@@ -294,7 +294,7 @@ class CallWriter:
     def _compose_update(self, call: ShownCall, source: Mapping[str, Any], now: float) -> Json | None:
         """Return an update with everything that changed; None if nothing is due."""
         first = not call.is_announced
-        update = self._take_new_details(call, source)
+        update = self._note_new_details(call, source)
         if first or "input" in call.changes:
             update |= {"rawInput": call.fields["input"]} if "input" in call.fields else {}
         if first or "title" in call.changes:
@@ -307,7 +307,7 @@ class CallWriter:
             update["_meta"] = meta
         if source.get("rawOutput") is not None and call.is_final:
             update["rawOutput"] = _shorten_strings(source["rawOutput"])
-        content = self._take_due_content(call, source, now)
+        content = self._render_due_content(call, source, now)
         if content is not None:
             update["content"] = content
         if not update:
@@ -315,7 +315,7 @@ class CallWriter:
         call.is_announced = True
         return {"sessionUpdate": "tool_call" if first else "tool_call_update", "toolCallId": call.call_id, **update}
 
-    def _take_new_details(self, call: ShownCall, source: Mapping[str, Any]) -> Json:
+    def _note_new_details(self, call: ShownCall, source: Mapping[str, Any]) -> Json:
         """Return the update's fields that are not folded and that are new to the editor. Note that it has them."""
         details = {key: value for key, value in source.items() if key not in REWRITTEN}
         new = {key: value for key, value in details.items() if key not in call.details or call.details[key] != value}
@@ -338,7 +338,7 @@ class CallWriter:
             call.has_new_output = False
         return rest
 
-    def _take_due_content(self, call: ShownCall, source: Mapping[str, Any], now: float) -> list[Json] | None:
+    def _render_due_content(self, call: ShownCall, source: Mapping[str, Any], now: float) -> list[Json] | None:
         """Return the content to send now: the output and the other parts; None if neither changed or is due."""
         content = source.get("content")
         changed = False
@@ -367,7 +367,7 @@ class CallWriter:
         size = min(call.output.total, RUNNING_HEAD + RUNNING_TAIL)
         return call.sent_chars + size <= FREE_CHARS + call.output.total
 
-    def take_due_updates(self, now: float) -> Iterator[Json]:
+    def pop_due_updates(self, now: float) -> Iterator[Json]:
         """Yield the updates with output that is due. `now`: a monotonic time in seconds; infinite at the turn's end."""
         for item, call in list(self._unsent.items()):
             if call.is_announced and now >= call.due_at and (self._is_affordable(call) or now == inf):

@@ -267,7 +267,7 @@ class RowWriter:
 
     def flush(self, now: float) -> list[bytes]:
         """Return the lines with output that is due at `now`; all of it if `now` is infinite."""
-        return [self._format_call(update) for update in self._calls.take_due_updates(now)]
+        return [self._format_call(update) for update in self._calls.pop_due_updates(now)]
 
     def end_turn(self) -> list[bytes]:
         """Return the lines with all output that waits, because a turn has ended."""
@@ -285,7 +285,7 @@ class RowWriter:
         terminal = self._terminals.get(item["id"])
         lines = [] if terminal is None or before is None else self._write_terminal(item, terminal)
         source = self._note_call(before, item, has_terminal=terminal is not None)
-        lines += [self._format_call(update) for update in self._calls.take_updates(source, now)]
+        lines += [self._format_call(update) for update in self._calls.pop_updates(source, now)]
         return lines + self._write_terminal(item, terminal) if terminal is not None and before is None else lines
 
     def _note_call(self, before: Json | None, item: Json, *, has_terminal: bool) -> Json | None:

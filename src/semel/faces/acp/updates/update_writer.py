@@ -138,7 +138,7 @@ class UpdateWriter:
         return lines
 
     def _write_calls(self, source: Source | None, now: float, lines: list[bytes]) -> None:
-        updates = self.calls.take_updates(source.update if source is not None else None, now)
+        updates = self.calls.pop_updates(source.update if source is not None else None, now)
         if self.calls.has_started:
             self._latest.clear()  # no retry undoes a call, so no later text is a repeated start of an earlier one
         if updates:
@@ -164,7 +164,7 @@ class UpdateWriter:
 
     def flush(self, now: float) -> list[bytes]:
         """Return the lines with the output of tool calls that is due at `now` (`calls.due_at`)."""
-        return [self._lines.format_update(update) for update in self.calls.take_due_updates(now)]
+        return [self._lines.format_update(update) for update in self.calls.pop_due_updates(now)]
 
     # ---- operations
 
