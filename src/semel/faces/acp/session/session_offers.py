@@ -13,28 +13,28 @@ MODE_OPTION = "mode"
 
 
 class SessionOffers:
-    """What the editor was told of one session's offers. `row`: the session, as the API returns it."""
+    """What the editor was told of one session's offers. `session`: the session, as the API returns it."""
 
-    def __init__(self, row: Json) -> None:
+    def __init__(self, session: Json) -> None:
         self._offers: dict[str, Any] = {}
-        self._note(row)
+        self._note(session)
 
-    def _note(self, row: Json) -> None:
+    def _note(self, session: Json) -> None:
         self._offers = {
-            "modes": read_modes(row), "options": read_options(row), "commands": read_commands(row),
-            "title": row.get("title"),
+            "modes": read_modes(session), "options": read_options(session), "commands": read_commands(session),
+            "title": session.get("title"),
         }  # fmt: skip
 
-    def describe(self, row: Json) -> Json:
+    def describe(self, session: Json) -> Json:
         """Return the fields `modes` and `configOptions` of the answer that opens a session, and note them as told."""
-        self._note(row)
+        self._note(session)
         modes, options = self._offers["modes"], self._offers["options"]
         return {**({"modes": modes} if modes else {}), **({"configOptions": options} if options else {})}
 
-    def write_changes(self, writer: RowWriter, row: Json, is_first: bool = False) -> list[bytes]:
+    def write_changes(self, writer: RowWriter, session: Json, is_first: bool = False) -> list[bytes]:
         """Return the lines for what has changed. `is_first`: commands and title were not told yet."""
         before = self._offers
-        self._note(row)
+        self._note(session)
         offers, lines = self._offers, list[bytes]()
         if offers["modes"] and offers["modes"]["currentModeId"] != (before["modes"] or {}).get("currentModeId"):
             lines.append(writer.format_update("current_mode_update", currentModeId=offers["modes"]["currentModeId"]))
@@ -47,10 +47,10 @@ class SessionOffers:
         return lines
 
 
-def read_modes(row: Json) -> Json | None:
+def read_modes(session: Json) -> Json | None:
     """Return the session's ACP SessionModeState, with the mode that was set last as the current one."""
-    modes = object_at(row, "modes")
-    current = row.get("mode") or modes.get("currentModeId")
+    modes = object_at(session, "modes")
+    current = session.get("mode") or modes.get("currentModeId")
     choices = [
         {**mode, "name": str(mode.get("name") or mode["id"])}
         for mode in objects_in(modes.get("availableModes"))
@@ -59,13 +59,13 @@ def read_modes(row: Json) -> Json | None:
     return {"currentModeId": current, "availableModes": choices} if choices and current else None
 
 
-def read_options(row: Json) -> list[Json]:
+def read_options(session: Json) -> list[Json]:
     """Return the session's ACP configuration options. If there are any, the mode is always one of them.
 
     Some editors show no `modes` if there are options.
     """
-    options = objects_in(row.get("options"))
-    modes = read_modes(row)
+    options = objects_in(session.get("options"))
+    modes = read_modes(session)
     if not options or modes is None or any(option.get("category") == "mode" for option in options):
         return options
     values = [
@@ -76,12 +76,12 @@ def read_options(row: Json) -> list[Json]:
     return [{**mode, "currentValue": modes["currentModeId"], "options": values}, *options]
 
 
-def stands_for_modes(row: Json, option: str) -> bool:
+def stands_for_modes(session: Json, option: str) -> bool:
     """Whether the option with this id is the one that `read_options` has added."""
-    return option == MODE_OPTION and all(offered.get("id") != option for offered in objects_in(row.get("options")))
+    return option == MODE_OPTION and all(offered.get("id") != option for offered in objects_in(session.get("options")))
 
 
-def read_commands(row: Json) -> list[Json]:
+def read_commands(session: Json) -> list[Json]:
     """Return the commands as ACP's AvailableCommand: Semel's, then the agent's.
 
     An agent's command with the name of one of Semel's is reached with one more slash (docs/commands.md).
@@ -89,7 +89,7 @@ def read_commands(row: Json) -> list[Json]:
     own = [{"name": command.name, "description": f"Semel: {command.description}"} for command in COMMANDS.values()]
     agents = [
         {**command, "name": f"/{command['name']}" if command["name"] in COMMANDS else command["name"]}
-        for command in objects_in(row.get("commands"))
+        for command in objects_in(session.get("commands"))
         if command.get("name") and isinstance(command.get("description"), str)
     ]
     return [*own, *agents]
