@@ -13,6 +13,7 @@ Without a gateway (`--alone`):
 - `alone` runs the agent and moves bytes (`relay`), and decides for each line whether it passes unchanged (`stream`).
 - `updates` writes the other lines anew: `update_writer` from the operations of the fold.
 
-For both, `call_writer` writes tool calls, `editor_profiles` says what each editor does, and `pipes` splits and moves
-bytes. `setup_lines` prints what to write into an editor's settings. `semel.lua` is a client for a plain Neovim.
+For both, `line_writer` writes single lines and `call_writer` tool calls, `editor_profiles` says what each editor does,
+and `pipes` splits and moves bytes. `setup_lines` prints what to write into an editor's settings. `semel.lua` is a
+client for a plain Neovim.
 """

@@ -43,13 +43,14 @@ class LineWriter:
 
     def __init__(self, session: str, editor_profile: EditorProfile) -> None:
         message = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%s,"update":'
+        self._session = session
         self._before = message % dump_json(session)
         self._joins_messages = editor_profile.joins_messages
         self._takes_notices = editor_profile.takes_notices
         self.last_text: ShownText | None = None
 
     def __repr__(self) -> str:
-        return f"<LineWriter {self._before!r}>"
+        return f"<LineWriter {self._session}>"
 
     def format_update(self, update: Mapping[str, Any]) -> bytes:
         """Return the line with a `session/update` message for `update`."""

@@ -2,8 +2,8 @@
 
 The editor gets each message once, in chunks that add up to the fold's text. ACP v1 cannot take a text back. So a text
 that may be a repeated start of an earlier message (`acp_stream.messages`) is withheld while it equals the text that the
-editor has. If it proves to be one, only its new text is written, under the id of the failed start. Otherwise,
-the whole text is written. Tool calls are written by `call_writer`.
+editor has. If it proves to be one, only its new text is written, under the id of the failed start. Otherwise, the whole
+text is written. Single lines are written by `line_writer`, tool calls by `call_writer`.
 
 A line of the agent is passed on unchanged if it says exactly what the operations say.
 """
