@@ -20,6 +20,7 @@ from semel.faces.acp.connection.gateway_link import GatewayLink
 from semel.faces.acp.connection.request_errors import RequestFailed
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
 from semel.faces.acp.session.attachment import Attachment
+from semel.faces.acp.session.catch_up import describe_left_out
 from semel.faces.acp.session.history import read_history
 from semel.faces.acp.session.open_prompt import Answer, OpenPrompt
 from semel.faces.acp.updates.row_writer import RowWriter
@@ -142,6 +143,9 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
         {**text, "op": "entry", "text": "half and half", "rev": 4},
     ]
     ended += [
+        {**call, "op": "item", "id": item, "born": 3, "text": "x" * 9_000, "status": "done"} for item in range(3, 6)
+    ]
+    ended += [
         {"op": "entry", "seq": seq, "born": seq + 2, "rev": seq + 4, "role": "agent", "text": "x" * 9_000}
         for seq in range(2, 9)
     ]
@@ -161,8 +165,18 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
     assert shown.messages["e1"][1] == "half and half"
     assert shown.messages["i2"][1] == "so that"
     assert [one.fields["status"] for one in shown.calls.values()] == ["completed"]
-    assert any("earlier messages are not shown" in text for text in shown.texts())
+    (words,) = [text for text in shown.texts() if "not shown here" in text]
+    assert words.startswith("5 earlier messages are "), "tool calls are left out, too, and are no messages"
     attachment.close()
+
+
+@pytest.mark.parametrize(("rows", "words"), [
+    (None, "Earlier messages are"),
+    ([ENTRY, {"id": 1, "kind": "tool"}], "1 earlier message is"),
+    ([{**ENTRY, "superseded": 2}, {"id": 1, "kind": "tool"}], "Earlier tool calls or thoughts are"),
+])  # fmt: skip
+def test_what_is_left_out_is_counted_in_messages(rows: list[Json] | None, words: str) -> None:
+    assert describe_left_out("s", rows) == f"{words} not shown here. To read what is left out: semel show s"
 
 
 async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_the_second_one() -> None:

@@ -330,7 +330,7 @@ class Attachment:
         for row in left_out:
             self._writer.skip_row(row)
         if left_out:
-            text = describe_left_out(self.key, len(left_out))
+            text = describe_left_out(self.key, left_out)
             self._editor.write(self._writer.write_remark(f"missed-{left_out[-1]['born']}", text))
         for row in chosen:
             self._show_row(row)

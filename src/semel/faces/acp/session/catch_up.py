@@ -46,11 +46,16 @@ def find_first_shown(rows: Sequence[Json], limits: SizeLimits) -> int:
     return 0
 
 
-def describe_left_out(session: str, count: int | None = None) -> str:
-    """Return a sentence about older messages that are not shown. `count`: how many, if that is known."""
-    number = "" if count is None else f"{count} "
-    messages = f"{number}earlier message is" if count == 1 else f"{number}earlier messages are"
-    return f"{messages[0].upper()}{messages[1:]} not shown here. To read what is left out: semel show {session}"
+def describe_left_out(session: str, rows: Sequence[Json] | None = None) -> str:
+    """Return a sentence about older rows that are not shown, with the number of messages among them.
+
+    `rows`: None if they are not known.
+    """
+    count = None if rows is None else sum("seq" in row and not row.get("superseded") for row in rows)
+    subject = {None: "Earlier messages are", 0: "Earlier tool calls or thoughts are", 1: "1 earlier message is"}.get(
+        count, f"{count} earlier messages are"
+    )
+    return f"{subject} not shown here. To read what is left out: semel show {session}"
 
 
 def count_chars(row: Json) -> int:
