@@ -23,8 +23,9 @@ def test_unknown_requests_are_answered_and_noise_is_survived(desk: Desk) -> None
     editor.process.stdin.write(b"\n".join(noise) + b'\n{"jsonrpc":"2.0","method":"session/unknown"}\n\n')
     editor.process.stdin.flush()
     assert editor.new()
-    complaints = [message["error"]["code"] for message in editor.messages if message.get("id", 0) is None]
-    assert complaints == [-32700] * 2 + [-32600] * 6 + [-32700] * 2 + [-32600]
+    errors = [message["error"] for message in editor.messages if message.get("id", 0) is None]
+    assert [error["code"] for error in errors] == [-32700] * 2 + [-32600] * 6 + [-32700] * 2 + [-32600]
+    assert errors[5]["message"].startswith("a message needs a method") and errors[7]["message"].startswith("method ")
 
 
 def test_wrong_parameters_are_named_as_the_editor_named_them(desk: Desk) -> None:

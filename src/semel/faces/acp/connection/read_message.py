@@ -25,7 +25,9 @@ def read_message(line: bytes) -> Json:
         raise RequestFailed(INVALID_REQUEST, "a message must be a JSON object")
     if not isinstance(message.get("id"), str | int | float | None) or isinstance(message.get("id"), bool):
         raise RequestFailed(INVALID_REQUEST, "id must be a string or a number")
-    if not isinstance(message.get("method", ""), str) or not {"method", "id"} & set(message):
+    if not {"method", "id"} & set(message):
+        raise RequestFailed(INVALID_REQUEST, "a message needs a method (requests, notifications) or an id (answers)")
+    if not isinstance(message.get("method", ""), str):
         raise RequestFailed(INVALID_REQUEST, "method must be a string")
     return {**scrubbed, **({"id": message["id"]} if "id" in message else {})}
 
