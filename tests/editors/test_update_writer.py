@@ -44,7 +44,8 @@ def test_the_page_says_of_each_editor_what_its_profile_says(name: str) -> None:
     assert of_others.startswith(
         "drawn" if profile.out_of_turn == "push" else "a quotation" if profile.drops_user_text else "a m"
     )
-    assert dialog == "closes" or not profile.closes_dialogs
+    words = {"on_cancel": "closes", "with_its_call": "closes", "never": "stays", "no_dialog": "it has none"}
+    assert dialog == words[profile.dialog_closes]
     assert in_a_row.startswith("get an empty line" if profile.joins_messages else "told apart")
 
 

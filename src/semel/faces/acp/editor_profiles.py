@@ -36,8 +36,9 @@ class EditorProfile:
     takes_notices: bool = False
     """Whether it shows the update `notice`."""
 
-    closes_dialogs: bool = False
-    """Whether the dialog of a permission request closes on `$/cancel_request`. Otherwise it gets a tool call of its own
+    dialog_closes: Literal["on_cancel", "with_its_call", "never", "no_dialog", "unknown"] = "unknown"
+    """When the dialog of a permission request closes. `on_cancel`: on `$/cancel_request`. `with_its_call`: when the
+    tool call that it belongs to has ended. Unless it is `on_cancel`, a dialog gets a tool call of its own
     (`permission_dialogs` says why)."""
 
 
@@ -46,12 +47,20 @@ UNMEASURED = EditorProfile()
 EDITOR_PROFILES: dict[str, EditorProfile] = {
     profile.name: profile
     for profile in (
-        EditorProfile(name="agent-shell", out_of_turn="push", joins_messages=True, drops_user_text=True),  # 0.74.3
-        EditorProfile(name="CodeCompanion.nvim", joins_messages=True, drops_user_text=True),  # 19.22.0
-        EditorProfile(name="acpx", joins_messages=True),  # 0.19.1
-        EditorProfile(name="toad", out_of_turn="direct", joins_messages=True),  # 0.6.20
-        EditorProfile(name="zed", out_of_turn="direct", closes_dialogs=True),  # from its source of November 2026
-        EditorProfile(name="semel.nvim", out_of_turn="direct", closes_dialogs=True),  # semel.lua, for a plain Neovim
+        EditorProfile(  # 0.74.3
+            name="agent-shell",
+            out_of_turn="push",
+            joins_messages=True,
+            drops_user_text=True,
+            dialog_closes="with_its_call",
+        ),
+        EditorProfile(  # 19.22.0
+            name="CodeCompanion.nvim", joins_messages=True, drops_user_text=True, dialog_closes="never"
+        ),
+        EditorProfile(name="acpx", joins_messages=True, dialog_closes="no_dialog"),  # 0.19.1
+        EditorProfile(name="toad", out_of_turn="direct", joins_messages=True, dialog_closes="never"),  # 0.6.20
+        EditorProfile(name="zed", out_of_turn="direct", dialog_closes="on_cancel"),  # from its source of November 2026
+        EditorProfile(name="semel.nvim", out_of_turn="direct", dialog_closes="on_cancel"),  # semel.lua
     )
 }
 """Measured editors by `clientInfo.name`, with the version that was measured. docs/editors.md has them as a table."""

@@ -111,7 +111,8 @@ class PermissionDialogs:
 
     def _describe_call(self, item: Json) -> Json:
         """Return the tool call of a dialog (ACP `ToolCallUpdate`). A call of its own is written first."""
-        known = self._writer.find_call_id(item.get("call")) if self._editor.profile.closes_dialogs else None
+        closes_on_cancel = self._editor.profile.dialog_closes == "on_cancel"
+        known = self._writer.find_call_id(item.get("call")) if closes_on_cancel else None
         call = self._calls[item["id"]] = known or f"{OWN_CALL}{item['id']}"
         described = describe_permission(item, call)
         if known is not None:
