@@ -46,6 +46,8 @@ GROUPS = {
     "Build": ("[Write a channel](write-a-channel.md).", ["channel"]),
 }
 """Heading -> (where to read more, names of commands and groups of commands)."""
+READ_MORE = {"semel acp": "How to set it up, and what editors show: [in your editor](editors.md)."}
+"""Where to read more about a command that has a page of its own."""
 
 
 def commands_of(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -69,7 +71,8 @@ def section(path: str, command: Any) -> str:
     if any("--json" in param.opts for param in command.params):
         paragraphs[0] += " `--json`"
     table = ["| | |\n|---|---|\n" + "\n".join(rows)] if rows else []
-    return "\n\n".join([f"### `{heading}`", *paragraphs, *table])
+    more = [READ_MORE[path]] if path in READ_MORE else []
+    return "\n\n".join([f"### `{heading}`", *paragraphs, *more, *table])
 
 
 def names_of(param: Any) -> str:

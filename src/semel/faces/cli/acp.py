@@ -25,7 +25,7 @@ def acp(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[--] CMD...", help="The command of an agent. One that is not configured is kept as a new agent."
+            metavar="[-- CMD...]", help="The command of an agent. One that is not configured is kept as a new agent."
         ),
     ] = None,
     agent: Annotated[
@@ -33,7 +33,7 @@ def acp(
         typer.Option(metavar="NAME", help="The agent of new sessions. Default: the gateway's default agent."),
     ] = None,
     session: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Open the session with this key; make it if there is none.")
+        str | None, typer.Option(metavar="KEY", help="Open the session with this key; make it if its agent is known.")
     ] = None,
     no_start: Annotated[
         bool, typer.Option("--no-start", help="Never start a gateway. If none runs, opening a session fails.")
