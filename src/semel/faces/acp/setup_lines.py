@@ -1,4 +1,4 @@
-"""What a person writes into an editor's settings so that it starts `semel acp`, for each editor that was measured."""
+"""What a person writes into an editor's settings to start `semel acp`: Zed, Emacs, CodeCompanion, a plain Neovim."""
 
 from __future__ import annotations
 
