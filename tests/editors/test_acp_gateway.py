@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -497,6 +498,21 @@ def test_an_editors_mcp_servers_are_given_to_the_agent(desk: Desk) -> None:
     kept = [json.loads(path.read_text()) for path in (desk.house.data / "mcp-servers").iterdir()]
     assert kept == [[server]]
     desk.house.request("DELETE", f"/v1/sessions/{result['sessionId']}")
+
+
+def test_an_editor_may_send_whatever_content_the_gateway_stores(desk: Desk) -> None:
+    """An agent that does not take it gets a link to a copy."""
+    editor = desk.editor()
+    session = editor.new()
+    assert editor.initialized["agentCapabilities"]["promptCapabilities"] == {
+        "image": True, "audio": True, "embeddedContext": True
+    }  # fmt: skip
+    data = base64.b64encode(b"RIFF....WAVE").decode()
+    sent = [{"type": "text", "text": "say: heard"}, {"type": "audio", "mimeType": "audio/wav", "data": data}]
+    prompt = editor.request("session/prompt", sessionId=session, prompt=sent)
+    assert editor.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
+    (file,) = desk.house.entries(session)[0]["files"]
+    assert file["mime"] == "audio/wav"
 
 
 def test_prompts_that_are_sent_at_once_are_heard_in_order_and_each_answered(desk: Desk) -> None:

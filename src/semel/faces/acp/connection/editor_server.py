@@ -262,7 +262,7 @@ class EditorServer:
         self.name = text_at(params, "clientInfo", "title") or text_at(params, "clientInfo", "name") or "editor"
         capabilities = {
             "loadSession": True,
-            "promptCapabilities": {"image": True, "embeddedContext": True},
+            "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
             "sessionCapabilities": {"list": {}, "resume": {}},
         }
         agent = self._agent or (Path(self._command[0]).name if self._command else "")
