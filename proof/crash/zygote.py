@@ -26,7 +26,7 @@ from typing import Any
 
 import semel.channels
 import semel.faces.acp.connection.editor_server
-import semel.faces.acp.session.attachment
+import semel.faces.acp.session.open_session
 import semel.faces.cli
 import semel.faces.start
 import semel.law.retries

@@ -41,7 +41,7 @@ class WorldPipe:
     def __init__(self, world: World, read: Any) -> None:
         self._out = Pipe(world.outside, self._deliver)
         self._read = read
-        self.written_bytes = self.read_bytes = 0
+        self.written_bytes = self.bytes_read_by_editor = 0
         self._in: asyncio.Queue[bytes] = asyncio.Queue()
         self.send = Pipe(world.outside, self._in.put_nowait).put
         self.on_room: Any = None
@@ -50,7 +50,7 @@ class WorldPipe:
         self._was_full = False
 
     def _deliver(self, line: bytes) -> None:
-        self.read_bytes += len(line)
+        self.bytes_read_by_editor += len(line)
         self._read(line)
 
     async def lines(self) -> AsyncIterator[bytes]:

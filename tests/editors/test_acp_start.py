@@ -22,8 +22,8 @@ from semel.faces.acp.connection.editor_pipe import EditorPipe
 from semel.faces.acp.connection.editor_server import EditorServer
 from semel.faces.acp.connection.gateway_link import GatewayLink
 from semel.faces.acp.connection.opening import Opening
-from semel.faces.acp.session.attachment import Attachment
 from semel.faces.acp.session.open_prompt import OpenPrompt, describe_outage
+from semel.faces.acp.session.open_session import OpenSession
 from semel.faces.acp.setup_lines import EDITORS, write_setup
 from semel.faces.cli import load_commands
 from semel.faces.cli.acp import acp
@@ -187,11 +187,11 @@ async def test_a_message_whose_answer_was_lost_starts_a_gateway_once_and_tells_w
 
     link = Link(tmp_path, None, may_start=True)
     server = EditorServer(cast(EditorPipe, UnreadPipe()), link, Opening())
-    attachment = Attachment("s", server, link, {})
-    attachment.add_prompt(OpenPrompt("k", lambda result, error: None, lambda: None), [])
+    open_session = OpenSession("s", server, link, {})
+    open_session.add_prompt(OpenPrompt("k", lambda result, error: None, lambda: None), [])
     await asyncio.wait_for(has_waited.wait(), 60)
     assert started == [["up", "--give-way", "--data-dir", str(tmp_path)]]
-    (told,) = attachment._waiting_remarks.values()
+    (told,) = open_session._waiting_remarks.values()
     assert told == (
         "The gateway did not start: it ended with exit code 2. Your message waits: start the gateway with `semel up`."
     )
@@ -275,14 +275,14 @@ async def test_a_prompt_that_we_fail_to_send_is_answered_with_an_error(tmp_path:
 
     answered = asyncio.Event()
     server = EditorServer(cast(EditorPipe, UnreadPipe()), Link(tmp_path, None, may_start=False), Opening())
-    attachment = Attachment("s", server, Link(tmp_path, None, may_start=False), {})
+    open_session = OpenSession("s", server, Link(tmp_path, None, may_start=False), {})
     errors = []
 
     def answer(result: Any, error: Any) -> None:
         errors.append(error)
         answered.set()
 
-    attachment.add_prompt(OpenPrompt("k", answer, lambda: None), [])
+    open_session.add_prompt(OpenPrompt("k", answer, lambda: None), [])
     await asyncio.wait_for(answered.wait(), 10)
     assert errors == [{"code": -32603, "message": "Semel failed: ValueError: a bug"}]
 

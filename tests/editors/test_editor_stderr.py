@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from semel.faces.acp.connection.editor_server import log_fault
+from semel.faces.acp.connection.serve_editor import log_fault
 
 
 async def test_a_read_that_is_cancelled_as_its_data_comes_is_not_logged(

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from model_editor import ModelEditor, Shown
 
-import semel.faces.acp.session.attachment as attachment_module
+import semel.faces.acp.session.open_session as open_session_module
 from semel.faces.acp.connection.editor_pipe import MAX_WAITING_BYTES, EditorPipe
 from semel.faces.acp.connection.gateway_link import GatewayLink
 from semel.faces.acp.connection.request_errors import RequestFailed
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
-from semel.faces.acp.session.attachment import Attachment
 from semel.faces.acp.session.catch_up import describe_left_out
 from semel.faces.acp.session.history import read_history
 from semel.faces.acp.session.open_prompt import Answer, OpenPrompt
+from semel.faces.acp.session.open_session import OpenSession
 from semel.faces.acp.updates.row_writer import RowWriter
 from semel.faces.client import RequestRefused
 from semel.faces.view import SessionView
@@ -91,8 +91,8 @@ class ScriptedEditor:
         return self.pipe.written_bytes if self.pipe is not None else 0
 
     @property
-    def read_bytes(self) -> int:
-        return self.pipe.read_bytes if self.pipe is not None else 0
+    def bytes_read_by_editor(self) -> int:
+        return self.pipe.bytes_read_by_editor if self.pipe is not None else 0
 
     def check_full(self) -> bool:
         return self.pipe is not None and self.pipe.check_full()
@@ -116,15 +116,15 @@ async def test_a_session_that_is_opened_again_leaves_nothing_for_the_garbage_col
     """Its rows would stay: the collector hardly runs in a process whose memory is text."""
     gateway: Any = ScriptedGateway(SNAPSHOT)
     editor = ScriptedEditor()
-    attachment = Attachment("s", editor, gateway, {})
-    await attachment.start(replays=False)
-    attachment.open()
+    open_session = OpenSession("s", editor, gateway, {})
+    await open_session.watch(replays=False)
+    open_session.begin_showing()
     assert editor.asked
-    kept = [weakref.ref(attachment), weakref.ref(attachment.view)]
+    kept = [weakref.ref(open_session), weakref.ref(open_session.view)]
     gc.disable()
     try:
-        attachment.close()
-        del attachment
+        open_session.close()
+        del open_session
         for _ in range(10):
             await asyncio.sleep(0)
         assert [one() for one in kept] == [None, None]
@@ -156,18 +156,18 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
     editor.profile = UNMEASURED
     model = ModelEditor()
     editor.write = model.read
-    attachment = Attachment("s", editor, gateway, {})
-    await attachment.start(replays=True)
-    attachment.open()
+    open_session = OpenSession("s", editor, gateway, {})
+    await open_session.watch(replays=True)
+    open_session.begin_showing()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
-    attachment.add_prompt(open_prompt("acp-1-1", lambda result, error: None), [])
+    open_session.add_prompt(open_prompt("acp-1-1", lambda result, error: None), [])
     shown = model.sessions["s"]
     assert shown.messages["e1"][1] == "half and half"
     assert shown.messages["i2"][1] == "so that"
     assert [one.fields["status"] for one in shown.calls.values()] == ["completed"]
     (words,) = [text for text in shown.texts() if "not shown here" in text]
     assert words.startswith("5 earlier messages are "), "tool calls are left out, too, and are no messages"
-    attachment.close()
+    open_session.close()
 
 
 @pytest.mark.parametrize(("rows", "words"), [
@@ -193,11 +193,11 @@ async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_th
     editor.profile = UNMEASURED
     model, answers = ModelEditor(), list[Any]()
     editor.write = model.read
-    attachment = Attachment("s", editor, gateway, {})
-    await attachment.start(replays=False)
-    attachment.open()
-    attachment.add_prompt(open_prompt("acp-1-1", lambda result, error: answers.append(result)), [])
-    attachment.show()
+    open_session = OpenSession("s", editor, gateway, {})
+    await open_session.watch(replays=False)
+    open_session.begin_showing()
+    open_session.add_prompt(open_prompt("acp-1-1", lambda result, error: answers.append(result)), [])
+    open_session.show()
     lines = model.lines
     gateway.is_waiting.clear()
     is_asked.set()
@@ -205,18 +205,18 @@ async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_th
     assert answers == [{"stopReason": "cancelled"}]
     assert editor.cancelled == ["session/request_permission"] and model.lines == lines
 
-    attachment.add_prompt(open_prompt("acp-1-2", lambda result, error: None), [])
+    open_session.add_prompt(open_prompt("acp-1-2", lambda result, error: None), [])
     is_back.set()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
     assert [call.fields["status"] for call in model.sessions["s"].calls.values()] == ["completed"]
-    attachment.close()
+    open_session.close()
 
 
 @pytest.mark.parametrize("is_open", [True, False])
 async def test_a_killed_gateway_for_which_a_prompt_or_an_opening_waits_is_started_again_once(
     monkeypatch: pytest.MonkeyPatch, is_open: bool
 ) -> None:
-    monkeypatch.setattr(attachment_module, "RESTART_AFTER_S", 0.0)
+    monkeypatch.setattr(open_session_module, "RESTART_AFTER_S", 0.0)
 
     class KilledGateway(ScriptedGateway):
         starts = 0
@@ -245,33 +245,33 @@ async def test_a_killed_gateway_for_which_a_prompt_or_an_opening_waits_is_starte
             self.starts += 1
 
     gateway: Any = KilledGateway(SNAPSHOT)
-    attachment = Attachment("s", ScriptedEditor(), gateway, {})
+    open_session = OpenSession("s", ScriptedEditor(), gateway, {})
     if is_open:
-        await attachment.start(replays=False)
-        attachment.open()
+        await open_session.watch(replays=False)
+        open_session.begin_showing()
         prompt = open_prompt("acp-1-1", lambda result, error: None)
         prompt.set_recorded()
-        attachment.add_prompt(prompt, [])
+        open_session.add_prompt(prompt, [])
     else:
         gateway.is_over.set()  # it was killed before it sent the first frame
-        opening = asyncio.create_task(attachment.start(replays=False))
+        opening = asyncio.create_task(open_session.watch(replays=False))
     await asyncio.wait_for(gateway.is_waiting.wait(), 60)
     assert gateway.starts == 1
     if not is_open:
         opening.cancel()
-    attachment.close()
+    open_session.close()
 
 
 async def test_a_session_is_not_opened_if_its_gateway_goes_away_and_none_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(attachment_module, "RESTART_AFTER_S", 0.0)
+    monkeypatch.setattr(open_session_module, "RESTART_AFTER_S", 0.0)
     (tmp_path / "file").touch()
     link = GatewayLink(tmp_path / "file" / "data", None, may_start=True)  # a data directory that cannot be made
     link.skip_restart_delay()
-    attachment = Attachment("s", ScriptedEditor(), link, {})
+    open_session = OpenSession("s", ScriptedEditor(), link, {})
     with pytest.raises(RequestFailed, match="the gateway did not start: "):
-        await asyncio.wait_for(attachment.start(replays=True), 60)
+        await asyncio.wait_for(open_session.watch(replays=True), 60)
 
 
 async def test_output_that_waits_for_an_editor_that_does_not_read_costs_no_time(
@@ -289,14 +289,14 @@ async def test_output_that_waits_for_an_editor_that_does_not_read_costs_no_time(
 
     gateway: Any = ScriptedGateway(SNAPSHOT)
     editor = StoppingEditor()
-    attachment = Attachment("s", editor, gateway, {})
-    await attachment.start(replays=False)
-    attachment.open()
+    open_session = OpenSession("s", editor, gateway, {})
+    await open_session.watch(replays=False)
+    open_session.begin_showing()
     editor.stops = True
     for _ in range(100):
         await asyncio.sleep(0)
     assert editor.looks < 5, "it waits until there is room"
-    attachment.close()
+    open_session.close()
 
 
 class StoppableGateway(ScriptedGateway):
@@ -322,18 +322,18 @@ async def test_an_answer_in_the_editor_that_came_too_late_is_told_once_who_was_f
     gateway: Any = StoppableGateway(SNAPSHOT, is_heard, {"type": "change", "rev": 3, "changes": [closed]})
     editor, model = ScriptedEditor(), ModelEditor()
     editor.write = model.read
-    attachment = Attachment("s", editor, gateway, {})
-    await attachment.start(replays=False)
-    attachment.open()
+    open_session = OpenSession("s", editor, gateway, {})
+    await open_session.watch(replays=False)
+    open_session.begin_showing()
     choose = {"outcome": {"outcome": "selected", "optionId": "yes"}}
     editor.asked["session/request_permission"]({"result": choose})
-    await asyncio.wait_for(attachment.await_delivery(), 60)
+    await asyncio.wait_for(open_session.await_delivery(), 60)
     assert model.sessions["s"].texts() == [], "the stream has not told yet who was first"
     is_heard.set()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
     said = "Your answer to “ls” came too late: it was allowed by phone before. What you chose changed nothing."
     assert model.sessions["s"].texts() == [said]
-    attachment.close()
+    open_session.close()
 
 
 @pytest.mark.parametrize("has_prompt", [True, False])
@@ -351,19 +351,19 @@ async def test_a_cancel_that_the_gateway_refuses_is_told_unless_the_session_was_
     gateway.withdraw = gateway.stop = refuse
     editor, model = ScriptedEditor(), ModelEditor()
     editor.write = model.read
-    attachment = Attachment("s", editor, gateway, {})
-    await attachment.start(replays=False)
-    attachment.open()
+    open_session = OpenSession("s", editor, gateway, {})
+    await open_session.watch(replays=False)
+    open_session.begin_showing()
     prompt = open_prompt("acp-1-1", lambda result, error: None)
     if has_prompt:
-        attachment.add_prompt(prompt, [])
+        open_session.add_prompt(prompt, [])
         await asyncio.sleep(0)
         prompt.is_sent = True
-        attachment._prompt_order = asyncio.Lock()  # the request with its message is over
-    attachment.cancel(has_arriving_prompt=False)
-    await asyncio.wait_for(attachment.await_delivery(), 60)
+        open_session._prompt_order = asyncio.Lock()  # the request with its message is over
+    open_session.cancel(has_arriving_prompt=False)
+    await asyncio.wait_for(open_session.await_delivery(), 60)
     assert model.sessions["s"].texts() == words and not prompt.is_answered
-    attachment.close()
+    open_session.close()
 
 
 @pytest.mark.parametrize(
@@ -403,15 +403,15 @@ async def test_a_cancel_without_a_prompt_names_the_turn_that_its_person_has_seen
     editor, model = ScriptedEditor(), ModelEditor()
     editor.profile = EDITOR_PROFILES[client]
     editor.write = model.read
-    attachment = Attachment("s", editor, gateway, {})
-    await attachment.start(replays=False)
-    attachment.open()
+    open_session = OpenSession("s", editor, gateway, {})
+    await open_session.watch(replays=False)
+    open_session.begin_showing()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
-    attachment.cancel(has_arriving_prompt=False)
+    open_session.cancel(has_arriving_prompt=False)
     await asyncio.sleep(0)
     assert gateway.stops == stops
     assert any("cancel again" in text for text in model.sessions.get("s", Shown()).texts()) == told
-    attachment.close()
+    open_session.close()
 
 
 @pytest.mark.parametrize("is_socket", [False, True])
@@ -427,22 +427,22 @@ async def test_a_turn_that_the_editor_has_not_read_of_is_not_what_a_cancel_means
     gateway: Any = StoppableGateway(
         {**SNAPSHOT, "session": {"state": "running", "turn": 7}, "items": []}, behind, change
     )
-    attachment = Attachment("s", ScriptedEditor(pipe), gateway, {})
-    await attachment.start(replays=False)
-    attachment.open()  # it writes what the session has
+    open_session = OpenSession("s", ScriptedEditor(pipe), gateway, {})
+    await open_session.watch(replays=False)
+    open_session.begin_showing()  # it writes what the session has
     behind.set()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
-    assert pipe.read_bytes < pipe.written_bytes
-    attachment.cancel(has_arriving_prompt=False)
+    assert pipe.bytes_read_by_editor < pipe.written_bytes
+    open_session.cancel(has_arriving_prompt=False)
     await asyncio.sleep(0)
     assert gateway.stops == [7]
-    while pipe.read_bytes < pipe.written_bytes:
+    while pipe.bytes_read_by_editor < pipe.written_bytes:
         await asyncio.to_thread(os.read, ends[0], 1 << 16)
     await asyncio.sleep(0.2)
-    attachment.cancel(has_arriving_prompt=False)
+    open_session.cancel(has_arriving_prompt=False)
     await asyncio.sleep(0)
     assert gateway.stops == [7, 8]
-    attachment.close()
+    open_session.close()
     pipe.close()
     for descriptor in (*from_editor, *ends):
         os.close(descriptor)
@@ -458,10 +458,10 @@ async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each
         for rev in range(3, 203)
     ]
     gateway: Any = ScriptedGateway({**SNAPSHOT, "entries": [live], "items": []}, *pieces)
-    attachment = Attachment("s", ScriptedEditor(pipe), gateway, {})
-    pipe.on_room = attachment.show
-    await attachment.start(replays=False)
-    attachment.open()
+    open_session = OpenSession("s", ScriptedEditor(pipe), gateway, {})
+    pipe.on_room = open_session.show
+    await open_session.watch(replays=False)
+    open_session.begin_showing()
     await asyncio.wait_for(gateway.is_over.wait(), 60)
     assert len(piece) * len(pieces) > 2 * MAX_WAITING_BYTES
     assert pipe.check_full() and pipe.waiting_bytes < MAX_WAITING_BYTES + 2 * len(piece.encode())
@@ -470,7 +470,7 @@ async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each
     with os.fdopen(to_editor[0], "rb") as out:
         while model.sessions.get("s", Shown()).texts() != [piece * len(pieces)]:
             model.read([await asyncio.wait_for(asyncio.to_thread(out.readline), 60)])
-    attachment.close()
+    open_session.close()
     os.close(from_editor[1])
     assert [line async for line in pipe.lines()] == []
     pipe.close()

@@ -37,7 +37,7 @@ def main() -> None:
         from semel.faces.config.problems import ConfigError
 
         try:
-            sys.exit(serve(options))
+            sys.exit(serve_from_options(options))
         except ConfigError:
             pass  # the command line says what is wrong
     from semel.faces.cli import main as run_command_line
@@ -67,13 +67,13 @@ def read_editor_options(words: Sequence[str]) -> EditorOptions | None:
     return EditorOptions(rest[1:], agent, session, "no_start" in named, config, data_dir)
 
 
-def serve(options: EditorOptions) -> int:
+def serve_from_options(options: EditorOptions) -> int:
     """Serve the editor at stdin and stdout, and return the exit code. Raises ConfigError."""
     import os
 
-    from semel.faces.acp.connection.editor_server import serve_editor
     from semel.faces.acp.connection.gateway_link import GatewayLink
     from semel.faces.acp.connection.opening import Opening
+    from semel.faces.acp.connection.serve_editor import serve_editor
     from semel.faces.config.paths import find_config_file, locate
 
     data_dir = locate(options.config, options.data_dir)[0].absolute()

@@ -3,8 +3,8 @@
 Through the gateway, a line of the editor goes this way:
 
 - `connection` reads it (`editor_pipe`), and answers the request (`editor_server`) with operations of the gateway, which
-  it finds or starts (`gateway_link`).
-- `session` has what belongs to one open session. `attachment` watches it, passes on prompts, cancels and answers, and
+  it finds or starts (`gateway_link`). `serve_editor` runs it.
+- `session` has what belongs to one open session. `open_session` watches it, passes on prompts, cancels and answers, and
   shows what is new.
 - `updates` writes that as ACP updates: `row_writer` from the rows of a session's view.
 

@@ -88,14 +88,14 @@ def acp(
         print(write_setup(show_setup, program, [*options, *(["--", *command] if command else [])]))
         return
     if command and alone:
-        raise typer.Exit(_run(command))
+        raise typer.Exit(_run_agent_command(command))
     if not os.isatty(0):
-        from semel.faces.start import EditorOptions, serve
+        from semel.faces.start import EditorOptions, serve_from_options
 
-        raise typer.Exit(serve(EditorOptions(command or [], agent, session, no_start, config, data_dir)))
+        raise typer.Exit(serve_from_options(EditorOptions(command or [], agent, session, no_start, config, data_dir)))
     if not command or not os.isatty(1):
         raise typer.BadParameter("an editor starts this command. What to tell it: semel acp --print zed")
-    raise typer.Exit(_run(command))
+    raise typer.Exit(_run_agent_command(command))
 
 
 def _check_agent(agent: str, config: Path | None, data_dir: Path | None) -> None:
@@ -130,7 +130,7 @@ def _repeat_options(
     return [*words, *(["--no-start"] if no_start else []), *(["--alone"] if alone else [])]
 
 
-def _run(command: list[str]) -> int:
+def _run_agent_command(command: list[str]) -> int:
     from semel.faces.acp.alone.relay import Relay
     from semel.faces.acp.alone.stream import EditorStream
 

@@ -56,7 +56,7 @@ class EditorPipe:
             return self._was_full
 
     @property
-    def read_bytes(self) -> int:
+    def bytes_read_by_editor(self) -> int:
         """How many of the written bytes the editor has read at least."""
         with self._changed:
             return self.written_bytes - self._waiting_bytes - count_unread(self._stdout)

@@ -21,7 +21,7 @@ class Editor(Protocol):
         """How many bytes were written to the editor, read or not."""
 
     @property
-    def read_bytes(self) -> int:
+    def bytes_read_by_editor(self) -> int:
         """How many of them the editor has read at least."""
 
     def check_full(self) -> bool:

@@ -12,9 +12,6 @@ import contextlib
 import json
 import os
 import secrets
-import signal
-import sys
-from asyncio import InvalidStateError
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -24,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 import semel
 from semel.faces.acp.connection.editor_pipe import EditorPipe
 from semel.faces.acp.connection.gateway_link import GatewayLink
-from semel.faces.acp.connection.opening import Opening, check_session, find_agent, find_session, make_key, read_session
+from semel.faces.acp.connection.opening import (
+    Opening,
+    check_session,
+    find_or_make_agent,
+    find_session,
+    make_key,
+    read_session,
+)
 from semel.faces.acp.connection.read_message import read_message
 from semel.faces.acp.connection.read_params import (
     read_blocks,
@@ -40,13 +44,12 @@ from semel.text.json_types import Json, object_at, text_at
 from semel.tools.address import NoGateway
 
 if TYPE_CHECKING:
-    from semel.faces.acp.session.attachment import Attachment
     from semel.faces.acp.session.open_prompt import OpenPrompt
+    from semel.faces.acp.session.open_session import OpenSession
     from semel.faces.client import AsyncClient
 
 PROTOCOL_VERSION = 1
 LIST_PAGE_SESSIONS = 50
-STDIN, STDOUT = 0, 1
 RECORD_TIMEOUT_S = 20.0  # after the editor has closed its end, for prompts that no gateway has recorded
 RECORD_TIMEOUT_WITHOUT_START_S = 3.0  # the same, if no gateway is started for them
 SIGNAL_TIMEOUT_S = 1.0  # after a signal, for these prompts; no gateway is started
@@ -68,7 +71,7 @@ class EditorServer:
         self._link = link
         self._opening = opening
         self._agent, self._session, self._command = opening
-        self._attached: dict[str, Attachment] = {}
+        self._sessions: dict[str, OpenSession] = {}
         self._open_locks: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)  # by session, one at a time
         self._answer_handlers: dict[str, Callable[[Json], None]] = {}  # called with the answers, by our request's id
         self._open_prompts: dict[str, tuple[OpenPrompt, str]] = {}  # with its session, by its request's id as JSON
@@ -80,10 +83,10 @@ class EditorServer:
         self._is_closing = False
         self._numbers = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        pipe.on_room = self._catch_up
+        pipe.on_room = self._show_all
         self._methods: dict[str, Callable[[Json], Awaitable[Json]]] = {
             "authenticate": self._authenticate,
-            "session/new": self._open_session,
+            "session/new": self._new_session,
             "session/load": partial(self._reopen_session, replays=True),
             "session/resume": partial(self._reopen_session, replays=False),
             "session/list": self._list_sessions,
@@ -92,32 +95,32 @@ class EditorServer:
         }
 
     def __repr__(self) -> str:
-        return f"<EditorServer of {self.profile.name}: {len(self._attached)} sessions>"
+        return f"<EditorServer of {self.profile.name}: {len(self._sessions)} sessions>"
 
     async def serve(self) -> None:
         """Serve the editor until it closes its end of the pipes, and what it said has arrived or is given up."""
         try:
             async for line in self._pipe.lines():
                 if line.strip():
-                    self._take_line(line)
-            await self._await_recording()
+                    self._handle_line(line)
+            await self._finish_recording()
         except asyncio.CancelledError:  # by a signal, whose sender may kill us soon
-            await self._await_recorded(SIGNAL_TIMEOUT_S)
+            await self._wait_until_recorded(SIGNAL_TIMEOUT_S)
             raise
         finally:
             await self._await_delivery()
         for task in list(self._tasks):
             task.cancel()
-        for attachment in self._attached.values():
-            attachment.close()
+        for open_session in self._sessions.values():
+            open_session.close()
         self._pipe.close()
 
-    async def _await_recording(self) -> None:
+    async def _finish_recording(self) -> None:
         """Give the prompts that no gateway has recorded a limited time to be sent. A gateway is started for them."""
         self._link.skip_restart_delay()
         if self._unrecorded:
             self._spawn(self._start_gateway())
-        await self._await_recorded(RECORD_TIMEOUT_S if self._link.may_start else RECORD_TIMEOUT_WITHOUT_START_S)
+        await self._wait_until_recorded(RECORD_TIMEOUT_S if self._link.may_start else RECORD_TIMEOUT_WITHOUT_START_S)
 
     async def _start_gateway(self) -> None:
         try:
@@ -125,7 +128,7 @@ class EditorServer:
         except NoGateway as error:
             self._failed_start = str(error)
 
-    async def _await_recorded(self, timeout_s: float) -> None:
+    async def _wait_until_recorded(self, timeout_s: float) -> None:
         """Wait until every prompt is recorded or refused, at most `timeout_s`. The editor is about to end."""
         self._is_closing = True
         with contextlib.suppress(TimeoutError):
@@ -138,13 +141,15 @@ class EditorServer:
         """Give cancels and answers that are on their way a limited time to reach the gateway."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DELIVERY_TIMEOUT_S):
-                for attachment in list(self._attached.values()):
-                    await attachment.await_delivery()
+                for open_session in list(self._sessions.values()):
+                    await open_session.await_delivery()
 
     @property
     def undelivered(self) -> list[tuple[str, str]]:
         """What the editor said that the gateway may not have, except prompts: each with its session."""
-        return [(key, delivery) for key, attachment in self._attached.items() for delivery in attachment.undelivered]
+        return [
+            (key, delivery) for key, open_session in self._sessions.items() for delivery in open_session.undelivered
+        ]
 
     def describe_losses(self) -> list[str]:
         """Return a sentence for each thing that the editor said and that the gateway may not have."""
@@ -162,19 +167,19 @@ class EditorServer:
 
     # ---- lines
 
-    def _take_line(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         try:
             message = read_message(line)
         except RequestFailed as error:
             self._send_error(None, error)
             return
         try:
-            self._take_message(message)
+            self._handle_message(message)
         except Exception as error:  # a bug of ours: the sessions of this editor go on
             if "method" in message and "id" in message:
                 self._send_error(message["id"], error)
 
-    def _take_message(self, message: Json) -> None:
+    def _handle_message(self, message: Json) -> None:
         method, params = message.get("method"), object_at(message, "params")
         if method is None:
             done = self._answer_handlers.pop(str(message.get("id")), None)
@@ -188,7 +193,7 @@ class EditorServer:
             self._cancel_prompt(json.dumps(params.get("requestId")))
         elif "id" in message:
             if method == "session/prompt":
-                self._spawn(self._take_prompt(self._note_prompt(message["id"], params), params))
+                self._spawn(self._handle_prompt(self._note_prompt(message["id"], params), params))
             else:
                 self._spawn(self._answer_request(message["id"], str(method), params))
 
@@ -208,7 +213,7 @@ class EditorServer:
             result = await self._methods[method](params)
             self._send(id=id, result=result)
             if method == "session/new":
-                self._attached[result["sessionId"]].open()
+                self._sessions[result["sessionId"]].begin_showing()
         except Exception as error:  # also a bug of ours: an editor that waits for ever would be worse
             self._send_error(id, error)
 
@@ -223,9 +228,9 @@ class EditorServer:
         return self._pipe.written_bytes
 
     @property
-    def read_bytes(self) -> int:
+    def bytes_read_by_editor(self) -> int:
         """How many of them the editor has read at least."""
-        return self._pipe.read_bytes
+        return self._pipe.bytes_read_by_editor
 
     def check_full(self) -> bool:
         """Return whether so much waits for the editor that no more should be written now (`EditorPipe.check_full`)."""
@@ -251,9 +256,9 @@ class EditorServer:
         """Ignore the answer to a request."""
         self._answer_handlers.pop(request, None)
 
-    def _catch_up(self) -> None:
-        for attachment in self._attached.values():
-            attachment.show()
+    def _show_all(self) -> None:
+        for open_session in self._sessions.values():
+            open_session.show()
 
     # ---- requests
 
@@ -277,19 +282,19 @@ class EditorServer:
     async def _authenticate(self, params: Json) -> Json:
         raise RequestFailed(INVALID_PARAMS, "Semel needs no login; `semel agents login NAME` logs an agent in")
 
-    async def _open_session(self, params: Json) -> Json:
+    async def _new_session(self, params: Json) -> Json:
         folder, agent = read_folder(params), self._agent
         if self._session is not None:
             await self._link.ask(partial(check_session, opening=self._opening))
         if agent is None and self._command:
-            agent = await self._link.ask(partial(find_agent, command=self._command, folder=folder))
+            agent = await self._link.ask(partial(find_or_make_agent, command=self._command, folder=folder))
         key = self._session or make_key(agent, folder)
         servers = read_servers(params)
         about = {"agent": agent, "folder": folder}
         row = await self._link.ask(partial(self._start_agent, key=key, about=about, servers=servers))
         async with self._open_locks[key]:
-            attachment = await self._attach_session(key, row, replays=False, skips=self._session is None)
-        return {"sessionId": key, **attachment.offers.describe(row)}
+            open_session = await self._watch_session(key, row, replays=False, skips=self._session is None)
+        return {"sessionId": key, **open_session.offers.describe(row)}
 
     async def _start_agent(self, client: AsyncClient, key: str, about: Json, servers: list[Json]) -> Json:
         """Start the agent of a session, which is made first if it is new, and return the session.
@@ -307,14 +312,14 @@ class EditorServer:
         body = {"await_commands": False}  # they are written when they come
         return await client.post(f"{path}/agent", body, timeout_s=AGENT_START_TIMEOUT_S)
 
-    async def _attach_session(self, key: str, row: Json, *, replays: bool, skips: bool = True) -> Attachment:
-        from semel.faces.acp.session.attachment import Attachment
+    async def _watch_session(self, key: str, row: Json, *, replays: bool, skips: bool = True) -> OpenSession:
+        from semel.faces.acp.session.open_session import OpenSession
 
-        if (previous := self._attached.pop(key, None)) is not None:
+        if (previous := self._sessions.pop(key, None)) is not None:
             previous.close()
-        attachment = self._attached[key] = Attachment(key, self, self._link, row, previous)
-        await attachment.start(replays=replays, skips=skips)
-        return attachment
+        open_session = self._sessions[key] = OpenSession(key, self, self._link, row, previous)
+        await open_session.watch(replays=replays, skips=skips)
+        return open_session
 
     async def _reopen_session(self, params: Json, *, replays: bool) -> Json:
         """Open a session again, for `session/load` or `session/resume`."""
@@ -325,9 +330,9 @@ class EditorServer:
         if servers := read_servers(params):
             await self._put_setting(key, "mcp-servers", {"servers": servers})  # from the agent's next start on
         async with self._open_locks[key]:
-            attachment = await self._attach_session(key, row, replays=replays)
-            result = attachment.offers.describe(attachment.view.session)
-            attachment.open()
+            open_session = await self._watch_session(key, row, replays=replays)
+            result = open_session.offers.describe(open_session.view.session)
+            open_session.begin_showing()
         return result
 
     async def _list_sessions(self, params: Json) -> Json:
@@ -389,7 +394,7 @@ class EditorServer:
 
         self._numbers += 1
         name, session = json.dumps(id), str(params.get("sessionId"))
-        seen = self._attached[session].shown_rev if session in self._attached else None
+        seen = self._sessions[session].shown_rev if session in self._sessions else None
         prompt = OpenPrompt(f"{self.key_prefix}-{self._numbers}", answer, partial(self._note_recorded, id), seen)
         self._open_prompts[name] = prompt, session
         self._unrecorded[name] = self._arriving_prompts[prompt] = session
@@ -408,7 +413,7 @@ class EditorServer:
         if not self._unrecorded:
             self._all_recorded.set()
 
-    async def _take_prompt(self, prompt: OpenPrompt, params: Json) -> None:
+    async def _handle_prompt(self, prompt: OpenPrompt, params: Json) -> None:
         """Give a prompt to its session, which sends it, unless it is cancelled before.
 
         An editor may continue a session that it never opened on this connection.
@@ -416,72 +421,39 @@ class EditorServer:
         try:
             key, blocks = read_session_id(params), read_blocks(params)
             async with self._open_locks[key]:
-                if key not in self._attached or self._attached[key].has_ended:
+                if key not in self._sessions or self._sessions[key].has_ended:
                     row = await self._link.ask(partial(read_session, key=key))
-                    (await self._attach_session(key, row, replays=False)).open()
-            attachment = self._attached[key]
-            await attachment.has_view.wait()
+                    (await self._watch_session(key, row, replays=False)).begin_showing()
+            open_session = self._sessions[key]
+            await open_session.has_view.wait()
             if self._arriving_prompts.pop(prompt, None) is not None:
-                attachment.add_prompt(prompt, blocks)
+                open_session.add_prompt(prompt, blocks)
         except Exception as error:  # also a bug of ours: an editor that waits for ever would be worse
             prompt.answer(None, describe_error(error))
 
     def _cancel_turn(self, key: str) -> None:
         """Cancel all prompts of a session; if there is none, the turn that the editor's person sees."""
-        attachment = self._attached.get(key)
+        open_session = self._sessions.get(key)
         arriving = [prompt for prompt, session in self._arriving_prompts.items() if session == key]
-        if attachment is not None:
-            attachment.cancel(has_arriving_prompt=bool(arriving))
+        if open_session is not None:
+            open_session.cancel(has_arriving_prompt=bool(arriving))
         for prompt in arriving:
-            self._discard_prompt(prompt, attachment)
+            self._discard_prompt(prompt, open_session)
 
     def _cancel_prompt(self, id: str) -> None:
         """Cancel the prompt with this request id, and no other. `id`: as JSON. Another request is answered as usual."""
         prompt, key = self._open_prompts.get(id, (None, ""))
-        attachment = self._attached.get(key)
+        open_session = self._sessions.get(key)
         if prompt in self._arriving_prompts:
-            self._discard_prompt(prompt, attachment)
-        elif prompt is not None and attachment is not None:
-            attachment.cancel_prompt(prompt)
+            self._discard_prompt(prompt, open_session)
+        elif prompt is not None and open_session is not None:
+            open_session.cancel_prompt(prompt)
 
-    def _discard_prompt(self, prompt: OpenPrompt, attachment: Attachment | None) -> None:
-        if attachment is not None:
-            attachment.discard_prompt(prompt)
+    def _discard_prompt(self, prompt: OpenPrompt, open_session: OpenSession | None) -> None:
+        if open_session is not None:
+            open_session.discard_prompt(prompt)
         else:
             prompt.answer({"stopReason": "cancelled"}, None)
-
-
-def serve_editor(link: GatewayLink, opening: Opening) -> int:
-    """Serve the editor at stdin and stdout until it closes them, or until a signal. Returns the exit code.
-
-    Whatever waits in a thread is left behind then: the session goes on in the gateway. The code is 1 if the gateway may
-    lack something that the editor said; stderr says so.
-    """
-
-    async def serve() -> list[str]:
-        asyncio.get_running_loop().set_exception_handler(log_fault)
-        server = EditorServer(EditorPipe(STDIN, STDOUT), link, opening)
-        task = asyncio.ensure_future(server.serve())
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        return server.describe_losses()
-
-    losses = asyncio.run(serve())
-    sys.stderr.writelines(f"semel acp: {loss}\n" for loss in losses)
-    return 1 if losses else 0
-
-
-def log_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what failed in a callback, as by default, but for a read that was cancelled just when its data came.
-
-    anyio sets the result of such a read of a unix socket all the same. Nobody waits for it.
-    """
-    if not (
-        "Future.set_result(None)" in context["message"] and isinstance(context.get("exception"), InvalidStateError)
-    ):
-        loop.default_exception_handler(context)
 
 
 def _describe_session(row: Json) -> Json:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from semel.tools.address import START_LOCK_FILE, NoGateway, find_last_config, find_socket, was_killed
 
 if TYPE_CHECKING:
-    from semel.faces.client import AsyncClient
+    from semel.faces.client import AsyncClient, RequestRefused
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class GatewayLink:
             except NoAnswer:
                 raise
             except RequestRefused as error:
-                if error.code != "unavailable" or not self._was_there_lately():  # otherwise it is stopping
+                if not is_unavailable(error) or not self._was_there_lately():
                     raise
             except NoGateway:
                 if await self.is_answering():  # only the answer was lost
@@ -141,7 +141,7 @@ class GatewayLink:
             except (NoGateway, OutcomeUnknown):
                 pass
             except RequestRefused as error:
-                if error.code != "unavailable":
+                if not is_unavailable(error):
                     raise
             failures += 1
             await self.wait_before_retry(failures)
@@ -213,9 +213,14 @@ class GatewayLink:
             await asyncio.sleep(POLL_INTERVAL_S)
 
 
+def is_unavailable(refusal: RequestRefused) -> bool:
+    """Return whether a gateway cannot answer now, such as one that is stopping: it counts as away."""
+    return refusal.code == "unavailable"
+
+
 def _import_client() -> None:
     """Import what the first request needs, while the gateway starts: an HTTP client, and the view of a session."""
-    importlib.import_module("semel.faces.acp.session.attachment")
+    importlib.import_module("semel.faces.acp.session.open_session")
 
 
 class GatewayNotStarted(NoGateway):

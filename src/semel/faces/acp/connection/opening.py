@@ -67,10 +67,10 @@ async def check_session(client: AsyncClient, opening: Opening) -> None:
         )
 
 
-async def find_agent(client: AsyncClient, command: Sequence[str], folder: str) -> str:
-    """Return the name of the agent with an editor's command.
+async def find_or_make_agent(client: AsyncClient, command: Sequence[str], folder: str) -> str:
+    """Return the name of the agent with an editor's command. The gateway makes one of a command that it did not know.
 
-    The gateway keeps a command that it did not know, once it has started as an agent in this folder.
+    It keeps that agent once it has started in this folder.
     """
     from semel.faces.client.connection import AGENT_START_TIMEOUT_S
 

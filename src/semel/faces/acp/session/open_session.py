@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from semel.faces.acp.connection.editor_port import Editor
-from semel.faces.acp.connection.gateway_link import RESTART_AFTER_S, GatewayLink, GatewayNotStarted
+from semel.faces.acp.connection.gateway_link import RESTART_AFTER_S, GatewayLink, GatewayNotStarted, is_unavailable
 from semel.faces.acp.connection.request_errors import (
     INTERNAL_ERROR,
     RequestFailed,
@@ -44,14 +44,14 @@ from semel.text.json_types import Json, object_at
 AWAY_REMARK_S = 5.0  # how long the gateway may be away before an open prompt is told so
 
 
-class Attachment:
+class OpenSession:
     """A session in an editor. `session_row`: the session, as the gateway listed it. Close it with `close`.
 
     `previous`: the same session, which the editor opens again; its open prompts are answered here.
     """
 
     def __init__(
-        self, key: str, editor: Editor, link: GatewayLink, session_row: Json, previous: Attachment | None = None
+        self, key: str, editor: Editor, link: GatewayLink, session_row: Json, previous: OpenSession | None = None
     ) -> None:
         self.key = key
         self.view = SessionView()
@@ -78,23 +78,23 @@ class Attachment:
         self.has_view = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Attachment {self.key} {len(self._prompts)} prompts, {len(self._unshown_rows)} rows unshown>"
+        return f"<OpenSession {self.key} {len(self._prompts)} prompts, {len(self._unshown_rows)} rows unshown>"
 
     # ---- opening and closing
 
-    async def start(self, *, replays: bool, skips: bool = True) -> None:
+    async def watch(self, *, replays: bool, skips: bool = True) -> None:
         """Begin to watch the session, and wait for its view. Raises RequestFailed if it ends before that.
 
         `replays`: write the history, for `session/load`. `skips`: the editor has or does not want the history;
         otherwise it counts as not shown yet.
         """
-        self._watching = self._spawn(self._watch_until_end(replays, skips), self._end)
+        self._watching = self._spawn(self._follow_until_end(replays, skips), self._end)
         await self.has_view.wait()
         if self._failure is not None:
             self.close()
             raise self._failure
 
-    def open(self) -> None:
+    def begin_showing(self) -> None:
         """Show from now on what happens. Before, the editor does not know the session."""
         self._is_open = True
         self._editor.write(self.offers.write_changes(self._writer, self.view.session, is_first=True))
@@ -144,10 +144,10 @@ class Attachment:
 
     # ---- watching
 
-    async def _watch_until_end(self, replays: bool, skips: bool) -> None:
+    async def _follow_until_end(self, replays: bool, skips: bool) -> None:
         """Watch the session until it is deleted; then, or after an error, answer what the editor waits for."""
         with ignore_deleted_session():
-            await self._watch(replays, skips)
+            await self._follow_stream(replays, skips)
         self._end({"code": INTERNAL_ERROR, "message": "the session was deleted; open another one"})
 
     def _end(self, error: Json) -> None:
@@ -158,7 +158,7 @@ class Attachment:
         for prompt in list(self._prompts.values()):
             self._fail_prompt(prompt, error)
 
-    async def _watch(self, replays: bool, skips: bool) -> None:
+    async def _follow_stream(self, replays: bool, skips: bool) -> None:
         loop = asyncio.get_running_loop()
         last_contact, failures, has_restarted = loop.time(), 0, False
         while True:
@@ -168,16 +168,16 @@ class Attachment:
                     async for frame in frames:
                         last_contact, failures, has_restarted, self._is_away = loop.time(), 0, False, False
                         if self.has_view.is_set():
-                            self._take_frame(frame)
+                            self._handle_frame(frame)
                         else:
-                            await self._take_first(client, frame, replays, skips)
+                            await self._handle_first_frame(client, frame, replays, skips)
                         if self.view.session.get("state") == "deleted":
                             return
                     self._is_away = False
             except NoGateway:
                 pass
             except RequestRefused as error:
-                if error.code != "unavailable":
+                if not is_unavailable(error):
                     raise
             if not self._is_away:  # it was there until now
                 last_contact = loop.time()
@@ -215,7 +215,7 @@ class Attachment:
         name, text = describe_outage(self._prompts.values(), self._link.may_start)
         self._remark(f"{name}-{self.view.rev}", text)
 
-    async def _take_first(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
+    async def _handle_first_frame(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
         rows = self.view.apply(frame)
         self._note_turn()
         if replays:
@@ -239,7 +239,7 @@ class Attachment:
             lines += [] if is_request(row) else self._writer.write_row(row, now, is_history=True)
         self._editor.write([*lines, *self._writer.end_turn()])
 
-    def _take_frame(self, frame: Json) -> None:
+    def _handle_frame(self, frame: Json) -> None:
         if frame["type"] == "snapshot" and frame["rev"] < (self.view.rev or 0):
             self._writer.distrust_revs()
         self._note_rows(self.view.apply(frame))
@@ -277,7 +277,7 @@ class Attachment:
         if self._editor.check_full() or not self._is_open:
             return
         if self._may_show:
-            for row in self._take_unshown():
+            for row in self._pop_unshown_rows():
                 self._show_row(row)
             self.shown_rev = self.view.rev
         self._dialogs.close_ended(self.view.items, self._may_show)
@@ -285,16 +285,16 @@ class Attachment:
         self._answer_ended_prompts()
         self._schedule_flush()
 
-    def _take_unshown(self) -> list[Json]:
+    def _pop_unshown_rows(self) -> list[Json]:
         """Return the rows with news, in the order of the view; requests for permission last."""
         tables = {"seq": self.view.entries, "id": self.view.items}
         rows = [tables[kind][number] for kind, number in self._unshown_rows if number in tables[kind]]
         self._unshown_rows.clear()
-        return sorted(rows, key=lambda row: (row.get("kind") == "permission" and "seq" not in row, int(row["born"])))
+        return sorted(rows, key=lambda row: (is_request(row), int(row["born"])))
 
     def _show_row(self, row: Json) -> None:
-        if "seq" not in row and row["kind"] == "permission":
-            self._dialogs.take_item(row)
+        if is_request(row):
+            self._dialogs.ask_if_open(row)
             return
         if "seq" in row and self._is_told_as_error(row):
             return
@@ -325,7 +325,7 @@ class Attachment:
         for name, text in self._waiting_remarks.items():
             self._editor.write(self._writer.write_remark(name, text))
         self._waiting_remarks.clear()
-        lacking = [row for row in self._take_unshown() if not self._writer.has_row(row)]
+        lacking = [row for row in self._pop_unshown_rows() if not self._writer.has_row(row)]
         chosen, left_out = choose_rows(lacking, self._writer.has_begun)
         for row in left_out:
             self._writer.skip_row(row)
@@ -418,7 +418,7 @@ class Attachment:
     def _finish_prompt(self, prompt: OpenPrompt, result: Json | None, error: Json | None) -> None:
         if self._prompts.pop(prompt.key, None) is not None:
             self._editor.write(self._writer.end_turn())
-            prompt.answer(result, error)
+        prompt.answer(result, error)
 
     def _fail_prompt(self, prompt: OpenPrompt, error: Json) -> None:
         self._finish_prompt(prompt, None, error)
@@ -449,9 +449,7 @@ class Attachment:
     def discard_prompt(self, prompt: OpenPrompt) -> None:
         """Answer a prompt that was never sent as cancelled, and never send it."""
         self._remark(f"discarded-{prompt.key}", DISCARDED_REMARK)
-        self._prompts.pop(prompt.key, None)
-        self._editor.write(self._writer.end_turn())
-        prompt.answer({"stopReason": "cancelled"}, None)
+        self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     async def _stop_prompt(self, prompt: OpenPrompt) -> None:
         """Withdraw a prompt that waits, or stop the turn that has taken it, however often that has to be repeated."""

@@ -51,7 +51,7 @@ class PermissionDialogs:
     def __repr__(self) -> str:
         return f"<PermissionDialogs {len(self._requests)} open>"
 
-    def take_item(self, item: Json) -> None:
+    def ask_if_open(self, item: Json) -> None:
         """Ask if the request is open and was not asked in this editor."""
         if item["state"] == "open" and item["id"] not in self._calls:
             self._ask(item)
@@ -106,7 +106,7 @@ class PermissionDialogs:
         ]
         params = {"sessionId": self._session, "toolCall": described, "options": options}
         self._requests[item["id"]] = self._editor.ask(
-            "session/request_permission", params, lambda answer: self._take_answer(item, answer)
+            "session/request_permission", params, lambda answer: self._handle_answer(item, answer)
         )
 
     def _describe_call(self, item: Json) -> Json:
@@ -120,7 +120,7 @@ class PermissionDialogs:
         self._editor.write([self._writer.format_update("tool_call", **described)])
         return described
 
-    def _take_answer(self, item: Json, answer: Json) -> None:
+    def _handle_answer(self, item: Json, answer: Json) -> None:
         """Pass on an answer to the item that was shown: one of its options, or a dismissal, which means no.
 
         Any other answer allows nothing, and the request stays open for the other faces (Law 13). A choice in a dialog

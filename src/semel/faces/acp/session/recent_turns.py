@@ -56,7 +56,7 @@ class RecentTurns:
 
     def _watch_reading(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._editor.read_bytes >= self._mark:
+        if self._editor.bytes_read_by_editor >= self._mark:
             self._since = loop.time()
         else:
             self._reading = loop.call_later(READING_INTERVAL_S, self._watch_reading)
