@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 from outbox_desk import Desk
 
 from semel.gateway.ports import Safety
 from semel.ledger import people
 from semel.ledger.admin import books
+from semel.ledger.delivery import parts, send_queue
 from semel.ledger.people import PersonAccount
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -36,14 +39,14 @@ async def test_a_rejected_message_is_told_on_another_channel_of_the_same_person(
     chat.platform.fail_next(Fault.REJECT)
     async with Desk(ledger, chat, mail) as desk:
         await desk.store.write(ann, "chat", "mail")
-        await desk.say("chat:room", "The build is red.")
+        [part] = await desk.say("chat:room", "The build is red.")
         await desk.quiet()
         [told] = mail.platform.shown("room")
         assert told == ('A message for you on chat could not be delivered: 403 Forbidden. It said "The build is red.".')
         rejected, elsewhere = await desk.notices()
         assert rejected.text.startswith("A message to chat:room was rejected")
         assert elsewhere.text == told
-        assert entries.load(elsewhere.more) == {"kind": "delivery.elsewhere", "to": "mail:room"}
+        assert entries.load(elsewhere.more) == {"kind": "delivery.elsewhere", "to": "mail:room", "part": part}
         assert (rejected.tell, elsewhere.tell) == (1, 0), "the agent is told once"
         await balanced(desk)
 
@@ -60,6 +63,45 @@ async def test_a_held_message_is_told_as_one_that_may_have_arrived(ledger: Path)
             "platform neither folds repeats nor tells what it has, so it is not sent again by itself. "
             'It said "hello".'
         ]
+
+
+@pytest.mark.parametrize("decision", ["arrived", "drop", "resend"])
+async def test_a_notice_that_waits_does_not_leave_once_a_person_has_decided(
+    ledger: Path, decision: send_queue.Decision
+) -> None:
+    chat, mail = two()
+    chat.platform.fail_next(Fault.DROP)
+    mail.platform.fail_next(Fault.LIMIT)
+    async with Desk(ledger, chat, mail) as desk:
+        await desk.store.write(ann, "chat", "mail")
+        [held] = await desk.say("chat:room", "hello")
+        await desk.quiet()
+        await desk.decide(held, decision)
+        await desk.pass_time(3600)
+        assert mail.platform.shown("room") == []
+        assert [part["state"] for part in await list_notice_parts(desk)] == ["dropped"]
+        chat.platform.fail_next(Fault.DROP)
+        [lost] = await desk.say("chat:room", "later")
+        await desk.pass_time(60)
+        told = mail.platform.shown("room")
+        assert await desk.states([lost]) == ["held"] and [text for text in told if "later" in text] == told != []
+        await balanced(desk)
+
+
+async def test_a_notice_that_waits_leaves_if_nobody_has_decided(ledger: Path) -> None:
+    chat, mail = two()
+    chat.platform.fail_next(Fault.DROP)
+    mail.platform.fail_next(Fault.LIMIT)
+    async with Desk(ledger, chat, mail) as desk:
+        await desk.store.write(ann, "chat", "mail")
+        await desk.say("chat:room", "hello")
+        await desk.pass_time(3600)
+        assert len(mail.platform.shown("room")) == 1
+
+
+async def list_notice_parts(desk: Desk) -> list[dict[str, Any]]:
+    """The parts on the other channel."""
+    return [part for part in await desk.store.read(parts.list_newest) if part["channel"] == "mail"]
 
 
 async def test_the_conversation_there_knows_what_its_person_was_told(ledger: Path) -> None:

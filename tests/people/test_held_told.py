@@ -100,6 +100,31 @@ async def test_a_notice_that_is_held_itself_is_followed_by_no_other(
         assert len(notices) == 1
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["same gateway", "next gateway"])
+async def test_a_notice_that_waits_does_not_leave_once_a_person_has_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    async with Chat(tmp_path) as w:
+        w.chat.platform.fail_next(Fault.LOSE, Fault.LIMIT)
+        await w.tell("question")
+
+        async def waits() -> bool:
+            return any(part["attempts"] == 1 for part in await w.gateway.parts("queued"))
+
+        await until(waits)
+        [held] = await w.gateway.parts("held")
+        await w.gateway.decide_part(held["id"], "arrived")
+        if not is_killed:
+            await get_an_answer(w, "hello again")
+            assert count_told(w) == 0
+    async with Chat(tmp_path) as w:
+        await get_an_answer(w, "once more")
+        assert count_told(w) == 0
+        [notice] = [entry for entry in await w.entries("demo:chat:dm") if entry.get("kind") == "delivery.unsure"]
+        assert [part["state"] for part in await w.gateway.parts("dropped")] == ["dropped"], notice
+
+
 async def hold(w: Chat, step: dict[str, object], who: Person, room: str) -> None:
     """Have the agent ask something. The platform does not take the question, and does not say so."""
     w.chat.platform.fail_next(Fault.LOSE)

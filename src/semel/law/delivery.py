@@ -21,6 +21,8 @@ Rules, in prose:
 - A part that only posts or removes a placeholder (a message whose text comes later, by an edit) causes no notice when
   it fails, and does not wait for a person: where another part would be held, it is dropped in the same step.
 - `sent`, `held`, `rejected` and `dropped` parts have left the line, and later parts go on.
+- A queued notice that something is missing is dropped once that is settled: it departs, is refused and dropped in one
+  step, so nothing leaves, and nobody is told.
 - A `rejected` part did not arrive, and nothing sends it again by itself. It waits for a person: they resend it once
   they removed the cause, or drop it.
 - A part that a person resends joins the tail: it arrives later than what was said after it.

@@ -94,12 +94,16 @@ class MissingRequest(Row):
 
 @dataclass(frozen=True)
 class UntoldNotice:
-    """A notice that a chat does not have yet. `reason`: of its claim. `claims`: the rejected answers that it names."""
+    """A notice that a chat does not have yet. `reason`: of its claim. `claims`: the rejected answers that it names.
+
+    `first`: when the oldest of what it tells of came (ms).
+    """
 
     session: int
     key: str
     reason: str
     text: str
+    first: int
     claims: frozenset[int] = frozenset()
 
 
@@ -134,6 +138,17 @@ def tell_rejected(tx: Tx, caller: Caller, dest: str, claim: int) -> int | None:
     return None if notice is None else _add_notice(tx, caller, dest, notice)
 
 
+def is_missing_still(tx: Tx, dest: str, reason: str) -> bool:
+    """Return whether what a notice at `dest` tells of is still held, or open. `reason`: of its claim.
+
+    What was rejected for a chat did not arrive, whatever a person decides later: such a notice of answers stays true.
+    """
+    is_of_answers = " #" not in reason
+    if is_of_answers and reason.endswith(REJECTED_SUFFIX):
+        return True
+    return any(notice.reason == reason for notice in _list_missing(tx, dest))
+
+
 def _add_notice(tx: Tx, caller: Caller, dest: str, notice: UntoldNotice) -> int:
     request = ClaimRequest(
         "notice", notice.text, dest, more={"kind": KIND},
@@ -143,20 +158,23 @@ def _add_notice(tx: Tx, caller: Caller, dest: str, notice: UntoldNotice) -> int:
 
 
 def _list_untold(tx: Tx, dest: str) -> list[UntoldNotice]:
+    return [notice for notice in _list_missing(tx, dest) if not _is_told(tx, dest, notice.reason, notice.first)]
+
+
+def _list_missing(tx: Tx, dest: str) -> list[UntoldNotice]:
+    """Return the notices about held answers, and about held or rejected requests that are open, told or not."""
     newest = {"dest": dest, "newest": NEWEST_REJECTED, "restored": _find_restore(tx)}
     is_owner = any(person.role == "owner" for person in people.list_people_at(tx, dest))
-    untold = []
+    missing = []
     for held in tx.all(HeldAnswers, "held_answers_at", **newest):
-        reason = REASON_PREFIX + held.key
-        if not _is_told(tx, dest, reason, held.first):
-            untold.append(UntoldNotice(held.session, held.key, reason, _describe_answers(held, tx.now, is_owner)))
+        text = _describe_answers(held, tx.now, is_owner)
+        missing.append(UntoldNotice(held.session, held.key, REASON_PREFIX + held.key, text, held.first))
     for state in ("held", "rejected"):
         for request in tx.all(MissingRequest, "missing_requests_at", state=state, **newest):
             reason = f"{REASON_PREFIX}{request.key} #{request.seq}" + (REJECTED_SUFFIX if state == "rejected" else "")
-            is_told = _is_told(tx, dest, reason, request.first)
-            if not is_told and (text := _describe_request(tx, request, is_owner, is_rejected=state == "rejected")):
-                untold.append(UntoldNotice(request.session, request.key, reason, text))
-    return untold
+            if text := _describe_request(tx, request, is_owner, is_rejected=state == "rejected"):
+                missing.append(UntoldNotice(request.session, request.key, reason, text, request.first))
+    return missing
 
 
 def _list_rejected(tx: Tx, dest: str, has_arrival: bool) -> tuple[list[UntoldNotice], bool]:
@@ -177,7 +195,8 @@ def _list_rejected(tx: Tx, dest: str, has_arrival: bool) -> tuple[list[UntoldNot
             are_all_told = False
         else:
             named = frozenset(answer.claim for answer in missing)
-            untold.append(UntoldNotice(missing[0].session, key, reason, _describe_rejected(missing, tx.now), named))
+            text, first = _describe_rejected(missing, tx.now), missing[0].first
+            untold.append(UntoldNotice(missing[0].session, key, reason, text, first, named))
     return untold, are_all_told
 
 

@@ -13,7 +13,9 @@ from semel.ledger.delivery import claims, held_notice, notices
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.delivery.part_transitions import PartMove
+from semel.ledger.storage.rows import ClaimRow, EntryRow, OutgoingPart
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 from semel.text.sentences import end_sentence
 
 MIN_NOTICE_INTERVAL_MS = 600_000
@@ -46,13 +48,26 @@ def send_failure_notice(tx: Tx, move: PartMove, channels: Collection[str]) -> No
     claims.queue_notice(
         tx,
         Caller(part.session, part.session_key, None, None),
-        _notice_request(part.session_key, other_dest, text),
+        _notice_request(part.session_key, other_dest, text, part.id),
         reason,
     )
 
 
-def _notice_request(session: str, dest: str, text: str) -> ClaimRequest:
+def is_missing_still(tx: Tx, claim: int) -> bool:
+    """Return whether the part that a notice tells of is still held or rejected, or failed later.
+
+    `claim`: of the notice.
+    """
+    row = tx.one(ClaimRow, "claim_get", id=claim)
+    entry = tx.one(EntryRow, "entry_get", session=row.session, seq=row.seq) if row is not None else None
+    id = entries.load(entry.more).get("part") if entry is not None else None
+    part = tx.one(OutgoingPart, "part_get", id=id) if id is not None else None
+    return part is None or part.state in ("held", "rejected") or part.failed is not None
+
+
+def _notice_request(session: str, dest: str, text: str, part: int) -> ClaimRequest:
     channel, _, address = dest.partition(":")
     op = {"kind": "post", "session": session, "address": address, "text": text}
     legs = (Leg(0, len(text), channel, dest, op),)
-    return ClaimRequest("notice", text, dest, is_home=False, legs=legs, more={"kind": "delivery.elsewhere", "to": dest})
+    more = {"kind": "delivery.elsewhere", "to": dest, "part": part}
+    return ClaimRequest("notice", text, dest, is_home=False, legs=legs, more=more)

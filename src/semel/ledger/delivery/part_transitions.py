@@ -65,6 +65,12 @@ class PartMove:
         self.take("refused")
         self.error = reason
 
+    def drop_before_departure(self, reason: str) -> None:
+        """Drop a queued part of something that need not be said any more. Nobody is told of it."""
+        self.withdraw(reason)
+        self.take("drop")
+        self.effects.remove("tell")
+
 
 def write_move(tx: Tx, move: PartMove) -> None:
     """Store the part's new state and the effects of its transitions."""

@@ -14,7 +14,15 @@ from typing import Any, Literal
 from semel.law import delivery as law
 from semel.law import retries
 from semel.law.identity import BadKey, check_event_key
-from semel.ledger.delivery import notices, other_channel, part_transitions, parts, placeholders, reservations
+from semel.ledger.delivery import (
+    notices,
+    other_channel,
+    part_transitions,
+    parts,
+    placeholders,
+    reservations,
+    stale_notices,
+)
 from semel.ledger.delivery.part_transitions import PartMove
 from semel.ledger.delivery.parts import MARKED_AS_REPEAT, PARKED
 from semel.ledger.storage.rows import EventRow, OutgoingPart
@@ -148,9 +156,9 @@ def _take_part(
         tx.run("part_wait", id=row.id, due=PARKED)
     elif until > tx.now:
         tx.run("part_wait", id=row.id, due=until)
-    elif row.state == "queued":
+    elif row.state == "queued" and not stale_notices.drop_if_stale(tx, row):
         sends.append(_start_attempt(tx, _choose_step(tx, row, rules)))
-    else:
+    elif row.state == "unknown":
         _resolve_unknown(tx, row, rules, sends, looks, held_at, channels)
 
 

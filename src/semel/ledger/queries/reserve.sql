@@ -30,7 +30,7 @@ SELECT p.receipt, s.key AS session_key FROM part p JOIN claim c ON c.id = p.clai
 WHERE p.id = :part AND p.state IN ('queued', 'sending', 'unknown', 'sent') AND c.reason = 'reserved' AND c.outcome = 'quiet'
 
 -- name: claim_because
--- set the reason of a placeholder's claim: what became of it
+-- set the reason of a claim, of a placeholder or of a notice that was dropped: what became of it
 UPDATE claim SET reason = :reason WHERE id = :id
 
 -- name: part_second
