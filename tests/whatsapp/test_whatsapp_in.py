@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from whatsapp_house import ANN, BOB, GROUP, WhatsAppHouse, whatsapp
 
+from semel.channels.whatsapp import receive
 from semel.channels.whatsapp.message_content import UNSUPPORTED
 from semel.gateway.ports import Button, Kept, Missing
+from semel.testing.whatsapp import NUMBER_ID
 
 LOCATION = {"latitude": 37.44, "longitude": -122.16, "name": "HQ", "address": "1 Hacker Way"}
 CONTACT = {"name": {"formatted_name": "Barbara"}, "phones": [{"phone": "+1 650"}], "emails": [{"email": "b@x.org"}]}
@@ -117,15 +119,23 @@ async def test_who_hides_their_number_is_known_by_their_user_id(there: WhatsAppH
     assert there.asked()[-1]["recipient"] == "US.4920" and "to" not in there.asked()[-1]
 
 
-async def test_messages_of_other_numbers_and_other_fields_are_left_out(there: WhatsAppHouse) -> None:
+async def test_messages_of_other_numbers_and_other_fields_are_left_out(
+    there: WhatsAppHouse, caplog: pytest.LogCaptureFixture
+) -> None:
     there.double.write(ANN, "for another number")
     payload = there.double.deliveries.pop().payload
     payload["entry"][0]["changes"][0]["value"]["metadata"]["phone_number_id"] = "1"
     other = {"field": "account_update", "value": {"event": "x"}}
     payload["entry"][0]["changes"].append(other)
     headers, body = there.double.make_request(payload)
-    assert await there.channel.receive(there.inbox, headers, body) == (200, {})
+    for _ in range(3):
+        assert await there.channel.receive(there.inbox, headers, body) == (200, {})
     assert there.inbox.events == []
+    there.clock.now += receive.OTHER_NUMBER_LOG_INTERVAL_S
+    await there.channel.receive(there.inbox, headers, body)
+    logged = [record.getMessage() for record in caplog.records if "another number" in record.getMessage()]
+    assert len(logged) == 2, "once an hour"
+    assert "phone_number_id 1, which" in logged[0] and f"has {NUMBER_ID}" in logged[0]
 
 
 async def test_what_cannot_be_read_is_kept_as_it_came_and_stops_nothing(there: WhatsAppHouse) -> None:

@@ -38,6 +38,8 @@ BUTTON_MARK = "|"
 EMPTY = "[a message without text]"
 SOMEBODY = "somebody else"
 """Stands for the author of a forwarded message, whom WhatsApp does not name."""
+MAX_ID_CHARS = 40
+"""Characters that are logged of the id of another number."""
 _HAS_ARRIVED = frozenset({"delivered", "read", "played"})
 _log = logging.getLogger("semel.whatsapp")
 
@@ -52,10 +54,11 @@ class WhatsAppDraft:
 
 @dataclass(frozen=True)
 class WhatsAppBatch:
-    """What one request holds."""
+    """What one request holds. `others`: the ids of other numbers, of which something in it was left out."""
 
     drafts: list[WhatsAppDraft] = field(default_factory=list)
     reports: list[StatusReport] = field(default_factory=list)
+    others: set[str] = field(default_factory=set)
 
 
 def make_button_id(key: str, answer: str) -> str:
@@ -66,7 +69,10 @@ def make_button_id(key: str, answer: str) -> str:
 def parse_payload(payload: Json, number: str) -> WhatsAppBatch:
     """Parse the payload of a request. Raises nothing. `number`: the setting `phone_number_id`."""
     batch = WhatsAppBatch()
-    for value in _list_values(payload, number):
+    for value in _list_values(payload):
+        if (id := text_at(value, "metadata", "phone_number_id")) != number:
+            batch.others.add(scrub(id or "without an id")[:MAX_ID_CHARS])
+            continue
         names = {id: name for contact in objects_in(value.get("contacts")) for id, name in _read_names(contact)}
         us = "".join(filter(str.isdecimal, text_at(value, "metadata", "display_phone_number") or ""))
         for message in objects_in(value.get("messages")):
@@ -85,13 +91,12 @@ def make_unreadable(raw: bytes, why: str, key: str = "") -> WhatsAppDraft:
     return WhatsAppDraft(Incoming("unreadable", scrub(key)[:500], raw=raw, why=why[:300]))
 
 
-def _list_values(payload: Json, number: str) -> Iterator[Json]:
-    """Yield the changes that concern messages of this number."""
+def _list_values(payload: Json) -> Iterator[Json]:
+    """Yield the changes that concern messages, of any number."""
     for entry in objects_in(payload.get("entry")):
         for change in objects_in(entry.get("changes")):
-            value = object_at(change, "value")
-            if change.get("field") == "messages" and text_at(value, "metadata", "phone_number_id") == number:
-                yield value
+            if change.get("field") == "messages":
+                yield object_at(change, "value")
 
 
 def _read_names(contact: Json) -> Iterator[tuple[str, str]]:

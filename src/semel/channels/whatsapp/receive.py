@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from semel.channels.recent_map import RecentMap
 from semel.channels.webhook_in import WebhookRefused, make_problem
@@ -29,6 +29,9 @@ from semel.text.json_types import Json
 WATCH_INTERVAL_S = 60.0
 """Seconds between two calls that find out whether Meta can be reached and accepts the token."""
 MAX_REMEMBERED_CHATS = 5_000
+OTHER_NUMBER_LOG_INTERVAL_S = 3600.0
+"""Seconds between two lines of the log about messages of the same other number."""
+MAX_REMEMBERED_NUMBERS = 100
 _log = logging.getLogger("semel.whatsapp")
 
 
@@ -48,6 +51,7 @@ class WhatsAppReceiver:
         self._putting = asyncio.Lock()
         self._inbox: Inbox | None = None  # None before the first request and the first run
         self._last_heard = RecentMap[str, str](MAX_REMEMBERED_CHATS)  # the newest message, by address
+        self._others_logged = RecentMap[str, float](MAX_REMEMBERED_NUMBERS)  # when, by the id of another number
 
     def __repr__(self) -> str:
         return f"<WhatsAppReceiver of {self._name} at {self._api.host}>"
@@ -95,12 +99,25 @@ class WhatsAppReceiver:
             batch = WhatsAppBatch([make_unreadable(body, str(error))])
         else:
             batch = parse_payload(payload, self._settings.phone_number_id)
+        self._log_others(batch.others)
         try:
             await self._put_reports(self._reports.drop_refusals(batch.reports), inbox)
             await self._put_messages(batch.drafts, inbox)
         except Offline as error:  # a file could not be fetched: Meta sends the request again
             return 503, make_problem(503, "unavailable", str(error))
         return 200, {}
+
+    def _log_others(self, others: Iterable[str]) -> None:
+        """Log that Meta posts what is of other numbers, once an hour for each."""
+        for number in sorted(others):
+            logged_at = self._others_logged.get(number)
+            if logged_at is None or self._clock() - logged_at >= OTHER_NUMBER_LOG_INTERVAL_S:
+                self._others_logged[number] = self._clock()
+                _log.warning(
+                    "channel %s: Meta posts messages of another number, phone_number_id %s, which are left out: it "
+                    "has %s (semel docs whatsapp)",
+                    self._name, number, self._settings.phone_number_id,
+                )  # fmt: skip
 
     async def _put_reports(self, reports: Sequence[StatusReport], inbox: Inbox) -> None:
         events = self._reports.make_events(reports)
