@@ -76,6 +76,8 @@ def test_every_section_is_described() -> None:
 def test_every_kind_of_channel_is_described() -> None:
     kinds = re.findall(r'^### `kind = "(\w+)"`', text("configuration.md"), re.M)
     assert sorted(kinds) == sorted(semel.channels._OWN)
+    [compared] = re.findall(r"^\| channels \| \[(.*?)\]\(channels\.md\)", text("coming-from.md"), re.M)
+    assert sorted(name.lower() for name in compared.split(", ")) == sorted(semel.channels._OWN)
 
 
 def test_the_file_of_init_is_toml_with_every_setting_once_its_lines_are_switched_on() -> None:

@@ -298,14 +298,40 @@ def test_a_folder_that_is_no_store_is_refused_with_what_to_give(system: str, tmp
         open_store(system, tmp_path / "none")  # type: ignore[arg-type]
 
 
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    hermes_home(tmp_path, [hermes_row("user", "hello", 1)])
-    db = sqlite3.connect(tmp_path / "state.db")
-    db.execute("UPDATE schema_version SET version = 99")
-    db.commit()
-    db.close()
-    with pytest.raises(BadStore, match="version 99 of Hermes's format; this Semel knows up to 22"):
+def test_a_newer_schema_of_hermes_is_read_as_far_as_it_is_known_and_named(tmp_path: Path) -> None:
+    texts = ("hello", "steer", "sum")
+    hermes_home(tmp_path, [hermes_row("user", text, number) for number, text in enumerate(texts)])
+    alter(
+        tmp_path / "state.db",
+        """
+        UPDATE schema_version SET version = 25;
+        ALTER TABLE messages ADD COLUMN display_kind TEXT;
+        ALTER TABLE messages ADD COLUMN _compressed_summary INTEGER NOT NULL DEFAULT 0;
+        UPDATE messages SET display_kind = 'hidden' WHERE content = 'steer';
+        UPDATE messages SET _compressed_summary = 1 WHERE content = 'sum';
+        """,
+    )
+    store = open_store("hermes", tmp_path)
+    assert list(read_texts(store).values()) == [[("user", "hello")]]
+    [(place, why)] = store.report.unread
+    assert place.endswith("state.db, schema 25") and "knows Hermes's schema up to 22" in why
+    alter(tmp_path / "state.db", "ALTER TABLE messages RENAME COLUMN content TO body;")
+    with pytest.raises(BadStore, match="is not Hermes's"):
         open_store("hermes", tmp_path)
+
+
+def test_a_newer_format_of_openclaw_is_refused(tmp_path: Path) -> None:
+    folder = unpack("openclaw-2026.9.6", tmp_path / "store")
+    [database, *_] = sorted(folder.rglob("openclaw-agent.sqlite"))
+    alter(database, "PRAGMA user_version = 99;")
+    with pytest.raises(BadStore, match="version 99 of OpenClaw's format; this Semel knows up to 23"):
+        open_store("openclaw", folder)
+
+
+def alter(database: Path, sql: str) -> None:
+    db = sqlite3.connect(database)
+    db.executescript(sql)
+    db.close()
 
 
 def test_a_damaged_or_foreign_database_is_refused(tmp_path: Path) -> None:

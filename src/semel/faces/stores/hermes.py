@@ -72,10 +72,16 @@ class HermesStore:
                 raise BadStore(f"{self.database} is not Hermes's: it has no tables `sessions` and `messages`")
             row = db.execute("SELECT max(version) AS version FROM schema_version").fetchone()
             version = int(row["version"] or 0)
+            if version > NEWEST_SCHEMA:
+                self.report.name_unread(
+                    f"{self.database}, schema {version}",
+                    f"this Semel knows Hermes's schema up to {NEWEST_SCHEMA}; what it knows was read, and what a newer "
+                    "Hermes may keep elsewhere was not. A newer Semel may read more",
+                )
             self._session_columns = columns_of(db, "sessions")
             self._message_columns = columns_of(db, "messages")
         advice = "Start a newer Hermes once, which converts it, and import again"
-        require_version("Hermes", self.database, version, OLDEST_SCHEMA, NEWEST_SCHEMA, advice)
+        require_version("Hermes", self.database, min(version, NEWEST_SCHEMA), OLDEST_SCHEMA, NEWEST_SCHEMA, advice)
         self.version = f"schema {version}"
 
     # ------------------------------------------------------------ conversations
@@ -116,6 +122,9 @@ class HermesStore:
         if not session["session_key"] or not session["chat_id"]:
             return page_session_key(f"hermes-{session['id'] if name == session['id'] else name}", agent)
         address = str(session["chat_id"])
+        if session["source"] == "signal" and not address.startswith("group:"):
+            # Signal's id of the account, by which it is known here; the chat's id is often a phone number
+            address = str(parse_object(session["origin_json"]).get("user_id_alt") or address)
         if thread := session["thread_id"]:
             address += f":topic-{thread}" if session["source"] == "telegram" else f":{thread}"
         return chat_key(str(session["source"]), address, agent)
@@ -140,13 +149,13 @@ class HermesStore:
                 kind = "tool results" if row["role"] == "tool" else f"rows of the role {row['role']}"
                 self.report.left_out[kind] += 1
                 continue
-            if content.startswith(SUMMARIES):
+            if content.startswith(SUMMARIES) or row["_compressed_summary"]:
                 self.report.left_out["summaries of compaction"] += 1
                 continue
             if not files and content in EMPTY_TEXTS and (row["role"] == "user" or content):
                 self.report.left_out[MACHINE_ROWS] += 1
                 continue
-            if content.startswith(MACHINE_TEXTS):
+            if content.startswith(MACHINE_TEXTS) or row["display_kind"] == "hidden":
                 self.report.left_out[MACHINE_ROWS] += 1
                 continue
             if not content and not files:
@@ -163,7 +172,10 @@ class HermesStore:
             )  # fmt: skip
 
     def _read_rows(self, db: sqlite3.Connection, session: str) -> Iterator[Json]:
-        wanted = ("session_id", "role", "content", "timestamp", "tool_calls", "platform_message_id")
+        wanted = (
+            "session_id", "role", "content", "timestamp", "tool_calls", "platform_message_id", "_compressed_summary",
+            "display_kind",
+        )  # fmt: skip
         columns = "rowid AS id, " + ", ".join(
             name if name in self._message_columns else f"NULL AS {name}" for name in wanted
         )

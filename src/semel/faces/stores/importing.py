@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeVar
 
 from semel.faces.client import RequestRefused
+from semel.faces.stores.chat_addresses import convert_address
 from semel.faces.stores.conversation_file import ConversationFile
 from semel.faces.stores.hermes import HermesStore
 from semel.faces.stores.nanoclaw import NanoClawStore
@@ -149,7 +150,8 @@ async def _import_people(store: StoreReader, client: AsyncClient | None, channel
     taken = set(known.values())
     rows: dict[str, Json] = {}
     for person in _read_all(store, "the people", store.read_people()):
-        account = f"{channels.name_of(person.channel)}:{person.account}"
+        kind, place = convert_address(person.channel, person.account)
+        account = f"{channels.name_of(kind)}:{person.account if place is None else place}"
         if account in rows:
             continue  # it was paired, and is in a setting, too
         row: Json = {"account": account, "name": person.name, "role": "member", "status": "new"}

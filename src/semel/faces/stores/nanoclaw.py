@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from semel.faces.stores.chat_addresses import WITHOUT_THREADS, convert_address
 from semel.faces.stores.files import (
     columns_of,
     format_moment,
@@ -281,9 +282,12 @@ def _session_key(session: _Session) -> str:
 def chat_place(channel: str, platform_id: str, thread: str | None) -> str:
     """Return `CHANNEL:ADDRESS`, as Semel writes a destination."""
     address = platform_id.removeprefix(f"{channel}:")
+    if channel in WITHOUT_THREADS:
+        thread = None
     if thread and (topic := str(thread).rpartition(":")[2]) and topic != address:
         address += f":topic-{topic}" if channel == "telegram" else f":{topic}"
-    return f"{channel}:{address}"
+    kind, place = convert_address(channel, address)
+    return f"{kind}:{address if place is None else place}"
 
 
 def _text_of(content: Json) -> str:

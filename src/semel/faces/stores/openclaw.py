@@ -336,7 +336,10 @@ def _session_key(agent: str, key: str, entry: Json, session: str) -> str:
     place = next((index for index in (1, 2) if len(parts) > index + 1 and parts[index] in CHAT_KINDS), None)
     if place is None:
         return page_session_key(f"openclaw-{rest or session}", agent)
-    return chat_key(parts[0], _address(parts[0], ":".join(parts[place + 1 :])), agent)
+    address = _address(parts[0], ":".join(parts[place + 1 :]), parts[place])
+    channel, last_address = _direct_chat({**entry, "chatType": None})
+    is_same = channel == parts[0] and last_address.lower() == address.lower()
+    return chat_key(parts[0], last_address if is_same else address, agent)  # keys have Signal's ids in lower case
 
 
 def _direct_chat(entry: Json) -> tuple[str, str]:
@@ -349,9 +352,12 @@ def _direct_chat(entry: Json) -> tuple[str, str]:
     return (channel, _address(channel, target)) if channel and target and channel != "webchat" else ("", "")
 
 
-def _address(channel: str, target: str) -> str:
-    """Return a chat's address as Semel writes it."""
-    target = target.removeprefix(f"{channel}:").removeprefix("group:")
+def _address(channel: str, target: str, kind: str = "direct") -> str:
+    """Return a chat's address. `kind`: one of CHAT_KINDS."""
+    target = target.removeprefix(f"{channel}:")
+    if channel == "signal":
+        return f"group:{target}" if kind == "group" and not target.startswith("group:") else target
+    target = target.removeprefix("group:")
     for mark in (":topic:", ":thread:"):
         chat, is_in_topic, topic = target.partition(mark)
         if is_in_topic:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from semel.faces.stores.chat_addresses import convert_address
 from semel.law.identity import CUSTOMARY_NAME, escape_address
 
 MAX_NAMED = 200
@@ -115,8 +116,14 @@ class StoreReader(Protocol):
 
 
 def chat_key(channel: str, address: str, agent: str = CUSTOMARY_NAME) -> str:
-    """Return the key of the session of a chat, as a channel makes it: `main:telegram:-100`."""
-    return f"{escape_address(agent)}:{escape_address(channel)}:{escape_address(address)}"[:200]
+    """Return the key of the session of a chat, as a channel makes it: `main:telegram:-100`.
+
+    A chat that Semel's channel cannot have becomes a session on the page.
+    """
+    kind, place = convert_address(channel, address)
+    if place is None:
+        return page_session_key(f"{kind}-{address}", agent)
+    return f"{escape_address(agent)}:{escape_address(kind)}:{escape_address(place)}"[:200]
 
 
 def page_session_key(name: str, agent: str = CUSTOMARY_NAME) -> str:
