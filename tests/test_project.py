@@ -33,6 +33,28 @@ def test_the_files_that_are_begun_first_exist(pytestconfig: pytest.Config) -> No
 def test_every_installed_command_exists() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert all(callable(EntryPoint(name, target, "console_scripts").load()) for name, target in scripts.items())
+    doubles = [path.parent.name for path in (ROOT / "src/semel/testing").glob("*/__main__.py")]
+    assert {f"semel-{name}-double" for name in doubles if (ROOT / f"docs/{name}.md").exists()} == scripts.keys() - {
+        "semel"
+    }
+
+
+@pytest.mark.parametrize("name", ["discord", "slack", "telegram", "whatsapp"])
+def test_the_page_of_a_channel_names_the_program_that_simulates_its_platform(name: str) -> None:
+    page = (ROOT / f"docs/{name}.md").read_text()
+    assert f".venv/bin/semel-{name}-double" in page and f"    semel-{name}-double --port " in page
+    done = subprocess.run(
+        [sys.executable, "-m", f"semel.testing.{name}", "--help"], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.startswith(f"usage: semel-{name}-double ")
+
+
+@pytest.mark.parametrize("name", ["discord", "slack"])
+def test_a_double_without_its_library_says_what_to_install(name: str) -> None:
+    code = f"import sys; sys.modules['websockets'] = None; from semel.testing.{name}.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "--port", "0"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith(f"semel-{name}-double needs websockets: ") and "websockets>=15" in done.stderr
 
 
 def test_make_without_a_target_lists_all_of_them() -> None:

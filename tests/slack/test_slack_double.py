@@ -215,10 +215,3 @@ def test_the_double_runs_in_a_process_of_its_own_and_does_what_a_tester_says() -
             assert "missing 2 required" in control("write", channel="D7")["error"]
         finally:
             process.kill()
-
-
-def test_the_double_without_its_library_says_what_to_install() -> None:
-    code = "import sys; sys.modules['websockets'] = None; from semel.testing.slack.__main__ import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "--port", "0"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith("semel-slack-double needs websockets: ") and "websockets>=15" in done.stderr

@@ -9,7 +9,7 @@
 
 In a process of its own, controlled over HTTP:
 
-    python -m semel.testing.discord --port 8082      # prints the settings of a channel
+    semel-discord-double --port 8083      # prints the settings of a channel
 
 Modelled, as https://docs.discord.com/developers documents it; tests/discord/test_discord_double.py has a table of
 requests and documented answers, and discord.py 2.7.1 runs against it (identify, resume, messages, files, threads,

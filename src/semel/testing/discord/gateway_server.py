@@ -8,14 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from websockets.asyncio.server import Server, ServerConnection
-from websockets.asyncio.server import serve as serve_websocket
-from websockets.exceptions import ConnectionClosed
-
 from semel.testing.discord.sessions import GUILDS, KNOWN_INTENTS, MESSAGE_CONTENT, Session
 from semel.text.json_types import Json, object_at
 
 if TYPE_CHECKING:
+    from websockets.asyncio.server import Server, ServerConnection
+
     from semel.testing.discord.double import DiscordDouble
 
 MAX_PAYLOAD_BYTES = 4096
@@ -34,6 +32,7 @@ INVALID_SEQ, SESSION_TIMED_OUT, INVALID_INTENTS, DISALLOWED_INTENTS = 4007, 4009
 @asynccontextmanager
 async def serve_gateway(double: DiscordDouble, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Serve the gateway until the `async with` block ends. Yields its URL."""
+    from websockets.asyncio.server import serve as serve_websocket  # an extra: see `semel.testing.discord.__main__`
 
     async def handle(socket: ServerConnection) -> None:
         await _Client(double, socket).run()
@@ -64,6 +63,8 @@ class _Client:
         self._beat_at = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
+        from websockets.exceptions import ConnectionClosed
+
         sending: asyncio.Task[None] | None = None
         code = 1006
         try:
@@ -95,6 +96,8 @@ class _Client:
         await self._socket.send(json.dumps(payload))
 
     async def _forward(self, session: Session) -> None:
+        from websockets.exceptions import ConnectionClosed
+
         queue = session.queue
         assert queue is not None
         with suppress(ConnectionClosed):
