@@ -58,13 +58,22 @@ class Member:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        """Start it, and wait until it is active, serves or waits for another one to end."""
+        self.launch()
+        until(lambda: self.is_active or self.is_serving or self.is_waiting, f"{self.name} is started")
+
+    def launch(self) -> None:
         """Start it with an interpreter of its own: it may replace its program."""
         with (self.home / "log").open("ab") as log:
             command = [sys.executable, "-m", "semel", "up", "--listen", f"127.0.0.1:{self.port}", "--log", "json"]
             # its /proc is looked at, also by tests that are not root's
             env = {**self.cli.env, "SEMEL_DUMPABLE": "1", "PYTHONPATH": str(self.hooks)}
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self.home)
-        until(lambda: self.is_active or self.is_serving or self.is_waiting, f"{self.name} is started")
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
 
     @property
     def log(self) -> list[Json]:

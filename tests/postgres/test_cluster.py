@@ -344,3 +344,30 @@ def test_a_cluster_needs_a_database(tmp_path: Path) -> None:
     (tmp_path / "semel.toml").write_text(f'{SCRIPTED}[cluster]\nname = "alpha"\n')
     told = Cli(tmp_path, tmp_path / "data")("config", "check", rc=2)
     assert "only gateways on one PostgreSQL database can be a cluster" in told.stdout + told.stderr
+
+
+def test_whoever_asks_beside_a_gateway_that_can_take_no_place_is_told_why(
+    members: tuple[Member, Member], tmp_path: Path, server: PostgresServer
+) -> None:
+    alpha, _ = members
+    alpha.start()
+    twin = Member(tmp_path / "twin", "alpha", alpha.url)
+    try:
+        twin.launch()
+        until(lambda: twin.log, "the twin waits")
+        why = rf"alpha \(process {twin.pid}\) waits: another gateway named alpha lives, on "
+        assert re.search(rf" {why}.*; alpha answers", twin.cli("status").stdout)
+        assert re.search(rf"gateway +{why}", twin.cli("doctor").stdout)
+        for member in (alpha, twin):
+            member.signal(signal.SIGKILL)
+        server.kill()
+        twin.launch()
+        why = rf"alpha \(process {twin.pid}\) waits: The database .* cannot be opened \("
+        for command in (["status"], ["say", "main", "hello"]):
+            until(lambda command=command: re.search(why, twin.cli(*command, rc=1).stderr), f"{command} says why")
+        assert re.search(rf"gateway +{why}", twin.cli("doctor", rc=1).stdout)
+        server.start()
+        until(lambda: twin.is_active, "the twin takes over")
+        assert " waits: " not in twin.cli("status").stdout
+    finally:
+        twin.signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Publish a gateway's address in its data directory, where `semel.tools.address` finds it."""
+"""Publish a gateway's address in its data directory, or why it waits, where `semel.tools.address` finds it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE
+from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, WAIT_FILE
 
 
 @contextlib.contextmanager
@@ -39,6 +39,17 @@ def publish_address(
         yield
     finally:
         path.unlink(missing_ok=True)
+
+
+def note_wait(data_dir: Path, name: str, why: str | None) -> None:
+    """Publish why a gateway of a cluster can take no place; None: it waits no more, or only for the active one to end.
+
+    `name`: the gateway's. `why`: begins with "waits".
+    """
+    path = data_dir / WAIT_FILE
+    path.unlink(missing_ok=True)
+    if why is not None:
+        write_private(path, json.dumps({"name": name, "pid": os.getpid(), "why": why}) + "\n")
 
 
 def write_private(path: Path, text: str) -> None:

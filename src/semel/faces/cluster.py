@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import NoReturn
 import structlog
 
 from semel import __version__
-from semel.faces.address_file import publish_address
+from semel.faces.address_file import note_wait, publish_address
 from semel.faces.config.load import GatewayConfig
 from semel.faces.http.server import Server, UnixServer
 from semel.faces.http.settings import Settings
@@ -115,7 +115,7 @@ async def _wait_for_place(member: ClusterMember, caller: ClusterCaller, update: 
         await _wait_or_stop(caller, ATTEMPT_INTERVAL_S)
 
 
-async def wait_after_failure(caller: ClusterCaller, error: LedgerUnreachable) -> None:
+async def wait_after_failure(config: GatewayConfig, caller: ClusterCaller, error: LedgerUnreachable) -> None:
     """Wait a moment before the gateway is started again, because the database did not answer while it started.
 
     Raises StoppedWaiting.
@@ -124,7 +124,9 @@ async def wait_after_failure(caller: ClusterCaller, error: LedgerUnreachable) ->
     text = f"waits: {error}"
     log.warning(text)
     caller.tell(text)
-    await _wait_or_stop(caller, START_INTERVAL_S)
+    with _publishing_wait(config) as publish:
+        publish(text)
+        await _wait_or_stop(caller, START_INTERVAL_S)
 
 
 async def _wait_or_stop(caller: ClusterCaller, seconds: float) -> None:
@@ -132,6 +134,24 @@ async def _wait_or_stop(caller: ClusterCaller, seconds: float) -> None:
         async with asyncio.timeout(seconds):
             await caller.stop.wait()
             raise StoppedWaiting
+
+
+@contextlib.contextmanager
+def _publishing_wait(config: GatewayConfig) -> Iterator[Callable[[str | None], None]]:
+    """Yield a function that publishes why this gateway can take no place. When the block ends, it waits no more."""
+    last: str | None = None
+
+    def publish(why: str | None) -> None:
+        nonlocal last
+        if why != last:
+            last = why
+            note_wait(config.gateway.data_dir, config.cluster.name, why)
+
+    note_wait(config.gateway.data_dir, config.cluster.name, None)  # of a killed one
+    try:
+        yield publish
+    finally:
+        publish(None)
 
 
 @contextlib.asynccontextmanager
@@ -152,6 +172,8 @@ async def _answer_others(
     await server.start()
     await unix_server.start()
     published = contextlib.ExitStack()  # while the active one answers here
+    waiting = contextlib.ExitStack()
+    publish_wait = waiting.enter_context(_publishing_wait(config))
 
     def update() -> str:
         had_address = _has_address(app.state.active)
@@ -163,12 +185,15 @@ async def _answer_others(
             published.enter_context(publish_address(*place, gives_way=config.gives_way))
         elif had_address and not _has_address(member.active):
             published.close()
-        return _describe_wait(member)
+        text = _describe_wait(member)
+        publish_wait(None if member.problem is None and member.active is not None else text)
+        return text
 
     try:
         yield update
     finally:
         published.close()
+        waiting.close()
         await asyncio.gather(server.stop(1.0), unix_server.stop(1.0))
         await forwarder.close()
 

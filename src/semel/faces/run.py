@@ -153,7 +153,7 @@ async def open_gateway(config: GatewayConfig, caller: ClusterCaller | None = Non
             except LedgerUnreachable as error:
                 if not config.cluster.name:
                     raise
-                await wait_after_failure(caller, error)
+                await wait_after_failure(config, caller, error)
         yield running
 
 

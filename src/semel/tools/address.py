@@ -33,6 +33,8 @@ START_LOCK_FILE = "starting.lock"
 """In the data directory, locked by who starts a gateway until it answers: an editor, or a person's `semel up`."""
 LAST_CONFIG_FILE = "last-config.json"
 """Written into the data directory when the gateway starts, and kept: {"config"}, as in GATEWAY_FILE."""
+WAIT_FILE = "waiting.json"
+"""Written into the data directory while a gateway of a cluster cannot take a place: {"name", "pid", "why"}."""
 LOCAL_URL = "http://gateway"
 """The base URL of requests on the unix socket; its host name is ignored."""
 
@@ -45,6 +47,8 @@ class NoGateway(Exception):
         self.data_dir = data_dir
 
     def __str__(self) -> str:
+        if (wait := find_wait(self.data_dir)) is not None:
+            return wait
         others = advise_others(self.data_dir)
         start = find_start_command(self.data_dir)
         return f"no gateway is running on {self.data_dir}. Start one with: {start}" + (others and f"; or {others}")
@@ -101,6 +105,19 @@ def find_waiting(data_dir: Path) -> str | None:
         return _read_address(data_dir, "waiting")
     except NoGateway:
         return None
+
+
+def find_wait(data_dir: Path) -> str | None:
+    """Return which gateway of a cluster waits on a data directory, and why it can take no place.
+
+    None if none waits, or if it only waits for the active one to end.
+    """
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        trusted_files.check_directory(data_dir, link=True)
+        wait = json.loads(trusted_files.read_file(data_dir / WAIT_FILE))
+        if is_process_running(int(wait["pid"])):
+            return f"{wait['name']} (process {wait['pid']}) {wait['why']}"
+    return None
 
 
 def find_giving_way(data_dir: Path) -> int | None:

@@ -80,7 +80,10 @@ def _describe_gateway(overview: dict[str, Any]) -> list[str | Text]:
     lines: list[str | Text] = [f"Semel {overview['version']} at {overview['url']}{process}, up {up}"]
     if waiting := overview.get("waiting"):
         active = next((gateway["name"] for gateway in overview["gateways"] if gateway["is_active"]), "another gateway")
-        lines.append(f"{waiting} waits to take over from {active}, which answers")
+        if wait := overview.get("wait"):
+            lines.append(Text(visible(f"{wait}; {active} answers"), "yellow"))
+        else:
+            lines.append(f"{waiting} waits to take over from {active}, which answers")
     if overview.get("problem"):
         lines.append(Text(visible(f"not ready: {overview['problem']}"), "bold red"))
     if overview["configuration"]:
@@ -95,6 +98,8 @@ def _describe_stopped(overview: dict[str, Any]) -> Text:
     """
     if overview.get("no_answer"):
         return Text(visible(name_command(overview["no_answer"])), "bold red")
+    if overview.get("wait"):
+        return Text(visible(overview["wait"]), "yellow")
     gateways = overview.get("gateways", ())
     active = next((gateway["name"] for gateway in gateways if gateway["is_active"]), "another gateway")
     if any(gateway["name"] == overview.get("name") and not gateway["is_active"] for gateway in gateways):

@@ -53,7 +53,14 @@ from semel.ledger.storage.store import LedgerStore, now_ms
 from semel.ledger.turns.seats import list_missing_gateways
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
-from semel.tools.address import advise_others, find_running_config, find_start_command, find_url, was_killed
+from semel.tools.address import (
+    advise_others,
+    find_running_config,
+    find_start_command,
+    find_url,
+    find_wait,
+    was_killed,
+)
 
 MAX_REASON_CHARS = 200
 
@@ -211,6 +218,9 @@ def _name_channels(checked: CheckedConfig, gateway: _Gateway | None) -> Collecti
 
 async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None, data_dir: Path) -> list[Finding]:
     findings = [installation.examine_versions(None if gateway is None else gateway.version)]
+    wait = find_wait(data_dir)
+    if wait is not None:
+        findings.append(Finding("gateway", "warning", wait))
     if gateway is not None:
         findings.append(Finding("address", "ok", f"the gateway is running at {gateway.url}"))
         if gateway.problem:
@@ -218,7 +228,7 @@ async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None, dat
         return findings
     if was_killed(data_dir):
         findings.append(_explain_kill(data_dir))
-    if checked.config is not None:
+    if checked.config is not None and wait is None:
         findings.append(await installation.examine_address(checked.config.host, checked.config.port))
     return findings
 

@@ -13,6 +13,7 @@ from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, Reques
 from semel.faces.client.connection import NoAnswer
 from semel.faces.config import ConfigError, locate_running, locate_to_read
 from semel.faces.config.paths import find_config_file, find_data_dir, read_config_file
+from semel.ledger.storage.errors import LedgerUnreachable
 from semel.ledger.storage.location import LedgerLocation, may_exist, name_database
 from semel.text.json_types import Json
 from semel.tools.address import (
@@ -21,6 +22,7 @@ from semel.tools.address import (
     find_running_config,
     find_start_command,
     find_url,
+    find_wait,
     find_waiting,
     is_process_running,
     was_killed,
@@ -38,12 +40,14 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """Return the answer of /v1/status with "running", "url" and "pid"; without a gateway, what its files tell of it.
 
     "pid": the process id of the gateway; None if it is not on this machine. "waiting": the name of this gateway of a
-    cluster if it waits, and the active one answered; else None. "configuration": what a person should know of a file
+    cluster if it waits, and the active one answered; else None. "wait": which gateway of a cluster can take no place,
+    and why; None if it only waits for the active one to end. "configuration": what a person should know of a file
     that was changed since the gateway read it, or that came after it started without one; else None. Without a gateway,
     "problem" is why it would not start, if its configuration is wrong, else None; "killed", whether the last one ended
     without a clean stop; "no_answer", why a gateway that was reached did not answer, and what happens next, else None;
     "holder", the pid of who has the ledger locked, else None; and "start", the command that starts the gateway. Raises
-    ConfigError, GatewayNotTrusted, NoGateway (there is no ledger either, but another gateway runs) or LedgerError.
+    ConfigError, GatewayNotTrusted, LedgerError or NoGateway (there is no ledger either, but another gateway runs; or
+    this one waits for its database).
     """
     try:
         data = locate_running(config_path, data_dir)
@@ -58,17 +62,19 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
             if waiting is None:
                 change = await asyncio.to_thread(_examine_changed_config, config_path, data, status.get("started"))
             state = {"running": True, "url": find_url(data), "pid": find_living_pid(data), "waiting": waiting}
-            return {**state, "configuration": change, **status}
+            return {**state, "wait": find_wait(data), "configuration": change, **status}
     except GatewayNotTrusted:
         raise
-    except RequestRefused:
-        if find_waiting(data) is None:
+    except (RequestRefused, NoGateway) as error:
+        if isinstance(error, RequestRefused) and find_waiting(data) is None:
             raise
-        return _look_over_files(config_path, data_dir, *locate_to_read(config_path, data_dir)[:2])
-    except NoAnswer:
-        return _look_over_files(config_path, data_dir, *locate_to_read(config_path, data_dir)[:2], is_silent=True)
-    except NoGateway:
-        return _look_over_files(config_path, data_dir, *locate_to_read(config_path, data_dir)[:2])
+        ledger = locate_to_read(config_path, data_dir)[1]
+        try:
+            return _look_over_files(config_path, data_dir, data, ledger, is_silent=isinstance(error, NoAnswer))
+        except LedgerUnreachable:
+            if find_wait(data) is None:
+                raise
+            raise NoGateway(data) from None  # this says why the gateway waits
 
 
 async def ask_while_gateways_answer(
@@ -161,7 +167,14 @@ def _look_over_files(
     holder = find_holder(ledger)
     problem = mistakes or _find_problem(ledger)
     killed, start = was_killed(data), find_start_command(data)
-    state = {"running": False, "killed": killed, "problem": problem, "holder": holder, "start": start}
+    state = {
+        "running": False,
+        "wait": find_wait(data),
+        "killed": killed,
+        "problem": problem,
+        "holder": holder,
+        "start": start,
+    }
     state["name"] = name = "" if checked.config is None else checked.config.cluster.name
     gateways = list_gateways(ledger)
     state["no_answer"] = explain_no_answer(name, find_living_pid(data), gateways) if is_silent else None
