@@ -32,6 +32,7 @@ POSTGRES_FILES = [
     "test_postgres_meanwhile.py",
     "test_postgres_members.py",
     "test_postgres_open.py",
+    "test_postgres_pooler.py",
     "test_postgres_schema.py",
     "test_postgres_statements.py",
     "test_postgres_together.py",

@@ -140,9 +140,9 @@ def test_doctor_warns_of_what_will_go_wrong_at_the_server(
     from semel.ledger.postgres import server as module
 
     facts = module.ServerFacts(
-        "18.4", standbys=1, confirming=0, oldest_s=3600, connections=95, most=100, queue_percent=60
+        "18.4", standbys=1, confirming=0, oldest_s=3600, connections=95, most=100, queue_percent=60, has_settings=1
     )
-    monkeypatch.setattr(module, "read_facts", lambda connection, path: facts)
+    monkeypatch.setattr(module, "read_facts", lambda *_: facts)
     findings = examine_database(DatabaseUrl(server.url(server.create_database())))
     warnings = [finding.text for finding in findings if finding.level == "warning"]
     for text, words in zip(warnings, ("no standby confirms", "3,600 s", "95 of 100", "60% full"), strict=True):

@@ -27,12 +27,15 @@ def examine_database(ledger: DatabaseUrl) -> list[Finding]:
 
     try:
         with connecting(ledger.uri) as connection:
-            facts = read_facts(connection, str(ledger))
+            facts = read_facts(connection, ledger.uri, str(ledger))
     except LedgerError as error:
         return [Finding("database", "broken", str(error))]
     standbys = f"{facts.standbys} standby{'' if facts.standbys == 1 else 's'}, {facts.confirming} of them synchronous"
     text = f"PostgreSQL {facts.version} at {ledger}, durable; {standbys if facts.standbys else 'no standby'}"
     findings = [Finding("database", "ok", text)]
+    if not facts.has_settings:
+        text = "the server does not get the settings of Semel's connections, so they may be slow: a pooler drops them"
+        findings.append(Finding("database", "warning", text, "name the server itself in url, not the pooler"))
     if facts.standbys and not facts.confirming:
         remedy = "set synchronous_standby_names; after a failover to an asynchronous standby, run: semel restore --here"
         findings.append(Finding("database", "warning", "no standby confirms what is accepted", remedy))

@@ -29,6 +29,12 @@ class DatabaseNotOpened(LedgerUnreachable):
     A password belongs into ~/.pgpass or $PGPASSWORD."""
 
 
+class DatabasePooled(LedgerError):
+    """The database {path} is reached through a pooler, such as PgBouncer ({why}). Semel's locks and prepared statements
+    belong to a connection, so it has to keep its process of the server: name the server itself in url, not the
+    pooler."""
+
+
 class DatabaseEmpty(LedgerMissing):
     """There is no ledger in the database {path}. It is made by the first 'semel up'; check url in [ledger] if it should
     exist."""
@@ -120,6 +126,13 @@ class ClusterRefused(LedgerUnreachable):
 class DatabaseTakenOver(LedgerFailed):
     """Another gateway has taken over the ledger in the database {path}. This write was not accepted, unless the
     connection was lost while it was: then the other gateway knows. Stop this gateway."""
+
+
+def explain_not_opened(error: ConnectionLost, path: str) -> LedgerError:
+    """Return the LedgerError to raise because no connection could be made."""
+    if "unsupported startup parameter" in str(error):  # PgBouncer, unless it was told to ignore `options`
+        return DatabasePooled(path=path, why=error)
+    return DatabaseNotOpened(path=path, why=error)
 
 
 def to_ledger_error(error: BaseException, path: str) -> BaseException:

@@ -28,8 +28,9 @@ from typing import Any
 from semel.ledger.postgres.errors import (
     ClusterRefused,
     DatabaseInUse,
-    DatabaseNotOpened,
+    DatabasePooled,
     DatabaseTakenOver,
+    explain_not_opened,
     to_ledger_error,
 )
 from semel.ledger.postgres.holder import ACTIVE_TABLE, ADD_WORKER, DISMISS, SERVE, Holder, is_database_held
@@ -43,6 +44,7 @@ from semel.ledger.postgres.member_rows import (
     make_tables,
 )
 from semel.ledger.postgres.migrate import read_version
+from semel.ledger.postgres.server import refuse_pooler
 from semel.ledger.postgres.server_clock import read_steady_clock
 from semel.ledger.postgres.statements import Statement
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
@@ -138,13 +140,18 @@ class Member:
             return self._try_to_take_place(self._connect())
         except ConnectionLost as error:  # the server is restarted, or another one takes its place
             self._disconnect()
-            self.problem = str(DatabaseNotOpened(path=self._path, why=error))
+            reason = explain_not_opened(error, self._path)
+            if isinstance(reason, DatabasePooled):
+                raise reason from error
+            self.problem = str(reason)
             return False
         except ServerError as error:
             self._disconnect()
             raise to_ledger_error(error, self._path) from error
 
     def _try_to_take_place(self, connection: Connection) -> bool:
+        if not self.id:
+            refuse_pooler(connection, self._url, self._path)
         version, newest = read_version(connection, self._path), list_migrations()[-1].version
         connection.end("COMMIT")
         if version > newest:

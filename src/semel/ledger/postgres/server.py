@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from semel.ledger.postgres.errors import DatabaseIsStandby, DatabaseNotDurable, DatabaseNotUnicode, ServerTooOld
+from semel.ledger.postgres.errors import (
+    DatabaseIsStandby,
+    DatabaseNotDurable,
+    DatabaseNotUnicode,
+    DatabasePooled,
+    ServerTooOld,
+)
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 from semel.ledger.storage.store import LedgerSize
 
 OLDEST_VERSION = 16
+POOLER_TRIES = 2  # connections that are made to see whether they get the process of another one
 DURABLE_SETTINGS = {"fsync": ("on",), "full_page_writes": ("on",), "synchronous_commit": ("on", "remote_apply")}
 """The values of each setting with which a committed transaction survives a crash and, if there is a synchronous
 standby, a failover (PostgreSQL documentation, chapter "Reliability and the Write-Ahead Log")."""
@@ -41,13 +48,46 @@ def refuse_encoding(connection: Connection, path: str) -> None:
         raise DatabaseNotUnicode(path=path, found=encoding)
 
 
+def refuse_pooler(connection: Connection, url: str, path: str) -> None:
+    """Raise DatabasePooled if a pooler gives the connection's server process to others between transactions.
+
+    PgBouncer answers a connection with a process id that it has made up. One in session mode, and some proxies, do so,
+    too, and keep the process; so it is tried whether another connection gets it, or this one gets another. No
+    transaction may be open.
+    """
+    process = read_process(connection)
+    connection.end("COMMIT")
+    if process == connection.backend_pid:
+        return
+    others: list[Connection] = []
+    try:
+        for _ in range(POOLER_TRIES):
+            others.append(Connection(url))
+            other = read_process(others[-1])  # its transaction stays open, so it keeps the process
+            if other != process:
+                own = read_process(connection)
+                connection.end("COMMIT")
+                if own == process:
+                    continue
+            raise DatabasePooled(path=path, why="one process of the server serves several connections in turn")
+    finally:
+        for opened in others:
+            opened.close()
+
+
+def read_process(connection: Connection) -> int:
+    """Return the id of the server's process that runs the connection's statements."""
+    ((process,),) = connection.execute("SELECT pg_backend_pid()")
+    return int(process)
+
+
 @dataclass(frozen=True)
 class ServerFacts:
     """What `semel doctor` tells of a server.
 
     `standbys`: how many replicate from it, and how many of these confirm each commit. `oldest_s`: how long its oldest
     transaction has been open. `connections`: how many there are of `most`. `queue_percent`: how full the queue of
-    notifications is.
+    notifications is. `has_settings`: it knows the settings that this program asks for with each connection.
     """
 
     version: str
@@ -57,18 +97,21 @@ class ServerFacts:
     connections: int
     most: int
     queue_percent: int
+    has_settings: int
 
 
 _FACTS = """SELECT current_setting('server_version'), (SELECT count(*) FROM pg_stat_replication),
   (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
   coalesce(max(extract(epoch FROM now() - a.xact_start)), 0)::bigint, count(*),
   current_setting('max_connections')::bigint,
-  CAST(round(pg_notification_queue_usage() * 100) AS bigint)
+  CAST(round(pg_notification_queue_usage() * 100) AS bigint),
+  current_setting('plan_cache_mode') = 'force_generic_plan'
 FROM pg_stat_activity a WHERE a.backend_type = 'client backend'"""
 
 
-def read_facts(connection: Connection, path: str) -> ServerFacts:
-    """Return what the server says of itself. Raises the errors of `refuse_unfit_server`."""
+def read_facts(connection: Connection, url: str, path: str) -> ServerFacts:
+    """Return what the server says of itself. Raises the errors of `refuse_unfit_server` and `refuse_pooler`."""
+    refuse_pooler(connection, url, path)
     refuse_unfit_server(connection, path)
     (facts,) = connection.execute(_FACTS)
     return ServerFacts(*facts)

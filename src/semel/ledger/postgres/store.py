@@ -17,13 +17,13 @@ from queue import SimpleQueue
 from typing import Any, Self
 
 from semel.ledger.postgres.delivery_order import DeliveryOrder
-from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseNotOpened, DatabaseOlder, to_ledger_error
+from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseOlder, explain_not_opened, to_ledger_error
 from semel.ledger.postgres.holder import Holder
 from semel.ledger.postgres.locks import find_locks
 from semel.ledger.postgres.members import Member
 from semel.ledger.postgres.migrate import migrate_to_newest, read_version
 from semel.ledger.postgres.moved import refuse_moved
-from semel.ledger.postgres.server import measure_database, refuse_encoding, refuse_unfit_server
+from semel.ledger.postgres.server import measure_database, refuse_encoding, refuse_pooler, refuse_unfit_server
 from semel.ledger.postgres.server_clock import ServerClock
 from semel.ledger.postgres.wire import Connection, ConnectionLost
 from semel.ledger.postgres.worker import Worker
@@ -140,6 +140,7 @@ class PostgresStore(LedgerStore):
     ) -> Self:
         name = str(DatabaseUrl(url))
         with connecting(url) as connection:
+            refuse_pooler(connection, url, name)  # before it is given a lock that it would keep
             holder = member.holder if member is not None else Holder(url, name) if exclusive else None
             try:
                 refuse_unfit_server(connection, name)
@@ -300,7 +301,7 @@ def connecting(url: str) -> Iterator[Connection]:
     try:
         connection = Connection(url)
     except ConnectionLost as error:
-        raise DatabaseNotOpened(path=name, why=error) from error
+        raise explain_not_opened(error, name) from error
     try:
         yield connection
     except Exception as error:
