@@ -35,6 +35,7 @@ POSTGRES_FILES = [
     "test_postgres_pooler.py",
     "test_postgres_schema.py",
     "test_postgres_statements.py",
+    "test_postgres_timeouts.py",
     "test_postgres_together.py",
     "test_postgres_turn_cost.py",
 ]

@@ -14,6 +14,13 @@ from semel.ledger.storage.store import LedgerStore
 
 MAX_TRANSACTION_S = 600
 """An older open transaction keeps the server from removing dead rows, of which every turn leaves some."""
+TIMEOUT_EFFECTS = {
+    "statement_timeout": "a commit that is given up while it waits for a standby may be lost",
+    "lock_timeout": "a message is refused that only waits for another one",
+    "idle_session_timeout": "the connection that holds the database for the gateway is ended",
+    "transaction_timeout": "an upgrade of a large ledger, or a copy, is given up",
+}
+"""Timeout of the server -> what it does to a gateway."""
 MIN_FREE_CONNECTIONS = 10
 MAX_QUEUE_PERCENT = 25  # of the queue through which gateways tell each other of commits; full, it refuses these hints
 
@@ -36,6 +43,9 @@ def examine_database(ledger: DatabaseUrl) -> list[Finding]:
     if not facts.has_settings:
         text = "the server does not get the settings of Semel's connections, so they may be slow: a pooler drops them"
         findings.append(Finding("database", "warning", text, "name the server itself in url, not the pooler"))
+    for name, value in facts.timeouts.items():
+        text = f"{name} = {value} holds for Semel's connections: {TIMEOUT_EFFECTS[name]}"
+        findings.append(Finding("database", "warning", text, f"as an administrator: ALTER ROLE user SET {name} = 0"))
     if facts.standbys and not facts.confirming:
         remedy = "set synchronous_standby_names; after a failover to an asynchronous standby, run: semel restore --here"
         findings.append(Finding("database", "warning", "no standby confirms what is accepted", remedy))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from semel.ledger.postgres.errors import (
     DatabaseIsStandby,
@@ -88,6 +89,7 @@ class ServerFacts:
     `standbys`: how many replicate from it, and how many of these confirm each commit. `oldest_s`: how long its oldest
     transaction has been open. `connections`: how many there are of `most`. `queue_percent`: how full the queue of
     notifications is. `has_settings`: it knows the settings that this program asks for with each connection.
+    `timeouts`: which of `TIMEOUTS` hold for this program's connections all the same, with their values.
     """
 
     version: str
@@ -98,6 +100,7 @@ class ServerFacts:
     most: int
     queue_percent: int
     has_settings: int
+    timeouts: Mapping[str, str] = field(default_factory=dict)
 
 
 _FACTS = """SELECT current_setting('server_version'), (SELECT count(*) FROM pg_stat_replication),
@@ -109,12 +112,19 @@ _FACTS = """SELECT current_setting('server_version'), (SELECT count(*) FROM pg_s
 FROM pg_stat_activity a WHERE a.backend_type = 'client backend'"""
 
 
+TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_session_timeout", "transaction_timeout")
+"""Settings that are 0 for this program's connections (`wire`), unless a pooler is in between; but the last one, which
+PostgreSQL 16 does not have, is what the operator has set."""
+_TIMEOUTS = f"""SELECT name, current_setting(name) FROM pg_settings
+WHERE name IN {TIMEOUTS} AND setting <> '0' ORDER BY name"""
+
+
 def read_facts(connection: Connection, url: str, path: str) -> ServerFacts:
     """Return what the server says of itself. Raises the errors of `refuse_unfit_server` and `refuse_pooler`."""
     refuse_pooler(connection, url, path)
     refuse_unfit_server(connection, path)
     (facts,) = connection.execute(_FACTS)
-    return ServerFacts(*facts)
+    return ServerFacts(*facts, timeouts=dict(connection.execute(_TIMEOUTS)))
 
 
 def measure_database(url: str) -> LedgerSize:
