@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_chat import chat, house, idle, rows, seen, type_in
+from test_chat import app_of, chat, footer, house, idle, rows, seen, type_in
 from textual.widgets import OptionList, Static
 
 from semel.faces.run import RunningGateway
@@ -15,6 +15,7 @@ from semel.faces.terminal import lines
 from semel.faces.terminal.question import Question, format_input
 from semel.faces.terminal.rows import DRAW_FAILED, RowWidget, make_widget
 from semel.law.permission_questions import MAX_INPUT_CHARS
+from semel.testing.scripted_agent import prompt
 
 Json = dict[str, Any]
 __all__ = ["house"]
@@ -48,6 +49,24 @@ async def test_an_agents_odd_plan_and_request_stop_nothing(house: RunningGateway
         assert "before" in rows(pilot)
         await pilot.press("escape")
         await seen(pilot, lambda: idle(pilot), "the end")
+
+
+async def test_escape_closes_what_is_open_before_it_stops_the_turn(house: RunningGateway, tmp_path: Path) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, prompt("begun", {"hang": True}))
+        await seen(pilot, lambda: rows(pilot)[-1:] == ["begun"], "the agent's begin")
+        await pilot.press("ctrl+o", "ctrl+t")
+        pane = app_of(pilot).pane
+        assert pane.prompt.border_title and pane.conversation.has_opened_all
+        await seen(pilot, lambda: "esc close" in footer(pilot) and "esc stop" not in footer(pilot), "what Esc does")
+        await pilot.press("escape")
+        assert not pane.prompt.border_title and pane.conversation.has_opened_all
+        await pilot.press("escape")
+        await seen(pilot, lambda: "esc stop" in footer(pilot) and not pane.is_open, "that Esc stops now")
+        assert pane.is_running
+        await pilot.press("escape")
+        await seen(pilot, lambda: idle(pilot) and not pane.is_running, "the end")
+        assert rows(pilot)[-1] == "Stopped by ann."
 
 
 @pytest.mark.parametrize("entries", [[None], 7, [[]]])

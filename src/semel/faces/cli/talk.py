@@ -55,7 +55,7 @@ def chat(
 ) -> None:
     """Talk to an agent in this terminal.
 
-    The last line shows the keys that work: Enter sends, Esc stops the running turn, ctrl+t chooses what becomes of a
+    The last line shows the keys that work: Enter sends, Esc closes what is open, else stops the running turn, ctrl+t chooses what becomes of a
     message while the agent is busy, ctrl+k lists the sessions, those that need you first, and opens another one or a
     new one; ctrl+page down and ctrl+page up go through those that are open. Ctrl+o opens tool output, ctrl+d leaves.
     Ctrl+j starts a new line, up and down go through your messages, page up and page down scroll. When the agent asks

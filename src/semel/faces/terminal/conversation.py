@@ -109,7 +109,7 @@ class ConversationView(VerticalScroll, can_focus=False):
         self._ordered_rows: list[RowWidget] = []  # the drawn rows, as they stand on the screen
         self._draws_snapshot = False
         self._place: tuple[str, int] | None = None  # where to begin: a row and how many of its lines are above
-        self._all_opened = False
+        self.has_opened_all = False  # whether the details of all rows are shown
         self._is_fetching = False
         self._is_drawing_above = False
         self._state: State = "connecting"  # of the link, at its last change
@@ -214,7 +214,7 @@ class ConversationView(VerticalScroll, can_focus=False):
         insertions: list[tuple[RowWidget | None, list[RowWidget]]] = []
         for row in rows:
             widget = make_widget(row, self._names)
-            widget.opened = self._all_opened
+            widget.opened = self.has_opened_all
             place = bisect.bisect_right(self._ordered_rows, widget.born, key=_read_born)
             next_widget = self._ordered_rows[place] if place < len(self._ordered_rows) else None
             if not insertions or insertions[-1][0] is not next_widget:
@@ -254,10 +254,10 @@ class ConversationView(VerticalScroll, can_focus=False):
 
     async def open_all(self) -> None:
         """Open all tool output and thoughts, or shorten them again."""
-        self._all_opened = not self._all_opened
+        self.has_opened_all = not self.has_opened_all
         for row in self._ordered_rows:
             if isinstance(row, ItemWidget):
-                await row.open(self._all_opened)
+                await row.open(self.has_opened_all)
 
     @work(group="outputs")
     async def on_item_widget_opened(self, event: ItemWidget.Opened) -> None:

@@ -51,6 +51,7 @@ class SessionPane(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "send"),  # the footer shows the keys in this order
+        Binding("escape", "close", "close"),  # what is open; if nothing is, the key stops the turn
         Binding("escape", "stop", "stop"),
         Binding("tab", "question", "answer"),
         Binding("ctrl+end", "bottom", "newest", priority=True),
@@ -144,6 +145,11 @@ class SessionPane(Vertical):
         """Whether a turn runs, or is to be tried again: it can be stopped."""
         return self.link.view.session.get("state") == "running"
 
+    @property
+    def is_open(self) -> bool:
+        """Whether something is open that Esc closes: the choice of a busy mode, or the details of all rows."""
+        return self._busy_mode is not None or self.conversation.has_opened_all
+
     # ------------------------------------------------------------ the lines around the conversation
 
     def on_conversation_view_drawn(self, event: ConversationView.Drawn) -> None:
@@ -190,7 +196,7 @@ class SessionPane(Vertical):
 
     def _refresh_keys(self) -> None:
         """Have the footer drawn again if other keys are live now."""
-        live_keys = (self.is_running, self.conversation.is_at_bottom, self.query_one(Question).display)
+        live_keys = (self.is_running, self.is_open, self.conversation.is_at_bottom, self.query_one(Question).display)
         if live_keys != self._live_keys:
             self._live_keys = live_keys
             self.refresh_bindings()
@@ -199,7 +205,8 @@ class SessionPane(Vertical):
         """Return False for an action that has nothing to do now; the footer does not show its key."""
         live = {
             "send": self.prompt.has_focus,
-            "stop": self.is_running and self.prompt.has_focus,
+            "close": self.is_open and self.prompt.has_focus,
+            "stop": self.is_running and not self.is_open and self.prompt.has_focus,
             "question": self.query_one(Question).display and self.prompt.has_focus,
             "bottom": not self.conversation.is_at_bottom,
             "mode": self.is_running,
@@ -238,6 +245,14 @@ class SessionPane(Vertical):
 
     async def action_open_all(self) -> None:
         await self.conversation.open_all()
+        self._refresh_keys()
+
+    async def action_close(self) -> None:
+        """Esc: take back the choice of a busy mode; if there is none, shorten the details again."""
+        if self._busy_mode is not None:
+            self._set_busy_mode(None)
+        elif self.conversation.has_opened_all:
+            await self.action_open_all()
 
     # ------------------------------------------------------------ completing
 
@@ -356,6 +371,7 @@ class SessionPane(Vertical):
         """Set the busy mode of the next message, and return the previous one."""
         previous, self._busy_mode = self._busy_mode, mode
         self.prompt.border_title = f"{mode} · {MODE_DESCRIPTIONS[mode]}" if mode else ""
+        self._refresh_keys()
         return previous
 
     @work
