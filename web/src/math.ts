@@ -41,11 +41,13 @@ export function drawMath(nodes: DocumentFragment, sanitise: Sanitise): void {
 
 /** A formula as MathML, which is not sanitised yet; null if it cannot be drawn without loss. `source`: with its signs. */
 export function mathHtml(source: string): string | null {
-  const formula = source.slice(2, -2);
+  const isDollar = /^\$[^$]/.test(source);
+  const signs = isDollar ? 1 : 2;
+  const formula = source.slice(signs, -signs);
   if (REFUSED.some((pattern) => pattern.test(formula))) return null;
   try {
     const html = katex.renderToString(formula, {
-      displayMode: !source.startsWith("\\("),
+      displayMode: !isDollar && !source.startsWith("\\("),
       output: "mathml",
       throwOnError: true,
       strict: "ignore",

@@ -1,5 +1,6 @@
-// Where a formula is in Markdown: $$..$$, \[..\] and \(..\). A single $ is money, and within a line \[x\] is a bracket
-// that begins no link, shown as it was written: there a formula has blanks around it. A formula stays as it was written
+// Where a formula is in Markdown: $$..$$, \[..\] and \(..\), and $..$ within a line if that can be nothing else: $ is money
+// and begins names of variables, too. Within a line \[x\] is a bracket that begins no link, shown as it was written: there a
+// formula has blanks around it. Chats and the terminal have the same rules (src/semel/channels/formulas.py). A formula stays as it was written
 // until it is drawn (rows/rich.tsx); the other rules would take \ and _ out of it.
 
 import type MarkdownIt from "markdown-it";
@@ -8,6 +9,10 @@ import type { Token } from "markdown-it";
 type Markdown = InstanceType<typeof MarkdownIt>;
 
 const ENDS: Record<string, string> = { $$: "$$", "\\[": "\\]", "\\(": "\\)" };
+const IN_DOLLARS = /\$(?=[^\s$])((?:[^\\$\n]|\\[^\n]){1,300})(?<=\S)\$(?![\w$])/y;
+const TEX_WORDS = /\\(?:text\w*|mathrm|operatorname)\s*\{[^{}]*\}|\\(?:[A-Za-z]+|[,;:!|{}])/g;
+const SIGNS = /[_^=<>+]|\s[-*/]\s|^[A-Za-z]'*$|^[A-Za-z]\([^()]*\)$/;
+const PRICE = /^\d[\d.,]*(?![\d.,A-Za-z])[^_^]*$/;
 const MAX_CHARS = 4000; // of a formula; what is longer is text
 
 interface InlineState {
@@ -34,7 +39,7 @@ export function addMath(md: Markdown): void {
   const { escapeHtml } = md.utils;
   md.inline.ruler.before("escape", "math", inlineMath as never);
   md.block.ruler.before("fence", "math_block", blockMath as never, { alt: ["paragraph", "blockquote", "list"] });
-  const span = (text: string): string => `<span class="math${text.startsWith("\\(") ? "" : " display"}">${escapeHtml(text)}</span>`;
+  const span = (text: string): string => `<span class="math${isInline(text) ? "" : " display"}">${escapeHtml(text)}</span>`;
   md.renderer.rules.math = (tokens, index) => span(tokens[index]!.content);
   md.renderer.rules.math_block = (tokens, index) => `<p>${span(tokens[index]!.content)}</p>\n`;
   md.renderer.rules.math_begun = (tokens, index) => `<p>${escapeHtml(tokens[index]!.content).replaceAll("\n", "<br>\n")}</p>\n`;
@@ -58,7 +63,7 @@ function endOf(text: string, closing: string, from: number, limit: number, after
 function inlineMath(state: InlineState, silent: boolean): boolean {
   const opening = state.src.slice(state.pos, state.pos + 2);
   const closing = ENDS[opening];
-  if (!closing) return false;
+  if (!closing) return opening.startsWith("$") && inlineDollars(state, silent);
   const start = state.pos + 2;
   const end = endOf(state.src, closing, start, state.posMax, state.noMathEnd?.[closing]);
   if (end < 0) (state.noMathEnd ??= {})[closing] = Math.min(state.posMax, start + MAX_CHARS); // the next search begins there
@@ -70,6 +75,22 @@ function inlineMath(state: InlineState, silent: boolean): boolean {
   state.pos = end + 2;
   return true;
 }
+
+/** A formula between two single $: it has signs of one, and no words but those of TeX. */
+function inlineDollars(state: InlineState, silent: boolean): boolean {
+  if (/[\p{L}\p{N}$]/u.test(state.src[state.pos - 1] ?? "")) return false;
+  IN_DOLLARS.lastIndex = state.pos;
+  const [source, formula = ""] = IN_DOLLARS.exec(state.src.slice(0, state.posMax)) ?? [""];
+  const rest = formula.replace(TEX_WORDS, " ");
+  const isFormula = rest !== formula || (!PRICE.test(formula) && SIGNS.test(formula));
+  if (!formula || /[A-Za-z]{3}/.test(rest) || !isFormula) return false;
+  if (!silent) state.push("math", "", 0).content = source;
+  state.pos += source.length;
+  return true;
+}
+
+/** Whether a formula stands within a line. `source`: with its signs. */
+const isInline = (source: string): boolean => source.startsWith("\\(") || /^\$[^$]/.test(source);
 
 /** A formula with lines of its own. While it has no end and no blank line came, it is text that may still become one. */
 function blockMath(state: BlockState, first: number, last: number, silent: boolean): boolean {

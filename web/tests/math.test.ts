@@ -24,6 +24,20 @@ test("prices, process ids and code are no formulas", () => {
   }
 });
 
+test("a formula is between two single $ within a line if it can be nothing else", () => {
+  for (const formula of ["$x$", "$x'$", "$f(x)$", "$E = mc^2$", "$a_1 * b_1$", "$\\alpha$", "$10^6$", "$2x + 1 = 5$", "$x < y$", "$\\text{speed} = 5$", "$5\\,\\mathrm{km}$", "$a \\$ = b$", "$n - 1$"]) {
+    assert.deepEqual(formulasOf(`so (${formula}), and`), [formula.replace("<", "&lt;")], formula);
+  }
+  const texts = [
+    "$5 and $6", "between $5-$10", "I paid $5 or 5$.", "US$5 = 6$", "$HOME and $PATH", "$HOME/$USER", "$FOO=$BAR", "$foo_bar$", "$ x$", "$x $", "$x$y", "$5 + tax = 3$",
+    "$5 + 5$", "$5$", "\\$x$", "`$x$`", "$$x$y", "$a\n= b$", "$price = 5$", "$1 + $2 = $3", "cost$x$",
+  ];
+  for (const text of texts) assert.deepEqual(formulasOf(text), [], text);
+  assert.match(mathHtml("$x$")!, /<mi>x<\/mi>/);
+  assert.doesNotMatch(mathHtml("$x$")!, /display="block"/);
+  assert.equal(mathHtml("$a % b$"), null);
+});
+
 test("brackets within a line that are no formula stay as they are written", () => {
   assert.equal(renderMarkdown("so \\[y\\] is, \\[x\\](z), [\\[a\\]](b)"), "<p>so \\[y\\] is, \\[x\\](z), [a] (b)</p>\n");
 });

@@ -8,6 +8,7 @@ renderer would drop silently is kept:
 | `<b>`, `&lt;` | the tag; the entity's letters | text |
 | `\\\\server` | a backslash | text |
 | `\\[y\\]`, which may be a formula | the backslashes | text |
+| `\\\\(a\\\\,b\\\\)`, and other formulas | backslashes | text, as it was written |
 | `[INFO]: done` | the line, as a link reference definition | text |
 | a table's row with more cells than its head | the cells | in the last cell |
 | blocks nested too deep | their content | the whole text, as it was written |
@@ -31,6 +32,8 @@ from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
+from semel.channels.formulas import MATH_BLOCK, add_formulas
+
 MAX_FORMATTED_CHARS = 100_000
 """Characters above which a text is sent as plain text: no platform shows formatted texts of that length."""
 MAX_NESTING = 40
@@ -53,9 +56,11 @@ class _LosslessMarkdown(MarkdownIt):
         self.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
         self.enable(["table", "strikethrough", "linkify"]).disable("reference")
         self.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
+        add_formulas(self)
         self.core.ruler.after("block", "whole_lists", _split_lists)
         self.core.ruler.after("inline", "whole_rows", _show_surplus_cells)
         self.core.ruler.after("whole_rows", "whole_fences", _show_fence_info)
+        self.core.ruler.after("whole_fences", "whole_formulas", _show_formulas)
         self.core.ruler.before("text_join", "as_written", _restore_escapes)
         self.core.ruler.push("whole_links", _show_link_titles)
 
@@ -151,6 +156,15 @@ def _show_fence_info(state: StateCore) -> None:
             assert token.map is not None
             tokens += _paragraph(shown_info, token.level, [token.map[0], token.map[0] + 1])
         tokens.append(token)
+    state.tokens = tokens
+
+
+def _show_formulas(state: StateCore) -> None:
+    """Make a paragraph of each formula with lines of its own."""
+    tokens: list[Token] = []
+    for token in state.tokens:
+        is_formula = token.type == MATH_BLOCK and token.map is not None
+        tokens += _paragraph(token.content, token.level, token.map or []) if is_formula else [token]
     state.tokens = tokens
 
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 
 from semel.channels.markdown import follows_no_links, make_parser, split_fence_info, write_out_links
+
+_TASK = re.compile(r"^\[([ xX])\](?=\s)")
+_SUMMARY = re.compile(r"<summary>\s*")
+_DETAILS = re.compile(r"<details(?: open)?>\s*(?:<summary>\s*)?")
+_DETAILS_END = re.compile(r"\s*</details>\s*$")
 
 MAX_PART_CHARS = 8_000  # after which a part of an agent's message ends with its block
 
 
 def make_terminal_parser() -> MarkdownIt:
-    """Make a Markdown parser with the rules of chats: line breaks are kept, and links show their address."""
+    """Make a Markdown parser with the rules of chats: line breaks are kept, and links show their address.
+
+    The signs of a task become a box, and the tags of <details> become ▾ before the summary and ▴ at the end.
+    """
     parser = make_parser()
     parser.core.ruler.disable("whole_fences")  # streamed text needs one widget per block
     parser.core.ruler.push("for_the_terminal", _adapt_tokens)
@@ -22,6 +34,12 @@ def make_terminal_parser() -> MarkdownIt:
 
 def _adapt_tokens(state: StateCore) -> None:
     write_out_links(state.tokens, follows_no_links, keep=True)
+    for before, token in pairwise(state.tokens):
+        if token.type == "inline" and before.type == "paragraph_open" and token.children:
+            token.children = _draw_details(token.children)
+    for item, _, token in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        if item.type == "list_item_open" and token.children and token.children[0].type == "text":
+            token.children[0].content = _TASK.sub(_draw_box, token.children[0].content)
     for token in state.tokens:
         if token.type == "fence":
             token.info, language = split_fence_info(token.info)
@@ -29,6 +47,36 @@ def _adapt_tokens(state: StateCore) -> None:
         for child in token.children or ():
             if child.type == "softbreak":
                 child.type = "hardbreak"
+
+
+def _draw_box(signs: re.Match[str]) -> str:
+    return "☐" if signs[1] == " " else "☑"
+
+
+def _draw_details(children: Sequence[Token]) -> list[Token]:
+    """Draw the tags of <details> that begin or end a paragraph. Others stay as they were written."""
+    drawn = list(children)
+    texts = [child for child in drawn if child.type == "text"]
+    if drawn[0].type == "text" and (tags := _DETAILS.match(drawn[0].content)):
+        closing = next((text for text in texts if "</summary>" in text.content), None)
+        is_split = tags[0] == drawn[0].content  # the summary is on the next line
+        if is_split and len(drawn) > 2 and drawn[1].type == "softbreak" and drawn[2].type == "text":
+            opening, tags = drawn[2], _SUMMARY.match(drawn[2].content)
+        else:
+            opening = drawn[0]
+        if closing is not None and tags and "<summary>" in tags[0]:
+            drawn = drawn[drawn.index(opening) :]
+            opening.content = f"▾ {opening.content[tags.end() :]}"
+            summary, _, rest = closing.content.partition("</summary>")
+            closing.content = summary
+            at = drawn.index(closing) + 1
+            if rest.strip():
+                drawn[at:at] = [Token("hardbreak", "br", 0), Token("text", "", 0, content=rest.lstrip())]
+    last = drawn[-1]
+    if last.type == "text" and (tags := _DETAILS_END.search(last.content)):
+        last.content = last.content[: tags.start()]
+        drawn[-1:] = [*([last, Token("hardbreak", "br", 0)] if last.content else []), Token("text", "", 0, content="▴")]
+    return drawn
 
 
 @cache
