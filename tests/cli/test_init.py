@@ -247,6 +247,16 @@ def test_the_defaults_are_the_first_agent_that_is_installed_and_no_channel(cli: 
     ]
 
 
+def test_while_a_gateway_runs_the_next_step_is_to_restart_it(cli: Cli) -> None:
+    process = cli.up()
+    try:
+        done = cli("init", "--yes")
+        assert done.stdout.splitlines()[-1].startswith("Next: restart the gateway, which reads settings")
+        assert f"process {process.pid} is the gateway" in done.stderr
+    finally:
+        end(process)
+
+
 def test_an_agent_that_does_not_work_yet_is_told_with_the_command_to_try_it_again(cli: Cli) -> None:
     install(cli, "codex-acp", "/bin/false")
     done = cli("init", "elsewhere.toml", "--agent", "codex", rc=1)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_house import SCRIPTED, Cli, end, until
 
-from semel.faces.cli.status import _describe_need, _list_agent_notices, _list_login_advice
+from semel.faces.cli.status import _count_entries, _describe_need, _list_agent_notices, _list_login_advice
 from semel.faces.health.installation import examine_disk
 from semel.ledger.sqlite.open_ledger import check_readable, lock_ledger
 from semel.ledger.storage.errors import LedgerUnreadable
@@ -95,6 +95,11 @@ def test_without_a_gateway_the_files_tell_what_they_can(cli: Cli) -> None:
     assert [line.split()[0] for line in lines] == ["gateway", "sessions", "outbox", "disk", "backup", "books"]
     assert f"ago, in {cli.home}/copies/" in lines[4]
     assert "nothing waits" in lines[2]
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, ""), (1, " over 1 entry"), (1234, " over 1,234 entries")])
+def test_the_books_count_entries_if_there_are_some(count: int, words: str) -> None:
+    assert _count_entries(count) == words
 
 
 def test_a_gateway_that_was_killed_is_told_from_one_that_was_stopped(cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shlex
 import shutil
@@ -254,6 +255,7 @@ def _try_agent(path: Path, section: str, pairing: str) -> None:
     from semel.faces.agent_check import check_agent
     from semel.faces.cli.agents import load_agents, print_check
     from semel.faces.config.paths import find_config_file
+    from semel.faces.service.installation import advise_restart
 
     print_remark(f"trying {section} ...")
     [agent] = load_agents([section], path, None)
@@ -264,16 +266,34 @@ def _try_agent(path: Path, section: str, pairing: str) -> None:
     is_logged_out = "is not logged in" in check.problem and agent.process
     prompt = "" if agent.process else ' --prompt "Say hello."'  # without one, nothing is sent to a model
     retry = f"agents login {section}" if is_logged_out else f"agents check {section}{prompt}"
+    running = _find_running(path)
     following = retry if check.problem else "up"
     correct = f"correct {path}, then " if check.problem and not is_logged_out else ""
     start = f", then semel up{option}" if is_logged_out else ""
-    print(name_command(f"\nNext: {correct}semel {following}{option}{start}"))
+    if running is None:
+        print(name_command(f"\nNext: {correct}semel {following}{option}{start}"))
+    else:
+        first = f"{correct}semel {following}{option}, then " if check.problem else ""
+        print(name_command(f"\nNext: {first}{advise_restart()}"))
+        print_remark(f"process {running} is the gateway, and goes on without what was written")
     if pairing:
         then = "Then, while it runs" if not check.problem else "Once it runs"
         print(name_command(f"{then}: semel pair {pairing}{option} (nobody may talk on that channel before)"))
     _print_other_agents(check.command, option)
     if check.problem:
         raise typer.Exit(1)
+
+
+def _find_running(path: Path) -> int | None:
+    """Return the process id of the gateway that runs in the data directory of a configuration; None if none does."""
+    from semel.faces.config import ConfigError, locate_running
+    from semel.tools.address import NoGateway, find_pid, find_running_config
+
+    with contextlib.suppress(ConfigError, NoGateway):
+        data = locate_running(path, None)
+        find_running_config(data)  # raises if the gateway does not answer
+        return find_pid(data)
+    return None
 
 
 def _print_other_agents(command: Sequence[str], option: str) -> None:

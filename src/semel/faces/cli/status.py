@@ -314,7 +314,12 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
         step = "see the rows: semel doctor --laws; keep a copy of the data directory and report this"
         yield "books", Text(visible(name_command(f"{broken} ({format_time(books['at'])}); {step}")), "bold red")
     else:
-        yield "books", f"{books['laws']} laws held over {books['entries']:,} entries ({format_time(books['at'])})"
+        yield "books", f"{books['laws']} laws held{_count_entries(books['entries'])} ({format_time(books['at'])})"
+
+
+def _count_entries(count: int) -> str:
+    """Say over how many entries the laws held; "" if there is none yet."""
+    return f" over {count:,} {'entry' if count == 1 else 'entries'}" if count else ""
 
 
 def _list_members(overview: dict[str, Any]) -> list[str | Text]:

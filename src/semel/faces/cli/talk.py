@@ -55,11 +55,11 @@ def chat(
 ) -> None:
     """Talk to an agent in this terminal.
 
-    The last line shows the keys that work: Enter sends, Esc closes what is open, else stops the running turn, ctrl+t chooses what becomes of a
-    message while the agent is busy, ctrl+k lists the sessions, those that need you first, and opens another one or a
-    new one; ctrl+page down and ctrl+page up go through those that are open. Ctrl+o opens tool output, ctrl+d leaves.
-    Ctrl+j starts a new line, up and down go through your messages, page up and page down scroll. When the agent asks
-    for a permission, Tab goes to the question and a to i answer it.
+    The last line shows the keys that work: Enter sends, Esc closes what is open, else stops the running turn,
+    ctrl+t chooses what becomes of a message while the agent is busy, ctrl+k lists the sessions, those that need you
+    first, and opens another one or a new one; ctrl+page down and ctrl+page up go through those that are open.
+    Ctrl+o opens tool output, ctrl+d leaves. Ctrl+j starts a new line, up and down go through your messages, page up
+    and page down scroll. When the agent asks for a permission, Tab goes to the question and a to i answer it.
 
     "/" at the beginning lists the commands of Semel and of the agent, "@" the files of the agent's workspace; Tab or
     Enter completes. /attach PATH sends a file of this machine with the next message. What you write while no gateway
@@ -67,8 +67,8 @@ def chat(
     are kept as well, in ~/.local/state/semel/terminal.
 
     With --plain, or if input or output is a pipe, each line of input is a message and answers are printed when they
-    are final; /7, /8 ... answer a permission request by the printed number. If the agent asks something after the input
-    has ended, the command says how to answer it and ends with exit code 1.
+    are final; /7, /8 ... answer a permission request by the printed number. If the agent asks something after the
+    input has ended, the command says how to answer it and ends with exit code 1.
     """
     data = locate_running(config, data_dir)
     if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
