@@ -20,7 +20,7 @@ import typer.main
 
 from semel.faces.acp.connection.editor_pipe import EditorPipe
 from semel.faces.acp.connection.editor_server import EditorServer
-from semel.faces.acp.connection.gateway_link import GatewayLink
+from semel.faces.acp.connection.gateway_link import POLL_INTERVAL_S, GatewayLink
 from semel.faces.acp.connection.opening import Opening
 from semel.faces.acp.session.open_prompt import OpenPrompt, describe_outage
 from semel.faces.acp.session.open_session import OpenSession
@@ -168,6 +168,43 @@ async def test_a_gateway_that_was_killed_is_started_again_and_one_that_was_stopp
     with pytest.raises(NoGateway, match="did not start"):
         await link.restart_killed()
     assert started == [["up", "--give-way", "--data-dir", str(data)]]
+
+
+async def test_a_start_ends_when_the_new_gateway_has_published_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed gateway leaves its address behind, and the new one listens at its socket before it publishes an address.
+
+    `semel up` waits for the start: with the old address it would find nothing to take over, and a ledger in use.
+    """
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    address = {"socket": str(data / "gateway.sock"), "pid": 2**22 + 1}
+    (data / GATEWAY_FILE).write_text(json.dumps(address))
+    listens = asyncio.Event()
+    listening: list[asyncio.Task[asyncio.Server]] = []
+
+    async def listen() -> asyncio.Server:
+        server = await asyncio.start_unix_server(lambda reader, writer: writer.close(), address["socket"])
+        listens.set()
+        return server
+
+    with contextlib.ExitStack() as stack:
+
+        def spawn(link: GatewayLink) -> tuple[subprocess.Popen[bytes], Path]:
+            listening.append(asyncio.ensure_future(listen()))
+            process = stack.enter_context(subprocess.Popen(["sleep", "60"]))
+            stack.callback(process.kill)
+            return process, data / "start.log"
+
+        monkeypatch.setattr(GatewayLink, "_spawn", spawn)
+        start = asyncio.ensure_future(GatewayLink(data, None, may_start=True).restart_killed())
+        await listens.wait()
+        done, _ = await asyncio.wait([start], timeout=10 * POLL_INTERVAL_S)
+        assert not done
+        (data / GATEWAY_FILE).write_text(json.dumps(address | {"pid": os.getpid()}))
+        await asyncio.wait_for(start, 30)
+        (await listening[0]).close()
 
 
 async def test_a_message_whose_answer_was_lost_starts_a_gateway_once_and_tells_why_it_did_not_start(

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from semel.tools.address import START_LOCK_FILE, NoGateway, find_last_config, find_socket, was_killed
+from semel.tools.address import START_LOCK_FILE, NoGateway, find_last_config, find_pid, find_socket, was_killed
 
 if TYPE_CHECKING:
     from semel.faces.client import AsyncClient, RequestRefused
@@ -184,8 +184,9 @@ class GatewayLink:
             with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
                 await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
                 if not await self.is_answering():
+                    last = self._find_pid()
                     started = self._spawn()
-                    await asyncio.gather(self._wait_for(*started), asyncio.to_thread(_import_client))
+                    await asyncio.gather(self._wait_for(*started, last), asyncio.to_thread(_import_client))
         except OSError as error:
             raise GatewayNotStarted(f"{error.filename or self.data_dir}: {error.strerror or error}") from None
 
@@ -202,9 +203,19 @@ class GatewayLink:
             )  # fmt: skip
         return process, log
 
-    async def _wait_for(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def _find_pid(self) -> int | None:
+        """Return the process id of the gateway that has published its address last: it may be gone."""
+        with contextlib.suppress(NoGateway):
+            return find_pid(self.data_dir)
+        return None
+
+    async def _wait_for(self, process: subprocess.Popen[bytes], log: Path, last: int | None) -> None:
+        """Wait until a gateway answers and has published its address: `semel up` waits for that, to take it over.
+
+        `last`: whose address was published before. Raises GatewayNotStarted.
+        """
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not await self.is_answering():
+        while self._find_pid() == last or not await self.is_answering():
             if process.poll() is not None:
                 printed = log.read_text(errors="replace").strip()[-ERROR_CHARS:].splitlines()
                 raise GatewayNotStarted(" ".join(printed[-2:]) or f"it ended with exit code {process.returncode}")
