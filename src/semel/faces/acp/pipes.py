@@ -56,6 +56,13 @@ class LineSplitter:
         return data
 
 
+def has_unread(file: int) -> bool:
+    """Return whether a read of a file descriptor would return at once, with bytes or at its end."""
+    poller = select.poll()
+    poller.register(file, select.POLLIN)
+    return bool(poller.poll(0))
+
+
 def count_unread(file: int) -> int:
     """Return how many bytes the reader of a pipe or a socket has not read: of a socket perhaps more than there are.
 

@@ -12,10 +12,12 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from semel.faces.acp.pipes import LineSplitter, count_unread, read_blocking, write_all
+from semel.faces.acp.pipes import LineSplitter, count_unread, has_unread, read_blocking, write_all
 
 MAX_WAITING_BYTES = 8 * 1024 * 1024
 ROOM_BYTES = 1024 * 1024  # waiting bytes below which there is room again
+QUIET_S = 0.1  # without a line and without anything to read, until all that the editor has written counts as read
+QUIET_POLL_S = 0.02
 END_GRACE_S = 0.5  # how long the last lines have to be read by an editor that closed its end
 
 
@@ -43,6 +45,21 @@ class EditorPipe:
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield the lines from the editor until it closes its end of either pipe."""
         while (line := await self._lines.get()) is not None:
+            yield line
+
+    async def lines_on_the_way(self) -> AsyncIterator[bytes]:
+        """Yield the lines that the editor has written until now. To be cancelled if it goes on writing."""
+        quiet_s = 0.0
+        while quiet_s < QUIET_S:
+            try:
+                line = self._lines.get_nowait()
+            except asyncio.QueueEmpty:
+                await asyncio.sleep(QUIET_POLL_S)
+                quiet_s = 0.0 if has_unread(self._stdin) else quiet_s + QUIET_POLL_S
+                continue
+            if line is None:
+                return
+            quiet_s = 0.0
             yield line
 
     def check_full(self) -> bool:

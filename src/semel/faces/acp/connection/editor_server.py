@@ -81,6 +81,7 @@ class EditorServer:
         self._failed_start: str | None = None  # why no gateway could be started for those that are not recorded
         self._all_recorded = asyncio.Event()
         self._is_closing = False
+        self._has_unread_lines = False
         self._numbers = 0
         self._tasks: set[asyncio.Task[None]] = set()
         pipe.on_room = self._show_all
@@ -101,10 +102,10 @@ class EditorServer:
         """Serve the editor until it closes its end of the pipes, and what it said has arrived or is given up."""
         try:
             async for line in self._pipe.lines():
-                if line.strip():
-                    self._handle_line(line)
+                self._handle_line(line)
             await self._finish_recording()
         except asyncio.CancelledError:  # by a signal, whose sender may kill us soon
+            await self._handle_lines_on_the_way()
             await self._wait_until_recorded(SIGNAL_TIMEOUT_S)
             raise
         finally:
@@ -114,6 +115,15 @@ class EditorServer:
         for open_session in self._sessions.values():
             open_session.close()
         self._pipe.close()
+
+    async def _handle_lines_on_the_way(self) -> None:
+        """Handle what the editor has written before it ends us."""
+        self._is_closing = self._has_unread_lines = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SIGNAL_TIMEOUT_S):
+                async for line in self._pipe.lines_on_the_way():
+                    self._handle_line(line)
+                self._has_unread_lines = False
 
     async def _finish_recording(self) -> None:
         """Give the prompts that no gateway has recorded a limited time to be sent. A gateway is started for them."""
@@ -160,6 +170,8 @@ class EditorServer:
             f"Send it again if `semel show {key}` lacks it."
             for key, reason in prompts
         ]
+        if self._has_unread_lines:
+            losses.append("the signal came while the editor was still writing; what it wrote last was not read.")
         return losses + [
             f"{delivery} in session {key} has not reached the gateway, as far as is known. {REMEDIES[delivery]}"
             for key, delivery in self.undelivered
@@ -168,6 +180,8 @@ class EditorServer:
     # ---- lines
 
     def _handle_line(self, line: bytes) -> None:
+        if not line.strip():
+            return
         try:
             message = read_message(line)
         except RequestFailed as error:
