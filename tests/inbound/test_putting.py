@@ -57,6 +57,8 @@ async def test_what_is_told_three_times_is_heard_once(chat: Chat) -> None:
         "message", "message", "edit", "reaction", "delete",
     ]  # fmt: skip
     assert await counts(chat) == {"accepted": 5, "duplicate": 12, "conflict": 0, "quarantined": 1}
+    inbox = chat.gateway.channel_manager.inboxes["chat"]
+    assert [await inbox.has_heard(key) for key in ("m1", "m1/2", "m3", "m4")] == [True, True, True, False]
     [odd] = await chat.gateway.quarantined()
     assert (odd["key"], odd["why"], odd["repeats"], odd["encoding"]) == ("m3", "it is no XML", 2, "base64")
 
