@@ -102,7 +102,7 @@ render(h(Line, { state: line }), byId("line"));
 render(h(NeedsLink, { list: sessions, chosen }), byId("needs-place"));
 render(h(SessionsFoot, { list: sessions }), byId("sessions-foot"));
 render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (message) => composer.restore(message.text, message.files) }), byId("outgoing"));
-render(h(Welcome, { shown: empty, hasChannels: channels.any, send }), byId("welcome"));
+render(h(Welcome, { shown: empty, hasChannels: channels.any, send, made: watch }), byId("welcome"));
 sessions.needed.subscribe(() => drawTitle());
 notifyOfNeeds(sessions);
 
@@ -293,7 +293,7 @@ function drawWelcome(key: string, view: Transcript, fresh: boolean): void {
   const agent = view.session.value.agent ?? /^([^:]+):/.exec(key)?.[1] ?? "";
   const old = empty.value;
   if (!isEmpty) empty.value = null;
-  else if (old?.agent !== agent || old.isFresh !== fresh) empty.value = { agent, isFresh: fresh };
+  else if (old?.key !== key || old.agent !== agent || old.isFresh !== fresh) empty.value = { key, agent, isFresh: fresh };
   show(byId("welcome"), isEmpty);
 }
 
@@ -335,7 +335,7 @@ function drawState(): void {
   byId("composer").dataset.state = session.state || "idle";
   const doing = failed ? [t("the turn failed")] : [running ? asked || silence() || t("working") : "", waiting];
   say(byId("busy"), doing.filter(Boolean).join(" · "));
-  show(byId("stop"), running);
+  show(byId("stop"), running || session.state === "waiting"); // also what is about to begin
   busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);
   clearTimeout(counting);
   say(byId("again"), failed ? t("· tried again {when}", { when: timeLeft(retryAt) }) : "");
@@ -472,7 +472,10 @@ byId("older").addEventListener("click", older);
 byId("scroller").addEventListener("scroll", olderOnTheWayUp, { passive: true });
 byId("side").addEventListener("wanted", () => drawer(true));
 byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
-byId("stop").addEventListener("click", () => attempt(() => ask("POST", at(open.key!, "/stop"), { turn: open.view.session.value.turn, seen: open.view.rev ?? undefined })));
+byId("stop").addEventListener("click", () => {
+  const { state, turn } = open.view.session.value;
+  void attempt(() => ask("POST", at(open.key!, "/stop"), { turn: state === "running" ? turn : undefined, seen: open.view.rev ?? undefined }));
+});
 document.querySelector("main")!.addEventListener("click", (event) => (event.target as Element).closest("#menu") || drawer(false));
 bindKeys(document, t("Everywhere"), [
   { key: "Alt+N", does: t("Start a new session"), press: () => !isCovered() && (void begin(), true) },

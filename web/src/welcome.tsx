@@ -1,7 +1,8 @@
 // What an empty conversation shows: whose it is, where that agent works, and what one may say first.
 
 import { type Signal, signal } from "@preact/signals";
-import { ask } from "./api.ts";
+import { useState } from "preact/hooks";
+import { ask, at, messageOf } from "./api.ts";
 import { byId } from "./dom.ts";
 import { plainly } from "./text.ts";
 import { t } from "./texts.ts";
@@ -23,7 +24,17 @@ async function loadWorkspaces(): Promise<void> {
   }
 }
 
+/** The folder of each session that was made here or that nothing was said in yet, once it is known. */
+const folders = signal<Record<string, string | undefined>>({});
+
+async function loadFolder(key: string): Promise<void> {
+  folders.value = { ...folders.value, [key]: undefined };
+  const session = await ask<{ workspace?: string }>("GET", at(key)).catch(() => null);
+  folders.value = { ...folders.value, [key]: session?.workspace };
+}
+
 export interface EmptyConversation {
+  key: string;
   agent: string;
   isFresh: boolean;
 }
@@ -33,17 +44,21 @@ interface WelcomeProps {
   shown: Signal<EmptyConversation | null>;
   hasChannels: Signal<boolean>;
   send: (text: string) => void;
+  /** Called when the session was made, before its first message. */
+  made: () => void;
 }
 
-export function Welcome({ shown, hasChannels, send }: WelcomeProps) {
+export function Welcome({ shown, hasChannels, send, made }: WelcomeProps) {
   if (!shown.value) return null;
-  const { agent, isFresh } = shown.value;
+  const { key, agent, isFresh } = shown.value;
   if (!isAsked) void loadWorkspaces();
-  const folder = workspaces.value[agent];
+  if (!isFresh && !(key in folders.value)) void loadFolder(key);
+  const folder = folders.value[key] ?? workspaces.value[agent];
   return (
     <>
       {agent ? <h2>{plainly(agent)}</h2> : null}
       {folder ? <p class="folder">{t("works in")} <code>{plainly(folder)}</code></p> : null}
+      {isFresh && folder ? <FolderChoice key={key} session={key} agent={agent} folder={folder} made={made} /> : null}
       <p>{isFresh ? t("A new session begins with your first message.") : t("Nothing has been said here yet.")}</p>
       <div class="tries" role="group" aria-label={t("Things to say")}>
         {(agent === DEMO ? DEMO_WORDS : FIRST_WORDS).map((words) => (
@@ -54,5 +69,41 @@ export function Welcome({ shown, hasChannels, send }: WelcomeProps) {
         <button type="button" class="quiet link" onClick={() => byId("people-button").click()}>{t("People and channels")}</button>
       ) : null}
     </>
+  );
+}
+
+interface FolderChoiceProps {
+  session: string;
+  agent: string;
+  /** Where the agent works if no other folder is chosen. */
+  folder: string;
+  made: () => void;
+}
+
+/** Makes the new session in another folder of the gateway's machine. What the gateway refuses is said here. */
+function FolderChoice({ session, agent, folder, made }: FolderChoiceProps) {
+  const [isOpen, setOpen] = useState(false);
+  const [problem, setProblem] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  if (!isOpen) return <button type="button" class="quiet link" onClick={() => setOpen(true)}>{t("Work in another folder")}</button>;
+  const make = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const wanted = new FormData(event.currentTarget as HTMLFormElement).get("folder");
+    setBusy(true);
+    try {
+      const { workspace } = await ask<{ workspace?: string }>("PUT", at(session), { agent, folder: wanted });
+      folders.value = { ...folders.value, [session]: workspace };
+      made();
+    } catch (error) {
+      setProblem(messageOf(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <form class="place" onSubmit={make}>
+      <input name="folder" aria-label={t("Folder on the gateway's machine")} defaultValue={folder} required autocapitalize="off" spellcheck={false} ref={(input) => input?.focus()} />
+      <button type="submit" disabled={isBusy}>{t("Work there")}</button>
+      {problem ? <p class="wrong" role="alert">{problem}</p> : null}
+    </form>
   );
 }

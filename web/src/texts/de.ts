@@ -233,6 +233,9 @@ export const GERMAN = {
   "Archived": "Archivierte",
   // ---- an empty conversation
   "What can you do?": "Was kannst du?",
+  "Work in another folder": "In einem anderen Ordner arbeiten",
+  "Folder on the gateway's machine": "Ordner auf dem Rechner des Gateways",
+  "Work there": "Dort arbeiten",
   "What is in this folder?": "Was ist in diesem Ordner?",
   "Which tools do you have?": "Welche Werkzeuge hast du?",
   "works in": "arbeitet in",
