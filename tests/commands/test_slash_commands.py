@@ -26,7 +26,7 @@ async def test_a_command_is_answered_and_the_agent_never_hears_of_it(tmp_path: P
         await w.ask("hello")
         assert "State: idle" in await command(w, "/status", sender="Ada")
         assert "/retry" in await command(w, "/help")
-        assert "user: hello" in await command(w, "/history")
+        assert "the owner: hello" in await command(w, "/history")
         assert "ended well" in await command(w, "/retry")
         assert await command(w, "/stop") == "Nothing runs here."
         await w.ask("bye")

@@ -27,7 +27,8 @@ def test_a_new_session_works_in_the_folder_that_is_chosen(page: Browser, live: L
     page.go(f"{live.server.url}/#/new/main%3Aweb%3Afolder")
     shows(page, "#welcome .folder code", own)
     page.click("#welcome .link")
-    assert page.run(f"{FIELD}.value") == own
+    page.until(lambda: page.run(f"{FIELD}?.value") == own, "the field")
+    page.until(lambda: page.run(f"document.activeElement === {FIELD}"), "the focus in it")
     fill(page, "somewhere")
     page.until(lambda: "absolute" in (page.text("#welcome .wrong") or ""), "what is wrong with it")
     fill(page, str(tmp_path / "missing"))

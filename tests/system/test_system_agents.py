@@ -76,7 +76,7 @@ def test_an_agent_that_is_still_starting_can_be_stopped(tmp_path: Path) -> None:
         until(lambda: house.post("/v1/sessions/mute:a/stop").json()["stopped"], "it is stopped")
         house.idle("mute:a", 20)
         assert time.monotonic() - began < 20
-        assert house.texts("mute:a", "notice") == ["Stopped by owner."]
+        assert house.texts("mute:a", "notice") == ["Stopped by the owner."]
 
 
 def test_a_request_that_comes_twice_is_answered_once_and_a_restored_session_goes_on(tmp_path: Path) -> None:

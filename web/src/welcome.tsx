@@ -1,7 +1,7 @@
 // What an empty conversation shows: whose it is, where that agent works, and what one may say first.
 
 import { type Signal, signal } from "@preact/signals";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, at, messageOf } from "./api.ts";
 import { byId } from "./dom.ts";
 import { plainly } from "./text.ts";
@@ -85,6 +85,8 @@ function FolderChoice({ session, agent, folder, made }: FolderChoiceProps) {
   const [isOpen, setOpen] = useState(false);
   const [problem, setProblem] = useState("");
   const [isBusy, setBusy] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), [isOpen]);
   if (!isOpen) return <button type="button" class="quiet link" onClick={() => setOpen(true)}>{t("Work in another folder")}</button>;
   const make = async (event: SubmitEvent) => {
     event.preventDefault();
@@ -101,7 +103,7 @@ function FolderChoice({ session, agent, folder, made }: FolderChoiceProps) {
   };
   return (
     <form class="place" onSubmit={make}>
-      <input name="folder" aria-label={t("Folder on the gateway's machine")} defaultValue={folder} required autocapitalize="off" spellcheck={false} ref={(input) => input?.focus()} />
+      <input name="folder" aria-label={t("Folder on the gateway's machine")} defaultValue={folder} required autocapitalize="off" spellcheck={false} ref={field} />
       <button type="submit" disabled={isBusy}>{t("Work there")}</button>
       {problem ? <p class="wrong" role="alert">{problem}</p> : null}
     </form>

@@ -214,7 +214,7 @@ def format_outcome(
     """Return a text that says how a request was answered, and by whom.
 
     `option`: the id of the chosen one of `options`; None if the request was cancelled. `is_outside`: it was answered
-    outside of chats, so `answerer` may be a name that its chat does not know, such as a login name.
+    outside of chats, so `answerer` may be a name that its chat does not know, such as "the owner".
     """
     return f"{name_answer(option, options, answerer, is_outside)}: {_line(title, MAX_TITLE_CHARS)}"
 

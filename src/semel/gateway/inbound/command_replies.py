@@ -174,4 +174,5 @@ def _format_message(message: LastMessage, is_whole: bool) -> str:
 
 def _author(row: EntryRow) -> str:
     more = load(row.more)
-    return str(more.get("sender") or (more.get("kind") if row.role == "event" else None) or row.role)
+    default = {"event": more.get("kind"), "user": "the owner"}.get(row.role)
+    return str(more.get("sender") or default or row.role)
