@@ -37,7 +37,7 @@ _DISMISS_ACTIVE = Statement(
 )
 _ACTIVATE = Statement("member_activate", f"UPDATE {ACTIVE_TABLE} SET member = :id")
 DISMISS = Statement("member_dismiss", "DELETE FROM worker WHERE member = :id")
-_REMOVE = Statement("member_remove", "DELETE FROM member WHERE id = :id")
+REMOVE = Statement("member_remove", "DELETE FROM member WHERE id = :id")
 _HOLDER = f"""SELECT coalesce(host(a.client_addr), 'this host'), a.pid, CAST(a.backend_start AS text)
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.objid = {LOCK}
 AND l.granted AND a.datname = current_database()"""
@@ -129,7 +129,7 @@ class Holder:
         old = self._connection.execute(f"SELECT member FROM {ACTIVE_TABLE} WHERE member IS NOT NULL")
         self._connection.send(_ACTIVATE, {"id": member})
         for (id,) in old:
-            self._connection.send(_REMOVE, {"id": id})
+            self._connection.send(REMOVE, {"id": id})
         return dismissed
 
     def _name_connection(self) -> None:

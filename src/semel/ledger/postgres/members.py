@@ -33,7 +33,7 @@ from semel.ledger.postgres.errors import (
     explain_not_opened,
     to_ledger_error,
 )
-from semel.ledger.postgres.holder import ACTIVE_TABLE, ADD_WORKER, DISMISS, SERVE, Holder, is_database_held
+from semel.ledger.postgres.holder import ACTIVE_TABLE, ADD_WORKER, DISMISS, REMOVE, SERVE, Holder, is_database_held
 from semel.ledger.postgres.member_rows import (
     LEASE_S,
     MEMBER_LOCK,
@@ -79,7 +79,6 @@ _JOINERS_LOCK = f"SELECT pg_advisory_xact_lock({MEMBER_LOCK}, 0)"  # no member h
 _FIND = Statement("member_find", "SELECT id FROM member WHERE id = :id FOR UPDATE")
 _LEAVE = Statement("member_leave", f"UPDATE {ACTIVE_TABLE} SET member = NULL WHERE member = :id")
 _DISMISS_OTHERS = Statement("member_dismiss_others", "DELETE FROM worker WHERE member IS DISTINCT FROM :id")
-_REMOVE = Statement("member_remove", "DELETE FROM member WHERE id = :id")
 _END_CONNECTIONS = Statement(
     "member_end_connections",
     """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()
@@ -315,7 +314,7 @@ class Member:
         """End a member's connections, and remove it with its workers. The caller commits."""
         self._end_connections(connection, member)
         connection.send(DISMISS, {"id": member})
-        connection.send(_REMOVE, {"id": member})
+        connection.send(REMOVE, {"id": member})
         self._free_since.pop(member, None)
 
     def _tell_gateways(self, gateways: list[ClusterGateway]) -> None:
@@ -359,7 +358,7 @@ class Member:
                 connection = Connection(self._url, _OPTIONS)
                 connection.send(_LEAVE, {"id": self.id})
                 connection.send(DISMISS, {"id": self.id})
-                connection.send(_REMOVE, {"id": self.id})
+                connection.send(REMOVE, {"id": self.id})
                 connection.end("COMMIT")
                 connection.close()
 

@@ -10,7 +10,14 @@ import secrets
 from collections.abc import Callable, Sequence
 from importlib import resources
 
-from semel.ledger.postgres.errors import FORBIDDEN_STATES, DatabaseForbidden, DatabaseOfAnother, DatabaseUnfinished
+from semel.ledger.postgres.errors import (
+    FORBIDDEN_STATES,
+    DatabaseEmpty,
+    DatabaseForbidden,
+    DatabaseOfAnother,
+    DatabaseOlder,
+    DatabaseUnfinished,
+)
 from semel.ledger.postgres.statements import statements
 from semel.ledger.postgres.types import translate_schema
 from semel.ledger.postgres.wire import Connection, ServerError
@@ -34,6 +41,15 @@ def read_version(connection: Connection, path: str) -> int:
     if tables:
         raise DatabaseOfAnother(path=path, why=", ".join(tables[:3]))
     return 0
+
+
+def refuse_other_version(connection: Connection, path: str) -> None:
+    """Raise DatabaseEmpty, DatabaseOlder or LedgerNewer unless the database is a ledger of the newest version."""
+    found, known = read_version(connection, path), list_migrations()[-1].version
+    if found == 0:
+        raise DatabaseEmpty(path=path)
+    if found != known:
+        raise (DatabaseOlder if found < known else LedgerNewer)(path=path, found=found, known=known)
 
 
 def list_table_names(connection: Connection) -> list[str]:

@@ -17,17 +17,17 @@ from queue import SimpleQueue
 from typing import Any, Self
 
 from semel.ledger.postgres.delivery_order import DeliveryOrder
-from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseOlder, explain_not_opened, to_ledger_error
+from semel.ledger.postgres.errors import explain_not_opened, to_ledger_error
 from semel.ledger.postgres.holder import Holder
 from semel.ledger.postgres.locks import find_locks
 from semel.ledger.postgres.members import Member
-from semel.ledger.postgres.migrate import migrate_to_newest, read_version
+from semel.ledger.postgres.migrate import migrate_to_newest, read_version, refuse_other_version
 from semel.ledger.postgres.moved import refuse_moved
 from semel.ledger.postgres.server import measure_database, refuse_encoding, refuse_pooler, refuse_unfit_server
 from semel.ledger.postgres.server_clock import ServerClock
 from semel.ledger.postgres.wire import Connection, ConnectionLost
 from semel.ledger.postgres.worker import Worker
-from semel.ledger.storage.errors import LedgerClosed, LedgerNewer, LedgerReadOnly
+from semel.ledger.storage.errors import LedgerClosed, LedgerReadOnly
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
 from semel.ledger.storage.store import LedgerSize, LedgerStore, do_nothing, now_ms
@@ -113,16 +113,10 @@ class PostgresStore(LedgerStore):
 
         Raises DatabaseEmpty, DatabaseOlder, LedgerNewer and the errors of `open`.
         """
-        name, wanted = str(DatabaseUrl(url)), list_migrations()[-1].version
+        name = str(DatabaseUrl(url))
         with connecting(url) as connection:
             refuse_encoding(connection, name)
-            found = read_version(connection, name)
-        if found == 0:
-            raise DatabaseEmpty(path=name)
-        if found < wanted:
-            raise DatabaseOlder(path=name, found=found, known=wanted)
-        if found > wanted:
-            raise LedgerNewer(path=name, found=found, known=wanted)
+            refuse_other_version(connection, name)
         return cls(url, clock, threads=True, readonly=True)
 
     @classmethod

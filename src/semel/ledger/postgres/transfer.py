@@ -14,18 +14,16 @@ from typing import TypeVar
 import psycopg
 
 from semel.ledger.file_pieces import count_pieces
-from semel.ledger.postgres.errors import DatabaseEmpty, DatabaseHasLedger, DatabaseOfAnother, DatabaseOlder
+from semel.ledger.postgres.errors import DatabaseHasLedger, DatabaseOfAnother
 from semel.ledger.postgres.holder import Holder
-from semel.ledger.postgres.migrate import UNFINISHED_TABLE, create_tables, list_table_names, read_version
+from semel.ledger.postgres.migrate import UNFINISHED_TABLE, create_tables, list_table_names, refuse_other_version
 from semel.ledger.postgres.moved import read_moved_to, write_note
-from semel.ledger.postgres.server import refuse_unfit_server
+from semel.ledger.postgres.server import refuse_pooler, refuse_unfit_server
 from semel.ledger.postgres.store import connecting
 from semel.ledger.postgres.tx import PostgresTx
 from semel.ledger.postgres.wire import JSON_COLUMNS, Connection, ConnectionLost, ServerError, replace_nul
 from semel.ledger.sqlite.tables import list_tables
-from semel.ledger.storage.errors import LedgerNewer
 from semel.ledger.storage.location import DatabaseUrl
-from semel.ledger.storage.migrations import list_migrations
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.transfer import CopySource, CopyTarget, LedgerReader, RowValues, Table
 
@@ -111,13 +109,9 @@ class PostgresSource(_DatabaseReader, CopySource):
     """A ledger in a database, held as by a gateway; one that was cut off before cannot write any more."""
 
     def __init__(self, url: str, clock: Callable[[], int]) -> None:
-        name, wanted = str(DatabaseUrl(url)), list_migrations()[-1].version
         with connecting(url) as connection:
-            found = read_version(connection, name)
-            if found == 0:
-                raise DatabaseEmpty(path=name)
-            if found != wanted:
-                raise (DatabaseOlder if found < wanted else LedgerNewer)(path=name, found=found, known=wanted)
+            refuse_pooler(connection, url, str(DatabaseUrl(url)))
+            refuse_other_version(connection, str(DatabaseUrl(url)))
             super().__init__(url, clock)
             try:
                 self._holder.take_over()
@@ -141,6 +135,7 @@ class PostgresTarget(_DatabaseReader, CopyTarget):
         self.replaced = 0
         name = str(DatabaseUrl(url))
         with connecting(url) as connection:
+            refuse_pooler(connection, url, name)
             refuse_unfit_server(connection, name)
             super().__init__(url, clock)
             try:
