@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres, shared_server
 from semel.ledger.sqlite.store import Store
@@ -63,6 +67,36 @@ def test_the_catalogues_are_the_same() -> None:
     expected_columns, expected_indexes = sqlite_catalogue()
     assert {table: found for table, found in columns.items() if table not in OWN} == expected_columns
     assert indexes == expected_indexes
+
+
+def test_both_engines_allow_the_same_texts_in_the_same_columns() -> None:
+    with Store.in_memory() as store:
+        run = store._require_committer()._db.execute
+        expected = {
+            (table, column): set(re.findall(r"'([^']*)'", texts))
+            for table, sql in run("SELECT name, sql FROM sqlite_schema WHERE type = 'table'").fetchall()
+            for column, texts in re.findall(r"CHECK\((\w+) IN \(([^()]*)\)\)", sql)
+        }
+    database = empty_database().split("/")[3].split("?")[0]
+    allowed = shared_server().execute(
+        "SELECT c.table_name, c.column_name, d.check_clause FROM information_schema.columns c"
+        " JOIN information_schema.domain_constraints n ON n.domain_name = c.domain_name"
+        " JOIN information_schema.check_constraints d ON d.constraint_name = n.constraint_name"
+        " WHERE c.table_schema = 'public'",
+        database,
+    )
+    assert {(table, column): set(re.findall(r"'([^']*)'", clause)) for table, column, clause in allowed} == expected
+    assert ("claim", "outcome") in expected
+    with pytest.raises(Exception, match="claim_outcome"):
+        shared_server().execute("INSERT INTO claim(outcome) VALUES('lost')", database)
+
+
+def test_no_table_has_a_list_of_texts_that_each_statement_reads_again() -> None:
+    database = empty_database().split("/")[3].split("?")[0]
+    checks = shared_server().execute(
+        "SELECT conrelid::regclass::text FROM pg_constraint WHERE contype = 'c' AND conrelid <> 0", database
+    )
+    assert {table for (table,) in checks} <= {"ledger", "active_member"}  # that they have one row
 
 
 def test_texts_are_compared_by_their_bytes_as_sqlite_does() -> None:

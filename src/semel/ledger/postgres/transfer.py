@@ -40,6 +40,8 @@ AND NOT EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = i.indexrelid) O
 _REFERENCES = """SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
   format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
 FROM pg_constraint WHERE contype = 'f' AND connamespace = current_schema()::regnamespace ORDER BY oid"""
+_DOMAINS = """SELECT DISTINCT format('DROP DOMAIN %I', domain_name) FROM information_schema.columns
+WHERE table_schema = current_schema() AND domain_name IS NOT NULL"""
 _SEQUENCES = """SELECT table_name::text, format(
   'SELECT setval(pg_get_serial_sequence(%L, ''id''), (SELECT max(id) FROM %I))', table_name, table_name)
 FROM information_schema.columns
@@ -153,7 +155,10 @@ class PostgresTarget(_DatabaseReader, CopyTarget):
         with connecting(self._url) as connection:
             connection.queue("BEGIN")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {UNFINISHED_TABLE}(source text)")
+            domains = connection.execute(_DOMAINS)
             connection.execute(f"DROP TABLE IF EXISTS {_TABLE_LIST}, {_OTHER_TABLES} CASCADE")
+            for (drop,) in domains:
+                connection.execute(drop)
             connection.end("COMMIT")
             create_tables(connection, self._name, self._clock())
         self._references = self._execute(_REFERENCES)

@@ -41,7 +41,7 @@ WHERE c.root = :root AND c.outcome <> 'said' AND (c.outcome <> 'echo' OR o.seq I
 -- name: import_turn
 -- add a turn of another ledger
 INSERT INTO turn(session, epoch, chapter, root, attempt, how, state, tools, stop, error, started, ended, evidence)
-VALUES(:session, :epoch, :chapter, :root, :attempt, :how, :state, :tools, :stop, :error, :started, :ended,
+VALUES(:session, :epoch, :chapter, :root, :attempt, :how, CAST(:state AS TEXT), :tools, :stop, :error, :started, :ended,
   CASE WHEN :state <> 'lost' THEN 'imported' END) RETURNING id
 
 -- name: import_turn_of

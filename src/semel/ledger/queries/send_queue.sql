@@ -55,7 +55,7 @@ UPDATE part SET due = :due WHERE id = :id
 
 -- name: part_set
 -- The new state of a part.
-UPDATE part SET state = :state, due = :due, first = :first, attempts = :attempts, receipt = :receipt, error = :error,
+UPDATE part SET state = CAST(:state AS TEXT), due = :due, first = :first, attempts = :attempts, receipt = :receipt, error = :error,
   marked = :marked, failed = :failed, sent_rev = CASE WHEN :state = 'sent' THEN
     coalesce(sent_rev, (SELECT s.rev FROM claim c JOIN session s ON s.id = c.session WHERE c.id = part.claim)) END
 WHERE id = :id
