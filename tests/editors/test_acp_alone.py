@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from editor_help import call, delta, line_of, prompt, request
 from model_editor import ModelEditor
+from python_process import run_python, start_python
 
 from semel.gateway.process_identity import read_identity
 
@@ -33,9 +34,9 @@ RELAY = (
 class Editor:
     """An editor that has started an agent. `editor`: what it shows."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, *arguments: str) -> None:
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        self.process = start_python(*arguments, stdin=pipe, stdout=pipe, stderr=pipe)
         assert self.process.stdin and self.process.stdout
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
         self.model = ModelEditor()
@@ -68,10 +69,10 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Editor]]:
     editors: list[Editor] = []
 
     def start(script: str, *arguments: str, command: list[str] | None = None) -> Editor:
-        """Start an agent that is a Python script, or `command` instead."""
+        """Start an agent that is a Python script; or `command`, the arguments of Python, instead."""
         path = tmp_path / f"agent{len(editors)}.py"
         path.write_text("import json, os, signal, sys, time\n" + textwrap.dedent(script))
-        editors.append(Editor(command or [sys.executable, "-c", RELAY, sys.executable, "-S", str(path), *arguments]))
+        editors.append(Editor(*(command or ["-c", RELAY, sys.executable, "-S", str(path), *arguments])))
         return editors[-1]
 
     yield start
@@ -101,7 +102,7 @@ def is_gone(pid: int, born: str) -> bool:
 
 def test_an_editor_talks_with_an_agent_and_sees_what_it_says(start: Callable[..., Editor]) -> None:
     demo = [sys.executable, "-m", "semel.agents.demo"]
-    editor = start("", command=[sys.executable, "-m", "semel", "acp", "--alone", "--", *demo])
+    editor = start("", command=["-m", "semel", "acp", "--alone", "--", *demo])
     info = {"name": "zed", "version": "1"}
     first = editor.call(0, "initialize", protocolVersion=1, clientInfo=info, clientCapabilities={})
     assert first["result"]["agentInfo"]["name"] == "semel-demo"
@@ -132,16 +133,14 @@ def test_an_editor_talks_with_an_agent_and_sees_what_it_says(start: Callable[...
     ],
 )
 def test_what_cannot_be_run_is_said_in_one_line(arguments: list[str], code: int, words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "semel", "acp", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+    done = run_python("-m", "semel", "acp", *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_in_a_terminal_a_person_is_told_that_an_editor_starts_it() -> None:
     ours, theirs = pty.openpty()
-    done = subprocess.run([sys.executable, "-m", "semel", "acp"], stdin=theirs, capture_output=True, text=True)
+    done = run_python("-m", "semel", "acp", stdin=theirs)
     os.close(ours)
     os.close(theirs)
     assert done.returncode == 2 and "semel acp --print zed" in done.stderr and done.stderr.count("\n") == 1
@@ -198,7 +197,7 @@ def test_output_of_a_running_tool_comes_without_a_further_line(start: Callable[.
 
 def test_a_fault_of_ours_is_said_and_holds_nothing_back(start: Callable[..., Editor]) -> None:
     broken = RELAY.replace("sys.exit(", "EditorStream.handle_agent_line = lambda *_: 1 / 0\nsys.exit(", 1)
-    editor = start("", command=[sys.executable, "-c", broken, "cat"])
+    editor = start("", command=["-c", broken, "cat"])
     out, error = editor.process.communicate(b"one\ntwo\n", timeout=PATIENCE_S)
     assert out == b"one\ntwo\n"
     assert error.startswith(b"semel: ZeroDivisionError") and b"passes as it comes" in error
