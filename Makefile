@@ -2,7 +2,7 @@
 # Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv and web/node_modules, nothing elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help up page test test-postgres lint .compiled-tests format settings samples docs bench test-agents test-editors test-channels test-oldest prove prove-quick mutants wheel lock clean
+.PHONY: help up page test test-postgres lint .compiled-tests format settings samples docs bench test-agents test-editors test-channels test-long test-oldest prove prove-quick mutants wheel lock clean
 .DELETE_ON_ERROR:
 # Hundreds of processes are started by the tests: each would compile Semel anew where this is set.
 unexport PYTHONDONTWRITEBYTECODE
@@ -14,7 +14,7 @@ CODE := src tests bench proof
 # tests/conftest.py orders the files.
 SIDE_BY_SIDE := -n 6 --dist loadfile --no-loadscope-reorder
 # All but what other targets run, and CI after this one: real programs, kills without end, whatever takes long and rarely breaks.
-USUAL_TESTS := -m "not agents and not editors and not channels and not storm and not proof"
+USUAL_TESTS := -m "not agents and not editors and not channels and not long and not storm and not proof"
 TESTS_OF_PROOF := -m proof $(SIDE_BY_SIDE) tests/proof tests/ledger/test_machine.py
 
 help: ## List what can be done
@@ -81,6 +81,9 @@ test-oldest: ## Run the tests with the oldest versions of libraries that pyproje
 test-channels: .venv/.installed-dev ## Hold the channels and the suite that checks them against real servers: Synapse, Prosody, Dovecot (CHANNELS="matrix xmpp" to choose)
 	@$(PY) scripts/channels_install.py $(CHANNELS)
 	CHANNELS="$(CHANNELS)" $(PY) -m pytest -m channels $(or $(ARGS),$(SIDE_BY_SIDE))
+
+test-long: .venv/.installed-dev page ## Run the tests that take long and rarely break, and all examples of each property (ARGS="tests/law" to choose)
+	ALL_EXAMPLES=1 $(PY) -m pytest -m "long or hypothesis" $(or $(ARGS),$(SIDE_BY_SIDE))
 
 prove: .venv/.installed-proof ## Run the whole proof, under an hour: every law under every crash (ARGS="crash" for a part)
 	$(if $(ARGS),,$(PY) -m pytest $(TESTS_OF_PROOF))

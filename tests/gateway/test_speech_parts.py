@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fewer_cases import count_examples
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.settings import DestinationSettings
 from semel.gateway.turns.block_claims import BlockClaims
@@ -62,13 +63,13 @@ def seen(ops: list[turn_ops.Op]) -> dict[int, str]:
 
 
 @given(TEXT, EDGES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_the_claims_of_a_block_do_not_depend_on_its_chunks(text: str, edges: list[int]) -> None:
     assert says(speak(speech(), chunks(text, edges))) == says(speak(speech(), [text]))
 
 
 @given(TEXT, EDGES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_what_is_seen_early_is_the_beginning_of_what_is_said_and_never_an_echo(text: str, edges: list[int]) -> None:
     ops = speak(speech(), chunks(text, edges))
     said = {op.slot: op.requests for op in ops if isinstance(op, turn_ops.Block)}
@@ -80,7 +81,7 @@ def test_what_is_seen_early_is_the_beginning_of_what_is_said_and_never_an_echo(t
 
 
 @given(TEXT, EDGES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_each_letter_outside_the_tags_is_said_once_or_held_back(text: str, edges: list[int]) -> None:
     told = "".join(say.text for say in says(speak(speech(), chunks(text, edges))))
     assert told.count("42") + text.count("<internal>") * 20 >= text.count("42")
@@ -88,7 +89,7 @@ def test_each_letter_outside_the_tags_is_said_once_or_held_back(text: str, edges
 
 
 @given(TEXT, TEXT, EDGES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_a_prompt_that_joins_cuts_a_block_without_losing_or_doubling_a_part(a: str, b: str, edges: list[int]) -> None:
     """The parts before and after are those of the whole block; bare text may be parted where the prompt joined."""
     out = speech()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fewer_cases import count_examples
 from semel.law.echo import (
     QUIET_WORD,
     Attempt,
@@ -244,7 +245,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["tool", "block"]), st.sampled_from("
 
 
 @given(STEPS, st.integers(0, 8))
-@settings(max_examples=500)
+@settings(max_examples=count_examples(500))
 def test_a_restart_that_does_the_same_again_shows_everything_exactly_once(
     steps: list[tuple[ClaimWay, str]], reached: int
 ) -> None:
@@ -350,7 +351,7 @@ DEEDS = st.lists(
 
 
 @given(DEEDS)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=count_examples(600), deadline=None)
 def test_nobody_waits_for_words_and_nobody_reads_them_twice_for_nothing(deeds: list[tuple[str, str]]) -> None:
     """Judged from the law: what an echo may be, and what must be said, whatever happened in which order."""
     root = Root()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from fewer_cases import count_examples
 from semel.text.verbatim import EchoHold, verbatim_form
 
 LETTERS = ["a", "b", " ", "  ", "\n", "\r\n", "\r", "\t", "`", "```", "~~~", "~", "\n```\n", "\n```py\n", "    "]
@@ -45,7 +46,7 @@ def cut(text: str, where: list[int]) -> list[str]:
 @given(TEXT, st.lists(TEXT, max_size=3), st.lists(st.integers(0, 50)))
 @example("``` ```\nx", ["``` ``` x"], [3, 4, 5])
 @example("```a\n`b", ["```a `b"], [1, 2, 3, 4, 5])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_chunks_never_change_the_judgement_and_it_equals_the_whole_text_one(
     text: str, originals: list[str], where: list[int]
 ) -> None:
@@ -56,7 +57,7 @@ def test_chunks_never_change_the_judgement_and_it_equals_the_whole_text_one(
 
 
 @given(TEXT, TEXT, st.lists(TEXT, max_size=3), st.lists(st.integers(0, 50)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_nothing_is_let_through_that_could_still_become_a_repeat(
     text: str, more: str, originals: list[str], where: list[int]
 ) -> None:
@@ -67,7 +68,7 @@ def test_nothing_is_let_through_that_could_still_become_a_repeat(
 
 
 @given(TEXT, st.lists(TEXT, max_size=3), st.lists(st.integers(0, 50)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_what_is_shown_so_far_depends_on_the_text_and_not_on_its_chunks(
     text: str, originals: list[str], where: list[int]
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_pieces import joined, read
 
+from fewer_cases import count_examples
 from semel.text.message_markup import AddressedFile, MarkupProblem, MarkupReader, Piece, Said
 from semel.text.tag_lexer import MAX_CODE_SPAN_CHARS, MAX_TAG_CHARS
 from semel.text.visible import is_blank
@@ -27,7 +28,7 @@ TEXT = st.lists(st.sampled_from(BITS), max_size=18).map("".join)
 
 
 @given(TEXT, st.lists(st.integers(0, 200), max_size=12))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_chunks_never_change_what_a_block_says(text: str, where: list[int]) -> None:
     edges = sorted({0, len(text), *(at % (len(text) + 1) for at in where)})
     whole = read([text])
@@ -36,7 +37,7 @@ def test_chunks_never_change_what_a_block_says(text: str, where: list[int]) -> N
 
 
 @given(TEXT, st.lists(st.integers(0, 200), max_size=3), st.lists(st.integers(0, 200), max_size=12))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], where: list[int]) -> None:
     places = sorted(at % (len(text) + 1) for at in files)
 
@@ -59,7 +60,7 @@ def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], wh
 
 
 @given(TEXT)
-@settings(max_examples=400)
+@settings(max_examples=count_examples(400))
 def test_nothing_but_tags_and_what_shows_nothing_is_ever_lost(text: str) -> None:
     given_back = Counter("".join(piece.text for piece in read([text]) if not isinstance(piece, AddressedFile)))
     wanted = Counter(sign for sign in TAGS.sub("", text) if not is_blank(sign))
@@ -67,7 +68,7 @@ def test_nothing_but_tags_and_what_shows_nothing_is_ever_lost(text: str) -> None
 
 
 @given(TEXT)
-@settings(max_examples=200)
+@settings(max_examples=count_examples(200))
 def test_what_goes_home_is_the_text_with_pieces_taken_out_and_nothing_put_in(text: str) -> None:
     letters = iter(text)
     at_home = (piece.text for piece in read([text]) if isinstance(piece, Said) and not piece.final)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fewer_cases import count_examples
 from semel.acp_stream import Fold
 from semel.acp_stream.redelivery import without_white_space
 from semel.law import interrupted_turn, memory_diff
@@ -316,7 +317,7 @@ def lost_turns(draw: st.DrawFn) -> tuple[list[str], list[RecordedText], list[str
     return told, written, new
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=count_examples(600), deadline=None)
 @given(lost_turns())
 def test_no_text_is_said_twice_and_none_is_lost_however_a_history_tells_them(
     turn: tuple[list[str], list[RecordedText], list[str]],

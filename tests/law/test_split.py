@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fewer_cases import count_examples
 from semel.text.fences import find_fences
 from semel.text.graphemes import is_inside_grapheme
 from semel.text.split import Unit, measure, render_parts
@@ -24,7 +25,7 @@ def parts(text: str, limit: int, unit: Unit = "char") -> list[str]:
 
 
 @given(TEXT, st.integers(1, 60), UNITS)
-@settings(max_examples=400)
+@settings(max_examples=count_examples(400))
 def test_parts_cover_the_text_exactly_and_in_order(text: str, limit: int, unit: Unit) -> None:
     cuts = [(lo, hi) for lo, hi, _ in render_parts(text, limit, unit)]
     assert "".join(text[lo:hi] for lo, hi in cuts) == text
@@ -33,7 +34,7 @@ def test_parts_cover_the_text_exactly_and_in_order(text: str, limit: int, unit: 
 
 
 @given(TEXT, st.integers(4, 60), UNITS)
-@settings(max_examples=600)
+@settings(max_examples=count_examples(600))
 def test_no_part_is_longer_than_the_limit_as_it_is_sent(text: str, limit: int, unit: Unit) -> None:
     for lo, hi, sent in render_parts(text, limit, unit):
         assert measure(sent, unit) <= limit
@@ -41,7 +42,7 @@ def test_no_part_is_longer_than_the_limit_as_it_is_sent(text: str, limit: int, u
 
 
 @given(TEXT, st.integers(8, 60), st.integers(4, 60), UNITS)
-@settings(max_examples=400)
+@settings(max_examples=count_examples(400))
 def test_only_the_first_part_keeps_a_lower_limit(text: str, limit: int, first: int, unit: Unit) -> None:
     parts = render_parts(text, limit, unit, first)
     assert "".join(text[lo:hi] for lo, hi, _ in parts) == text
@@ -55,7 +56,7 @@ def test_a_caption_with_one_very_long_word_goes_on_in_one_message() -> None:
 
 
 @given(TEXT, st.integers(40, 80), UNITS)
-@settings(max_examples=300)
+@settings(max_examples=count_examples(300))
 def test_every_fence_that_is_cut_is_closed_in_its_part(text: str, limit: int, unit: Unit) -> None:
     cuts = render_parts(text, limit, unit)
     for lo, hi, sent in cuts[:-1]:
@@ -67,7 +68,7 @@ def test_every_fence_that_is_cut_is_closed_in_its_part(text: str, limit: int, un
 
 
 @given(TEXT, st.integers(48, 80), UNITS)
-@settings(max_examples=300)
+@settings(max_examples=count_examples(300))
 def test_no_visible_character_is_torn_where_the_limit_has_room_for_it(text: str, limit: int, unit: Unit) -> None:
     runs = [0, *(at for at in range(1, len(text) + 1) if not is_inside_grapheme(text, at))]
     if max((measure(text[a:b], unit) for a, b in pairwise(runs)), default=0) <= 12:

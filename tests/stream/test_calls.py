@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stream_help import call, content, folded, messages, response, result, run, say, terminal, think, tool, user
 
 from each_case import for_each
+from fewer_cases import count_examples
 from semel.acp_stream import CAREFUL, PROFILES, Changed, Fold, Grew, Limits, profile_for
 
 LINES = "".join(f"line {i} of the long output abcdefghijklmnopqrstuvwxyz\n" for i in range(1, 2001))
@@ -276,7 +277,7 @@ def test_a_null_says_nothing_in_v1_and_clears_in_v2() -> None:
 
 
 @given(st.lists(st.text(max_size=400), max_size=80), st.integers(0, 300), st.integers(0, 300))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count_examples(150), deadline=None)
 def test_head_gap_and_tail_are_of_the_whole(chunks: list[str], head: int, tail: int) -> None:
     a_fold = Fold(limits=Limits(head=head, tail=tail, window=100))
     grown: list[str] = []
@@ -310,7 +311,7 @@ def test_memory_for_output_is_bounded() -> None:
 
 
 @given(st.lists(st.sampled_from(["a\n", "b\n", "tick\n", "x" * 70]), max_size=40), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count_examples(150), deadline=None)
 def test_deltas_and_snapshots_of_one_output_in_any_order_are_one_output(chunks: list[str], data: st.DataObject) -> None:
     """A snapshot tells at least what the deltas told so far; the deltas may lag behind."""
     updates, told, whole = [call()], 0, "".join(chunks)

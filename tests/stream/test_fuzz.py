@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream_truth import DATA, name_of, records, strings, traces
 
+from fewer_cases import count_examples
 from proof.fuzz.targets.stream import check, check_honest, check_wire
 from semel.acp_stream import ConnectionFolder, Fold, profile_for
 from semel.acp_stream.view import RecordedStreamReader
@@ -20,19 +21,19 @@ KEPT = sorted((DATA / "fuzz").glob("*"))
 
 
 @given(st.binary(max_size=600))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=count_examples(600), deadline=None)
 def test_any_stream_is_folded(data: bytes) -> None:
     check(data)
 
 
 @given(st.binary(max_size=120))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 def test_any_words_that_repeat_are_that_message(data: bytes) -> None:
     check_honest(data)
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 def test_any_messages_are_read(data: bytes) -> None:
     check_wire(data)
 

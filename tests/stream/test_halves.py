@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream_help import call, folded, messages, response, result, run, say, terminal, think, thoughts, tool
 
+from fewer_cases import count_examples
 from semel.acp_stream import CAREFUL, PROFILES, Fold
 from semel.acp_stream.surrogate_pairs import scrub_update
 from semel.agents.acp.wire import IncomingCall, LineSplitter
@@ -100,7 +101,7 @@ def test_a_replay_cut_inside_a_character_is_known_history() -> None:
 
 
 @given(st.text(st.sampled_from(["a", " ", "\n", SMILE, "\U0001f469", "é"]), max_size=40), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 def test_any_text_cut_at_any_unit_is_that_text(text: str, data: st.DataObject) -> None:
     whole = units(text)
     cuts = sorted({0, len(whole), *data.draw(st.lists(st.integers(0, len(whole)), max_size=20))})

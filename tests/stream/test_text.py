@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from stream_help import call, folded, messages, result, run, say, think, thoughts
 from stream_honest import PHRASES, lost_texts
 
+from fewer_cases import count_examples
 from semel.acp_stream import PROFILES, Fold, Grew, Profile
 
 profiles = st.sampled_from(sorted(PROFILES.values(), key=lambda p: p.name))
@@ -43,25 +44,25 @@ def live(chunks: list[str], profile: Profile, kind: str = "message", mid: str | 
 
 
 @given(chunked(), profiles)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 def test_any_text_in_any_chunks_by_any_agent_is_that_text(chunks: list[str], profile: Profile) -> None:
     assert live(chunks, profile, mid="msg_1") == "".join(chunks)
 
 
 @given(chunked(), profiles)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 def test_any_thought_in_any_chunks_by_any_agent_is_that_thought(chunks: list[str], profile: Profile) -> None:
     assert live(chunks, profile, "thought", mid="msg_1") == "".join(chunks)
 
 
 @given(chunked(small), profiles)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 def test_texts_of_few_letters_repeat_themselves_honestly(chunks: list[str], profile: Profile) -> None:
     assert live(chunks, profile, mid="msg_1") == "".join(chunks)
 
 
 @given(tokens, profiles)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 @example(["1", "0", "0", "0"], PROFILES["codex-zed"])
 @example(["ha", "ha"], PROFILES["careful"])
 @example(["\n", "\n"], PROFILES["opencode"])
@@ -72,7 +73,7 @@ def test_tokens_that_come_again_are_said_again(chunks: list[str], profile: Profi
 
 
 @given(verses, st.integers(1, 60), st.integers(0, 60), profiles)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 @example(PHRASES[0] * 2 + "Good night.", 1, 0, PROFILES["codex-zed"])
 def test_a_text_that_begins_with_the_same_words_twice_keeps_both(
     text: str, size: int, first: int, profile: Profile
