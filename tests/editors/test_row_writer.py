@@ -12,6 +12,7 @@ import pytest
 from acp_schema import SchemaCheck
 from model_editor import ModelEditor, Shown
 
+from fewer_cases import list_seeds
 from semel.acp_stream.display import Display
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED, EditorProfile
 from semel.faces.acp.session.catch_up import MISSED_LIMITS, choose_rows
@@ -126,9 +127,9 @@ def finish(session: Session) -> list[Json]:
     return changes
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", list_seeds(100))
 def test_wherever_an_editor_attaches_and_comes_back_it_shows_each_text_once(seed: int) -> None:
-    """Ten editors a session: 1,000 random points. Frames come in batches, again, or are replaced by a snapshot."""
+    """Ten editors a session, from random points on. Frames come in batches, again, or are replaced by a snapshot."""
     session = Session(seed)
     watchers: list[tuple[Watcher, list[Json]]] = []
     for step in range(120):
@@ -270,7 +271,7 @@ def played(written: str) -> str:
     return shown
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", list_seeds(50))
 def test_a_terminal_shows_an_output_whole_whatever_of_it_a_row_has_and_is_overwritten(seed: int) -> None:
     """Rows come from the view that the gateway makes of a tool's output: its head, a gap, and its tail."""
     chance = random.Random(seed)

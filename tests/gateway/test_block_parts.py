@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from gateway_world import World, destination, script, until
 
+from fewer_cases import cross
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.testing import FakeChannel, Platform
@@ -59,18 +60,17 @@ class Chat:
 NARRATIONS = pytest.mark.parametrize("narration", ["last", "all"])
 
 
-@pytest.mark.parametrize(
-    ("block", "shown"),
-    [
-        ('<message to="home">X</message>36And I looked', ["X", "36And I looked"]),
-        ('36And I looked<message to="home">X</message>', ["X", "36And I looked"]),
-        ('two<message to="home">X</message>one', ["X", "two", "one"]),
-        ('X<message to="family">hi</message>X', ["X"]),
-        ('<message to="HOME">one</message><message to="home">two</message>', ["X", "one", "two"]),
-        ('<message to="home">X and more</message>', ["X", "X and more"]),
-    ],
-)
-@NARRATIONS
+JUDGED = [
+    ('<message to="home">X</message>36And I looked', ["X", "36And I looked"]),
+    ('36And I looked<message to="home">X</message>', ["X", "36And I looked"]),
+    ('two<message to="home">X</message>one', ["X", "two", "one"]),
+    ('X<message to="family">hi</message>X', ["X"]),
+    ('<message to="HOME">one</message><message to="home">two</message>', ["X", "one", "two"]),
+    ('<message to="home">X and more</message>', ["X", "X and more"]),
+]
+
+
+@pytest.mark.parametrize(("block", "shown", "narration"), cross(JUDGED, ["last", "all"]))
 async def test_each_part_of_a_block_is_judged_for_itself(
     tmp_path: Path, narration: str, block: str, shown: list[str]
 ) -> None:
@@ -99,18 +99,17 @@ async def test_a_block_for_home_that_was_never_closed_is_delivered(tmp_path: Pat
         assert len(read_prompts(tmp_path / "prompts")) == 1, "nothing was held back"
 
 
-@pytest.mark.parametrize("stop", ["end_turn", "max_tokens"])
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('<message to="family">please call', "was never closed with </message>"),
-        ('<message to="nobody">please call', "was never closed with </message>"),
-        ('<message to="home">see <message to="family">please call</message>', "was never closed with </message>"),
-        ("<internal>please call", "was never closed with </internal>"),
-        ('<message to="nobody">please call</message>', "no destination is called 'nobody'"),
-        ('<message to="family', "the tag cannot be read"),
-    ],
-)
+HELD_BACK = [
+    ('<message to="family">please call', "was never closed with </message>"),
+    ('<message to="nobody">please call', "was never closed with </message>"),
+    ('<message to="home">see <message to="family">please call</message>', "was never closed with </message>"),
+    ("<internal>please call", "was never closed with </internal>"),
+    ('<message to="nobody">please call</message>', "no destination is called 'nobody'"),
+    ('<message to="family', "the tag cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason", "stop"), cross(HELD_BACK, ["end_turn", "max_tokens"]))
 async def test_a_text_that_was_held_back_is_corrected_once_and_people_get_an_answer(
     tmp_path: Path, text: str, reason: str, stop: str
 ) -> None:

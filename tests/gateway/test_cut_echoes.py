@@ -9,6 +9,7 @@ import pytest
 from gateway_world import World, script, until
 from test_left_behind import KEY, NOTHING, UNAVAILABLE, chat, send
 
+from fewer_cases import cross
 from semel.gateway.ports import Safety
 from semel.ledger.storage.rows import ClaimRow
 from semel.testing import Fault
@@ -55,8 +56,7 @@ async def hangs(w: World, mark: Path) -> None:
     await next(iter(w.gateway.turns.runs.values())).flush()
 
 
-@pytest.mark.parametrize("home", HOMES)
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(("end", "home"), cross(ENDS, HOMES))
 async def test_a_chat_gets_no_fragment_of_what_it_has(tmp_path: Path, end: str, home: str) -> None:
     async with chat(tmp_path, **HOMES[home]) as c:
         posts = await c.ask(script(*repeats(), *ENDS[end], resume=NOTHING))
@@ -72,8 +72,9 @@ async def test_a_page_shows_no_fragment_of_what_it_has(tmp_path: Path, end: str)
         assert await w.ask(script(*repeats(), *ENDS[end], resume=NOTHING)) == [REPORT]
 
 
-@pytest.mark.parametrize("home", ["chat", "all of it", "as it is written"])
-@pytest.mark.parametrize("by", ["a stop", "a newer message", "/new"])
+@pytest.mark.parametrize(
+    ("by", "home"), cross(["a stop", "a newer message", "/new"], ["chat", "all of it", "as it is written"])
+)
 async def test_whoever_stops_a_turn_gets_no_fragment(tmp_path: Path, by: str, home: str) -> None:
     mark = tmp_path / "hangs"
     async with chat(tmp_path, **HOMES[home]) as c:
@@ -132,9 +133,10 @@ NARRATED = ["I look at the lamp.", {"tool": "look"}, send("The lamp is on.")]
 LAST = {"an echo": "The lamp is on.", "an echo, cut off": {"text": "The lamp is", "chunks": 2}}
 
 
-@pytest.mark.parametrize("again", [NOTHING, ["The lamp is on."]], ids=["no word", "an echo"])
-@pytest.mark.parametrize("last", LAST)
-@pytest.mark.parametrize("end", ["it dies and remembers", "it dies and forgets", "it fails"])
+@pytest.mark.parametrize(
+    ("end", "last", "again"),
+    cross(["it dies and remembers", "it dies and forgets", "it fails"], LAST, [NOTHING, ["The lamp is on."]]),
+)
 async def test_narration_does_not_leave_behind_the_answer(
     tmp_path: Path, end: str, last: str, again: list[Any]
 ) -> None:

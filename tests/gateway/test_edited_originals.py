@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from gateway_world import World, script, until
 
+from fewer_cases import cross
 from semel.gateway.ports import Incoming, Person, Rejected, Safety
 from semel.gateway.settings import ChannelSettings, PersonSettings
 from semel.testing import FakeChannel, Platform
@@ -50,8 +51,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("deeds", "closing", "said"), CASES)
-@pytest.mark.parametrize("safety", list(Safety))
+@pytest.mark.parametrize(("deeds", "closing", "said", "safety"), cross(CASES, Safety))
 async def test_a_closing_text_is_held_against_what_people_read_now(
     tmp_path: Path, safety: Safety, deeds: list[Json], closing: str, said: bool
 ) -> None:
@@ -102,17 +102,18 @@ async def delete(w: World, channel: FakeChannel, number: int) -> None:
     await until(is_heard)
 
 
-@pytest.mark.parametrize("safety", list(Safety))
-@pytest.mark.parametrize("narration", ["last", "all"])
+DELETIONS = [
+    ([send("Alpha.")], 0, "Alpha.", True),
+    ([send("Alpha."), edit("Beta.")], 0, "Beta.", True),
+    ([send("Alpha."), edit("Beta.")], 0, "Alpha.", True),
+    ([send("Alpha."), send("Alpha.")], 0, "Alpha.", False),
+    ([send("Alpha."), send("Beta.")], 1, "Alpha.", False),
+]
+"""What is said, the number of the message that is deleted, the closing text, and whether that is said."""
+
+
 @pytest.mark.parametrize(
-    ("deeds", "number", "closing", "said"),
-    [
-        ([send("Alpha.")], 0, "Alpha.", True),
-        ([send("Alpha."), edit("Beta.")], 0, "Beta.", True),
-        ([send("Alpha."), edit("Beta.")], 0, "Alpha.", True),
-        ([send("Alpha."), send("Alpha.")], 0, "Alpha.", False),
-        ([send("Alpha."), send("Beta.")], 1, "Alpha.", False),
-    ],
+    ("deeds", "number", "closing", "said", "narration", "safety"), cross(DELETIONS, ["last", "all"], Safety)
 )
 async def test_what_was_deleted_has_no_echo(
     tmp_path: Path, safety: Safety, narration: str, deeds: list[Json], number: int, closing: str, said: bool

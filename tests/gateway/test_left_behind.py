@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from gateway_world import World, destination, script, until
 
+from fewer_cases import cross
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.rows import SpawnRow
@@ -247,9 +248,10 @@ async def test_a_text_behind_which_the_agent_remembers_it_in_full_leaves_as_that
         await c.w.balanced()
 
 
-@pytest.mark.parametrize("first", [[], ["Juniper grove thistle number seven."]], ids=["image", "all of it, image"])
-@pytest.mark.parametrize("stream", [False, True], ids=["", "streamed"])
-@pytest.mark.parametrize("narration", ["last", "all"])
+@pytest.mark.parametrize(
+    ("narration", "stream", "first"),
+    cross(["last", "all"], [True, False], [[], ["Juniper grove thistle number seven."]]),
+)
 async def test_what_broke_off_is_not_said_again_for_what_a_later_attempt_told(
     tmp_path: Path, narration: str, stream: bool, first: list[Any]
 ) -> None:
@@ -265,8 +267,7 @@ async def test_what_broke_off_is_not_said_again_for_what_a_later_attempt_told(
         await c.w.balanced()
 
 
-@pytest.mark.parametrize("narration", ["last", "all"])
-@pytest.mark.parametrize("blank", ["\u200b", "\u2060 \u200b"])
+@pytest.mark.parametrize(("blank", "narration"), cross(["\u200b", "\u2060 \u200b"], ["last", "all"]))
 async def test_a_text_that_shows_nothing_and_only_the_agent_remembers_is_no_answer(
     tmp_path: Path, narration: str, blank: str
 ) -> None:

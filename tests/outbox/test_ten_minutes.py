@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from outbox_desk import BOUND, Desk, kill
 
+from fewer_cases import cross
 from semel.gateway.ports import Op, Receipt, Safety
 from semel.ledger.admin import books
 from semel.ledger.delivery import parts
@@ -65,8 +66,7 @@ async def pass_time(desk: Desk, chat: Hung, seconds: float) -> None:
     await settle(desk, chat)
 
 
-@pytest.mark.parametrize("outage", OUTAGES)
-@pytest.mark.parametrize("safety", list(Safety))
+@pytest.mark.parametrize(("outage", "safety"), cross(OUTAGES, Safety))
 async def test_an_outage_of_ten_minutes_with_restarts_loses_nothing(ledger: Path, safety: Safety, outage: str) -> None:
     fault, retry_after = OUTAGES[outage]
     platform = Platform(folds=safety is Safety.IDEMPOTENT, retry_after=retry_after)

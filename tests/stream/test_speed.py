@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from stream_help import Update, call, content, response, result, say, terminal, think
 
+from fewer_cases import cross
 from semel.acp_stream import PROFILES, Fold, Limits
 
 FEW, TIMES = 1_000, 8
@@ -42,8 +43,7 @@ def took(fold: Fold, pattern: Callable[[int], Update], count: int) -> float:
     return time.process_time() - begin
 
 
-@pytest.mark.parametrize("name", ["careful", "codex-zed", "opencode"])
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize(("pattern", "name"), cross(PATTERNS, ["careful", "codex-zed", "opencode"]))
 def test_time_is_linear_in_updates(pattern: str, name: str) -> None:
     limits = Limits(head=2_000, tail=2_000, window=20_000)
     best = float("inf")
