@@ -13,7 +13,9 @@ from invariant_house import Chat, House, house
 from invariant_ways import WAYS, Way
 from model_server import Answer
 
-KINDS = ("acp", "openai-chat", "anthropic")
+from fewer_cases import cross
+
+MODEL_KINDS = ("openai-chat", "anthropic")
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +24,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize(("way", "kind"), [*((way, "acp") for way in WAYS), *cross(WAYS, MODEL_KINDS)], ids=str)
 async def test_what_people_received_is_what_is_recorded_and_what_the_agent_is_told(
     tmp_path: Path, way: Way, kind: str
 ) -> None:

@@ -12,7 +12,7 @@ from model_server import Answer
 LONG = "word " * 400  # 2,000 bytes; the context below holds 9,000 for the past and the system prompt
 
 
-@pytest.mark.parametrize("kind", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize("kind", ["openai-chat", pytest.param("anthropic", marks=pytest.mark.long)])
 async def test_older_turns_are_told_as_a_summary_and_nothing_of_the_record_is_lost(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

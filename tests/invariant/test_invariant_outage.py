@@ -20,7 +20,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("soon")
-@pytest.mark.parametrize("kind", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize("kind", ["openai-chat", pytest.param("anthropic", marks=pytest.mark.long)])
 async def test_the_time_that_an_api_asks_for_is_kept_to(tmp_path: Path, kind: str) -> None:
     async with house(kind, tmp_path, attempts=3) as h:
         chat = h.chats[0]

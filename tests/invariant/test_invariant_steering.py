@@ -13,7 +13,7 @@ from invariant_ways import RETRY, error
 from model_server import Answer
 
 
-@pytest.mark.parametrize("kind", ["acp", "openai-chat", "anthropic"])
+@pytest.mark.parametrize("kind", ["acp", "openai-chat", pytest.param("anthropic", marks=pytest.mark.long)])
 async def test_a_steered_message_is_asked_again_with_the_turn_it_joined(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
