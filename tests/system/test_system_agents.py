@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from system_house import House, opened, until
 
 AGENT = Path(__file__).with_name("misbehaving_agent.py")
@@ -49,6 +50,7 @@ def resident(house: House) -> int:
     return int(status.partition("VmRSS:")[2].split()[0]) // 1024
 
 
+@pytest.mark.long
 def test_no_way_to_misbehave_wedges_a_session_or_goes_unsaid(tmp_path: Path) -> None:
     with opened(House(tmp_path, agents(tmp_path))) as house:
         for word in ("first", "second"):
