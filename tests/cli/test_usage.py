@@ -61,7 +61,7 @@ def test_help_is_also_a_command(cli: Cli) -> None:
 
 
 def test_no_paragraph_of_a_help_is_broken_before_the_terminal_is_full() -> None:
-    commands, seen = [build_command()], 0
+    commands, seen = [build_command(None)], 0
     while commands:
         command = commands.pop()
         commands += getattr(command, "commands", {}).values()
@@ -80,5 +80,5 @@ def test_the_help_of_a_flag_shows_no_type() -> None:
         for inner in getattr(command, "commands", {}).values():
             yield from list_helps(inner)
 
-    helps = list(list_helps(build_command()))
+    helps = list(list_helps(build_command(None)))
     assert sum("--json" in text for text in helps) > 20 and not any("<bool>" in text for text in helps)

@@ -25,6 +25,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from starlette.routing import compile_path
+
 MODULES = (
     *("semel.faces.run", "semel.faces.cli.start_screen", "semel.faces.service.notify", "semel.faces.process_memory"),
     *("semel.faces.health.agents", "semel.faces.health.doctor", "semel.faces.health.overview"),
@@ -47,12 +49,19 @@ class Job(NamedTuple):
 
 
 def import_semel() -> None:
-    """Import what a gateway and the commands import, and nothing of `semel.testing`."""
+    """Import and build what a gateway and the commands need, and nothing of `semel.testing`."""
     from semel.faces.cli import build_command
+    from semel.faces.config.file import ConfigFile, HttpOptions
+    from semel.faces.http.operations import operations
+    from semel.gateway.settings import GatewaySettings
 
     for name in MODULES:
         importlib.import_module(name)
-    build_command()
+    build_command(None)
+    for table in (ConfigFile, HttpOptions, GatewaySettings):
+        table.model_rebuild()
+    for operation in operations():
+        compile_path(operation.path)  # `re` keeps what it has compiled
     gc.collect()
     gc.freeze()  # what was imported stays shared with the forked processes
 

@@ -58,7 +58,7 @@ def _list_names(commands: typer.Typer) -> set[str]:
 
 
 @cache
-def build_command(wanted: str | None = None) -> Any:
+def build_command(wanted: str | None) -> Any:
     """Return the command line as a click command, which can be run any number of times. All of it takes 25 ms to build.
 
     `wanted`: as in `load_commands`.
