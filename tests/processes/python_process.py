@@ -12,9 +12,10 @@ process group of the tests unless it has a session of its own. The server has im
 it has opened no ledger, read no configuration, set up no logging, and drawn from no random numbers but those of the
 imports. Python seeds `random` anew after a fork.
 
-What differs: its parent is the server, which reaps it at once; its modules are imported already, and all processes of
-one server share the hash seed. So what is promised about imports, about the first moments of a process, or about its
-parent is tested with `subprocess`. `start_python` itself starts a new interpreter for variables that only that reads.
+What differs: its parent is the server, which reaps it at once; its modules are imported already, and are not taken
+apart at its end; all processes of one server share the hash seed. So what is promised about imports, about the first
+moments of a process, or about its parent is tested with `subprocess`. `start_python` itself starts a new interpreter
+for variables that only that reads.
 """
 
 from __future__ import annotations

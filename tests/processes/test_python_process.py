@@ -67,6 +67,25 @@ def test_it_reads_writes_and_ends_as_any_process(tmp_path: Path) -> None:
         run_python("-c", "raise SystemExit(2)", check=True)
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import atexit, threading, time\n"
+        "atexit.register(print, 'at exit')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.1), print('thread'))).start()\nprint('end')",
+        "import sys; sys.exit('words')",
+        "import sys; sys.exit(-1)",
+        "import sys; print('words', file=sys.stderr, end=''); sys.stdout.close()",
+        "import sys; sys.stdout = open('/dev/full', 'w'); print('words')",
+    ],
+    ids=["threads", "words", "minus one", "closed", "full"],
+)
+def test_its_end_is_that_of_any_python(code: str) -> None:
+    anew = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    forked = run_python("-c", code)
+    assert (forked.stdout, forked.stderr, forked.returncode) == (anew.stdout, anew.stderr, anew.returncode)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_and_its_code_says_so(number: signal.Signals) -> None:
     code = "import time; print('up', flush=True); time.sleep(60)"
