@@ -260,15 +260,18 @@ def views(page: Browser, house: LiveHouse) -> Iterator[str]:
     yield "start"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_wrong_in_any_view(findings: Findings, scheme: str) -> None:
     findings.check(scheme)
 
 
+@pytest.mark.long
 def test_on_a_phone_each_target_has_44_pixels_and_the_header_is_one_row(findings: Findings) -> None:
     findings.check("phone")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("zoom", ["double", "fourfold"])
 def test_nothing_is_lost_when_letters_have_twice_or_four_times_their_size(findings: Findings, zoom: str) -> None:
     findings.check(zoom)

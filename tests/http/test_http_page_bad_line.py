@@ -157,7 +157,9 @@ def quick_pings(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 @pytest.mark.parametrize(
-    "count", [30, pytest.param(60 if QUICK else 200, marks=pytest.mark.storm)], ids=["few", "many"]
+    "count",
+    [pytest.param(30, marks=pytest.mark.long), pytest.param(60 if QUICK else 200, marks=pytest.mark.storm)],
+    ids=["few", "many"],
 )
 def test_nothing_is_lost_doubled_or_misplaced(hurried: Browser, quick_pings: float, tmp_path: Path, count: int) -> None:
     content = random.Random(SEED).randbytes(300_000)
