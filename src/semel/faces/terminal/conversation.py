@@ -88,7 +88,7 @@ class ConversationView(VerticalScroll, can_focus=False):
 
     def __init__(self, data_dir: Path, session: str, sender: str | None):
         super().__init__(classes="log")
-        self._names = Names(me=sender)
+        self._names = Names(me=sender or "")
         self.link = SessionLink(data_dir, session, self._take_changes)
         self.kept_files = KeptFiles(data_dir, session)
         self._redraw_needed = asyncio.Event()
