@@ -88,6 +88,7 @@ class Process(Deeds):
     images = audio = resources = False
     tools_problem = ""
     tools_advice = ""
+    left_out_servers = ()
 
     def __init__(self, agent: SeededAgent, launch: Launch, memory: str, restored: str) -> None:
         self.agent, self.launch, self.memory, self.restored = agent, launch, memory, restored

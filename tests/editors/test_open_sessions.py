@@ -19,13 +19,10 @@ from semel.faces.acp.connection.editor_pipe import MAX_WAITING_BYTES, EditorPipe
 from semel.faces.acp.connection.gateway_link import GatewayLink
 from semel.faces.acp.connection.request_errors import RequestFailed
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
-from semel.faces.acp.session.catch_up import describe_left_out
-from semel.faces.acp.session.history import read_history
 from semel.faces.acp.session.open_prompt import Answer, OpenPrompt
 from semel.faces.acp.session.open_session import OpenSession
 from semel.faces.acp.updates.row_writer import RowWriter
 from semel.faces.client import RequestRefused
-from semel.faces.view import SessionView
 from semel.tools.address import NoGateway
 
 Json = dict[str, Any]
@@ -168,15 +165,6 @@ async def test_what_has_begun_is_brought_to_its_end_even_if_too_much_was_missed(
     (words,) = [text for text in shown.texts() if "not shown here" in text]
     assert words.startswith("5 earlier messages are "), "tool calls are left out, too, and are no messages"
     open_session.close()
-
-
-@pytest.mark.parametrize(("rows", "words"), [
-    (None, "Earlier messages are"),
-    ([ENTRY, {"id": 1, "kind": "tool"}], "1 earlier message is"),
-    ([{**ENTRY, "superseded": 2}, {"id": 1, "kind": "tool"}], "Earlier tool calls or thoughts are"),
-])  # fmt: skip
-def test_what_is_left_out_is_counted_in_messages(rows: list[Json] | None, words: str) -> None:
-    assert describe_left_out("s", rows) == f"{words} not shown here. To read what is left out: semel show s"
 
 
 async def test_a_dialog_that_closes_between_two_prompts_is_told_as_ended_with_the_second_one() -> None:
@@ -476,41 +464,3 @@ async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each
     pipe.close()
     for descriptor in (from_editor[0], to_editor[1]):
         os.close(descriptor)
-
-
-class Archive:
-    """The client: it has pages of a session with these entries, and counts how many were asked for."""
-
-    def __init__(self, count: int, **entry: Any) -> None:
-        self.entries = [{"seq": seq, "born": seq, "rev": seq, **entry} for seq in range(1, count + 1)]
-        self.pages = 0
-
-    def page(self, before: int, limit: int) -> Json:
-        first = max(0, before - 1 - limit)
-        return {"entries": self.entries[first : before - 1], "items": [], "more": first > 0, "before": first + 1}
-
-    async def get(self, path: str, after: int, limit: int) -> Json:
-        self.pages += 1
-        return self.page(after, limit)
-
-
-@pytest.mark.parametrize(
-    ("count", "entry", "shown"),
-    [
-        (1_000, {"role": "agent", "text": "short"}, 1_000),
-        (3_000, {"role": "user", "text": "short"}, 200),
-        (3_000, {"role": "agent", "text": "x" * 10_000}, 200),
-        (100_000, {"role": "event", "text": "short"}, 10_000),
-        (3, {"role": "agent", "text": "x" * 3_000_000}, 1),
-    ],
-    ids=["all of it", "prompts", "characters", "rows", "one long text"],
-)
-async def test_what_a_load_reads_and_shows_is_bounded_however_long_the_session_is(
-    count: int, entry: Json, shown: int
-) -> None:
-    archive: Any = Archive(count, **entry)
-    view, snapshot = SessionView(), {"type": "snapshot", "rev": count, "session": {}, **archive.page(count + 1, 200)}
-    view.apply(snapshot)
-    rows, is_cut = await read_history(archive, "s", view, snapshot)
-    assert [row["seq"] for row in rows] == list(range(count - shown + 1, count + 1))
-    assert is_cut == (shown < count) and archive.pages <= 11

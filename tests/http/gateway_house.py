@@ -41,6 +41,7 @@ class PlayedConversation:
     images = audio = resources = False
     tools_problem = ""
     tools_advice = ""
+    left_out_servers = ()
     models = None
 
     def __init__(self) -> None:

@@ -50,6 +50,7 @@ class AcpConversation:
         self.images = self.audio = self.resources = False
         self.tools_problem = ""
         self.tools_advice = ""
+        self.left_out_servers: Sequence[str] = ()
         self.choices = Choices()
         self.login_status = LoginStatus()
         self.login_advice = LoginAdvice(name)

@@ -119,6 +119,7 @@ class _SessionOpener:
         self.profile: Profile = profile_for(initialized.name)
         self._offers = self._list_offers(launch)
         self._others = [server for server in launch.mcp_servers if self._takes_transport(server)]
+        conversation.left_out_servers = [server["name"] for server in launch.mcp_servers if server not in self._others]
         self.session_params: Json = {"cwd": options.cwd}
         self._make_offer("")
 
@@ -163,6 +164,8 @@ class _SessionOpener:
         """Offer less, because the agent refused: first the servers of clients go, then Semel's own."""
         if self._others:
             log.warning("agent %s refuses a client's MCP servers: %s", self.conversation.name, refusal)
+            left_out = [server["name"] for server in self._others]
+            self.conversation.left_out_servers = [*self.conversation.left_out_servers, *left_out]
             self._others = []
             self.session_params["mcpServers"] = self._offers[:1]
         else:

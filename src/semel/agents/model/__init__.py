@@ -129,7 +129,9 @@ class ModelAgent:
         door = self._door(launch) if self._door is not None else None
         try:
             models = self._models.copy_to(workspace)
-            return await ModelConversation.open(models, launch.inside, door, launch.spawn, self._hidden)
+            conversation = await ModelConversation.open(models, launch.inside, door, launch.spawn, self._hidden)
+            conversation.left_out_servers = [server["name"] for server in launch.mcp_servers]  # it has its own `mcp`
+            return conversation
         except AgentError:
             raise
         except Exception as error:

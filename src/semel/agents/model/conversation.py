@@ -52,6 +52,7 @@ class ModelConversation:
     profile = AGENT_NAME
     tools_problem = ""
     tools_advice = ""
+    left_out_servers: Sequence[str] = ()
     images = audio = False  # pydantic-ai does not say whether a model takes images, so the prompt names files
     resources = True
     options = None

@@ -88,13 +88,17 @@ class SessionApi(Components):
     ) -> Json:
         """Start the session's agent without a turn, and return the session with what the agent offers.
 
+        `left_out_servers` of the answer: the names of the MCP servers of a client that the agent does not take.
+
         A missing session is made first; `agent` and `folder` are those of `make_session`. `awaits_commands`: wait a
         moment for a new agent to list its commands, which come in the stream otherwise. Raises AgentError if the agent
         does not start, and the errors of `make_session`.
         """
         await self.make_session(session, agent, folder)
         await self.controls.start_agent(session, awaits_commands=awaits_commands)
-        return await self.session(session)
+        live = self.spawns.live.get(await self.record.find_session(session))
+        left_out = list(live.conversation.left_out_servers) if live is not None else []
+        return {**await self.session(session), **({"left_out_servers": left_out} if left_out else {})}
 
     async def find_or_add_agent(
         self, command: Sequence[str], path: str | None, folder: str | None = None

@@ -129,6 +129,7 @@ class Conversation(Protocol):
     resources: bool  # whether it may contain embedded resources (`embeddedContext`)
     tools_problem: str  # why the agent cannot have Semel's tools, if it refused them; "" if it did not
     tools_advice: str  # what a person can try if the agent does not reach Semel's tools, or ""
+    left_out_servers: Sequence[str]  # the names of those of `Launch.mcp_servers` that the agent does not take
 
     @property
     def modes(self) -> Json | None:

@@ -282,6 +282,7 @@ class EditorServer:
         capabilities = {
             "loadSession": True,
             "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+            "mcpCapabilities": {"http": True, "sse": True},  # which an agent lacks is told when it has started
             "sessionCapabilities": {"list": {}, "resume": {}},
         }
         agent = self._agent or (Path(self._command[0]).name if self._command else "")
@@ -306,8 +307,12 @@ class EditorServer:
         servers = read_servers(params)
         about = {"agent": agent, "folder": folder}
         row = await self._link.ask(partial(self._start_agent, key=key, about=about, servers=servers))
+        from semel.faces.acp.session.session_offers import describe_left_out_servers
+
         async with self._open_locks[key]:
             open_session = await self._watch_session(key, row, replays=False, skips=self._session is None)
+            if (words := describe_left_out_servers(row)) is not None:
+                open_session.remark("left-out-servers", words)
         return {"sessionId": key, **open_session.offers.describe(row)}
 
     async def _start_agent(self, client: AsyncClient, key: str, about: Json, servers: list[Json]) -> Json:

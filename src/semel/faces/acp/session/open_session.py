@@ -59,7 +59,7 @@ class OpenSession:
         self._editor = editor
         self._link = link
         self._writer = RowWriter(key, editor.profile)
-        self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer, self._remark)
+        self._dialogs = PermissionDialogs(key, editor, self._writer, self._send_answer, self.remark)
         self._waiting_remarks: dict[str, str] = {}  # remarks of ours that the editor could not show yet
         self._prompts: dict[str, OpenPrompt] = previous._prompts if previous is not None else {}
         self._prompt_order = asyncio.Lock()  # prompts are heard in the order in which the editor sent them
@@ -208,12 +208,12 @@ class OpenSession:
         """Say why the gateway did not start for which a prompt waits."""
         if self._prompts:
             newest = next(reversed(self._prompts))
-            self._remark(f"not-started-{newest}", describe_failed_start(reason))
+            self.remark(f"not-started-{newest}", describe_failed_start(reason))
 
     def _tell_away(self) -> None:
         """Say that the gateway is away, and what becomes of the open prompts."""
         name, text = describe_outage(self._prompts.values(), self._link.may_start)
-        self._remark(f"{name}-{self.view.rev}", text)
+        self.remark(f"{name}-{self.view.rev}", text)
 
     async def _handle_first_frame(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
         rows = self.view.apply(frame)
@@ -335,7 +335,7 @@ class OpenSession:
         for row in chosen:
             self._show_row(row)
 
-    def _remark(self, name: str, text: str) -> None:
+    def remark(self, name: str, text: str) -> None:
         """Say something of our own, at once or with the next prompt. `name`: its message id, for nothing else."""
         self._waiting_remarks[name] = text
         self.show_missed()
@@ -448,7 +448,7 @@ class OpenSession:
 
     def discard_prompt(self, prompt: OpenPrompt) -> None:
         """Answer a prompt that was never sent as cancelled, and never send it."""
-        self._remark(f"discarded-{prompt.key}", DISCARDED_REMARK)
+        self.remark(f"discarded-{prompt.key}", DISCARDED_REMARK)
         self._finish_prompt(prompt, {"stopReason": "cancelled"}, None)
 
     async def _stop_prompt(self, prompt: OpenPrompt) -> None:
@@ -471,7 +471,7 @@ class OpenSession:
             stopping = self._spawn(self._stop_turn(turn, self.view.rev), self._tell_not_stopped)
             self._deliveries.add(CANCEL, stopping)
         if running not in (None, turn) and self._may_show:
-            self._remark(f"unseen-{self.view.rev}", UNSEEN_CANCEL_REMARK)
+            self.remark(f"unseen-{self.view.rev}", UNSEEN_CANCEL_REMARK)
 
     async def _stop_turn(self, turn: int, seen: int | None) -> None:
         """Stop this turn, seen at the rev `seen`, and no other, however often the request has to be repeated."""
@@ -482,7 +482,7 @@ class OpenSession:
 
     def _tell_not_stopped(self, error: Json) -> None:
         text = f"The turn was not stopped: {error['message']}"
-        self._remark(f"stop-{self.view.rev}", text)
+        self.remark(f"stop-{self.view.rev}", text)
 
     def _send_answer(self, item: int, option: str | None, seen: int) -> None:
         def tell(error: Json) -> None:

@@ -93,3 +93,13 @@ def read_commands(session: Json) -> list[Json]:
         if command.get("name") and isinstance(command.get("description"), str)
     ]
     return [*own, *agents]
+
+
+def describe_left_out_servers(row: Json) -> str | None:
+    """Return which MCP servers of the editor the agent does not take; None if it takes all.
+
+    `row`: the session, as the gateway returned it when the agent had started.
+    """
+    if not (names := row.get("left_out_servers")):
+        return None
+    return f"The agent {row['agent']} does not take these MCP servers of your editor: {', '.join(names)}."

@@ -111,6 +111,12 @@ class MadeSession(SessionRow):
     note: str | None = None
 
 
+class SessionWithAgent(SessionRow):
+    """A session whose agent runs. `left_out_servers`: the names of the `mcp-servers` that the agent does not take."""
+
+    left_out_servers: list[str] | None = None
+
+
 THE_SESSION = Returns("The session.", SessionRow)
 
 
@@ -158,7 +164,7 @@ async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Resp
 @router.route(
     "POST",
     "/v1/sessions/{key}/agent",
-    Returns("The session, with what its agent offers.", SessionRow),
+    Returns("The session, with what its agent offers.", SessionWithAgent),
     errors=("wrong-state", "agent-refused", "agent-logged-out", "unavailable"),
     body_optional=True,
     makes_session=True,
