@@ -43,10 +43,10 @@ MAX_TIMELESS_CELLS = 60  # width of a screen on which the times of messages are 
 
 @dataclass
 class Names:
-    """What the speakers of a conversation are called, as on the page. `me`: the sender at this terminal."""
+    """What the speakers of a conversation are called, as on the page. `me`: the sender that was named here."""
 
     agent: str = ""
-    me: str = ""
+    me: str | None = None
 
     def name_speaker(self, entry: Json) -> str:
         role, sender = entry["role"], entry.get("sender")
