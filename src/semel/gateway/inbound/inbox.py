@@ -86,7 +86,7 @@ class EventInbox:
         if busy is not None and busy not in MODES:
             raise BadRequest(f"busy: {str(busy)[:80]!r} is not one of {', '.join(MODES)}")
         if len(text) > MAX_TEXT_CHARS:
-            raise BadRequest(f"text: at most {MAX_TEXT_CHARS:,} characters; send a file instead")
+            raise BadRequest(f"text: at most {MAX_TEXT_CHARS:,} characters; attach it as a file instead")
         blocks: Sequence[Json] = content.blocks if content is not None else ()
         try:
             text, sender, data, blocks = scrub(text), scrub(sender), scrub(data), scrub(blocks)
