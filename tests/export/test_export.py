@@ -144,10 +144,10 @@ def test_a_markdown_document_has_a_heading_an_entry() -> None:
     document = MarkdownDocument()
     told = document.page(list(conversation(2))).decode()
     assert told.startswith("# big\n")
-    assert re.findall(r"^## (\d+) · (\w+)", told, re.M) == [
-        ("1", "user"),
+    assert re.findall(r"^## (\d+) · ([\w ]+?) ·", told, re.M) == [
+        ("1", "the owner"),
         ("2", "agent"),
-        ("3", "user"),
+        ("3", "the owner"),
         ("4", "agent"),
     ]
     assert "\nquestion 2?\n" in told

@@ -322,7 +322,7 @@ def test_a_new_session_begins_with_its_first_message(page: Browser, live: LiveHo
     page.until(lambda: "first message" in (page.text("#welcome") or ""), "the welcome")
     shows(page, "#welcome .tries button", "What can you do?", "What is in this folder?", "Which tools do you have?")
     page.until(lambda: str(live.world.settings.data_dir) in (page.text("#welcome .folder") or ""), "the folder")
-    shows(page, "#welcome .link", "People and channels")
+    shows(page, "#welcome .link", "Work in another folder", "People and channels")
     page.until(lambda: page.texts("#choices select[name=agent]") != [], "the agents")
     page.run("""(() => { const s = document.querySelector('#choices select'); s.value = 'codex';
         s.dispatchEvent(new Event('change')); })()""")

@@ -186,6 +186,7 @@ OUTSIDE = {
     "postgres/server.py",
     "postgres/hints.py",
     "postgres/holder.py",
+    "postgres/member_rows.py",
     "postgres/members.py",
     "postgres/server_clock.py",
     "postgres/transfer.py",

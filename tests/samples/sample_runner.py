@@ -46,6 +46,7 @@ VARYING = (
     (r"\b[0-9a-f]{10,}\b", "HEX"),
     (r"\b[0-9.]+ (s|ms|MB|GB)\b", r"N \1"),
     (r"\be\d+\b|(?<=\"event\":)\d+", "EVENT"),
+    (r"(?<=\S)\n {5}(?=\S)", " "),  # a text is wrapped by how long such things are
     (r" +", " "),  # columns that are as wide as what they hold
 )
 """What differs from run to run: (pattern, what stands for it when samples are compared)."""
