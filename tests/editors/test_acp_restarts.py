@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from gateway_editor import Desk, GatewayEditor, end_gateways, gateways_of, opened_desk, start_together, until
 from system_house import DEMO, House, script
 
@@ -143,23 +142,6 @@ def terminate(editor: GatewayEditor, then: Callable[[], None] = lambda: None) ->
     then()
     assert editor.process.wait(30) == 0
     editor.kill()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_what_an_editor_wrote_before_a_signal_is_recorded_or_told(tmp_path: Path, number: signal.Signals) -> None:
-    with opened_desk(tmp_path) as desk:
-        editor = desk.editor()
-        session = editor.new()
-        editor.process.send_signal(signal.SIGSTOP)
-        for index in range(8):
-            editor.begin(f"say: {index}")
-        editor.process.send_signal(number)
-        editor.process.send_signal(signal.SIGCONT)
-        code, words = editor.leave()
-        desk.house.idle(session)
-        lost = 8 - len(desk.house.texts(session, "user"))
-        assert words.count(b"was not recorded") >= lost
-        assert code == (1 if words else 0)
 
 
 def test_a_gateway_is_started_if_none_runs_and_two_editors_start_one(tmp_path: Path) -> None:

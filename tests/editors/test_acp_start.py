@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -29,7 +30,7 @@ from semel.faces.cli import load_commands
 from semel.faces.cli.acp import acp
 from semel.faces.client import OutcomeUnknown
 from semel.faces.start import EditorOptions, read_editor_options
-from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, NoGateway
+from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, START_LOCK_FILE, NoGateway
 
 HEAVY = ("typer", "rich", "pydantic", "structlog", "apsw", "semel.gateway.api", "semel.ledger")
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 2}}
@@ -170,6 +171,23 @@ async def test_a_gateway_that_was_killed_is_started_again_and_one_that_was_stopp
     assert started == [["up", "--give-way", "--data-dir", str(data)]]
 
 
+async def test_no_gateway_is_started_any_more_by_a_process_that_a_signal_ends(
+    tmp_path: Path, started: list[list[str]]
+) -> None:
+    """It waited for another start, as in `semel up`, when the signal came."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    link = GatewayLink(data, None, may_start=True)
+    with (data / START_LOCK_FILE).open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        start = asyncio.ensure_future(link.start_if_away())
+        await asyncio.wait([start], timeout=3 * POLL_INTERVAL_S)
+        link.may_start = False
+    with pytest.raises(NoGateway):
+        await start
+    assert started == []
+
+
 async def test_a_start_ends_when_the_new_gateway_has_published_its_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +259,8 @@ async def test_an_editor_that_ends_before_its_message_is_recorded_is_told_why_no
     monkeypatch.setattr("semel.faces.acp.connection.editor_server.RECORD_TIMEOUT_S", 3.0)
 
     class EndingPipe(UnreadPipe):
+        has_unread_lines = False
+
         async def lines(self) -> AsyncIterator[bytes]:
             params = {"sessionId": "s", "prompt": []}
             yield json.dumps({"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params}).encode()

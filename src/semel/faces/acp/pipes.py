@@ -49,6 +49,11 @@ class LineSplitter:
             self.is_inside_long_line = True
             yield Piece(self.take_rest(), False)
 
+    @property
+    def has_rest(self) -> bool:
+        """Whether a line has begun that no chunk has completed."""
+        return self._size > 0 or self.is_inside_long_line
+
     def take_rest(self) -> bytes:
         """Return the bytes that belong to no piece yet, and forget them."""
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)

@@ -16,7 +16,7 @@ from semel.faces.acp.pipes import LineSplitter, count_unread, has_unread, read_b
 
 MAX_WAITING_BYTES = 8 * 1024 * 1024
 ROOM_BYTES = 1024 * 1024  # waiting bytes below which there is room again
-QUIET_S = 0.1  # without a line and without anything to read, until all that the editor has written counts as read
+QUIET_S = 0.1  # without anything to read, until all that the editor has written counts as read
 QUIET_POLL_S = 0.02
 END_GRACE_S = 0.5  # how long the last lines have to be read by an editor that closed its end
 
@@ -28,6 +28,8 @@ class EditorPipe:
         self._stdin, self._stdout = stdin, stdout
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._splitter = LineSplitter()
+        self._has_ended = False  # the editor has closed its end of stdin, and all that it wrote is in `_lines`
         self._changed = threading.Condition()  # guards what follows
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -46,21 +48,21 @@ class EditorPipe:
         """Yield the lines from the editor until it closes its end of either pipe."""
         while (line := await self._lines.get()) is not None:
             yield line
+        while not self._lines.empty():  # those that were read before it was known that nobody reads what we write
+            if (line := self._lines.get_nowait()) is not None:
+                yield line
 
-    async def lines_on_the_way(self) -> AsyncIterator[bytes]:
-        """Yield the lines that the editor has written until now. To be cancelled if it goes on writing."""
+    @property
+    def has_unread_lines(self) -> bool:
+        """Whether the editor has written what `lines` has not yielded: lines, or the beginning of one."""
+        return not self._lines.empty() or (not self._has_ended and (self._splitter.has_rest or has_unread(self._stdin)))
+
+    async def wait_until_quiet(self) -> None:
+        """Wait until the editor has written nothing for a moment, and `lines` has yielded what it wrote before."""
         quiet_s = 0.0
-        while quiet_s < QUIET_S:
-            try:
-                line = self._lines.get_nowait()
-            except asyncio.QueueEmpty:
-                await asyncio.sleep(QUIET_POLL_S)
-                quiet_s = 0.0 if has_unread(self._stdin) else quiet_s + QUIET_POLL_S
-                continue
-            if line is None:
-                return
-            quiet_s = 0.0
-            yield line
+        while quiet_s < QUIET_S and not (self._has_ended and self._lines.empty()):
+            await asyncio.sleep(QUIET_POLL_S)
+            quiet_s = 0.0 if self.has_unread_lines else quiet_s + QUIET_POLL_S
 
     def check_full(self) -> bool:
         """Return whether so much waits for the editor that no more should be written now.
@@ -102,14 +104,18 @@ class EditorPipe:
     # ---- the threads
 
     def _read(self) -> None:
-        splitter = LineSplitter()
+        splitter = self._splitter
         while chunk := read_blocking(self._stdin):
             for piece in splitter.split_chunk(chunk):
                 if piece.is_line:
                     self._call(self._lines.put_nowait, piece.data)
         if not splitter.is_inside_long_line and (rest := splitter.take_rest()):
             self._call(self._lines.put_nowait, rest)  # the last line, without its newline
-        self._call(self._lines.put_nowait, None)
+        self._call(self._note_end)
+
+    def _note_end(self) -> None:
+        self._has_ended = True
+        self._lines.put_nowait(None)
 
     def _write(self) -> None:
         while True:

@@ -81,7 +81,6 @@ class EditorServer:
         self._failed_start: str | None = None  # why no gateway could be started for those that are not recorded
         self._all_recorded = asyncio.Event()
         self._is_closing = False
-        self._has_unread_lines = False
         self._numbers = 0
         self._tasks: set[asyncio.Task[None]] = set()
         pipe.on_room = self._show_all
@@ -100,30 +99,28 @@ class EditorServer:
 
     async def serve(self) -> None:
         """Serve the editor until it closes its end of the pipes, and what it said has arrived or is given up."""
+        reading = asyncio.ensure_future(self._handle_lines())
         try:
-            async for line in self._pipe.lines():
-                self._handle_line(line)
+            await asyncio.shield(reading)
             await self._finish_recording()
         except asyncio.CancelledError:  # by a signal, whose sender may kill us soon
-            await self._handle_lines_on_the_way()
+            self._is_closing, self._link.may_start = True, False
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._pipe.wait_until_quiet(), SIGNAL_TIMEOUT_S)
             await self._wait_until_recorded(SIGNAL_TIMEOUT_S)
             raise
         finally:
             await self._await_delivery()
+            reading.cancel()
         for task in list(self._tasks):
             task.cancel()
         for open_session in self._sessions.values():
             open_session.close()
         self._pipe.close()
 
-    async def _handle_lines_on_the_way(self) -> None:
-        """Handle what the editor has written before it ends us."""
-        self._is_closing = self._has_unread_lines = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SIGNAL_TIMEOUT_S):
-                async for line in self._pipe.lines_on_the_way():
-                    self._handle_line(line)
-                self._has_unread_lines = False
+    async def _handle_lines(self) -> None:
+        async for line in self._pipe.lines():
+            self._handle_line(line)
 
     async def _finish_recording(self) -> None:
         """Give the prompts that no gateway has recorded a limited time to be sent. A gateway is started for them."""
@@ -137,13 +134,14 @@ class EditorServer:
             await self._link.start_if_away()
         except NoGateway as error:
             self._failed_start = str(error)
+            self._all_recorded.set()  # nothing more is to be expected
 
     async def _wait_until_recorded(self, timeout_s: float) -> None:
         """Wait until every prompt is recorded or refused, at most `timeout_s`. The editor is about to end."""
         self._is_closing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self._unrecorded:
+                while self._unrecorded and self._failed_start is None:
                     self._all_recorded.clear()
                     await self._all_recorded.wait()
 
@@ -170,8 +168,8 @@ class EditorServer:
             f"Send it again if `semel show {key}` lacks it."
             for key, reason in prompts
         ]
-        if self._has_unread_lines:
-            losses.append("the signal came while the editor was still writing; what it wrote last was not read.")
+        if self._pipe.has_unread_lines:
+            losses.append("what the editor wrote last was not read. Send it again if the session lacks it.")
         return losses + [
             f"{delivery} in session {key} has not reached the gateway, as far as is known. {REMEDIES[delivery]}"
             for key, delivery in self.undelivered

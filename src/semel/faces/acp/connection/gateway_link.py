@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from semel.tools.address import START_LOCK_FILE, NoGateway, find_last_config, find_pid, find_socket, was_killed
 
@@ -173,7 +173,7 @@ class GatewayLink:
         return True
 
     async def _start(self) -> None:
-        """Start a gateway, unless somebody else does so first, and wait until it answers. Raises GatewayNotStarted."""
+        """Start a gateway, unless somebody else does so first, and wait until it answers. Raises NoGateway."""
         try:
             self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -182,8 +182,10 @@ class GatewayLink:
             ) from None
         try:
             with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
-                await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+                await _lock(lock)
                 if not await self.is_answering():
+                    if not self.may_start:  # any more: a signal has come
+                        raise NoGateway(self.data_dir)
                     last = self._find_pid()
                     started = self._spawn()
                     await asyncio.gather(self._wait_for(*started, last), asyncio.to_thread(_import_client))
@@ -222,6 +224,15 @@ class GatewayLink:
             if time.monotonic() > deadline:
                 raise GatewayNotStarted(f"it did not answer within {START_TIMEOUT_S:g} s; `semel logs` shows why")
             await asyncio.sleep(POLL_INTERVAL_S)
+
+
+async def _lock(file: BinaryIO) -> None:
+    """Lock a file, however long another process has it. In no thread, which our end would have to wait for."""
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        await asyncio.sleep(POLL_INTERVAL_S)
 
 
 def is_unavailable(refusal: RequestRefused) -> bool:

@@ -24,7 +24,7 @@ def serve_editor(link: GatewayLink, opening: Opening) -> int:
     lack something that the editor said; stderr says so.
     """
 
-    async def run_server() -> list[str]:
+    async def run_server() -> int:
         asyncio.get_running_loop().set_exception_handler(log_fault)
         server = EditorServer(EditorPipe(STDIN, STDOUT), link, opening)
         task = asyncio.ensure_future(server.serve())
@@ -32,11 +32,11 @@ def serve_editor(link: GatewayLink, opening: Opening) -> int:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        return server.describe_losses()
+        losses = server.describe_losses()
+        sys.stderr.writelines(f"semel acp: {loss}\n" for loss in losses)
+        return 1 if losses else 0
 
-    losses = asyncio.run(run_server())
-    sys.stderr.writelines(f"semel acp: {loss}\n" for loss in losses)
-    return 1 if losses else 0
+    return asyncio.run(run_server())
 
 
 def log_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
