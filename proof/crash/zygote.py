@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import semel.channels
-import semel.faces.acp.connection.editor_server
+import semel.faces.acp.connection.serve_editor
 import semel.faces.acp.session.open_session
 import semel.faces.cli
 import semel.faces.start
@@ -67,8 +67,8 @@ def live(told: Json) -> None:
     set_up_process(told["env"], place, place / f"{told['do']}.log")
     if told["do"] == "editor":  # not descriptors 0 and 1: the library takes 1 for the log
         ends = os.open(told["pipes"][0], os.O_RDONLY), os.open(told["pipes"][1], os.O_WRONLY)
-        editor_server = semel.faces.acp.connection.editor_server
-        editor_server.STDIN, editor_server.STDOUT = ends
+        serve_editor = semel.faces.acp.connection.serve_editor
+        serve_editor.STDIN, serve_editor.STDOUT = ends
     if "killat" in told:
         killat.arm(Path(told["killat"]))
     if told["do"] == "gateway":
