@@ -60,7 +60,7 @@ class Member:
     def start(self) -> None:
         """Start it, and wait until it is active, serves or waits for another one to end."""
         self.launch()
-        until(lambda: self.is_active or self.is_serving or self.is_waiting, f"{self.name} is started")
+        until(lambda: self.is_active or self.is_serving or self.is_waiting, f"{self.name} is started", 120)
 
     def launch(self) -> None:
         """Start it with an interpreter of its own: it may replace its program."""
