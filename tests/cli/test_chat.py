@@ -23,6 +23,7 @@ from semel.faces.client import AsyncClient
 from semel.faces.config.load import load_config
 from semel.faces.run import RunningGateway, open_gateway
 from semel.faces.terminal.app import ChatApp
+from semel.faces.terminal.conversation import ConversationView
 from semel.faces.terminal.pane import SessionPane
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import OPTION_KEYS, Question
@@ -351,6 +352,11 @@ async def test_older_text_comes_when_a_reader_gets_there(
         await seen(pilot, lambda: len(rows(pilot)) == 31 and rows(pilot)[0] == "tick 0\n\n\n", "all of them again")
 
 
+def place_kept(conversation: ConversationView) -> tuple[str | None, int]:
+    bookmark = conversation.kept_files.load_bookmark()
+    return bookmark.row, bookmark.lines
+
+
 async def test_of_a_long_message_the_end_is_drawn_and_the_rest_as_a_reader_comes_near(
     house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,7 +379,7 @@ async def test_of_a_long_message_the_end_is_drawn_and_the_rest_as_a_reader_comes
             if len(tops) == 2:
                 assert not message.is_whole
                 place, left_at = conversation.place, top
-                await seen(pilot, lambda: conversation.kept_files.load_bookmark().row, "the place is kept")
+                await seen(pilot, lambda: place_kept(conversation) == conversation.place, "the place is kept")
                 kept = conversation.kept_files.load_bookmark()
         assert tops == sorted(tops, reverse=True) and message.is_whole
         conversation.kept_files.keep_bookmark(kept)
