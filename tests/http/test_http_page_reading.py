@@ -46,12 +46,14 @@ def test_the_reader_keeps_the_place_while_a_long_answer_grows_and_when_it_ends(p
         before = page.run(READ)
         live.do(lambda place=place: script.append(seq, f"\n\nmore at {place}" * 20))  # type: ignore[misc]
         page.until(lambda place=place: f"more at {place}" in str(page.text("#rows .body")), "more")  # type: ignore[misc]
+        page.settle()
         assert page.run(READ) == before
     page.run(BIG, 4000)  # and downwards
     before = page.run(READ)
     whole = text + "\n\nmore at 5000" * 20 + "\n\nmore at 3000" * 20
     live.do(lambda: script.finish(seq, text=whole))
     page.until(lambda: not page.run("!!document.querySelector('#rows .live')"), "the end")
+    page.settle()
     assert page.run(READ) == before
     live.do(lambda: script.set(seq, text="And this, first.\n\n" * 9 + whole))
     page.until(lambda: "And this" in str(page.text("#rows .body")), "an edit above what is read")
