@@ -164,7 +164,7 @@ class GatewayLink:
     async def start_if_away(self) -> bool:
         """Start a gateway if none answers now or has just before. Return whether one was started.
 
-        Raises GatewayNotStarted, with the reason.
+        Raises NoGateway: GatewayNotStarted with the reason, unless a signal ends this process meanwhile.
         """
         if not self.may_start or self._was_there_lately() or await self.is_answering():
             return False
@@ -182,7 +182,7 @@ class GatewayLink:
             ) from None
         try:
             with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
-                await _lock(lock)
+                await _lock_file(lock)
                 if not await self.is_answering():
                     if not self.may_start:  # any more: a signal has come
                         raise NoGateway(self.data_dir)
@@ -226,7 +226,7 @@ class GatewayLink:
             await asyncio.sleep(POLL_INTERVAL_S)
 
 
-async def _lock(file: BinaryIO) -> None:
+async def _lock_file(file: BinaryIO) -> None:
     """Lock a file, however long another process has it. In no thread, which our end would have to wait for."""
     while True:
         with contextlib.suppress(BlockingIOError):

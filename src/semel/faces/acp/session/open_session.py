@@ -281,7 +281,7 @@ class OpenSession:
                 self._show_row(row)
             self.shown_rev = self.view.rev
         self._dialogs.close_ended(self.view.items, self._may_show)
-        self._pushed_turns.end(self.view.entries, is_idle=self._is_idle)
+        self._pushed_turns.end_turn(self.view.entries, is_idle=self._is_idle)
         self._answer_ended_prompts()
         self._schedule_flush()
 
@@ -298,7 +298,7 @@ class OpenSession:
             return
         if "seq" in row and self._is_told_as_error(row):
             return
-        if not self._prompts and self._pushed_turns.begin(row, is_idle=self._is_idle):
+        if not self._prompts and self._pushed_turns.begin_turn(row, is_idle=self._is_idle):
             return
         self._editor.write(self._writer.write_row(row, asyncio.get_running_loop().time()))
 

@@ -33,7 +33,7 @@ class PushedTurns:
     def __repr__(self) -> str:
         return f"<PushedTurns {self._session} {self._request}>"
 
-    def begin(self, row: Json, *, is_idle: bool) -> bool:
+    def begin_turn(self, row: Json, *, is_idle: bool) -> bool:
         """Announce another person's message as a turn; return whether this was done. `is_idle`: no turn runs.
 
         A command begins no turn, nor does a message that leaves the session idle.
@@ -61,7 +61,7 @@ class PushedTurns:
         self._writer.forget_row(row)
         self._show_refused(row)
 
-    def end(self, entries: Mapping[int, Json], *, is_idle: bool) -> None:
+    def end_turn(self, entries: Mapping[int, Json], *, is_idle: bool) -> None:
         """Say that the announced turn has ended, if it has. A message may join a turn without asking for one."""
         entry = entries.get(self._seq)
         if self._request is not None and (is_idle or entry is None or "ended" in entry):

@@ -93,7 +93,7 @@ class LineWriter:
         return self.format_update({**update, "description": rest} if rest else update)
 
 
-def quote(text: str, is_start: bool = True) -> str:
+def quote_text(text: str, is_start: bool = True) -> str:
     """Return a text as a quotation in Markdown. `is_start`: it is not the next piece of a line that is quoted."""
     return ("> " if is_start else "") + text.replace("\n", "\n> ")
 

@@ -25,7 +25,15 @@ from semel.acp_stream.profiles import CAREFUL
 from semel.acp_stream.tool_output import format_gap
 from semel.faces.acp.editor_profiles import EditorProfile
 from semel.faces.acp.updates.call_writer import TOOL_KINDS, WIRE_STATUS, CallWriter
-from semel.faces.acp.updates.line_writer import AGENT, BEGAN_AGAIN_REMARK, THOUGHT, USER, LineWriter, ShownText, quote
+from semel.faces.acp.updates.line_writer import (
+    AGENT,
+    BEGAN_AGAIN_REMARK,
+    THOUGHT,
+    USER,
+    LineWriter,
+    ShownText,
+    quote_text,
+)
 from semel.faces.acp.updates.terminal_text import TerminalText
 from semel.faces.transcript import describe_references, format_file, format_spoken_words
 from semel.text.json_types import Json
@@ -164,7 +172,7 @@ class RowWriter:
             return self._write_text(name, USER, body)
         who = str(row.get("sender") or row.get("kind") or row["role"])
         shown = self._get_text(name, AGENT)
-        lines = self._append(shown, quote(f"**{who}:** {body}"))
+        lines = self._append(shown, quote_text(f"**{who}:** {body}"))
         shown.text = body
         return lines
 
@@ -178,7 +186,7 @@ class RowWriter:
         files = "\n".join(f"`{format_file(file)}`" for file in row["files"])
         lines = self._write_text(f"{name}.files", AGENT, files) if f"{name}.files" not in self._texts else []
         if (words := format_spoken_words(row)) and f"{name}.words" not in self._texts:
-            lines += self._write_text(f"{name}.words", AGENT, quote(words))
+            lines += self._write_text(f"{name}.words", AGENT, quote_text(words))
         return lines
 
     # ---- texts

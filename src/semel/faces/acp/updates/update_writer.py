@@ -26,7 +26,7 @@ from semel.faces.acp.updates.line_writer import (
     USER,
     LineWriter,
     ShownText,
-    quote,
+    quote_text,
 )
 
 MAX_ENDED_WITHHELD = 8  # messages that are withheld as a whole; no agent was seen to begin a message more often
@@ -204,7 +204,7 @@ class UpdateWriter:
         self, shown: StreamedText, item: int, text: str, source: Source | None, lines: list[bytes]
     ) -> None:
         if item in self._quoted:
-            text = quote(text, is_start=not shown.size)
+            text = quote_text(text, is_start=not shown.size)
         if shown.cursor is not None:
             shown.withheld.append(text)
             if not shown.cursor.feed(text):
