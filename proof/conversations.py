@@ -11,7 +11,8 @@ echo, what leaves, what is evidence) are not taken from its code:
   chat, or it was a heartbeat, which its agent may leave unanswered;
 - no tool call of a turn that is over waits or runs.
 
-One thing excuses a text that did not arrive: an entry that says so, which is where people decide what becomes of it.
+Two things excuse a text that did not arrive: an entry that says so, which is where people decide what becomes of it;
+and, of a notice that a message may be missing, that this was settled before the notice left.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ _EVENTS = """SELECT e.id, e.source, e.key, e.kind, h.session, h.seq, h.turn FROM
  JOIN hearing h ON h.event = e.id WHERE h.wakes = 1 AND h.turn IS NOT NULL ORDER BY e.id"""
 _EXCUSED = """SELECT DISTINCT p.claim FROM entry n JOIN part p ON p.id = n.more ->> 'part'
  WHERE n.role = 'notice' AND n.more ->> 'kind' LIKE 'delivery.%'"""
+_NEEDLESS = """WITH dropped AS (SELECT n.claim, n.more ->> 'part' AS missing FROM entry n
+  WHERE n.role = 'notice' AND n.more ->> 'kind' LIKE 'delivery.%' AND n.claim IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM part p WHERE p.claim = n.claim AND p.state <> 'dropped'))
+ SELECT d.claim FROM dropped d LEFT JOIN part p ON p.id = d.missing
+ WHERE p.id IS NULL OR p.state IN ('sent', 'dropped')
+ OR EXISTS (SELECT 1 FROM entry n WHERE n.more ->> 'part' = d.missing AND n.claim NOT IN (SELECT claim FROM dropped))"""
 _OPEN_CALLS = """SELECT i.id, i.turn, i.body ->> 'title' AS title, i.body ->> 'status' AS status FROM item i
  JOIN turn t ON t.id = i.turn WHERE i.kind = 'tool' AND t.state <> 'running'
  AND i.body ->> 'status' IN ('pending', 'running')"""
@@ -45,7 +52,8 @@ _OPEN_CALLS = """SELECT i.id, i.turn, i.body ->> 'title' AS title, i.body ->> 's
 
 @dataclass(frozen=True)
 class Record:
-    """The ledger's rows that tell of conversations. `excused`: claims that an entry says may be missing."""
+    """The ledger's rows that tell of conversations. `excused`: claims that an entry says may be missing. `needless`:
+    those of notices that were dropped, because what they tell of was settled, or a later notice tells of it."""
 
     sessions: Mapping[int, Json]
     turns: Mapping[int, Json]
@@ -56,6 +64,7 @@ class Record:
     commands: Collection[int]
     excused: Collection[int]
     open_calls: Sequence[Json]
+    needless: Collection[int] = ()
 
     @classmethod
     def read(cls, db: apsw.Connection) -> Record:
@@ -70,6 +79,7 @@ class Record:
                 commands={row["event"] for row in _rows(db, "SELECT event FROM command")},
                 excused={row["claim"] for row in _rows(db, _EXCUSED)},
                 open_calls=_rows(db, _OPEN_CALLS),
+                needless={row["claim"] for row in _rows(db, _NEEDLESS)},
             )
 
 
@@ -224,6 +234,10 @@ class _Judge:
     def check_arrivals(self) -> Iterator[str]:
         """Whatever leaves at once is in its chat, and the closing text of each turn that ended well."""
         for text in self.texts.values():
+            if text.claim["id"] in self.record.needless:
+                if text.places:
+                    yield f"law 7: people at {text.dest} read {text}, which was dropped"
+                continue
             if text.claim["id"] in self.record.excused or not self._leaves(text.dest):
                 continue
             home = self.record.sessions[text.claim["session"]]["home"]

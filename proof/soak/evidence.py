@@ -24,7 +24,7 @@ EVENTS = """SELECT e.id, e.source, e.key, e.kind, e.payload, e.repeats, h.turn, 
  LEFT JOIN session s ON s.id = h.session ORDER BY e.id"""
 ENTRIES = """SELECT s.key AS session, e.seq, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event, e.claim,
  e.more, t.root FROM entry e JOIN session s ON s.id = e.session LEFT JOIN turn t ON t.id = e.turn ORDER BY e.id"""
-PARTS = """SELECT p.id, p.line, p.channel, p.dest, p.key, p.op, p.state, p.receipt, p.marked, s.key AS session
+PARTS = """SELECT p.id, p.claim, p.line, p.channel, p.dest, p.key, p.op, p.state, p.receipt, p.marked, s.key AS session
  FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session ORDER BY p.line"""
 FLOODED = "SELECT sum(length(text)) AS size FROM output UNION ALL SELECT sum(length(text) + length(body)) FROM item"
 TURNS = "SELECT t.id, t.root, t.attempt, t.how, t.state, t.error, s.pid FROM turn t LEFT JOIN spawn s ON s.id = t.spawn"

@@ -187,9 +187,21 @@ def left_once(case: Case) -> Iterator[str]:
         if part["state"] in ("held", "rejected") and not told[part["id"]]:
             yield f"a part is {part['state']} and nobody was told: {part}"
     for name, channel in case.evidence.channels.items():
-        posts, parts = case.evidence.posts[name], by_channel[name]
+        posts, all_parts = case.evidence.posts[name], by_channel[name]
+        yield from _deleted(channel, posts, all_parts)
+        says = [part for part in all_parts if part["op"].get("kind") != "delete"]
+        parts = [part for part in says if part["claim"] not in case.evidence.record.needless]
         yield from _once(channel, posts, parts)
         yield from _in_order(channel, posts, parts)
+
+
+def _deleted(channel: Channel, posts: Sequence[Post], parts: Sequence[Json]) -> Iterator[str]:
+    """Nobody sees a message that was deleted: one that kept the place of a text, and no text came."""
+    there = {(one.address, one.id) for one in posts}
+    for part in parts:
+        op = part["op"]
+        if op.get("kind") == "delete" and part["state"] == "sent" and (_address(part), op.get("target")) in there:
+            yield f"{channel.name}: people see what was deleted: {part}"
 
 
 def _address(part: Json) -> str:

@@ -49,6 +49,7 @@ class Told:
         self.seq: dict[str, int] = {}
         self.claims: list[Json] = []
         self.open_calls: list[Json] = []
+        self.needless: set[int] = set()
         for session in PLACES:
             for deed in ("plain", "tool"):
                 self.talk(Message(f"q{len(self.said)}x1a", session, "api", deed, again=False))
@@ -128,7 +129,24 @@ class Told:
             commands=set(),
             excused={part["claim"] for part in self.parts if part["id"] in told},
             open_calls=self.open_calls,
+            needless=self.needless,
         )
+
+    def notice_nobody_needs(self) -> Json:
+        """A place for a notice was kept in a chat and given up, as what the notice tells of came. Returns its part."""
+        session = PLACES[2]
+        more = json.dumps({"kind": "delivery.elsewhere"})
+        self.entry(session.key, "notice", "A message may be missing.", claim=self.claim(session, "notice"), more=more)
+        self.leave(session, "A message may be missing.")
+        notice = self.parts[-1]
+        notice |= {"state": "dropped", "receipt": None}
+        place = self.posts["tg1"].pop()
+        self.parts.append(
+            {**notice, "id": len(self.parts) + 1, "claim": None, "key": "gone", "state": "sent", "receipt": place.id}
+            | {"op": {"kind": "delete", "text": "", "target": place.id}}
+        )
+        self.needless.add(notice["claim"])
+        return notice
 
 
 def test_evidence_that_is_whole_is_no_violation() -> None:
@@ -158,6 +176,12 @@ def test_what_is_held_and_came_after_what_was_said_later_is_no_violation() -> No
 def test_a_folded_repeat_is_no_violation() -> None:
     told = Told()
     told.posts["hook1"].append(told.posts["hook1"][0])
+    assert judge(told.evidence()) == []
+
+
+def test_a_notice_that_nobody_needs_any_more_is_no_violation() -> None:
+    told = Told()
+    told.notice_nobody_needs()
     assert judge(told.evidence()) == []
 
 
@@ -330,6 +354,21 @@ def call_that_runs_for_ever(told: Told) -> None:
     told.open_calls.append({"id": 1, "turn": 1, "title": "Back up", "status": "running"})
 
 
+def notice_dropped_though_it_was_needed(told: Told) -> None:
+    told.notice_nobody_needs()
+    told.needless.clear()
+
+
+def notice_dropped_and_read(told: Told) -> None:
+    notice = told.notice_nobody_needs()
+    told.posts["tg1"].append(Post("r99", None, PLACES[2].address, notice["op"]["text"]))
+
+
+def deleted_and_still_there(told: Told) -> None:
+    told.notice_nobody_needs()
+    told.posts["tg1"].append(Post(told.parts[-1]["receipt"], None, PLACES[2].address, "…"))
+
+
 DOCTORED: list[tuple[Callable[[Told], None], str]] = [
     (lost_event, "heard 0 times"),
     (second_event, "heard 2 times"),
@@ -364,6 +403,9 @@ DOCTORED: list[tuple[Callable[[Told], None], str]] = [
     (failure_that_is_told_on_the_page_alone, "can see what became of"),
     (swapped_before_they_stood_in_line, "the record is the other way"),
     (call_that_runs_for_ever, "its turn is over"),
+    (notice_dropped_though_it_was_needed, "never got it"),
+    (notice_dropped_and_read, "which was dropped"),
+    (deleted_and_still_there, "people see what was deleted"),
 ]
 
 
