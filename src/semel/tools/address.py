@@ -161,12 +161,35 @@ def list_usual_configs(env: Mapping[str, str] = os.environ) -> tuple[Path, Path]
 def find_start_command(data_dir: Path) -> str:
     """Return the command that starts the gateway of a data directory, with the file that the last one read.
 
-    The file is not named if `semel up` finds it by itself.
+    The file and the directory are named only where `semel up` does not find them by itself.
     """
-    last = find_last_config(data_dir)
-    if last is None or last in list_usual_configs():
-        return "semel up"
-    return f"semel up --config {shlex.quote(str(last))}"
+    last, usual = find_last_config(data_dir), list_usual_configs()
+    words = ["semel", "up"]
+    if last is not None and last not in usual:
+        words += ["--config", str(last)]
+    if not _is_found_without_option(data_dir, last or next(filter(Path.is_file, usual), None)):
+        words += ["--data-dir", str(data_dir)]
+    return shlex.join(words)
+
+
+def find_usual_data_dir(env: Mapping[str, str] = os.environ) -> Path:
+    """Return the data directory if no option, no variable and no file names one."""
+    home = Path(env.get("HOME", "~")).expanduser()
+    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share").absolute() / "semel"
+
+
+def _is_found_without_option(data_dir: Path, config: Path | None) -> bool:
+    """Return whether `semel up` uses a data directory if no option names it. `config`: the file that it reads."""
+    if named := os.environ.get("SEMEL_DATA"):
+        return Path(named).expanduser().absolute() == data_dir
+    if config is not None:
+        import tomllib  # only now: seldom needed
+
+        with contextlib.suppress(OSError, ValueError, AttributeError, TypeError, RuntimeError):  # `semel up` says why
+            in_file = tomllib.loads(config.read_text(encoding="utf-8-sig")).get("gateway", {}).get("data_dir")
+            if in_file:
+                return (config.parent / Path(in_file).expanduser()).absolute() == data_dir
+    return data_dir == find_usual_data_dir()
 
 
 def was_killed(data_dir: Path) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from semel.faces.config.problems import ConfigError
-from semel.tools.address import list_usual_configs
+from semel.tools.address import find_usual_data_dir, list_usual_configs
 
 if TYPE_CHECKING:
     from semel.ledger.storage.location import LedgerLocation
@@ -165,8 +165,7 @@ def find_data_dir(data_dir: Path | None, in_file: Any, base: Path, env: Mapping[
         return expand_path(env["SEMEL_DATA"]).absolute()
     if isinstance(in_file, str) and in_file:
         return (base / expand_path(in_file)).absolute()
-    home = Path(env.get("HOME", "~")).expanduser()
-    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share").absolute() / "semel"
+    return find_usual_data_dir(env)
 
 
 def is_data_dir_named(data_dir: Path | None, env: Mapping[str, str]) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from semel.faces.acp.connection.gateway_link import RESTART_AFTER_S
 from semel.text.json_types import Json
+from semel.tools.address import find_start_command
 
 Answer = Callable[[Json | None, Json | None], None]
 
-IF_IT_STAYS_AWAY = " If the gateway stays away, start it with `semel up`."
+IF_IT_STAYS_AWAY = " If the gateway stays away, start it with `{start}`."
 STARTED_HERE = f" If the gateway stays away, one is started {RESTART_AFTER_S:g} seconds after it was last there."
 STARTED_HERE_IF_KILLED = (
-    f" If the gateway stays away, start it with `semel up`; if it was killed, one is started {RESTART_AFTER_S:g} "
-    "seconds after that."
+    " If the gateway stays away, start it with `{start}`; if it was killed, one is started "
+    f"{RESTART_AFTER_S:g} seconds after that."
 )
 DISCARDED_REMARK = (
     "You cancelled your message before it was sent. Nothing of it is recorded, and no agent gets it. To have it "
@@ -32,9 +34,10 @@ CANCEL_REMARK = (
 )
 
 
-def describe_failed_start(reason: str) -> str:
+def describe_failed_start(reason: str, data_dir: Path) -> str:
     """Return what becomes of a message for which a gateway was to be started. `reason`: why it did not start."""
-    return f"{reason[0].upper()}{reason[1:].rstrip('.')}. Your message waits: start the gateway with `semel up`."
+    start = find_start_command(data_dir)
+    return f"{reason[0].upper()}{reason[1:].rstrip('.')}. Your message waits: start the gateway with `{start}`."
 
 
 class OpenPrompt:
@@ -71,14 +74,16 @@ class OpenPrompt:
         self._note_recorded()
 
 
-def describe_outage(prompts: Collection[OpenPrompt], may_start: bool) -> tuple[str, str]:
+def describe_outage(prompts: Collection[OpenPrompt], may_start: bool, data_dir: Path) -> tuple[str, str]:
     """Return what becomes of open prompts while the gateway is away: a name for it, and words for people.
 
     `may_start`: whether a gateway is started for them (`GatewayLink`).
     """
     if_killed = STARTED_HERE_IF_KILLED if may_start else IF_IT_STAYS_AWAY
     if any(prompt.is_cancelled for prompt in prompts):
-        return "cancel", CANCEL_REMARK + if_killed
-    if all(prompt.is_recorded for prompt in prompts):
-        return "away", AWAY_REMARK + if_killed
-    return "unrecorded", UNRECORDED_REMARK + (STARTED_HERE if may_start else IF_IT_STAYS_AWAY)
+        name, text = "cancel", CANCEL_REMARK + if_killed
+    elif all(prompt.is_recorded for prompt in prompts):
+        name, text = "away", AWAY_REMARK + if_killed
+    else:
+        name, text = "unrecorded", UNRECORDED_REMARK + (STARTED_HERE if may_start else IF_IT_STAYS_AWAY)
+    return name, text.format(start=find_start_command(data_dir))

@@ -208,11 +208,11 @@ class OpenSession:
         """Say why the gateway did not start for which a prompt waits."""
         if self._prompts:
             newest = next(reversed(self._prompts))
-            self.remark(f"not-started-{newest}", describe_failed_start(reason))
+            self.remark(f"not-started-{newest}", describe_failed_start(reason, self._link.data_dir))
 
     def _tell_away(self) -> None:
         """Say that the gateway is away, and what becomes of the open prompts."""
-        name, text = describe_outage(self._prompts.values(), self._link.may_start)
+        name, text = describe_outage(self._prompts.values(), self._link.may_start, self._link.data_dir)
         self.remark(f"{name}-{self.view.rev}", text)
 
     async def _handle_first_frame(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
