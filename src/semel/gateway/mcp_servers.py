@@ -15,6 +15,7 @@ from semel.ledger.storage.atomic_files import write_atomically
 from semel.text.json_types import Json, objects_in
 
 MAX_SERVERS = 100
+TRANSPORTS = ("stdio", "http", "sse")
 OWN_NAME = "semel"  # the name of Semel's own server, which every agent gets
 
 
@@ -55,10 +56,12 @@ def check_servers(servers: Sequence[Json]) -> list[Json]:
     if len(servers) > MAX_SERVERS:
         raise BadRequest(f"servers: at most {MAX_SERVERS}, these are {len(servers)}")
     for server in servers:
-        name, url = server.get("name"), server.get("url")
+        name, url, type_ = server.get("name"), server.get("url"), server.get("type", "stdio")
         if not isinstance(name, str) or not name:
             raise BadRequest("servers: each needs a name")
-        if server.get("type") in ("http", "sse"):
+        if type_ not in TRANSPORTS:
+            raise BadRequest(f"servers: {name!r} has the type {type_!r}; there are {', '.join(TRANSPORTS)}")
+        if type_ != "stdio":
             if not isinstance(url, str) or not url.startswith(("http://", "https://")):
                 raise BadRequest(f"servers: {name!r} needs an http url")
         elif not isinstance(server.get("command"), str) or not _is_text_list(server.get("args", [])):
