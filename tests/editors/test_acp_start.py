@@ -9,10 +9,12 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -155,6 +157,27 @@ async def test_a_gateway_is_started_with_the_file_that_the_last_one_read(
         assert started.pop() == ["up", "--give-way", "--data-dir", str(data), "--config", str(read)]
 
 
+async def test_a_gateway_that_cannot_say_why_it_ends_ended_on_a_full_disk(
+    tmp_path: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
+    with pytest.raises(NoGateway, match=rf"did not start: the disk of {tmp_path} is full"):
+        await GatewayLink(tmp_path, None, may_start=True).ask(ask_nobody)
+    assert len(started) == 1
+
+
+def test_an_interrupt_before_anything_was_read_ends_the_process_without_words(tmp_path: Path) -> None:
+    """An editor may end it while it still imports."""
+    code = (
+        "import os, signal, sys; sys.argv = ['semel', 'acp', '--data-dir', sys.argv[1]]\n"
+        "import semel.faces.start as start\n"
+        "start.serve_from_options = lambda options: os.kill(os.getpid(), signal.SIGINT)\n"
+        "start.main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.DEVNULL, capture_output=True)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")
+
+
 async def test_a_gateway_that_was_killed_is_started_again_and_one_that_was_stopped_is_not(
     tmp_path: Path, started: list[list[str]]
 ) -> None:
@@ -248,7 +271,8 @@ async def test_a_message_whose_answer_was_lost_starts_a_gateway_once_and_tells_w
     assert started == [["up", "--give-way", "--data-dir", str(tmp_path)]]
     (told,) = open_session._waiting_remarks.values()
     assert told == (
-        "The gateway did not start: it ended with exit code 2. Your message waits: start the gateway with `semel up`."
+        "The gateway did not start: it ended with exit code 2. Your message waits: start the gateway with "
+        f"`semel up --data-dir {tmp_path}`."
     )
 
 
@@ -344,13 +368,16 @@ async def test_a_prompt_that_we_fail_to_send_is_answered_with_an_error(tmp_path:
     assert errors == [{"code": -32603, "message": "Semel failed: ValueError: a bug"}]
 
 
-def test_a_prompt_that_waits_for_a_gateway_is_told_who_starts_one() -> None:
+def test_a_prompt_that_waits_for_a_gateway_is_told_who_starts_one(tmp_path: Path) -> None:
     prompt = OpenPrompt("k", lambda result, error: None, lambda: None)
-    told = {may_start: describe_outage([prompt], may_start)[1] for may_start in (False, True)}
-    assert "start it with `semel up`" in told[False] and "one is started 15 seconds after" in told[True]
+    told = {may_start: describe_outage([prompt], may_start, tmp_path)[1] for may_start in (False, True)}
+    assert (
+        f"start it with `semel up --data-dir {tmp_path}`" in told[False]
+        and "one is started 15 seconds after" in told[True]
+    )
     assert "semel up" not in told[True]
     prompt.set_recorded()
-    told = {may_start: describe_outage([prompt], may_start)[1] for may_start in (False, True)}
+    told = {may_start: describe_outage([prompt], may_start, tmp_path)[1] for may_start in (False, True)}
     assert "if it was killed, one is started" in told[True] and "one is started" not in told[False]
 
 

@@ -8,6 +8,7 @@ as for wrong ones, the command line decides; it declares the options (`faces/cli
 from __future__ import annotations
 
 import atexit
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,10 +37,11 @@ def main() -> None:
     if options is not None:
         from semel.faces.config.problems import ConfigError
 
+        end_by_signal = signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing was read yet: end without a traceback
         try:
             sys.exit(serve_from_options(options))
         except ConfigError:
-            pass  # the command line says what is wrong
+            signal.signal(signal.SIGINT, end_by_signal)  # the command line says what is wrong
     from semel.faces.cli import main as run_command_line
 
     run_command_line()

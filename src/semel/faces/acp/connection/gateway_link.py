@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import fcntl
 import importlib
+import shutil
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ START_TIMEOUT_S = 60.0  # how long a gateway may take until it answers: a second
 POLL_INTERVAL_S = 0.05
 RESTART_AFTER_S = 15.0  # after its last answer; before that, it is left to whoever has stopped or killed the gateway
 RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8)  # between attempts to reach a gateway that is away; the last one repeats
+FULL_DISK_BYTES = 65_536  # with less, a gateway may not even write why it ends
 ERROR_CHARS = 2000  # kept of what a gateway printed that did not start
 
 
@@ -220,10 +222,16 @@ class GatewayLink:
         while self._find_pid() == last or not await self.is_answering():
             if process.poll() is not None:
                 printed = log.read_text(errors="replace").strip()[-ERROR_CHARS:].splitlines()
-                raise GatewayNotStarted(" ".join(printed[-2:]) or f"it ended with exit code {process.returncode}")
+                raise GatewayNotStarted(" ".join(printed[-2:]) or self._describe_end(process.returncode))
             if time.monotonic() > deadline:
                 raise GatewayNotStarted(f"it did not answer within {START_TIMEOUT_S:g} s; `semel logs` shows why")
             await asyncio.sleep(POLL_INTERVAL_S)
+
+    def _describe_end(self, code: int) -> str:
+        """Return why a gateway may have ended that could not print why."""
+        if shutil.disk_usage(self.data_dir).free < FULL_DISK_BYTES:
+            return f"the disk of {self.data_dir} is full"
+        return f"it ended with exit code {code}"
 
 
 async def _lock_file(file: BinaryIO) -> None:
