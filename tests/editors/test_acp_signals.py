@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
+from editor_help import line_of
 from gateway_editor import gateways_of, opened_desk
 
 from semel.tools.address import START_LOCK_FILE
@@ -46,6 +48,28 @@ def test_what_an_editor_writes_after_a_signal_is_told_as_lost(tmp_path: Path) ->
         code, words = editor.leave()
         desk.house.process.send_signal(signal.SIGCONT)
         assert (code, words.count(b"was not recorded")) == (1, 2), words
+
+
+def test_what_an_editor_writes_until_it_cannot_is_told_as_lost(tmp_path: Path) -> None:
+    """The end of the process takes a while, too. What is written then fails, or stderr says that it was not read."""
+    with opened_desk(tmp_path) as desk:
+        editor = desk.editor()
+        editor.new()
+        assert desk.house.process is not None
+        desk.house.process.send_signal(signal.SIGSTOP)
+        editor.process.send_signal(signal.SIGTERM)
+        assert editor.process.stdin is not None
+        params = {"sessionId": editor.session, "prompt": [{"type": "text", "text": "say: hi"}]}
+        written = 0
+        with pytest.raises(BrokenPipeError):
+            while written < 1000:
+                prompt = {"jsonrpc": "2.0", "id": 100 + written, "method": "session/prompt", "params": params}
+                os.write(editor.process.stdin.fileno(), line_of(prompt))
+                written += 1
+                time.sleep(0.03)
+        code, words = editor.leave()
+        desk.house.process.send_signal(signal.SIGCONT)
+        assert code == 1 and (b"was not read" in words or words.count(b"was not recorded") == written), (written, words)
 
 
 def test_a_line_that_is_not_whole_at_a_signal_is_told_as_unread(tmp_path: Path) -> None:

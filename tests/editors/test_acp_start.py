@@ -283,7 +283,8 @@ async def test_an_editor_that_ends_before_its_message_is_recorded_is_told_why_no
     monkeypatch.setattr("semel.faces.acp.connection.editor_server.RECORD_TIMEOUT_S", 3.0)
 
     class EndingPipe(UnreadPipe):
-        has_unread_lines = False
+        def stop_reading(self) -> bool:
+            return False
 
         async def lines(self) -> AsyncIterator[bytes]:
             params = {"sessionId": "s", "prompt": []}

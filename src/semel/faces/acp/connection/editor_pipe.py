@@ -8,6 +8,8 @@ The descriptors are the editor's, perhaps shared, and may be anything. So they a
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -28,8 +30,10 @@ class EditorPipe:
         self._stdin, self._stdout = stdin, stdout
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._lines_read = self._lines_yielded = 0
         self._splitter = LineSplitter()
-        self._has_ended = False  # the editor has closed its end of stdin, and all that it wrote is in `_lines`
+        self._stop_receiver, self._stop_sender = os.pipe()  # closing the sender ends the reader
+        self._has_ended = False  # the editor has closed its end of stdin, and all that it wrote was read
         self._changed = threading.Condition()  # guards what follows
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -37,7 +41,8 @@ class EditorPipe:
         self._was_full = False
         self._is_closed = False
         self.on_room: Callable[[], None] = lambda: None
-        threading.Thread(target=self._read, name="from the editor", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="from the editor", daemon=True)
+        self._reader.start()
         self._writer = threading.Thread(target=self._write, name="to the editor", daemon=True)
         self._writer.start()
 
@@ -47,20 +52,23 @@ class EditorPipe:
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield the lines from the editor until it closes its end of either pipe."""
         while (line := await self._lines.get()) is not None:
+            self._lines_yielded += 1
             yield line
         while not self._lines.empty():  # those that were read before it was known that nobody reads what we write
             if (line := self._lines.get_nowait()) is not None:
+                self._lines_yielded += 1
                 yield line
 
     @property
     def has_unread_lines(self) -> bool:
         """Whether the editor has written what `lines` has not yielded: lines, or the beginning of one."""
-        return not self._lines.empty() or (not self._has_ended and (self._splitter.has_rest or has_unread(self._stdin)))
+        is_behind = self._lines_read > self._lines_yielded
+        return is_behind or (not self._has_ended and (self._splitter.has_rest or has_unread(self._stdin)))
 
     async def wait_until_quiet(self) -> None:
         """Wait until the editor has written nothing for a moment, and `lines` has yielded what it wrote before."""
         quiet_s = 0.0
-        while quiet_s < QUIET_S and not (self._has_ended and self._lines.empty()):
+        while quiet_s < QUIET_S and not (self._has_ended and not self.has_unread_lines):
             await asyncio.sleep(QUIET_POLL_S)
             quiet_s = 0.0 if self.has_unread_lines else quiet_s + QUIET_POLL_S
 
@@ -101,21 +109,39 @@ class EditorPipe:
             self._changed.notify_all()
         self._writer.join(END_GRACE_S)
 
+    def stop_reading(self) -> bool:
+        """Close our end of stdin: what the editor writes from now on fails, instead of being lost.
+
+        Returns whether it has written before what `lines` has not yielded.
+        """
+        os.close(self._stop_sender)
+        self._reader.join(END_GRACE_S)
+        has_unread_lines = self.has_unread_lines
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, self._stdin)
+        os.close(null)
+        return has_unread_lines
+
     # ---- the threads
 
     def _read(self) -> None:
-        splitter = self._splitter
-        while chunk := read_blocking(self._stdin):
+        splitter, poller = self._splitter, select.poll()
+        poller.register(self._stdin, select.POLLIN)
+        poller.register(self._stop_receiver, select.POLLIN)
+        while self._stdin in [file for file, _ in poller.poll()]:
+            if not (chunk := read_blocking(self._stdin)):
+                if not splitter.is_inside_long_line and (rest := splitter.take_rest()):
+                    self._put_line(rest)  # the last line, without its newline
+                self._has_ended = True
+                break
             for piece in splitter.split_chunk(chunk):
                 if piece.is_line:
-                    self._call(self._lines.put_nowait, piece.data)
-        if not splitter.is_inside_long_line and (rest := splitter.take_rest()):
-            self._call(self._lines.put_nowait, rest)  # the last line, without its newline
-        self._call(self._note_end)
+                    self._put_line(piece.data)
+        self._call(self._lines.put_nowait, None)
 
-    def _note_end(self) -> None:
-        self._has_ended = True
-        self._lines.put_nowait(None)
+    def _put_line(self, line: bytes) -> None:
+        self._lines_read += 1
+        self._call(self._lines.put_nowait, line)
 
     def _write(self) -> None:
         while True:

@@ -160,7 +160,7 @@ class EditorServer:
         ]
 
     def describe_losses(self) -> list[str]:
-        """Return a sentence for each thing that the editor said and that the gateway may not have."""
+        """Stop reading, and return a sentence for each thing that the editor said and that the gateway may not have."""
         unconfirmed = self._failed_start or "no gateway confirmed it"
         prompts = [*self._refused_after_close, *((session, unconfirmed) for session in self._unrecorded.values())]
         losses = [
@@ -168,7 +168,7 @@ class EditorServer:
             f"Send it again if `semel show {key}` lacks it."
             for key, reason in prompts
         ]
-        if self._pipe.has_unread_lines:
+        if self._pipe.stop_reading():
             losses.append("what the editor wrote last was not read. Send it again if the session lacks it.")
         return losses + [
             f"{delivery} in session {key} has not reached the gateway, as far as is known. {REMEDIES[delivery]}"
