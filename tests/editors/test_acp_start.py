@@ -211,6 +211,25 @@ async def test_no_gateway_is_started_any_more_by_a_process_that_a_signal_ends(
     assert started == []
 
 
+async def test_a_gateway_that_answers_by_now_ends_the_wait_for_another_start(
+    tmp_path: Path, started: list[list[str]]
+) -> None:
+    """The process that has the lock may be stopped, and keep it."""
+
+    class Link(GatewayLink):
+        answers = iter([False, False, True])
+
+        async def is_answering(self) -> bool:
+            return next(self.answers)
+
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    with (data / START_LOCK_FILE).open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        await asyncio.wait_for(Link(data, None, may_start=True).start_if_away(), 30)
+    assert started == []
+
+
 async def test_a_start_ends_when_the_new_gateway_has_published_its_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -184,7 +184,10 @@ class GatewayLink:
             ) from None
         try:
             with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
-                await _lock_file(lock)
+                while not _try_lock_file(lock):  # in no thread, which our end would have to wait for
+                    if await self.is_answering():  # whoever has the lock may be stopped, and keep it for ever
+                        return
+                    await asyncio.sleep(POLL_INTERVAL_S)
                 if not await self.is_answering():
                     if not self.may_start:  # any more: a signal has come
                         raise NoGateway(self.data_dir)
@@ -234,13 +237,12 @@ class GatewayLink:
         return f"it ended with exit code {code}"
 
 
-async def _lock_file(file: BinaryIO) -> None:
-    """Lock a file, however long another process has it. In no thread, which our end would have to wait for."""
-    while True:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        await asyncio.sleep(POLL_INTERVAL_S)
+def _try_lock_file(file: BinaryIO) -> bool:
+    """Lock a file. Return False if another process has it."""
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def is_unavailable(refusal: RequestRefused) -> bool:
