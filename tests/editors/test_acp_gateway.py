@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from gateway_editor import Desk
+from gateway_editor import Desk, opened_desk
 from system_house import script
 
 from semel.faces.acp.setup_lines import EDITORS
@@ -336,6 +336,14 @@ def test_nothing_is_left_of_a_command_that_does_not_start_as_an_agent(
     assert (desk.house.get("/v1/status")["configured"], desk.house.get("/v1/sessions")["sessions"]) == before
     assert not (desk.house.data / "editor-agents").exists()
     assert [folder.name for folder in (desk.house.data / "workspaces").iterdir()] == ["demo"]
+
+
+def test_no_session_is_left_of_a_configured_agent_that_does_not_start(tmp_path: Path) -> None:
+    with opened_desk(tmp_path, '[agents.broken]\ncommand = ["sh", "-c", "exit 4"]\n') as desk:
+        editor = desk.editor("--agent", "broken")
+        answer = editor.answer_to(editor.request("session/new", cwd=str(desk.house.home), mcpServers=[]))
+        assert "exited with code 4" in answer["error"]["message"]
+        assert desk.house.get("/v1/sessions")["sessions"] == []
 
 
 def test_only_the_gateways_own_user_adds_a_command_and_everybody_else_finds_the_configured_ones(desk: Desk) -> None:

@@ -304,7 +304,12 @@ class EditorServer:
         key = self._session or make_key(agent, folder)
         servers = read_servers(params)
         about = {"agent": agent, "folder": folder}
-        row = await self._link.ask(partial(self._start_agent, key=key, about=about, servers=servers))
+        try:
+            row = await self._link.ask(partial(self._start_agent, key=key, about=about, servers=servers))
+        except Exception:
+            if self._session is None:
+                await self._delete_unused_session(key)
+            raise
         from semel.faces.acp.session.session_offers import describe_left_out_servers
 
         async with self._open_locks[key]:
@@ -328,6 +333,13 @@ class EditorServer:
             await client.put(f"{path}/mcp-servers", {"servers": servers})
         body = {"await_commands": False}  # they are written when they come
         return await client.post(f"{path}/agent", body, timeout_s=AGENT_START_TIMEOUT_S)
+
+    async def _delete_unused_session(self, key: str) -> None:
+        """Delete a new session whose agent did not start: the editor never learns its id, and lists would show it."""
+        from semel.faces.client import OutcomeUnknown, RequestRefused, session_path
+
+        with contextlib.suppress(RequestRefused, OutcomeUnknown, NoGateway):
+            await self._link.ask_running(lambda client: client.delete(session_path(key)))
 
     async def _watch_session(self, key: str, row: Json, *, replays: bool, skips: bool = True) -> OpenSession:
         from semel.faces.acp.session.open_session import OpenSession
