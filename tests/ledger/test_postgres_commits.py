@@ -26,11 +26,7 @@ END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE 
 
 
 @pytest.fixture
-def url(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A new ledger, in which several workers of a gateway write at once, as with a distant server."""
-    from semel.ledger.postgres import store
-
-    monkeypatch.setattr(store, "NEAR_TRIP_S", 0.0)
+def url() -> str:
     return empty_database()
 
 

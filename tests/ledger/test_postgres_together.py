@@ -293,33 +293,3 @@ async def test_what_is_queued_while_a_worker_commits_shares_its_next_transaction
         opened.set()
         assert await asyncio.gather(gate, *tasks) == [None, *(f"t{n}" for n in range(5))]
         assert store.statistics()["commits"] == 1
-
-
-@pytest.mark.parametrize("slow", [False, True])
-async def test_sessions_share_one_commit_with_a_near_server_and_overlap_their_waits_with_a_distant_one(
-    monkeypatch: pytest.MonkeyPatch, slow: bool
-) -> None:
-    from semel.ledger.postgres.store import PostgresStore
-    from semel.ledger.postgres.wire import Connection
-
-    execute = Connection.execute
-
-    def execute_far_away(self: Any, sql: str) -> Any:
-        time.sleep(0.001)
-        return execute(self, sql)
-
-    if slow:
-        monkeypatch.setattr(Connection, "execute", execute_far_away)
-    monkeypatch.setattr("semel.ledger.postgres.store.NEAR_TRIP_S", 0.001)  # this machine may do much else
-    entered, opened = threading.Event(), threading.Event()
-    with PostgresStore.open(empty_database()) as store:
-        gate = asyncio.create_task(store.write(hold, entered, opened))
-        assert await asyncio.to_thread(entered.wait, BOUND_S)
-        tasks = [asyncio.create_task(store.write(say, f"s{n}", f"t{n}")) for n in range(30)]
-        if slow:  # some of them do not wait for the one that is held
-            done, _ = await asyncio.wait(tasks, timeout=BOUND_S, return_when=asyncio.FIRST_COMPLETED)
-            assert done
-        await asyncio.sleep(0)
-        opened.set()
-        assert await asyncio.gather(gate, *tasks) == [None, *(f"t{n}" for n in range(30))]
-        assert (store.statistics()["commits"] == 1) is not slow

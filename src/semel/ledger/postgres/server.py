@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,7 +17,6 @@ from semel.ledger.storage.store import LedgerSize
 
 OLDEST_VERSION = 16
 POOLER_TRIES = 2  # connections that are made to see whether they get the process of another one
-MEASURED_TRIPS = 10
 DURABLE_SETTINGS = {"fsync": ("on",), "full_page_writes": ("on",), "synchronous_commit": ("on", "remote_apply")}
 """The values of each setting with which a committed transaction survives a crash and, if there is a synchronous
 standby, a failover (PostgreSQL documentation, chapter "Reliability and the Write-Ahead Log")."""
@@ -127,17 +125,6 @@ def read_facts(connection: Connection, url: str, path: str) -> ServerFacts:
     refuse_unfit_server(connection, path)
     (facts,) = connection.execute(_FACTS)
     return ServerFacts(*facts, timeouts=dict(connection.execute(_TIMEOUTS)))
-
-
-def measure_trip(connection: Connection) -> float:
-    """Return the seconds of a round trip: of a few, the shortest. No transaction runs on the connection."""
-    trips = []
-    for _ in range(MEASURED_TRIPS):
-        began = time.perf_counter()
-        connection.execute("SELECT 1")
-        trips.append(time.perf_counter() - began)
-    connection.end("COMMIT")
-    return min(trips)
 
 
 def measure_database(url: str) -> LedgerSize:

@@ -3,8 +3,8 @@
     store = PostgresStore.open("postgresql://semel@db/semel")
 
 A job that writes goes to the worker that its lane names (`Locks.lane`), so that the writes of one session run in the
-order in which they were queued. A gateway that has a near server to itself writes with one worker: what waits at one
-moment is one transaction then (docs/decisions/postgres-engine.md).
+order in which they were queued. Small pools are best: two to four connections for each processor core of the
+database, in all (docs/decisions/postgres-engine.md).
 """
 
 from __future__ import annotations
@@ -23,13 +23,7 @@ from semel.ledger.postgres.locks import find_locks
 from semel.ledger.postgres.members import Member
 from semel.ledger.postgres.migrate import migrate_to_newest, read_version, refuse_other_version
 from semel.ledger.postgres.moved import refuse_moved
-from semel.ledger.postgres.server import (
-    measure_database,
-    measure_trip,
-    refuse_encoding,
-    refuse_pooler,
-    refuse_unfit_server,
-)
+from semel.ledger.postgres.server import measure_database, refuse_encoding, refuse_pooler, refuse_unfit_server
 from semel.ledger.postgres.server_clock import ServerClock
 from semel.ledger.postgres.wire import Connection, ConnectionLost
 from semel.ledger.postgres.worker import Worker
@@ -39,8 +33,7 @@ from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
 from semel.ledger.storage.store import LedgerSize, LedgerStore, do_nothing, now_ms
 from semel.ledger.storage.work import WorkItem
 
-WRITERS = 3  # that overlap their waits: for a distant server, and for what other gateways have locked
-NEAR_TRIP_S = 0.0001  # seconds of a round trip on one machine, where transactions that meet save more than they wait
+WRITERS = 3  # fewer let more transactions meet in one, more overlap the waits for a distant server
 READERS = 2
 MAX_TOGETHER = 64  # jobs that share a transaction
 
@@ -153,11 +146,8 @@ class PostgresStore(LedgerStore):
                 migrate_to_newest(connection, migrations, name, clock(), announce)
                 if member is not None:
                     workers: Sequence[int] = member.add_workers(WRITERS)
-                elif holder is not None:
-                    is_near = threads and measure_trip(connection) <= NEAR_TRIP_S
-                    workers = holder.take_over(1 if is_near else WRITERS)
                 else:
-                    workers = (0,) * WRITERS
+                    workers = (0,) * WRITERS if holder is None else holder.take_over(WRITERS)
                 return cls(url, clock, threads=threads, holder=holder, member=member, workers=workers)
             except BaseException:
                 if holder is not None:
