@@ -192,10 +192,8 @@ def test_a_standby_and_an_old_server_are_refused(monkeypatch: pytest.MonkeyPatch
 
         def execute(self, sql: str) -> list[list[object]]:
             if "server_version" in sql:
-                return [[self.version * 10_000 + 4, f"{self.version}.4"]]
-            if "server_encoding" in sql:
-                return [["UTF8"]]
-            return [[self.is_standby]] if "recovery" in sql else [["on"]]
+                return [[self.version * 10_000 + 4, f"{self.version}.4", self.is_standby]]
+            return [["UTF8"]] if "server_encoding" in sql else [["on"]]
 
     refuse_unfit_server(Answers(16, 0), "db/semel")  # type: ignore[arg-type]
     with pytest.raises(DatabaseIsStandby, match="target_session_attrs=read-write"):

@@ -109,9 +109,7 @@ class PostgresHints:
             try:
                 connection = Connection(self._url, _SETTINGS)
                 try:
-                    connection.queue("BEGIN")  # the server logs a warning for each COMMIT without
                     connection.execute(command)
-                    connection.end("COMMIT")
                     work(connection)
                 finally:
                     connection.close()
@@ -126,9 +124,7 @@ class PostgresHints:
             self._unsent = self._unsent or self._wait_for_message()
             if self._unsent is None:
                 return
-            connection.queue("BEGIN")
-            connection.send(_SEND, {"message": self._unsent})
-            connection.end("COMMIT")  # if this fails, the message may have been sent: then it is sent twice
+            connection.read(_SEND, {"message": self._unsent})  # if it fails, it may have been sent, and is sent again
             self._unsent = None
             self._closed.wait(BATCH_S)
 

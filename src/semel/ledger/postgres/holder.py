@@ -72,10 +72,7 @@ class Holder:
 
     def run(self, sql: str) -> list[list[Any]]:
         """Run a statement on the connection that holds the lock. If the lock was lost, this raises ConnectionLost."""
-        self._connection.queue("BEGIN")
-        rows = self._connection.execute(sql)
-        self._connection.end("COMMIT")
-        return rows
+        return self._connection.execute(sql)
 
     def hold_again(self) -> None:
         """Take the lock again if its connection was lost, as by a restart of the server.
@@ -85,7 +82,6 @@ class Holder:
         with self._turn:
             try:
                 self._connection.execute("SELECT 1")
-                self._connection.end("COMMIT")
             except (ConnectionLost, ServerError):
                 self._connection.close()
                 self._connection = Connection(self._url)
@@ -96,7 +92,6 @@ class Holder:
         for setting in _KEEPALIVES:
             self._connection.execute(setting)
         ((is_held,),) = self._connection.execute(f"SELECT pg_try_advisory_lock({LOCK})")
-        self._connection.end("COMMIT")
         self._is_held = bool(is_held)
         return self._is_held
 
@@ -108,6 +103,7 @@ class Holder:
         active one; then other members go on, and only the workers of the active one before are dismissed.
         `application`: the name of the member's connections.
         """
+        self._connection.queue("BEGIN")
         if member:
             self._application = application
             self._name_connection()
@@ -141,6 +137,7 @@ class Holder:
         """Let another gateway hold the database. Call this when all workers are closed."""
         if self._has_taken_over and self._is_held:  # the workers may be those of a gateway that has taken over
             with contextlib.suppress(ServerError, ConnectionLost):  # else the next gateway checks the books
+                self._connection.queue("BEGIN")
                 if self._member:
                     self._connection.send(DISMISS, {"id": self._member})
                 else:
@@ -152,7 +149,6 @@ class Holder:
         """Let another member become the active one. The workers of this one go on."""
         with contextlib.suppress(ServerError, ConnectionLost):  # then another one takes over a moment later
             self._connection.execute(f"UPDATE {ACTIVE_TABLE} SET member = NULL WHERE member = {self._member}")
-            self._connection.end("COMMIT")
         self._connection.close()
 
     def _dismiss_workers(self) -> int:

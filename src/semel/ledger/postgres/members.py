@@ -152,14 +152,12 @@ class Member:
         if not self.id:
             refuse_pooler(connection, self._url, self._path)
         version, newest = read_version(connection, self._path), list_migrations()[-1].version
-        connection.end("COMMIT")
         if version > newest:
             self.problem = str(LedgerNewer(path=self._path, found=version, known=newest))
         if version != 0 and (self.id == 0 or read_steady_clock() - self._renewed_at > RENEWAL_S):
             self._show_life(connection)
         is_held = is_database_held(connection)
         rows = list_members(connection) if has_tables(connection) else []
-        connection.end("COMMIT")
         active = find_active(rows)
         self.active = None if active is None else active.gateway
         self.may_serve = (
@@ -187,7 +185,6 @@ class Member:
         """Take the database from a gateway that is gone, hangs or is cut off."""
         if active is not None:  # whatever its transactions hold would be kept for another minute
             self._end_connections(connection, active.id)
-            connection.end("COMMIT")
         try:
             self.holder = Holder(self._url, self._path)
         except DatabaseInUse:  # another one was faster
@@ -235,8 +232,7 @@ class Member:
         """Let no other gateway write any more: the tables are about to be upgraded. It starts again, and waits."""
         connection = self._connect()
         if has_tables(connection):
-            connection.send(_DISMISS_OTHERS, {"id": self.id})
-        connection.end("COMMIT")
+            connection.change(_DISMISS_OTHERS, {"id": self.id})
 
     # ------------------------------------------------------------ keeping the place
 
@@ -253,7 +249,6 @@ class Member:
                 connection = self._connect()
                 if not self._has_lock:
                     self._take_lock(connection, self.id)
-                    connection.end("COMMIT")
                 assert self._watcher is not None
                 self._hangs = not self._watcher.is_answering()
                 if read_steady_clock() - self._renewed_at > RENEWAL_S and not self._hangs:
@@ -283,7 +278,6 @@ class Member:
     def _look_at_others(self, connection: Connection) -> None:
         is_held = self.holder is not None or is_database_held(connection)
         rows = list_members(connection)
-        connection.end("COMMIT")
         if self.holder is None:
             active = find_active(rows)
             if not self._hands_over and self._take_over_if_gone(connection, active, is_held):
@@ -300,9 +294,7 @@ class Member:
         """Become the active gateway, while its workers go on. Whoever has the duties knows first who lives."""
         assert self.holder is not None and self._watcher is not None
         self.holder.take_over(0, self.id, self.application)
-        rows = list_members(connection)
-        connection.end("COMMIT")
-        self._tell_gateways([row.gateway for row in rows if row.has_lease])
+        self._tell_gateways([row.gateway for row in list_members(connection) if row.has_lease])
         self._watcher.note_active()
 
     def _is_gone(self, row: MemberRow) -> bool:
@@ -370,7 +362,6 @@ class Member:
             self._has_lock = False
             if self.id:
                 self._take_lock(self._connection, self.id)
-                self._connection.end("COMMIT")
         return self._connection
 
     def _disconnect(self) -> None:
@@ -392,9 +383,7 @@ class Member:
 
     def _write_renewal(self, connection: Connection) -> list[list[Any]]:
         agents = 0 if self._watcher is None else self._watcher.count_agents()
-        rows = connection.read(_RENEW, {"id": self.id, "agents": agents})
-        connection.end("COMMIT")
-        return rows
+        return connection.read(_RENEW, {"id": self.id, "agents": agents})
 
     def _join_cluster(self, connection: Connection) -> int:
         """Return the id under which this gateway has joined; 0, with `problem`, if another one is in its way.

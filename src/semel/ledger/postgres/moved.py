@@ -37,4 +37,3 @@ def write_note(target: str) -> str:
 def forget_move(connection: Connection) -> None:
     """Take the ledger back."""
     connection.execute(f"DROP TABLE IF EXISTS {MOVED_TABLE}")
-    connection.end("COMMIT")

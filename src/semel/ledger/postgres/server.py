@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -27,13 +28,12 @@ def refuse_unfit_server(connection: Connection, path: str) -> None:
 
     It is ServerTooOld, DatabaseNotUnicode, DatabaseIsStandby or DatabaseNotDurable.
     """
-    ((number, version),) = connection.execute(
-        "SELECT current_setting('server_version_num')::bigint, current_setting('server_version')"
+    ((number, version, is_standby),) = connection.execute(
+        "SELECT current_setting('server_version_num')::bigint, current_setting('server_version'), pg_is_in_recovery()"
     )
     if number < OLDEST_VERSION * 10_000:
         raise ServerTooOld(path=path, found=version, needed=OLDEST_VERSION)
     refuse_encoding(connection, path)
-    ((is_standby,),) = connection.execute("SELECT pg_is_in_recovery()")
     if is_standby:
         raise DatabaseIsStandby(path=path)
     for setting, allowed in DURABLE_SETTINGS.items():
@@ -57,19 +57,15 @@ def refuse_pooler(connection: Connection, url: str, path: str) -> None:
     transaction may be open.
     """
     process = read_process(connection)
-    connection.end("COMMIT")
     if process == connection.backend_pid:
         return
     others: list[Connection] = []
     try:
         for _ in range(POOLER_TRIES):
             others.append(Connection(url))
-            other = read_process(others[-1])  # its transaction stays open, so it keeps the process
-            if other != process:
-                own = read_process(connection)
-                connection.end("COMMIT")
-                if own == process:
-                    continue
+            others[-1].queue("BEGIN")  # its transaction stays open, so it keeps the process
+            if read_process(others[-1]) != process and read_process(connection) == process:
+                continue
             raise DatabasePooled(path=path, why="one process of the server serves several connections in turn")
     finally:
         for opened in others:
@@ -112,6 +108,7 @@ _FACTS = """SELECT current_setting('server_version'), (SELECT count(*) FROM pg_s
 FROM pg_stat_activity a WHERE a.backend_type = 'client backend'"""
 
 
+_SIZES = "SELECT pg_database_size(current_database()), coalesce(pg_total_relation_size(to_regclass('blob_piece')), 0)"
 TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_session_timeout", "transaction_timeout")
 """Settings that are 0 for this program's connections (`wire`), unless a pooler is in between; but the last one, which
 PostgreSQL 16 does not have, is what the operator has set."""
@@ -130,18 +127,8 @@ def read_facts(connection: Connection, url: str, path: str) -> ServerFacts:
 def measure_database(url: str) -> LedgerSize:
     """Return the sizes of the database; 0 if it does not answer."""
     try:
-        connection = Connection(url)
-        try:
-            return read_size(connection)
-        finally:
-            connection.close()
+        with contextlib.closing(Connection(url)) as connection:
+            ((size, files),) = connection.execute(_SIZES)
     except (ConnectionLost, ServerError):
         return LedgerSize()
-
-
-def read_size(connection: Connection) -> LedgerSize:
-    """Return the sizes of the connection's database."""
-    ((size, files),) = connection.execute(
-        "SELECT pg_database_size(current_database()), coalesce(pg_total_relation_size(to_regclass('blob_piece')), 0)"
-    )
     return LedgerSize(int(size) - int(files), int(files))

@@ -35,7 +35,6 @@ class ServerClock:
         """Ask the server for its time. No transaction runs on the connection."""
         began = read_steady_clock()
         ((at,),) = connection.execute(_READ)
-        connection.end("COMMIT")
         self._read = int(at), (began + read_steady_clock()) / 2
 
 

@@ -5,6 +5,8 @@ sends every statement at once. Here a statement whose result nobody looks at wai
 the next one that is read, or with COMMIT (docs/decisions/postgres-engine.md). An error of a waiting statement is raised
 by the one that it travels with; it undoes the transaction, as any error does.
 
+Outside BEGIN and COMMIT, what is waited for is a transaction of its own, with all that has waited to travel with it.
+
 Parameters and results are text, except for the content of files on its way in. A connection belongs to one thread.
 """
 
@@ -107,7 +109,7 @@ class Connection:
     def read(self, statement: Statement, params: Mapping[str, Any]) -> list[list[Any]]:
         """Send what waits and a statement, and return its rows. Raises ServerError, ConnectionLost."""
         self.send(statement, params)
-        return _load_rows(statement, self._collect())
+        return _load_result(statement, self._collect())
 
     def ask(self, statement: Statement, params: Mapping[str, Any]) -> Callable[[], list[list[Any]]]:
         """Let a statement wait in the pipeline. Return a function that returns its rows, and waits for them if need be.
@@ -123,7 +125,7 @@ class Connection:
                 self._collect()
             if not results:
                 raise ServerError("25P02", "a statement before this one has failed")
-            return _load_rows(statement, results[0])
+            return _load_result(statement, results[0])
 
         return read_rows
 
@@ -136,11 +138,7 @@ class Connection:
         """Run a statement without parameters that is not prepared: BEGIN, or one about the server. Return its rows."""
         self.queue(sql)
         result = self._collect()
-        loaders = [_LOADERS.get(result.ftype(n), _load_text) for n in range(result.nfields)]
-        return [
-            [None if (v := result.get_value(row, n)) is None else load(v) for n, load in enumerate(loaders)]
-            for row in range(result.ntuples)
-        ]
+        return _load_rows(result, _find_loaders(result))
 
     def queue(self, sql: str) -> None:
         """Let a statement without parameters wait in the pipeline."""
@@ -158,7 +156,7 @@ class Connection:
         ConnectionLost: then the outcome of a COMMIT is unknown.
         """
         error: ServerError | None = None
-        if not self._has_begun:  # what was sent is a transaction all the same; but the server would log a warning
+        if not self._has_begun:  # or the server would log a warning
             self.queue("BEGIN")
         self.queue(command)
         self._has_begun = False
@@ -180,13 +178,9 @@ class Connection:
         After `timeout_s` seconds without a message, return none. No transaction is open. Raises ConnectionLost.
         """
         try:
-            messages = self._take_messages()  # one may have come with an earlier result
-            if not messages and self._poll.poll(timeout_s * 1000):
-                self._pg.consume_input()
-                messages = self._take_messages()
+            return [message.payload for message in self._owner.notifies(timeout=timeout_s, stop_after=1)]
         except psycopg.Error as error:
             raise ConnectionLost(str(error)) from error
-        return messages
 
     def close(self) -> None:
         self._owner.close()
@@ -198,7 +192,11 @@ class Connection:
     # ---------------------------------------------------------------- results
 
     def _collect(self, sync: bool = False) -> pq.abc.PGresult:
-        """Wait for the results of all that was sent. Return the last one. Raises the first error."""
+        """Wait for the results of all that was sent. Return the last one. Raises the first error.
+
+        `sync`: what was sent ends a transaction.
+        """
+        sync = sync or not self._has_begun
         try:
             if sync:
                 self._pg.pipeline_sync()
@@ -249,12 +247,6 @@ class Connection:
             self._pg.consume_input()
         return self._pg.get_result()
 
-    def _take_messages(self) -> list[str]:
-        messages: list[str] = []
-        while (message := self._pg.notifies()) is not None:
-            messages.append(message.extra.decode(errors="replace"))
-        return messages
-
     def _flush(self) -> None:
         while self._pg.flush():
             select.select([self._pg.socket], [self._pg.socket], [])
@@ -264,11 +256,19 @@ class Connection:
 # ---------------------------------------------------------------- values
 
 
-def _load_rows(statement: Statement, result: pq.abc.PGresult) -> list[list[Any]]:
+def _load_result(statement: Statement, result: pq.abc.PGresult) -> list[list[Any]]:
     if statement.loaders is None:
         statement.columns = [(result.fname(n) or b"").decode() for n in range(result.nfields)]
-        statement.loaders = [_LOADERS.get(result.ftype(n), _load_text) for n in range(result.nfields)]
-    get, loaders = result.get_value, statement.loaders
+        statement.loaders = _find_loaders(result)
+    return _load_rows(result, statement.loaders)
+
+
+def _find_loaders(result: pq.abc.PGresult) -> list[Callable[[bytes], Any]]:
+    return [_LOADERS.get(result.ftype(n), bytes.decode) for n in range(result.nfields)]
+
+
+def _load_rows(result: pq.abc.PGresult, loaders: list[Callable[[bytes], Any]]) -> list[list[Any]]:
+    get = result.get_value
     return [
         [
             None if (value := get(row, column)) is None else load(value)
@@ -315,21 +315,9 @@ def _encode_element(value: int | str | None) -> bytes:
     return b'"' + text.encode() + b'"'
 
 
-def _load_bool(value: bytes) -> int:
-    return int(value == b"t")  # SQLite has no booleans either: rows hold 0 and 1
-
-
-def _load_bytes(value: bytes) -> bytes:
-    return bytes.fromhex(value[2:].decode())
-
-
-def _load_text(value: bytes) -> str:
-    return value.decode()
-
-
 _LOADERS: dict[int, Callable[[bytes], Any]] = {
-    16: _load_bool,
-    17: _load_bytes,
+    16: lambda value: int(value == b"t"),  # SQLite has no booleans either: rows hold 0 and 1
+    17: lambda value: bytes.fromhex(value[2:].decode()),
     20: int,
     21: int,
     23: int,

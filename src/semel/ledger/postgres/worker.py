@@ -174,9 +174,7 @@ class Worker:
         """
         connection = self._require_connection()
         if self._id == 0:
-            ((id,),) = connection.read(own_statements()["worker_add"], {})
-            connection.end("COMMIT")
-            self._id = id
+            ((self._id,),) = connection.read(own_statements()["worker_add"], {})
         if isinstance(self._clock, ServerClock) and self._clock.is_old:
             self._clock.synchronize(connection)
         now = self._clock()
