@@ -35,7 +35,7 @@ def test_a_write_to_a_session_that_is_not_held_fails(body: Any, monkeypatch: pyt
     from semel.ledger.postgres.errors import DatabaseFailed
     from semel.ledger.postgres.store import PostgresStore
 
-    monkeypatch.setitem(locks.LOCKS, body, locks._session_alone)
+    monkeypatch.setitem(locks.LOCKS, body, locks._session)
     with PostgresStore.open_sync(empty_database()) as store:
         for key in ("a", "b"):
             event = hear.Event("api", key, "message", key, b"digest")

@@ -56,8 +56,8 @@ from semel.ledger.turns import (
 class Locks:
     """What a transaction locks.
 
-    `ids`, `keys`: sessions, with all that share a home with one of them; `alone`: without those. `homes`: destinations,
-    with the sessions whose home they are. `find`: statements that name more sessions, with their parameters.
+    `ids`, `keys`: sessions, with all that share a home with one of them. `homes`: destinations, with the sessions whose
+    home they are. `find`: statements that name more sessions, with their parameters.
     `find_homes`: statements that name more destinations; they are given the sessions found so far, too. `ledger`: the
     ledger's row. `everything`: all sessions. `is_apart`: it shares its transaction with no other.
     """
@@ -68,7 +68,6 @@ class Locks:
     find: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     find_homes: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     ledger: bool = False
-    alone: bool = False
     everything: bool = False
     is_apart: bool = False
 
@@ -114,8 +113,6 @@ def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
         homes += [home for (home,) in connection.read(own[name], _bind(own[name].parameters, params, ids=ids, now=now))]
     if locks.everything:
         ids = [id for (id,) in connection.read(own["lock_every_session"], {})]
-    elif locks.alone:
-        held = connection.read(own["lock_sessions_alone"], {"ids": ids})
     elif ids or locks.keys or homes:
         held = connection.read(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
         lines = frozenset(home for home in (*homes, *(row[_HOME] for row in held)) if not is_local(home))
@@ -174,7 +171,6 @@ def join(several: Sequence[Locks]) -> Locks:
         find=tuple(question for locks in several for question in locks.find),
         find_homes=tuple(question for locks in several for question in locks.find_homes),
         ledger=any(locks.ledger for locks in several),
-        alone=all(locks.alone for locks in several),
         everything=any(locks.everything for locks in several),
         is_apart=any(locks.is_apart for locks in several),
     )
@@ -214,16 +210,8 @@ def _session(session: int, *_: Any) -> Locks:
     return Locks(ids=(session,))
 
 
-def _session_alone(session: int, *_: Any) -> Locks:
-    return Locks(ids=(session,), alone=True)
-
-
 def _fence(fence: turns.TurnFence, *_: Any) -> Locks:
     return Locks(ids=(fence.session,))
-
-
-def _fence_alone(fence: turns.TurnFence, *_: Any) -> Locks:
-    return Locks(ids=(fence.session,), alone=True)
 
 
 def _found(name: str, parameter: str) -> Callable[..., Locks]:
@@ -367,30 +355,30 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     # turns
     turns.begin: _begin,
     turns.bind_steered: _fence,
-    turns.record_prompting: _fence_alone,
-    turns.release_lease: _fence_alone,
-    voice_notes.record_outcomes: _fence_alone,
+    turns.record_prompting: _fence,
+    turns.release_lease: _fence,
+    voice_notes.record_outcomes: _fence,
     interventions.request_stop: _session,
     interventions.stop_next: _ends_requests,
     turns.cancel_put_off: _ends_requests,
     withdrawals.withdraw_message: _session,
     seats.tell_away: _session,
-    seats.free_seat: _session_alone,
-    session_agent.record_offers: _session_alone,
+    seats.free_seat: _session,
+    session_agent.record_offers: _session,
     finish_turn.finish: _finish,
     finish_turn.schedule_retry: _finish,
     show.show: _finish,
     show.show_before_correction: _finish,
     show.show_late: _late,
     summary.add: _fence,
-    entries.set_about: _session_alone,
-    entries.set_busy: _session_alone,
-    sessions.rename: _session_alone,
-    sessions.archive: _session_alone,
-    sessions.mark_seen: _session_alone,
+    entries.set_about: _session,
+    entries.set_busy: _session,
+    sessions.rename: _session,
+    sessions.archive: _session,
+    sessions.mark_seen: _session,
     sessions.delete: _ends_requests,
     sessions.cancel_orphaned_turn: _ends_requests,
-    spawns.record_start: _session_alone,
+    spawns.record_start: _session,
     spawns.record_identity: _found("find_session_of_spawn", "spawn"),
     spawns.record_end: _found("find_session_of_spawn", "spawn"),
     tool_calls.record_call: _call,

@@ -1,9 +1,5 @@
 -- Statements that only this engine runs: its locks, and the rows of its workers.
 
--- name: lock_sessions_alone
--- the sessions with these ids
-SELECT {SessionRow s} FROM session s WHERE s.id = ANY(:ids) ORDER BY s.id FOR NO KEY UPDATE
-
 -- name: lock_sessions
 -- the sessions with these ids and keys, those that share a home with one of them, and those with these homes
 SELECT {SessionRow s} FROM session s WHERE s.id = ANY(:ids) OR s.key = ANY(:keys) OR s.home = ANY(:homes)
