@@ -135,6 +135,10 @@ def explain_not_opened(error: ConnectionLost, path: str) -> LedgerError:
     return DatabaseNotOpened(path=path, why=error)
 
 
+_CLASSES: dict[str, type[LedgerError]] = {"53100": DatabaseFull, "25006": DatabaseReadOnly}
+_CLASSES |= dict.fromkeys(FORBIDDEN_STATES, DatabaseForbidden)
+
+
 def to_ledger_error(error: BaseException, path: str) -> BaseException:
     """Return the LedgerError to raise for `error`. Return `error` itself if neither server nor network caused it."""
     if isinstance(error, ConnectionLost):
@@ -142,18 +146,8 @@ def to_ledger_error(error: BaseException, path: str) -> BaseException:
     elif isinstance(error, ServerError) and (
         error.state in FORBIDDEN_STATES or not error.state.startswith(("22", "23", "42"))
     ):
-        ledger_error = _find_class(error.state)(path=path, why=error)
+        ledger_error = _CLASSES.get(error.state, DatabaseFailed)(path=path, why=error)
     else:
         return error
     ledger_error.__cause__ = error
     return ledger_error
-
-
-def _find_class(state: str) -> type[LedgerError]:
-    if state == "53100":
-        return DatabaseFull
-    if state == "25006":
-        return DatabaseReadOnly
-    if state in FORBIDDEN_STATES:
-        return DatabaseForbidden
-    return DatabaseFailed

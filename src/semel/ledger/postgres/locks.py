@@ -190,10 +190,6 @@ def _nothing(*_: Any) -> Locks:
     return NOTHING
 
 
-def _everything(*_: Any) -> Locks:
-    return EVERYTHING
-
-
 def _owners(*_: Any) -> Locks:
     """The owners' own chats; or, if there is none, the newest session that the page or the terminal shows."""
     local = {"channels": list(LOCAL), "limit": owner_notice.MAX_SEARCHED_SESSIONS}
@@ -201,9 +197,8 @@ def _owners(*_: Any) -> Locks:
 
 
 def _request_told(item: int, *_: Any) -> Locks:
-    return Locks(
-        find=(("find_session_of_item", {"item": item}),), find_homes=(("find_homes_of_role", {"role": "owner"}),)
-    )
+    find = (("find_session_of_item", {"item": item}),)
+    return Locks(find=find, find_homes=(("find_homes_of_role", {"role": "owner"}),))
 
 
 def _session(session: int, *_: Any) -> Locks:
@@ -246,13 +241,7 @@ def _finish(fence: turns.TurnFence, caller: Any, ops: Any, *rest: Any) -> Locks:
     return replace(locks, homes=tuple(sorted(dests)), is_apart=is_limited)
 
 
-def _late(caller: Any, ops: Any, *_: Any) -> Locks:
-    return _finish(turns.TurnFence(caller.session, 0, 0), caller, ops)
-
-
-def _addressees(
-    targets: Any, start: hear.IdleStart | None = None, **more: Any
-) -> Locks:  # fmt: skip
+def _addressees(targets: Any, start: hear.IdleStart | None = None, **more: Any) -> Locks:
     is_limited = _is_limited(start.policy if start is not None else None)
     return Locks(
         keys=tuple(sorted({target.key for target in targets})),
@@ -263,16 +252,6 @@ def _addressees(
     )
 
 
-def _hear(event: hear.Event, targets: Any, cursor: str | None = None, start: hear.IdleStart | None = None) -> Locks:
-    return _addressees(targets, start)
-
-
-def _hear_with_files(
-    event: hear.Event, targets: Any, attached: Any, max_bytes: int, start: hear.IdleStart | None = None
-) -> Locks:
-    return _addressees(targets, start)
-
-
 def _record_batch(
     channel: str, source: str, items: Any, cursor: Any, unused: Any = (), channels: Any = (), start: Any = None
 ) -> Locks:
@@ -281,12 +260,8 @@ def _record_batch(
     reports += [item.receipt_or_key for item in items if isinstance(item, channel_batch.DeliveryFailureReport)]
     if not reports:
         return _addressees(targets, start)
-    return _addressees(
-        targets,
-        start,
-        find=(("find_sessions_of_messages", {"names": reports}),),
-        find_homes=(("find_other_places", {"parts": []}),),
-    )
+    find = (("find_sessions_of_messages", {"names": reports}),)
+    return _addressees(targets, start, find=find, find_homes=(("find_other_places", {"parts": []}),))
 
 
 def _call(call: tool_calls.ToolCallRequest, request: Any = None, *_: Any) -> Locks:
@@ -295,19 +270,15 @@ def _call(call: tool_calls.ToolCallRequest, request: Any = None, *_: Any) -> Loc
 
 
 def _part(part: int, *_: Any) -> Locks:
-    return Locks(
-        find=(("find_sessions_of_part", {"part": part}),),
-        find_homes=(("find_other_places", {"parts": [part]}), ("find_dest_of_part", {"parts": [part]})),
-    )
+    homes = (("find_other_places", {"parts": [part]}), ("find_dest_of_part", {"parts": [part]}))
+    return Locks(find=(("find_sessions_of_part", {"part": part}),), find_homes=homes)
 
 
 def _due(capacities: Mapping[str, send_queue.ChannelCapacity], *_: Any) -> Locks:
     limit = send_queue.MAX_PARTS_SCANNED * max(len(capacities), 1)
     due = {"channels": sorted(capacities), "limit": limit}
-    return Locks(
-        find=(("find_sessions_due", due),),
-        find_homes=(("find_other_places", {"parts": []}), ("find_dests_due", due)),
-    )
+    other_places: tuple[str, Mapping[str, Any]] = ("find_other_places", {"parts": []})
+    return Locks(find=(("find_sessions_due", due),), find_homes=(other_places, ("find_dests_due", due)))
 
 
 def _erase(session: int, *_: Any) -> Locks:
@@ -323,14 +294,14 @@ def _import(
 
 LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     # inbound
-    hear.hear: _hear,
+    hear.hear: lambda event, targets, cursor=None, start=None: _addressees(targets, start),
     hear.make_session: lambda target, *_: _addressees((target,)),
     channel_batch.record_batch: _record_batch,
     channel_batch.record_file: _nothing,
     channel_batch.release_files: _nothing,
     channel_batch.release_copied_file: _nothing,
     channel_batch.release_unclaimed_files: _nothing,
-    uploads.hear_with_files: _hear_with_files,
+    uploads.hear_with_files: lambda event, targets, files, limit, start=None: _addressees(targets, start),
     uploads.record_upload: _nothing,
     uploads.drop_expired: _nothing,
     file_pieces.keep_file: _nothing,
@@ -369,7 +340,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     finish_turn.schedule_retry: _finish,
     show.show: _finish,
     show.show_before_correction: _finish,
-    show.show_late: _late,
+    show.show_late: lambda caller, ops, *_: _finish(turns.TurnFence(caller.session, 0, 0), caller, ops),
     summary.add: _fence,
     entries.set_about: _session,
     entries.set_busy: _session,
@@ -413,7 +384,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     import_session.import_lines: _import,
     import_session.finish_import: _import,
     import_growth.add_lines: _import,
-    settle_restored.settle_copy: _everything,
+    settle_restored.settle_copy: lambda *_: EVERYTHING,
     store.touch: _nothing,
     store.do_nothing: _nothing,
     store.note_restored: _nothing,

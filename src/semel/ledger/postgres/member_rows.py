@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,13 +82,10 @@ def list_gateways(url: str) -> list[ClusterGateway]:
     """Return the gateways of a database that live, in the order in which they joined. Raises LedgerError."""
     path = str(DatabaseUrl(url))
     try:
-        connection = Connection(url)
-        try:
+        with contextlib.closing(Connection(url)) as connection:
             if read_version(connection, path) == 0:
                 raise DatabaseEmpty(path=path)
             rows = list_members(connection) if has_tables(connection) else []
-        finally:
-            connection.close()
     except (ConnectionLost, ServerError) as error:
         raise to_ledger_error(error, path) from error
     return [row.gateway for row in rows if row.has_lease]

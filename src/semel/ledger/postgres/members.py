@@ -347,12 +347,10 @@ class Member:
             self._disconnect()
         with contextlib.suppress(ConnectionLost, ServerError):  # else the next gateway waits a moment longer
             if self.id:
-                connection = Connection(self._url, _OPTIONS)
-                connection.send(_LEAVE, {"id": self.id})
-                connection.send(DISMISS, {"id": self.id})
-                connection.send(REMOVE, {"id": self.id})
-                connection.end("COMMIT")
-                connection.close()
+                with contextlib.closing(Connection(self._url, _OPTIONS)) as connection:
+                    for statement in (_LEAVE, DISMISS, REMOVE):
+                        connection.send(statement, {"id": self.id})
+                    connection.end("COMMIT")
 
     # ------------------------------------------------------------ the connection
 

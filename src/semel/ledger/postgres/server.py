@@ -59,17 +59,12 @@ def refuse_pooler(connection: Connection, url: str, path: str) -> None:
     process = read_process(connection)
     if process == connection.backend_pid:
         return
-    others: list[Connection] = []
-    try:
+    with contextlib.ExitStack() as opened:
         for _ in range(POOLER_TRIES):
-            others.append(Connection(url))
-            others[-1].queue("BEGIN")  # its transaction stays open, so it keeps the process
-            if read_process(others[-1]) != process and read_process(connection) == process:
-                continue
-            raise DatabasePooled(path=path, why="one process of the server serves several connections in turn")
-    finally:
-        for opened in others:
-            opened.close()
+            other = opened.enter_context(contextlib.closing(Connection(url)))
+            other.queue("BEGIN")  # its transaction stays open, so it keeps the process
+            if read_process(other) == process or read_process(connection) != process:
+                raise DatabasePooled(path=path, why="one process of the server serves several connections in turn")
 
 
 def read_process(connection: Connection) -> int:

@@ -57,18 +57,15 @@ class _DatabaseReader(LedgerReader):
         self._url = url
         self._name = str(DatabaseUrl(url))
         self._clock = clock
-        self._opened = contextlib.ExitStack()
-        self._holder = Holder(url, self._name)
-        self._opened.callback(self._holder.release)
-        try:
-            db = psycopg.connect(url, options=_NO_TIMEOUTS, client_encoding="UTF8", application_name="semel")
-            self._db = self._opened.enter_context(contextlib.closing(db))
-        except psycopg.Error as error:
-            self._opened.close()
-            raise ConnectionLost(str(error)) from error
-        except BaseException:
-            self._opened.close()
-            raise
+        with contextlib.ExitStack() as opened:
+            self._holder = Holder(url, self._name)
+            opened.callback(self._holder.release)
+            try:
+                db = psycopg.connect(url, options=_NO_TIMEOUTS, client_encoding="UTF8", application_name="semel")
+            except psycopg.Error as error:
+                raise ConnectionLost(str(error)) from error
+            self._db = opened.enter_context(contextlib.closing(db))
+            self._opened = opened.pop_all()
 
     def count_rows(self, table: Table) -> int:
         row = self._db.execute(f'SELECT count(*) FROM "{table.name}"'.encode()).fetchone()
@@ -96,12 +93,9 @@ class _DatabaseReader(LedgerReader):
             yield row[0]
 
     def run(self, fn: Callable[[Tx], T]) -> T:
-        connection = Connection(self._url)
-        try:
+        with contextlib.closing(Connection(self._url)) as connection:
             connection.queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             return fn(PostgresTx(connection, self._clock()))
-        finally:
-            connection.close()
 
     def close(self) -> None:
         self._opened.close()
