@@ -34,6 +34,15 @@ async def test_buttons_come_with_the_text_and_stay_if_that_is_sent_again(there: 
     assert there.double.shown(ANNA)[-1]["buttons"] == [["x" * (MAX_LABEL_CHARS - 1) + "…"]], posted
 
 
+async def test_the_buttons_of_a_request_that_is_over_are_taken_away_by_an_edit(there: TelegramHouse) -> None:
+    there.double.write(ANNA, "hello")
+    op, id = await sent_with_buttons(there)
+    assert there.channel.caps.button_edits
+    await there.channel.send(replace(op, text="May I?\n\nAllow once, by ada", buttons=()))
+    [shown] = [message for message in there.double.shown(ANNA) if message["id"] == id]
+    assert (shown["text"], shown.get("buttons")) == ("May I?\n\nAllow once, by ada", None)
+
+
 async def test_a_press_is_a_message_of_who_pressed_and_is_acknowledged_after_the_commit(there: TelegramHouse) -> None:
     there.double.write(ANNA, "hello")
     await there.online()

@@ -57,6 +57,7 @@ class TelegramChannel:
             pace=settings.pace,
             timeout=2 * CONNECT_TIMEOUT_S + settings.timeout + limit_upload_time(MAX_UPLOAD_BYTES) + 5,
             edits=True,
+            button_edits=True,
             deletes=True,
             reactions=True,
             typing=True,
