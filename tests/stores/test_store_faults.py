@@ -320,10 +320,29 @@ def test_a_newer_schema_of_hermes_is_read_as_far_as_it_is_known_and_named(tmp_pa
         open_store("hermes", tmp_path)
 
 
-def test_a_newer_format_of_openclaw_is_refused(tmp_path: Path) -> None:
+def test_a_newer_format_of_openclaw_is_read_as_far_as_it_is_known_and_named(tmp_path: Path) -> None:
+    folder = unpack("openclaw-2026.9.6", tmp_path / "store")
+    known = read_texts(open_store("openclaw", folder))
+    [database, *_] = sorted(folder.rglob("openclaw-agent.sqlite"))
+    alter(database, "PRAGMA user_version = 99; ALTER TABLE transcript_events ADD COLUMN place TEXT;")
+    store = open_store("openclaw", folder)
+    assert read_texts(store) == known
+    [(place, why)] = store.report.unread
+    assert place.endswith("openclaw-agent.sqlite, schema 99") and "knows OpenClaw's schema up to 23" in why
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE transcript_events RENAME COLUMN event_json TO body",
+        "ALTER TABLE session_nodes RENAME COLUMN current_session_id TO newest",
+        "UPDATE transcript_events SET event_json = NULL WHERE seq = 2",
+    ],
+)
+def test_a_newer_format_of_openclaw_that_keeps_its_events_elsewhere_is_refused(tmp_path: Path, change: str) -> None:
     folder = unpack("openclaw-2026.9.6", tmp_path / "store")
     [database, *_] = sorted(folder.rglob("openclaw-agent.sqlite"))
-    alter(database, "PRAGMA user_version = 99;")
+    alter(database, f"PRAGMA user_version = 99; {change};")
     with pytest.raises(BadStore, match="version 99 of OpenClaw's format; this Semel knows up to 23"):
         open_store("openclaw", folder)
 

@@ -36,6 +36,12 @@ from semel.faces.stores.records import (
 from semel.text.json_types import Json
 
 OLDEST_SCHEMA, NEWEST_SCHEMA = 14, 23  # of an agent's database
+COLUMNS = {
+    "session_nodes": {"session_key", "current_session_id", "entry_json", "label", "display_name"},
+    "session_windows": {"session_id", "session_key", "display_name", "created_at"},
+    "transcript_events": {"session_id", "seq", "event_json"},
+}
+"""Table of an agent's database -> its columns that are read."""
 NEWEST_TRANSCRIPT = 4  # of a JSONL file's header
 MAX_LINE_BYTES = 64 << 20
 PAGE_EVENTS = 200
@@ -68,10 +74,18 @@ class OpenClawStore:
         with open_database(database) as db:
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             advice = "Run `openclaw doctor --fix` with OpenClaw's newest version, and import again"
-            require_version("OpenClaw", database, version, OLDEST_SCHEMA, NEWEST_SCHEMA, advice)
-            for table in ("session_nodes", "session_windows", "transcript_events"):
+            is_readable = version > NEWEST_SCHEMA and _reads_as_known(db)
+            checked = NEWEST_SCHEMA if is_readable else version
+            require_version("OpenClaw", database, checked, OLDEST_SCHEMA, NEWEST_SCHEMA, advice)
+            for table in COLUMNS:
                 if not columns_of(db, table):
                     raise BadStore(f"{database} is not OpenClaw's: it has no table `{table}`")
+            if is_readable:
+                self.report.name_unread(
+                    f"{database}, schema {version}",
+                    f"this Semel knows OpenClaw's schema up to {NEWEST_SCHEMA}; what it knows was read, and what a "
+                    "newer OpenClaw may keep elsewhere was not. A newer Semel may read more",
+                )
             # An import without these events would have to be done anew.
             if self._decompress is None and _has_compressed(db):
                 raise BadStore(
@@ -363,6 +377,18 @@ def _address(channel: str, target: str, kind: str = "direct") -> str:
         if is_in_topic:
             return f"{chat}:topic-{topic}" if channel == "telegram" else f"{chat}:{topic}"
     return target
+
+
+def _reads_as_known(db: sqlite3.Connection) -> bool:
+    """Return whether a database of a newer OpenClaw has all columns that are read, and each event its content.
+
+    Most versions of the schema change other tables. An import without some events would have to be done anew.
+    """
+    if any(not columns_of(db, table) >= columns for table, columns in COLUMNS.items()):
+        return False
+    has_frames = "event_zstd" in columns_of(db, "transcript_events")
+    elsewhere = "event_json IS NULL" + (" AND event_zstd IS NULL" if has_frames else "")
+    return db.execute(f"SELECT 1 FROM transcript_events WHERE {elsewhere} LIMIT 1").fetchone() is None
 
 
 def _find_decompressor() -> Callable[[bytes], bytes] | None:
