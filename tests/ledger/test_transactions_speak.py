@@ -8,7 +8,8 @@ import pytest
 from transaction_desk import Desk, block, caller, fence, leg
 
 from semel.law.delivery import Rules
-from semel.ledger.delivery import held_notice, send_queue
+from semel.ledger import people
+from semel.ledger.delivery import held_notice, parts, send_queue
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import lookup
@@ -289,3 +290,27 @@ def test_a_chat_is_not_told_of_a_request_whose_turn_is_being_stopped(desk: Desk)
     assert desk.look(held_notice.list_chats_to_tell) == ["chat:1"]
     desk.do(interventions.request_stop, begun.session, turns.StopRequest("ada"))
     assert desk.look(held_notice.list_chats_to_tell) == []
+
+
+@pytest.mark.parametrize("dest", ["chat:1", "mail:9"], ids=["in the chat", "on another channel"])
+@pytest.mark.parametrize("decision", [None, "arrived", "drop", "resend"])
+def test_a_notice_that_waits_leaves_only_if_what_it_tells_of_is_not_settled(
+    desk: Desk, dest: str, decision: send_queue.Decision | None
+) -> None:
+    for channel, address in (("chat", "1"), ("mail", "9")):
+        desk.do(people.save_account, people.PersonAccount(channel, address, "ann", "owner", "added"))
+        desk.do(people.remember_place, channel, address, address, direct=True)
+    desk.hear("hi", "chat")
+    desk.finish(desk.begin("chat"), block(1, "Hello.", "chat:1", legs=(leg("Hello."),)))
+    [sent] = desk.do(send_queue.depart, {"chat": ChannelCapacity(RULES, 9)}).sends
+    lost = AttemptOutcome("silence", reason="lost")
+    desk.do(send_queue.record_outcome, sent.part, lost, RULES, channels=("chat", "mail"))
+    if dest == "chat:1":
+        desk.do(held_notice.tell_chat, dest)
+    if decision is not None:
+        desk.do(send_queue.decide, sent.part, decision)
+    room = {name: ChannelCapacity(RULES, 9 if dest.startswith(name) else 0) for name in ("chat", "mail")}
+    left = [departure for departure in desk.do(send_queue.depart, room).sends if departure.part != sent.part]
+    listed = desk.look(parts.list_newest)
+    states = [part["state"] for part in listed if part["id"] != sent.part and part["dest"] == dest]
+    assert (len(left), states) == ((1, ["sending"]) if decision is None else (0, ["dropped"]))
