@@ -9,6 +9,7 @@ from transaction_desk import Desk
 
 from proof.machines.engines import ENGINE
 from semel.ledger.admin.explain import ConflictOfEvent
+from semel.ledger.inbound import channel_batch, hear
 from semel.ledger.turns import turns
 from semel.text.wellformed import scrub
 
@@ -122,3 +123,16 @@ def test_a_key_of_512_characters_and_a_session_key_of_200_are_kept(desk: Desk) -
     first = desk.hear("hi", session, key=key)
     assert desk.hear("hi", session, key=key).event == first.event
     assert desk.entries(session)[0]["event"] == first.event
+
+
+def test_each_late_press_of_a_question_is_told_once_who_was_first(desk: Desk) -> None:
+    def press(answer: str, who: str) -> channel_batch.MessageItem:
+        digest = f"{answer} {who}".encode()
+        event = hear.Event("channel:chat", "pressed:q1", "message", answer, digest, sender=who)
+        return channel_batch.MessageItem(event, hear.Addressee("chat", "main", "chat:1"), "1", who, is_direct=False)
+
+    presses = [("Tea", "ada"), ("Coffee", "bob"), ("Coffee", "bob"), ("Tea", "ada"), ("Tea", "bob")]
+    for answer, who in presses:
+        desk.do(channel_batch.record_batch, "chat", "channel:chat", [press(answer, who)], None)
+    told = [(entry["role"], entry["text"]) for entry in desk.entries("chat")]
+    assert told == [("user", "Tea"), *[("notice", "That question is answered already: Tea, by ada.")] * 2]

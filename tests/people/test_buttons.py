@@ -96,6 +96,19 @@ async def test_a_question_is_answered_by_the_first_press_alone(tmp_path: Path) -
         await w.idle(KEY)
         heard = [entry["text"] for entry in await w.entries(KEY) if entry["role"] == "user"]
         assert heard[1:] == ["deep blue"]
+        await w.sent()
+        told = [post.text for post in w.chat.platform.log if "answered already" in post.text]
+        assert told == ["That question is answered already: deep blue, by ada."], "once, and not who repeats the answer"
+
+
+async def test_who_presses_after_another_person_is_told_who_was_first(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        await w.tell("hello", ADA, room="room")
+        await w.tell(script({"call": "ask", "arguments": {"question": "When?", "options": ["now"]}}), ADA, room="room")
+        await w.until_shown("When?", "room")
+        await press(w, posted(w, "When?"), "now", ADA, group=True)
+        await press(w, posted(w, "When?"), "now", BOB, group=True)
+        assert await w.until_shown("answered already", "room") == "That question is answered already: now, by ada."
 
 
 @pytest.mark.parametrize("option", ["/approve 1", " /deny", "x" * 65, " "])

@@ -17,6 +17,9 @@ CUSTOMARY_NAME = "main"
 KEY_LENGTH = 512
 """The maximum length of an event key, in code points."""
 
+QUESTION_PRESS_PREFIX = "pressed:"
+"""How the keys of presses of a question's buttons begin. The id of its message follows, so all have one key."""
+
 _SESSION = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
 _SPECIAL = re.compile(r"[^A-Za-z0-9._:@!+=-]")  # escaped in an address, "~" included: it begins an escape
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")

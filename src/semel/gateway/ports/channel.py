@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from semel.law.identity import QUESTION_PRESS_PREFIX
 from semel.law.wake import Busy
 
 REPEAT_PREFIX = "(repeat) "
@@ -105,7 +106,7 @@ def press_key(answer: str, message: str, press: str) -> str:
     A question is answered by the first press of any of its buttons: all its presses share a key (Law 1). A command,
     such as /approve, has the key of its press, so that who presses too late is told who was first.
     """
-    return f"press:{press}" if answer.startswith("/") else f"pressed:{message}"
+    return f"press:{press}" if answer.startswith("/") else f"{QUESTION_PRESS_PREFIX}{message}"
 
 
 @dataclass(frozen=True)

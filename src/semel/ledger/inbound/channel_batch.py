@@ -6,15 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from semel.law.identity import QUESTION_PRESS_PREFIX
 from semel.ledger import people
-from semel.ledger.delivery import send_queue
+from semel.ledger.delivery import claims, send_queue
+from semel.ledger.delivery.claims import Caller, ClaimRequest
+from semel.ledger.delivery.cutting import cut, single_part
 from semel.ledger.inbound import delivery_reports, hear
-from semel.ledger.storage.rows import Row
+from semel.ledger.storage.rows import EventRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.text.json_types import Json
+from semel.text.visible import squeeze_to_line
 
 MISSING_FILE_REASON = "it was not there any more"
+LATE_PRESS = "it was answered already"
+"""The reason of the claim that tells who pressed too late."""
 
 
 class QuarantinedEvent(Row):
@@ -125,9 +131,30 @@ def _record_item(
     outcome = hear.hear(tx, event, [item.addressee], start=start)
     if outcome.status != "accepted":
         release_files(tx, item.files)
+        if outcome.status == "conflict" and str(event.key).startswith(QUESTION_PRESS_PREFIX):
+            _tell_late_press(tx, f"{channel}:{item.address}", item, outcome.event)
         return ItemResult(outcome.status)  # type: ignore[arg-type]
     people.remember_place(tx, channel, item.address, item.account, item.is_direct)
     return ItemResult("accepted", outcome.addressed[0])
+
+
+def _tell_late_press(tx: Tx, dest: str, item: MessageItem, first: int) -> None:
+    """Tell who pressed a button of a question that is answered already, how and by whom it was answered (Law 13).
+
+    `first`: the event of the press that answered. A press that a platform reports again is told once.
+    """
+    session = tx.one(SessionRow, "session_by_key", key=item.addressee.key)
+    is_new = tx.exists("conflict_is_new", event=first, digest=item.event.digest)
+    if session is None or session.deleted is not None or not is_new:
+        return
+    answer = tx.get(EventRow, "event_get", id=first)
+    words = squeeze_to_line(str(entries.load(answer.payload).get("text") or ""))
+    text = (
+        f"That question is answered already{f': {words}' if words else ''}{f', by {answer.sender}' if words else ''}."
+    )
+    legs = cut(tx, dest, session.key, text) or single_part(dest, session.key, text)
+    caller = Caller(session.id, session.key, None, None)
+    claims.queue_notice(tx, caller, ClaimRequest("notice", text, dest, legs=legs), LATE_PRESS, tell_there=False)
 
 
 def _with_files(tx: Tx, source: str, item: MessageItem) -> hear.Event:

@@ -28,6 +28,10 @@ ON CONFLICT(event, digest) DO UPDATE SET repeats = conflict.repeats + 1
 -- sorts: the conflicts of one key
 SELECT id, digest, payload, at, repeats FROM conflict WHERE event = :event ORDER BY id
 
+-- name: conflict_is_new
+-- a conflict with an event that came once
+SELECT 1 FROM conflict WHERE event = :event AND digest = :digest AND repeats = 0
+
 -- name: hearing_add
 -- an event addressed to a session; its turn, if the turn begins in the same transaction
 INSERT INTO hearing(event, session, seq, wakes, busy, turn) VALUES(:event, :session, :seq, :wakes, :busy, :turn)
