@@ -80,6 +80,25 @@ def test_a_channel_of_options_is_tried_written_below_what_is_there_and_tested(cl
     assert config(cli).read_text() == text
 
 
+def test_a_setting_of_any_type_can_be_given_as_an_option(cli: Cli, telegram: str) -> None:
+    given = ("stream=true", "groups=always", "retain=90d", "pace=0.5", "fetch=false")
+    args = ("channel", "add", "telegram", "--set", "token=file:token", "--set", f"api={telegram}")
+    cli(*args, *(word for setting in given for word in ("--set", setting)))
+    section = load_config(config(cli)).gateway.channels["telegram"]
+    assert (section.stream, section.groups, section.retain_s) == (True, "always", 90 * 86400.0)
+    assert (section.options["pace"], section.options["fetch"]) == (0.5, False)
+    assert (
+        "\"stream\" is 'perhaps', and should be true or false"
+        in cli(*args, "--as", "other", "--set", "stream=perhaps", rc=1).stderr
+    )
+
+
+@pytest.mark.parametrize("command", ["/nowhere/signal-cli --verbose", '["/nowhere/signal-cli", "--verbose"]'])
+def test_a_program_elsewhere_is_given_as_words_or_as_a_list(cli: Cli, command: str) -> None:
+    args = ("channel", "add", "signal", "--set", "account=+4915112345678", "--set", f"command={command}")
+    assert "there is no program '/nowhere/signal-cli'" in cli(*args, rc=1).stderr
+
+
 def test_a_refused_account_changes_nothing(cli: Cli, telegram: str) -> None:
     (cli.home / "token").write_text("123456:" + "x" * 35)
     args = ("channel", "add", "telegram", "--set", "token=file:token", "--set", f"api={telegram}")

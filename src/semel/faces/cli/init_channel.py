@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import getpass
 import os
 import re
+import shlex
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_origin, get_type_hints
 
 import typer
 
@@ -119,7 +122,7 @@ def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
 
 def configure_channel(
     setup: Setup, name: str, kind: str, options: Options, otherwise: str = "n: write nothing"
-) -> dict[str, str] | None:
+) -> dict[str, Any] | None:
     """Ask for a channel's settings until its platform accepts the account; `setup` keeps the secrets.
 
     What the platform has not refused is kept, and not asked for again.
@@ -190,14 +193,40 @@ def _name_secret_files(setup: Setup, name: str) -> None:
             print_remark(f"the {setting} will be kept in {file}, which only you can read; to change it, write it there")
 
 
-def _read_options(setup: Setup, declared: Kind, options: Options) -> dict[str, str]:
+def _read_options(setup: Setup, declared: Kind, options: Options) -> dict[str, Any]:
     """Return the settings that were given as options; secrets as references."""
     secret_names = _list_secrets(declared)
     for key in secret_names & options.settings.keys():
         check_reference(f"--set {key}", options.settings[key])
     return {
-        key: setup.keep_secret(key, value) if key in secret_names else value for key, value in options.settings.items()
+        key: setup.keep_secret(key, text) if key in secret_names else _read_value(declared, key, text)
+        for key, text in options.settings.items()
     }
+
+
+def _read_value(declared: Kind, key: str, text: str) -> Any:
+    """Return the value of a setting that was given as text: the text itself, or if it takes none, what that is in TOML.
+
+    The words of a list may also be given as in a shell. What cannot be read stays text, which is refused later.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from semel.gateway.settings import ChannelSettings
+    from semel.gateway.settings.tables import list_keys
+
+    types = get_type_hints(declared.settings)
+    common = get_type_hints(ChannelSettings, include_extras=True)
+    types |= {name: common[field] for name, field in list_keys(ChannelSettings).items()}
+    try:
+        TypeAdapter(types.get(key, str)).validate_python(text, strict=True)
+        return text
+    except ValidationError:
+        pass
+    with contextlib.suppress(ValueError):
+        return tomllib.loads(f"value = {text}")["value"]
+    with contextlib.suppress(ValueError):
+        return shlex.split(text) if get_origin(types[key]) is list else text
+    return text
 
 
 def _ask_settings(
@@ -236,20 +265,31 @@ def _list_questions(kind: str, declared: Kind) -> tuple[str, ...]:
     return QUESTIONS.get(kind, tuple(required))
 
 
-def make_channel(setup: Setup, name: str, kind: str, references: Mapping[str, str]) -> Channel:
+def make_channel(setup: Setup, name: str, kind: str, references: Mapping[str, Any]) -> Channel:
     """Create the channel of these settings. Raises ConfigError or ChannelError."""
+    from pydantic import ValidationError
+
     from semel.channels import make
     from semel.faces.config.channel_options import check_options
-    from semel.faces.config.file import ConfigSource
+    from semel.faces.config.file import ConfigFile, ConfigSource
+    from semel.faces.config.problems import explain_validation_error
     from semel.gateway.settings import ChannelSettings
+    from semel.gateway.settings.tables import read_table
 
     source = ConfigSource(setup.folder, "", name, os.environ)
-    values: dict[str, Any] = {key: setup.reveal(value) for key, value in references.items()}
-    section = ChannelSettings(name=name, kind=kind).model_copy(update={"options": values})
+    values = {key: setup.reveal(value) if isinstance(value, str) else value for key, value in references.items()}
+    try:
+        section = read_table(ChannelSettings, {"kind": kind, **values}, source.resolvers)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        for problem in details:
+            problem["loc"] = ("channels", name, *problem["loc"])
+        raise explain_validation_error(details, ConfigFile, source.text, source.name) from None
+    section = section.model_copy(update={"name": name})
     return make(section.model_copy(update={"options": check_options(section, source)}))
 
 
-def _check_channel(setup: Setup, name: str, kind: str, references: Mapping[str, str]) -> ChannelCheck:
+def _check_channel(setup: Setup, name: str, kind: str, references: Mapping[str, Any]) -> ChannelCheck:
     """Try the account at its platform, as `semel up` would."""
     from semel.channels import ChannelError, kinds
     from semel.faces.channel_check import CHECK_TIMEOUT_S, ChannelCheck, check_channel
