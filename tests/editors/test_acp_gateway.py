@@ -136,7 +136,7 @@ def test_a_dialog_has_a_call_of_its_own_where_only_a_calls_end_closes_it(desk: D
     editor.choose(request, "yes")
     editor.answer_to(prompt)
     dialog = editor.shown.calls[request["params"]["toolCall"]["toolCallId"]]
-    assert (dialog.fields["status"], dialog.fields["title"]) == ("completed", "rm: allowed by agent-shell")
+    assert (dialog.fields["status"], dialog.fields["title"]) == ("completed", "rm (allowed by agent-shell)")
     assert len(editor.shown.calls) == 2
 
 
@@ -157,7 +157,7 @@ def test_a_permission_that_the_phone_answers_closes_in_the_editor_and_a_late_ans
     editor.sees(late)
     assert editor.prompt("say: on") == "end_turn" and editor.texts() == ["kept", late, "on"]
     dialog = editor.shown.calls[request["params"]["toolCall"]["toolCallId"]]
-    assert dialog.fields["title"] == "rm: rejected by phone"
+    assert dialog.fields["title"] == "rm (rejected by phone)"
     nothing = "No permission request is open here. None is open in another session, either."
     gone = f"That request is gone: No, by phone: rm. {nothing}"
     wrong = f"There is no option 9 here. {nothing}"

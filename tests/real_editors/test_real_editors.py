@@ -208,4 +208,4 @@ def test_editors_of_two_kinds_share_a_session_and_its_questions(shared_house: Ho
         assert neovim.texts() == shared_house.texts(session) == said
         assert [text for text in sdk.texts() if "does not answer the request" not in text] == said
         assert neovim.questions() == sdk.questions() == []
-        assert [call.title for call in neovim.calls()] == ["rm: allowed by sdk"]
+        assert [call.title for call in neovim.calls()] == ["rm (allowed by sdk)"]

@@ -150,7 +150,7 @@ class PermissionDialogs:
 
     def _end_call(self, item_id: int, item: Json) -> None:
         call = self._calls.pop(item_id)
-        fields: Json = {"title": f"{item.get('title') or 'permission'}: {_describe_end(item)}"}
+        fields: Json = {"title": f"{item.get('title') or 'permission'} ({_describe_end(item)})"}
         if call.startswith(OWN_CALL):
             fields["status"] = "completed" if item.get("state") == "answered" else "failed"
         elif item.get("state") != "answered" or item.get("by") == self._editor.name:
