@@ -84,7 +84,7 @@ def test_a_message_that_waited_is_not_pushed_after_it_was_quoted_and_a_command_i
     editor = desk.editor(client="agent-shell")
     session = editor.new()
     gate = tmp_path / "go on"
-    desk.house.say(session, script("First.", {"wait": str(gate)}, " Over."))
+    desk.house.say(session, script("First.", {"tool": "ls"}, {"wait": str(gate)}, "Over."))
     editor.sees("First.")
     desk.house.say(session, "say: second")
     editor.until(lambda: any("say: second" in text for text in editor.texts()), "the quotation")
@@ -98,6 +98,25 @@ def test_a_message_that_waited_is_not_pushed_after_it_was_quoted_and_a_command_i
     assert len(pushed) == 2 and "First." in pushed[0] and "say: third" in pushed[1]
     assert len([text for text in editor.texts() if "say: second" in text]) == 1
     assert len([text for text in editor.texts() if text.endswith(":** /help")]) == 1
+
+
+@pytest.mark.parametrize("client", ["agent-shell", "CodeCompanion.nvim"])
+def test_what_a_person_says_does_not_break_a_message_that_the_editor_joins_it_to(
+    desk: Desk, tmp_path: Path, client: str
+) -> None:
+    editor = desk.editor(client=client)
+    session = editor.new()
+    gate = tmp_path / "go on"
+    prompt = editor.begin(script("The an", {"wait": str(gate)}, "swer."))
+    editor.sees("The an")
+    desk.house.say(session, "say: on the way")
+    desk.house.say(session, "/help")
+    editor.until(lambda: len(desk.house.texts(session, "user")) == 3, "both messages")
+    gate.touch()
+    editor.answer_to(prompt)
+    shown = "".join(editor.texts())
+    assert shown.startswith("The answer.\n\n> **user:** say: on the way\n\n> **command:** /help\n\n/new ")
+    assert shown.count("> **") == 2
 
 
 def test_an_editor_that_refuses_pushed_turns_gets_them_as_a_quotation(desk: Desk) -> None:

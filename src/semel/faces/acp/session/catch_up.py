@@ -1,4 +1,4 @@
-"""Choose which rows an editor is shown of those that it lacks: the newest ones, up to a size."""
+"""Choose which rows an editor is shown of those that it lacks: the newest ones, up to a size, and which ones later."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import NamedTuple
 
+from semel.faces.acp.editor_profiles import EditorProfile
 from semel.text.json_types import Json
 
 
@@ -32,6 +33,29 @@ def choose_rows(rows: Sequence[Json], has_begun: Callable[[Json], bool]) -> tupl
     begun = [row for row in others[:first] if has_begun(row)]
     left_out = [row for row in others[:first] if not has_begun(row)]
     return [*begun, *others[first:], *requests], left_out
+
+
+def hold_back_said(
+    rows: Sequence[Json], entries: dict[int, Json], profile: EditorProfile
+) -> tuple[list[Json], list[Json]]:
+    """Return (the rows to show now, those to show later), each in order. `entries`: those of the view, by seq.
+
+    An editor that joins messages would put what somebody else says into the middle of a message that the agent is
+    still writing, even of a word. There it waits until that message has ended.
+    """
+    said = [row for row in rows if _is_joined_to_agent(row, profile)]
+    if not said or not any(entry.get("live") for entry in reversed(entries.values())):
+        return list(rows), []
+    return [row for row in rows if not _is_joined_to_agent(row, profile)], said
+
+
+def _is_joined_to_agent(row: Json, profile: EditorProfile) -> bool:
+    """Whether the editor joins to the agent's messages what a person says, a machine reports, or Semel remarks."""
+    if not profile.joins_messages:
+        return False
+    if "seq" not in row:
+        return bool(row["kind"] == "notice")
+    return profile.drops_user_text if row["role"] == "user" else bool(row["role"] != "agent")
 
 
 def find_first_shown(rows: Sequence[Json], limits: SizeLimits) -> int:

@@ -27,7 +27,7 @@ from semel.faces.acp.connection.request_errors import (
     describe_error,
     ignore_deleted_session,
 )
-from semel.faces.acp.session.catch_up import choose_rows, describe_left_out, is_request
+from semel.faces.acp.session.catch_up import choose_rows, describe_left_out, hold_back_said, is_request
 from semel.faces.acp.session.deliveries import ANSWER, CANCEL, Deliveries
 from semel.faces.acp.session.history import read_history
 from semel.faces.acp.session.open_prompt import DISCARDED_REMARK, OpenPrompt, describe_failed_start, describe_outage
@@ -286,10 +286,11 @@ class OpenSession:
         self._schedule_flush()
 
     def _pop_unshown_rows(self) -> list[Json]:
-        """Return the rows with news, in the order of the view; requests for permission last."""
+        """Return the rows with news that can be shown, in the order of the view; requests for permission last."""
         tables = {"seq": self.view.entries, "id": self.view.items}
         rows = [tables[kind][number] for kind, number in self._unshown_rows if number in tables[kind]]
-        self._unshown_rows.clear()
+        rows, held_back = hold_back_said(rows, self.view.entries, self._editor.profile)
+        self._unshown_rows = dict.fromkeys(map(name_row, held_back))
         return sorted(rows, key=lambda row: (is_request(row), int(row["born"])))
 
     def _show_row(self, row: Json) -> None:
