@@ -231,6 +231,26 @@ def test_an_editor_that_joins_messages_gets_an_empty_line_between_them() -> None
     assert "".join(shown_after(entry(1, "One."), entry(2, "Two."), profile=EDITOR_PROFILES["toad"])) == "One.\n\nTwo."
 
 
+def test_an_editor_that_loads_only_messages_gets_an_empty_line_for_what_it_does_not_show_between_them() -> None:
+    tool: Json = {
+        "id": 2,
+        "born": 2,
+        "rev": 1,
+        "kind": "tool",
+        "title": "ls",
+        "status": "done",
+        "text": "a",
+        "call": "c",
+    }
+    thought: Json = {"id": 4, "born": 4, "rev": 1, "kind": "thought", "text": "hm"}
+    rows = (entry(1, "One."), tool, entry(3, "Two."), thought, entry(5, "Three."))
+    for is_history, shown in ((True, "One.\n\nTwo.\n\nThree."), (False, "One.Two.Three.")):
+        watcher = Watcher(EDITOR_PROFILES["CodeCompanion.nvim"])
+        for row in rows:
+            watcher.read(watcher.writer.write_row(row, 0.0, is_history))
+        assert "".join(watcher.end().texts()) == shown
+
+
 def test_no_line_is_longer_than_the_strictest_editor_reads() -> None:
     text = "wörd\x01" * 800_000
     watcher = Watcher()

@@ -30,6 +30,10 @@ class EditorProfile:
     drops_user_text: bool = False
     """Whether it drops `user_message_chunk`, or reports it as a fault, unless a session is being loaded."""
 
+    loads_only_messages: bool = False
+    """Whether it shows no thoughts and tool calls of a session that is being loaded, and so joins messages there that
+    have some between them."""
+
     takes_terminal_deltas: bool = False
     """Whether it shows `_meta.terminal_output` as a terminal. Other editors need a tool's output as content."""
 
@@ -55,7 +59,11 @@ EDITOR_PROFILES: dict[str, EditorProfile] = {
             dialog_closes="with_its_call",
         ),
         EditorProfile(  # 19.22.0
-            name="CodeCompanion.nvim", joins_messages=True, drops_user_text=True, dialog_closes="never"
+            name="CodeCompanion.nvim",
+            joins_messages=True,
+            drops_user_text=True,
+            loads_only_messages=True,
+            dialog_closes="never",
         ),
         EditorProfile(name="acpx", joins_messages=True, dialog_closes="no_dialog"),  # 0.19.1
         EditorProfile(name="toad", out_of_turn="direct", joins_messages=True, dialog_closes="never"),  # 0.6.20

@@ -38,7 +38,9 @@ class ShownText:
 class LineWriter:
     """Writes the lines of one session for one editor, each with its newline.
 
-    `last_text`: what the editor was sent last, if that was text. Whoever sends anything else sets it to None.
+    `last_text`: what the editor was sent last, if that was text. Whoever sends anything else sets it to None
+    (`note_other`).
+    `shows_only_messages`: whether the editor drops thoughts and tool calls now.
     """
 
     def __init__(self, session: str, editor_profile: EditorProfile) -> None:
@@ -48,6 +50,7 @@ class LineWriter:
         self._joins_messages = editor_profile.joins_messages
         self._takes_notices = editor_profile.takes_notices
         self.last_text: ShownText | None = None
+        self.shows_only_messages = False
 
     def __repr__(self) -> str:
         return f"<LineWriter {self._session}>"
@@ -61,11 +64,17 @@ class LineWriter:
         last = self.last_text
         return self._joins_messages and last is not None and last is not shown and last.chunk == shown.chunk
 
+    def note_other(self) -> None:
+        """Note that the editor was sent something else than text."""
+        if not self.shows_only_messages:
+            self.last_text = None
+
     def write_text(self, shown: ShownText, text: str) -> list[bytes]:
         """Return the lines that add `text` to a message, and before it the empty line that the message may need."""
         if self.needs_empty_line(shown):
             text = f"\n\n{text}"
-        self.last_text = shown
+        if not (self.shows_only_messages and shown.chunk == THOUGHT):
+            self.last_text = shown
         if len(text) <= MAX_PIECE_CHARS:
             return [self._format_chunk(shown, text)]
         pieces = (text[start : start + MAX_PIECE_CHARS] for start in range(0, len(text), MAX_PIECE_CHARS))

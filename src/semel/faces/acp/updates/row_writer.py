@@ -94,6 +94,7 @@ class RowWriter:
         if row.get("gone") or self.has_row(row):
             return []
         self._revs[name_row(row)] = row["rev"]
+        self._lines.shows_only_messages = is_history and self._editor_profile.loads_only_messages
         if "seq" in row:
             return self._write_entry(row, is_history)
         match row["kind"]:
@@ -282,7 +283,7 @@ class RowWriter:
         return self.flush(inf)
 
     def _format_call(self, update: Mapping[str, Any]) -> bytes:
-        self._lines.last_text = None
+        self._lines.note_other()
         return self._lines.format_update(update)
 
     def _write_call(self, item: Json, now: float, is_history: bool) -> list[bytes]:
