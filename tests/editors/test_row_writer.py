@@ -231,6 +231,21 @@ def test_an_editor_that_joins_messages_gets_an_empty_line_between_them() -> None
     assert "".join(shown_after(entry(1, "One."), entry(2, "Two."), profile=EDITOR_PROFILES["toad"])) == "One.\n\nTwo."
 
 
+def test_the_end_of_a_tool_call_above_two_messages_does_not_join_them() -> None:
+    tool: Json = {
+        "id": 1,
+        "born": 1,
+        "rev": 1,
+        "kind": "tool",
+        "title": "ls",
+        "status": "running",
+        "text": "",
+        "call": "c",
+    }
+    rows = (tool, entry(2, "One."), {**tool, "rev": 2, "status": "done"}, entry(3, "Two."))
+    assert "".join(shown_after(*rows, profile=EDITOR_PROFILES["CodeCompanion.nvim"])) == "One.\n\nTwo."
+
+
 def test_an_editor_that_loads_only_messages_gets_an_empty_line_for_what_it_does_not_show_between_them() -> None:
     tool: Json = {
         "id": 2,

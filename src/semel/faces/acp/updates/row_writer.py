@@ -283,7 +283,8 @@ class RowWriter:
         return self.flush(inf)
 
     def _format_call(self, update: Mapping[str, Any]) -> bytes:
-        self._lines.note_other()
+        if update["sessionUpdate"] == "tool_call":  # an update changes the call where it is, above what follows it
+            self._lines.note_other()
         return self._lines.format_update(update)
 
     def _write_call(self, item: Json, now: float, is_history: bool) -> list[bytes]:
