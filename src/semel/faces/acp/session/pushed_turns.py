@@ -45,10 +45,12 @@ class PushedTurns:
         if row.get("kind") == "command" or is_idle:
             return False
         text = {"type": "text", "text": row["text"]}
-        self._writer.skip_row(row)
         self._seq = row["seq"]
         params = {"sessionId": self._session, "prompt": [text]}
         self._request = self._editor.ask("session/push", params, lambda answer: self._note_answer(row, answer))
+        # agent-shell draws the message from an update, not from the request. If it refuses the turn because a prompt of
+        # its own is open, it drops that update; whoever refuses gets a quotation.
+        self._editor.write(self._writer.write_drawn_message(row))
         return True
 
     def _note_answer(self, row: Json, answer: Json) -> None:

@@ -145,6 +145,15 @@ class RowWriter:
         """Compare rows by their content from now on: the ledger was replaced by an older one, which counts anew."""
         self._revs.clear()
 
+    def write_drawn_message(self, row: Json) -> list[bytes]:
+        """Return the lines with a person's message that begins a turn which the editor draws: it takes user text there.
+
+        They have an id of their own, as a quotation follows if the editor refuses the turn (`forget_row`).
+        """
+        self.skip_row(row)
+        name = f"e{row['seq']}"
+        return self._write_text(f"{name}.drawn", USER, self._body_of(row)) + self._write_files(name, row)
+
     def format_update(self, kind: str, /, **fields: Any) -> bytes:
         """Return the line with a `session/update`."""
         return self._lines.format_update({"sessionUpdate": kind, **fields})
