@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import re
 from dataclasses import replace
@@ -296,6 +297,19 @@ def test_a_tool_calls_diffs_places_and_long_output_are_shown() -> None:
     assert "head\n[5000 characters not shown]\ntail" in call.text
     described = describe_permission({**item, "options": []}, "semel-ask-1")
     assert described["toolCallId"] == "semel-ask-1" and described["status"] == "pending" and "content" in described
+
+
+def test_output_that_begins_a_call_is_an_update_for_an_editor_that_shows_it_only_there() -> None:
+    watcher = Watcher(EDITOR_PROFILES["agent-shell"])
+    item = {"id": 1, "born": 1, "rev": 1, "kind": "tool", "title": "ls", "status": "done", "text": "a\n", "call": "c"}
+    lines = watcher.writer.write_row(item, 0.0)
+    updates = [json.loads(line)["params"]["update"] for line in lines]
+    assert [(update["sessionUpdate"], "content" in update) for update in updates] == [
+        ("tool_call", False),
+        ("tool_call_update", True),
+    ]
+    watcher.read(lines)
+    assert watcher.end().calls["c"].text.rstrip() == "a"
 
 
 def played(written: str) -> str:

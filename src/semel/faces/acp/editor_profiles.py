@@ -37,6 +37,9 @@ class EditorProfile:
     takes_terminal_deltas: bool = False
     """Whether it shows `_meta.terminal_output` as a terminal. Other editors need a tool's output as content."""
 
+    ignores_first_output: bool = False
+    """Whether it shows the content that a `tool_call_update` brings, and not that of a `tool_call`."""
+
     takes_notices: bool = False
     """Whether it shows the update `notice`."""
 
@@ -56,6 +59,7 @@ EDITOR_PROFILES: dict[str, EditorProfile] = {
             out_of_turn="push",
             joins_messages=True,
             drops_user_text=True,
+            ignores_first_output=True,
             dialog_closes="with_its_call",
         ),
         EditorProfile(  # 19.22.0

@@ -194,8 +194,17 @@ class CallWriter:
                 self._unsent[item] = call
             else:
                 self._unsent.pop(item, None)
-            updates += [] if update is None else [update]
+            updates += [] if update is None else self._split_start(update)
         return updates
+
+    def _split_start(self, update: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Return a call's first update in two if the editor would not show the output in it."""
+        starts = update["sessionUpdate"] == "tool_call" and self._editor_profile.ignores_first_output
+        if not starts or not content_text(update.get("content")):
+            return [update]
+        start = {key: value for key, value in update.items() if key != "content"}
+        call = {"sessionUpdate": "tool_call_update", "toolCallId": update["toolCallId"]}
+        return [start, {**call, "content": update["content"]}]
 
     def _find_untouched(self, source: Mapping[str, Any], touched: Mapping[int, ShownCall]) -> dict[int, ShownCall]:
         """Return the call of an update that changed nothing in the view: it may still have a location or a diff.
