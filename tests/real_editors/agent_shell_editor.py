@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -46,11 +47,15 @@ class AgentShell:
                 env=variables, cwd=house.home, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         try:
-            until(lambda: self._socket.exists() or self._process.poll() is not None, "Emacs's start")
+            until(lambda: self._is_listening() or self._process.poll() is not None, "Emacs's start")
             assert self._process.poll() is None, (home / "log").read_text()
         except BaseException:
             self.end()
             raise
+
+    def _is_listening(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(str(self._socket)) == 0
 
     def run(self, function: str, *args: str) -> Any:
         """Call a function of `agent_shell.el`, and return its result, which is JSON; None if it is none."""
