@@ -196,6 +196,16 @@ async def test_what_an_error_means(there: SlackHouse, code: str, outcome: type[E
         await there.channel.send(there.op("x"))
 
 
+async def test_a_file_or_a_reaction_without_its_scope_is_rejected_and_keeps_no_text_back(there: SlackHouse) -> None:
+    ts = there.double.write(there.direct, ANN, "hello")
+    there.double.scopes -= {"files:write", "reactions:write"}
+    file = there.op("caption", kind="file", file=there.file(b"x", "a.txt"), mime="text/plain")
+    with pytest.raises(Rejected, match="lacks files:write"):
+        await there.channel.send(file)
+    with pytest.raises(Rejected, match="lacks reactions:write"):
+        await there.channel.send(there.op("👍", kind="react", target=f"{there.direct}/{to_number(ts)}"))
+
+
 async def test_the_tokens_stand_in_no_error_and_no_repr(there: SlackHouse) -> None:
     there.double.fail("chat.postMessage", "drop")
     with pytest.raises(Unknown) as lost:

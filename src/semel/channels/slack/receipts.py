@@ -4,7 +4,8 @@
 |---|---|
 | 200 with `ok: true` and the message's `ts` | sent |
 | 429, or `ratelimited` inside a 200 | `NotSent`, for the header's Retry-After |
-| `invalid_auth` and other errors of the token, `missing_scope` | `NotSent`: a person corrects the app |
+| `invalid_auth` and other errors of the token | `NotSent`: a person corrects the app |
+| `missing_scope` | `NotSent`, too; of a file or a reaction `Rejected`, because texts do not need its scope |
 | `invalid_blocks`, `msg_blocks_too_long` | `NotSent`: the next attempt goes without blocks |
 | `fatal_error`, `internal_error`, `request_timeout`, `service_unavailable`, `duplicate_...` | `Unknown` |
 | edit or deletion: already so | sent: the message is in the requested state |
@@ -39,6 +40,8 @@ UNCLEAR_ERRORS = frozenset(
 )  # fmt: skip
 """Errors that leave open whether the call took effect. The `duplicate_...` ones belong to an undocumented argument."""
 BLOCK_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+_KINDS_WITH_A_SCOPE = ("file", "react")
+"""The kinds of parts that need a scope of their own, without which the others can leave."""
 _DONE = {"react": ("already_reacted",), "delete": ("message_not_found",)}
 _HINTS = {
     "not_in_channel": "invite the bot there: /invite @its-name",
@@ -75,6 +78,8 @@ def check_reply(reply: SlackReply, op: Op | None = None) -> None:
     if error in TOKEN_ERRORS:
         raise NotSent(f"{TOKEN_REFUSED} ({error})", MANUAL_RETRY_DELAY_S)
     if error == "missing_scope":
+        if op is not None and op.kind in _KINDS_WITH_A_SCOPE:
+            raise Rejected(describe_missing_scope(reply))
         raise NotSent(describe_missing_scope(reply), MANUAL_RETRY_DELAY_S)
     if error in BLOCK_ERRORS:
         raise PlainNeeded(reply.describe())

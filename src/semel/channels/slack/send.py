@@ -154,20 +154,20 @@ class SlackSender:
         name, mime = name_file(op)
         name = name[:MAX_FILE_NAME_CHARS]
         begun = await self._api.call("files.getUploadURLExternal", filename=name, length=len(content))
-        check_reply(begun)
+        check_reply(begun, op)
         url, id = text_at(begun.data, "upload_url"), text_at(begun.data, "file_id")
         if url is None or id is None:
             raise NotSent("Slack's answer to files.getUploadURLExternal names no address")
         await self._api.upload(url, content, mime)
         done = await self._api.call("files.completeUploadExternal", files=[{"id": id, "title": name}])
-        check_reply(done)
+        check_reply(done, op)
         file = next(iter(objects_in(done.data.get("files"))), {})
-        permalink = text_at(file, "permalink") or await self._find_permalink(id)
+        permalink = text_at(file, "permalink") or await self._find_permalink(op, id)
         return {"permalink": permalink, "name": name}
 
-    async def _find_permalink(self, id: str) -> str:
+    async def _find_permalink(self, op: Op, id: str) -> str:
         reply = await self._api.call("files.info", file=id)
-        check_reply(reply)
+        check_reply(reply, op)
         permalink = text_at(reply.data, "file", "permalink")
         if permalink is None:
             raise NotSent("Slack does not say where the uploaded file is")
