@@ -323,6 +323,16 @@ async def test_a_conversation_that_cannot_be_read_keeps_nothing_else_back(there:
 
 
 # ---------------------------------------------------------------- connections
+@pytest.mark.parametrize("code", ["no_permission", "access_denied"])
+async def test_a_conversation_that_slack_refuses_keeps_nothing_else_back(there: SlackHouse, code: str) -> None:
+    await there.online()
+    await there.stop()
+    there.double.write(there.direct, ANN, "missed")
+    there.double.fail("conversations.history", "error", code=code, skip=1)
+    await there.again()
+    assert [event.text for event in there.inbox.events] == ["missed"]
+
+
 
 
 async def test_a_connection_that_slack_renews_loses_nothing_and_stays_online(there: SlackHouse) -> None:

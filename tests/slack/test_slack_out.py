@@ -176,6 +176,7 @@ async def test_an_empty_or_a_missing_file_or_text_is_rejected(there: SlackHouse)
         ("not_in_channel", Rejected, "invite the bot"),
         ("channel_not_found", Rejected, "there is no such channel"),
         ("is_archived", Rejected, "is archived"),
+        ("no_permission", Rejected, "invite the bot"),
         ("msg_too_long", Rejected, "msg_too_long"),
         ("some_new_error", Rejected, "some_new_error"),
         ("ratelimited", NotSent, "not now"),

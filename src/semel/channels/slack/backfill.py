@@ -25,7 +25,12 @@ OVERLAP_S = 600.0
 """How far before the cursor the history is read: longer than Slack repeats an event that was not acknowledged."""
 MAX_WAIT_S = 120.0
 """The longest Retry-After that is waited for; a longer one ends the run."""
-_GONE = frozenset({"channel_not_found", "not_in_channel", "thread_not_found", "missing_scope", "is_archived"})
+_GONE = frozenset(
+    {
+        "channel_not_found", "not_in_channel", "thread_not_found", "missing_scope", "is_archived", "no_permission",
+        "access_denied",
+    }
+)  # fmt: skip
 """Errors of a conversation that the bot cannot read (any more)."""
 
 _log = logging.getLogger("semel.slack")

@@ -28,7 +28,7 @@ MANUAL_RETRY_DELAY_S = 60.0
 TOKEN_ERRORS = frozenset(
     {
         "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "not_allowed_token_type",
-        "org_login_required", "ekm_access_denied", "no_permission", "two_factor_setup_required",
+        "org_login_required", "ekm_access_denied", "two_factor_setup_required",
     }
 )  # fmt: skip
 RATE_ERRORS = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
@@ -45,6 +45,7 @@ _KINDS_WITH_A_SCOPE = ("file", "react")
 _DONE = {"react": ("already_reacted",), "delete": ("message_not_found",)}
 _HINTS = {
     "not_in_channel": "invite the bot there: /invite @its-name",
+    "no_permission": "invite the bot there: /invite @its-name",
     "channel_not_found": "there is no such channel, or the bot is not in it: /invite @its-name",
     "is_archived": "the channel is archived",
     "cant_update_message": "only its own messages can be changed",
