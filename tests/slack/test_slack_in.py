@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from slack_house import ANN, BOB, BOT, ROOM, SlackDouble, SlackHouse, slack, until
 
+from semel.channels.slack import sockets
 from semel.channels.slack.address import to_number
 from semel.faces.channel_check import ChannelCheck, check_channel
 from semel.gateway.ports import Denied, Kept, Missing, Offline
@@ -322,7 +323,6 @@ async def test_a_conversation_that_cannot_be_read_keeps_nothing_else_back(there:
     assert [event.text for event in there.inbox.events] == ["missed"]
 
 
-# ---------------------------------------------------------------- connections
 @pytest.mark.parametrize("code", ["no_permission", "access_denied"])
 async def test_a_conversation_that_slack_refuses_keeps_nothing_else_back(there: SlackHouse, code: str) -> None:
     await there.online()
@@ -333,6 +333,25 @@ async def test_a_conversation_that_slack_refuses_keeps_nothing_else_back(there: 
     assert [event.text for event in there.inbox.events] == ["missed"]
 
 
+# ---------------------------------------------------------------- connections
+
+
+async def test_a_connection_survives_a_long_history_while_many_events_come(
+    there: SlackHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nobody takes them, the library's queue fills: then it must go on to read, or no pong comes through."""
+    await there.online()
+    await there.stop()
+    monkeypatch.setattr(sockets, "PING_INTERVAL_S", 0.1)
+    there.double.fail("conversations.history", "429", retry_after=1)
+    reading = asyncio.create_task(there.online())
+    await until(lambda: bool(there.double.links))
+    for n in range(60):
+        there.double.write(ROOM, ANN, f"message {n}")
+    await reading
+    await there.hear(60)
+    await there.acknowledged()
+    assert there.task is not None and not there.task.done() and len(there.asked("apps.connections.open")) == 2
 
 
 async def test_a_connection_that_slack_renews_loses_nothing_and_stays_online(there: SlackHouse) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MAX_ENVELOPE_BYTES = 16 * 1024 * 1024
 PING_INTERVAL_S = 20.0
 """Seconds between our pings. A connection that answers none for as long is taken as lost."""
+MAX_WAITING_ENVELOPES = 10_000
+"""Envelopes that may wait while the history is read. If there are more, the connection is not read, not even a pong."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ async def connect_socket(url: str, timeout: float) -> AsyncIterator[SlackSocket]
         connection = await connect(
             url, ssl=tls, proxy=None, user_agent_header=USER_AGENT, open_timeout=timeout, close_timeout=1.0,
             ping_interval=PING_INTERVAL_S, ping_timeout=PING_INTERVAL_S, max_size=MAX_ENVELOPE_BYTES,
+            max_queue=MAX_WAITING_ENVELOPES,
         )  # fmt: skip
     except (OSError, TimeoutError, WebSocketException) as error:
         raise Offline(f"Slack's connection cannot be opened: {_describe(error)}") from None
