@@ -354,6 +354,14 @@ async def test_a_connection_survives_a_long_history_while_many_events_come(
     assert there.task is not None and not there.task.done() and len(there.asked("apps.connections.open")) == 2
 
 
+async def test_too_many_connections_are_no_reason_to_open_another_one_at_once(there: SlackHouse) -> None:
+    await there.online()
+    there.double.disconnect("too_many_websockets")
+    assert there.task is not None
+    with pytest.raises(Offline, match="other programs use this app's connections"):
+        await asyncio.wait_for(there.task, 5)
+
+
 async def test_a_connection_that_slack_renews_loses_nothing_and_stays_online(there: SlackHouse) -> None:
     await there.online()
     for n in range(3):

@@ -117,8 +117,10 @@ async def connect_socket(url: str, timeout: float) -> AsyncIterator[SlackSocket]
         yield socket
 
 
-def classify_disconnect(envelope: SlackEnvelope) -> Denied | None:
+def classify_disconnect(envelope: SlackEnvelope) -> Denied | Offline | None:
     """Return the error that a `disconnect` means; None if Slack only wants another connection."""
+    if envelope.reason == "too_many_websockets":  # another one at once would be one more
+        return Offline("other programs use this app's connections, too, and Slack allows ten: stop them")
     if envelope.reason == "link_disabled":
         return Denied("Socket Mode is switched off for this app: switch it on under Socket Mode")
     return None
