@@ -13,7 +13,7 @@ from slack_house import ANN, BOB, BOT, ROOM, SlackDouble, SlackHouse, slack, unt
 from semel.channels.slack import sockets
 from semel.channels.slack.address import to_number
 from semel.faces.channel_check import ChannelCheck, check_channel
-from semel.gateway.ports import Denied, Kept, Missing, Offline
+from semel.gateway.ports import Denied, Kept, Missing, NotSent, Offline
 
 
 def number(channel: str, ts: str) -> str:
@@ -359,6 +359,16 @@ async def test_too_many_connections_are_no_reason_to_open_another_one_at_once(th
     there.double.disconnect("too_many_websockets")
     assert there.task is not None
     with pytest.raises(Offline, match="other programs use this app's connections"):
+        await asyncio.wait_for(there.task, 5)
+
+
+async def test_a_token_that_is_revoked_while_the_connection_stays_is_denied(there: SlackHouse) -> None:
+    await there.online()
+    there.double.bot_token = "xoxb-another-token-1234"
+    with pytest.raises(NotSent, match="does not accept this bot's token"):
+        await there.channel.send(there.op("hello"))
+    assert there.task is not None
+    with pytest.raises(Denied, match="does not accept this bot's token"):
         await asyncio.wait_for(there.task, 5)
 
 

@@ -74,7 +74,12 @@ class SlackChannel:
         """Make one attempt. Raises NotSent, Rejected or Unknown."""
         if self._receiver.another_bot is not None:
             raise NotSent(self._receiver.another_bot, MANUAL_RETRY_DELAY_S)
-        return await self._sender.send(op)
+        try:
+            return await self._sender.send(op)
+        except NotSent as error:
+            if str(error).startswith(TOKEN_REFUSED):
+                self._receiver.doubt_token()
+            raise
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Find a part and return its receipt; None if it was not sent after `since` (seconds since the epoch)."""

@@ -52,6 +52,7 @@ class SlackReceiver:
         self._putting = asyncio.Lock()
         self._is_catching_up = False
         self._has_lost = asyncio.Event()  # set if an event that was posted could not be kept
+        self._is_doubted = asyncio.Event()  # set if the bot's token was refused
         self.another_bot: str | None = None
         """Why the channel is blocked: its cursor is another bot's. `None` if it is not blocked."""
 
@@ -61,13 +62,29 @@ class SlackReceiver:
     async def run(self, inbox: Inbox) -> None:
         """See `semel.gateway.ports.Channel.run`."""
         us = await self._directory.identify()
+        self._is_doubted.clear()
+        receive = self._run_http if self._settings.app_token is None else self._run_socket
+        tasks = [asyncio.create_task(receive(us, inbox)), asyncio.create_task(self._check_doubted_token())]
         try:
-            if self._settings.app_token is not None:
-                await self._run_socket(us, inbox)
-            else:
-                await self._run_http(us, inbox)
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._cursor = self._parser = None
+
+    def doubt_token(self) -> None:
+        """Ask Slack about the bot's token. A connection of Socket Mode may stay open with a token that was revoked."""
+        self._is_doubted.set()
+
+    async def _check_doubted_token(self) -> None:
+        """Ask who the bot is whenever its token was refused. Raises Denied if the token is refused again, Offline."""
+        while True:
+            await self._is_doubted.wait()
+            self._is_doubted.clear()
+            await self._directory.identify()
 
     # ------------------------------------------------------------ Socket Mode
 
