@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from discord_house import ANN, BOB, DiscordHouse, discord
 
-from semel.channels.discord import receive
+from semel.channels.discord import gateway, receive
 from semel.channels.discord.receipts import TOKEN_REFUSED
 from semel.gateway.ports import Denied, Offline
 from semel.testing.discord import TOKEN, DiscordDouble
@@ -120,6 +120,18 @@ async def test_an_invalid_session_is_replaced_at_once(hearing: DiscordHouse) -> 
     hearing.double.write(hearing.room, ANN, "after")
     await hearing.hear(1)
     assert hearing.double.sessions.identified == 2
+
+
+async def test_sessions_are_begun_no_sooner_than_discord_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "IDENTIFY_INTERVAL_S", 0.4)
+    async with discord(tmp_path, DiscordDouble(identify_s=0.3)) as house:
+        await house.online()
+        for n in range(2):
+            house.double.invalidate_sessions()
+            await house.inbox.wait_online(n + 2)
+        assert house.double.starts_left == 1000 - 3
 
 
 async def test_a_connection_that_does_not_answer_heartbeats_is_given_up_and_resumed(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -35,6 +36,9 @@ MAX_BATCH = 500
 """Payloads that are handled together at most."""
 HELLO_TIMEOUT_S = 20.0
 CLOSE_TIMEOUT_S = 2.0
+IDENTIFY_INTERVAL_S = 5.5
+"""Seconds between two Identify. Discord takes one in five seconds; a sooner one is refused, and counts for the day
+(https://docs.discord.com/developers/events/gateway#identifying)."""
 QUERY = "/?v=10&encoding=json"
 
 
@@ -48,6 +52,19 @@ class GatewayClosed(Exception):
 
 class CannotConnect(Exception):
     """The gateway cannot be reached at this address."""
+
+
+class IdentifyPace:
+    """Keeps the time between two Identify. `clock`: seconds, monotonic."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._free_at = 0.0
+
+    async def wait(self) -> None:
+        """Wait until the next Identify may leave, which then does."""
+        await asyncio.sleep(max(0.0, self._free_at - self._clock()))
+        self._free_at = self._clock() + IDENTIFY_INTERVAL_S
 
 
 class GatewayConnection:

@@ -18,7 +18,13 @@ from semel.channels.discord import gateway, missed
 from semel.channels.discord.address import DiscordCursor, parse_message_id, snowflake_at
 from semel.channels.discord.app_commands import offer_commands
 from semel.channels.discord.downloads import DiscordFetcher
-from semel.channels.discord.gateway import CannotConnect, GatewayClosed, GatewayConnection, open_gateway
+from semel.channels.discord.gateway import (
+    CannotConnect,
+    GatewayClosed,
+    GatewayConnection,
+    IdentifyPace,
+    open_gateway,
+)
 from semel.channels.discord.interactions import InteractionDesk
 from semel.channels.discord.parse import DiscordDraft, DispatchParser
 from semel.channels.discord.places import Places
@@ -85,6 +91,7 @@ class DiscordReceiver:
         self._api = api
         self._fetcher = DiscordFetcher(api, settings.fetch)
         self._failed_resumes = 0
+        self._pace = IdentifyPace()
 
     def __repr__(self) -> str:
         return f"<DiscordReceiver of {self._name}>"
@@ -111,7 +118,7 @@ class DiscordReceiver:
         cursor.commands = await offer_commands(
             self._api, str(application["id"]), cursor.commands, self._settings.commands
         )
-        reading = _Reading(self._settings, self._api, self._fetcher, inbox, cursor)
+        reading = _Reading(self._settings, self._api, self._fetcher, inbox, cursor, self._pace)
         try:
             await reading.run()
         except CannotConnect as error:
@@ -127,13 +134,15 @@ class _Reading:
     """One call of `run`: connections, one after the other, for as long as Discord only asks for a new one."""
 
     def __init__(
-        self, settings: DiscordSettings, api: DiscordApi, fetcher: DiscordFetcher, inbox: Inbox, cursor: DiscordCursor
-    ) -> None:
+        self, settings: DiscordSettings, api: DiscordApi, fetcher: DiscordFetcher, inbox: Inbox, cursor: DiscordCursor,
+        pace: IdentifyPace,
+    ) -> None:  # fmt: skip
         self._settings = settings
         self._api = api
         self._fetcher = fetcher
         self._inbox = inbox
         self._cursor = cursor
+        self._pace = pace
         self._places = Places(api)
         self._places.own_roles.update(cursor.roles)
         self._parser = DispatchParser(self._places, settings.threads, settings.content)
@@ -178,6 +187,7 @@ class _Reading:
             else:
                 cursor.gap = cursor.gap or missed.find_start(cursor)
                 self._awaited = None
+                await self._pace.wait()
                 await connection.send(gateway.IDENTIFY, self._identity())
             loop = asyncio.get_running_loop()
             handled_at = loop.time()

@@ -16,8 +16,9 @@ requests and documented answers, and discord.py 2.7.1 runs against it (identify,
 reactions, interactions):
 
 - the gateway: Hello, heartbeats and their acknowledgement, heartbeats that stay away, Identify with intents (also the
-  privileged one that is switched off), Ready, GUILD_CREATE, numbered events, Resume with everything after a number,
-  Resumed, sessions that end, Reconnect, Invalid Session, close codes, payloads of 4096 bytes at most
+  privileged one that is switched off) and its limit (`identify_s`), Ready, GUILD_CREATE, numbered events, Resume with
+  everything after a number, Resumed, sessions that end, Reconnect, Invalid Session, close codes, payloads of 4096 bytes
+  at most
 - messages: create with nonce and enforce_nonce, get, list (after, before, limit), edit, delete; 2000 characters, 25 of
   a nonce, 10 MiB of a file; replies to what is gone; allowed_mentions; buttons; reactions; typing; threads from a
   message; direct conversations; people who take none

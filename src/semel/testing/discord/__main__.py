@@ -33,7 +33,7 @@ def main() -> None:
 async def _serve(token: str, port: int, gateway_port: int) -> None:
     from semel.testing.discord import DiscordDouble, serve
 
-    double = DiscordDouble(token)
+    double = DiscordDouble(token, identify_s=5.0)
     async with serve(double, port, gateway_port) as urls:
         sys.stdout.write(f'token = "{double.token}"\napi = "{urls.api}"\n')
         sys.stdout.flush()

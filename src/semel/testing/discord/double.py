@@ -35,7 +35,8 @@ class DiscordDouble(DiscordPeople):
 
     `content_switch`: whether the Message Content Intent is switched on in the Developer Portal. `rate`: (how many
     messages, within how many seconds) a channel takes from the bot; None: any number. `now`: returns seconds since the
-    epoch; `advance` adds to it. `seed`: of the faults that strike by chance.
+    epoch; `advance` adds to it. `seed`: of the faults that strike by chance. `identify_s`: seconds within which the
+    gateway takes one Identify; Discord's are 5.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class DiscordDouble(DiscordPeople):
         heartbeat_s: float = 41.25,
         now: Callable[[], float] = time.time,
         seed: int = 0,
+        identify_s: float = 0.0,
     ) -> None:
         self.token = token
         self.me = DiscordAccount(BOT, "Semel", bot=True)
@@ -54,6 +56,8 @@ class DiscordDouble(DiscordPeople):
         self.rate = rate
         self.heartbeat_s = heartbeat_s
         self.answers_heartbeats = True
+        self.identify_s = identify_s
+        self.identified_at = 0.0
         self.starts_left = 1000
         self.ahead = 0.0  # seconds
         self.now: Callable[[], float] = lambda: now() + self.ahead

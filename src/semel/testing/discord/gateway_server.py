@@ -137,6 +137,10 @@ class _Client:
         if intents & MESSAGE_CONTENT and not double.content_switch:
             raise _Close(DISALLOWED_INTENTS)
         double.starts_left -= 1
+        too_soon, double.identified_at = double.now() - double.identified_at < double.identify_s, double.now()
+        if too_soon:
+            await self._send({"op": 9, "d": False})
+            return
         session = double.sessions.open(intents)
         session.queue = asyncio.Queue()
         ready: Json = {
