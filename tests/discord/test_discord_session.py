@@ -134,6 +134,19 @@ async def test_sessions_are_begun_no_sooner_than_discord_takes_them(
         assert house.double.starts_left == 1000 - 3
 
 
+@pytest.mark.long
+async def test_a_connection_on_which_no_session_begins_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receive, "SESSION_TIMEOUT_S", 0.1)
+    async with discord(tmp_path) as house:
+        house.double.answers_identify = False
+        with pytest.raises(Offline, match="did not begin a session"):
+            await asyncio.wait_for(house.online(), 10)
+        house.double.answers_identify = True
+        await house.restart()
+
+
 async def test_a_connection_that_does_not_answer_heartbeats_is_given_up_and_resumed(tmp_path: Path) -> None:
     double = DiscordDouble(heartbeat_s=0.1)
     double.answers_heartbeats = False

@@ -42,6 +42,8 @@ MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19
 (https://docs.discord.com/developers/resources/application#application-object-application-flags)."""
 SAVE_INTERVAL_S = 30.0
 """Seconds after which the position is stored although no event came."""
+SESSION_TIMEOUT_S = 60.0
+"""Seconds to wait until a connection has a session: for READY, or for what a resumed session missed."""
 GUILDS_TIMEOUT_S = 10.0
 """Seconds to wait for a further server after READY. Those in an outage come later; then their channels are read."""
 MIN_SESSION_STARTS = 5
@@ -191,8 +193,12 @@ class _Reading:
                 await connection.send(gateway.IDENTIFY, self._identity())
             loop = asyncio.get_running_loop()
             handled_at = loop.time()
+            has_session = False
             while True:
-                payloads = await connection.receive(SAVE_INTERVAL_S if self._online else 1.0)
+                payloads = await connection.receive(SAVE_INTERVAL_S if self._online and has_session else 1.0)
+                has_session = has_session or any(payload.get("op") == gateway.DISPATCH for payload in payloads)
+                if not has_session and loop.time() - handled_at > SESSION_TIMEOUT_S:
+                    raise GatewayClosed(0, "Discord's gateway did not begin a session")
                 if payloads:
                     await self._handle(payloads, connection)
                     handled_at = loop.time()

@@ -56,6 +56,7 @@ class DiscordDouble(DiscordPeople):
         self.rate = rate
         self.heartbeat_s = heartbeat_s
         self.answers_heartbeats = True
+        self.answers_identify = True
         self.identify_s = identify_s
         self.identified_at = 0.0
         self.starts_left = 1000

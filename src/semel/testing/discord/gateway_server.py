@@ -136,6 +136,8 @@ class _Client:
             raise _Close(INVALID_INTENTS)
         if intents & MESSAGE_CONTENT and not double.content_switch:
             raise _Close(DISALLOWED_INTENTS)
+        if not double.answers_identify:
+            return
         double.starts_left -= 1
         too_soon, double.identified_at = double.now() - double.identified_at < double.identify_s, double.now()
         if too_soon:
