@@ -177,6 +177,7 @@ async def test_an_empty_or_a_missing_file_or_text_is_rejected(there: SlackHouse)
         ("channel_not_found", Rejected, "there is no such channel"),
         ("is_archived", Rejected, "is archived"),
         ("no_permission", Rejected, "invite the bot"),
+        ("messages_tab_disabled", Rejected, "under App Home"),
         ("msg_too_long", Rejected, "msg_too_long"),
         ("some_new_error", Rejected, "some_new_error"),
         ("ratelimited", NotSent, "not now"),

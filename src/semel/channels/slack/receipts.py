@@ -53,6 +53,7 @@ _HINTS = {
     "edit_window_closed": "the workspace allows no edits of messages that old",
     "invalid_name": "the workspace has no such emoji",
     "too_many_reactions": "the message has as many reactions as Slack allows",
+    "messages_tab_disabled": "switch on the Messages Tab in the app's settings, under App Home",
     "user_not_found": "there is no such person in the workspace",
     "user_disabled": "that person's account is switched off",
     "cannot_dm_bot": "a bot cannot write to a bot",
