@@ -293,6 +293,17 @@ async def test_another_bot_cannot_say_what_ours_has_sent(hearing: DiscordHouse) 
         await hearing.channel.find(op, time.time() - 60)
 
 
+async def test_a_history_that_is_not_shown_proves_nothing(there: DiscordHouse) -> None:
+    """Without Read Message History, Discord lists no messages, and says no word of it."""
+    op = await lose_answer(there, "ok")
+    await there.restart()
+    there.double.channels[there.room].shows_history = False
+    with pytest.raises(Unknown, match="Read Message History"):
+        await there.channel.find(op, time.time() - 60)
+    for empty in (there.direct, there.double.channel(there.guild, "empty")):
+        assert await there.channel.find(there.op("ok", to=empty, at=time.time()), time.time() - 60) is None
+
+
 async def test_who_may_not_look_proves_nothing(there: DiscordHouse) -> None:
     op = await lose_answer(there, LONG)
     await there.online()

@@ -79,6 +79,17 @@ async def test_a_session_that_is_gone_is_begun_anew_and_every_channel_is_read_to
     assert "after" in texts(hearing) and hearing.double.asked("messages?after") == []  # resumed: no history
 
 
+async def test_a_channel_that_shows_no_history_of_a_gap_is_logged(
+    hearing: DiscordHouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    await hearing.stop()
+    hearing.double.sessions.invalidate()
+    hearing.double.write(hearing.room, ANN, "meanwhile")
+    hearing.double.channels[hearing.room].shows_history = False
+    await hearing.restart()
+    assert f"channel {hearing.room} shows none of the messages" in caplog.text
+
+
 async def test_a_gap_that_was_not_read_to_its_end_is_read_again(hearing: DiscordHouse) -> None:
     await hearing.stop()
     hearing.double.sessions.invalidate()

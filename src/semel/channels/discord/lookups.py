@@ -8,12 +8,13 @@ only one message has it. Otherwise a person decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from semel.channels.discord import missed
 from semel.channels.discord.address import message_id, snowflake_at
+from semel.channels.discord.places import DIRECT_TYPE
 from semel.channels.discord.receipts import UNKNOWN_CHANNEL, check_answer
 from semel.channels.discord.send import make_nonce, render_content
 from semel.channels.discord.transport import DiscordApi
@@ -36,15 +37,20 @@ async def find_part(
     `me`: the bot's user id. `since`: seconds since the epoch. Raises Unknown if Discord does not show the history to
     its end, Rejected if it shows messages that may or may not be the part.
     """
-    nonce, alike = make_nonce(op.key), []
+    nonce, alike, shown = make_nonce(op.key), [], 0
     skew_s = -UNKNOWN_SKEW_S if api.skew_s is None else api.skew_s - CLOCK_TOLERANCE_S
-    async for message in _list_own(api, channel, me, snowflake_at(max(since, op.at) + skew_s)):
+    async for message in _list_messages(api, channel, snowflake_at(max(since, op.at) + skew_s)):
+        shown += 1
+        if value_at(message, "author", "id") != me or message.get("webhook_id"):
+            continue
         id = str(message["id"])
         known = nonces.get(id)
         if known == nonce:
             return Receipt(message_id(channel, id))
         if known is None and _is_alike(op, message):
             alike.append(id)
+    if not shown:
+        await _check_history(api, channel)
     if not alike:
         return None
     if len(alike) == 1 and (op.kind == "file" or len(op.text) >= MIN_EVIDENCE_CHARS):
@@ -52,26 +58,41 @@ async def find_part(
     raise Rejected("messages with the same text stand there, and Discord does not say which attempt they are from")
 
 
-async def _list_own(api: DiscordApi, channel: str, me: str, after: int) -> Any:
-    """Yield our own messages in a channel after a snowflake, to the last page. Raises NotSent, Rejected or Unknown."""
+async def _list_messages(api: DiscordApi, channel: str, after: int) -> AsyncIterator[Json]:
+    """Yield the messages in a channel after a snowflake, to the last page. Raises NotSent or Unknown."""
     while True:
         path = f"/channels/{channel}/messages?after={after}&limit={missed.MESSAGES_PER_PAGE}"
-        reply = await api.call("GET", path)
-        if reply.status == 404 and reply.code == UNKNOWN_CHANNEL:  # a thread that was not opened, or a deleted channel
-            return
-        try:
-            check_answer(reply)
-        except Rejected as error:  # whether the part is there, nobody can say who may not look
-            raise Unknown(str(error)) from None
-        page = missed.sort_page(reply.data)
+        page = missed.sort_page(await _look(api, path, []))
         if page is None:
             raise Unknown("Discord's answer is no page of messages")
         for message in page:
-            if value_at(message, "author", "id") == me and not message.get("webhook_id"):
-                yield message
+            yield message
         if len(page) < missed.MESSAGES_PER_PAGE:
             return
         after = int(page[-1]["id"])
+
+
+async def _check_history(api: DiscordApi, channel: str) -> None:
+    """Raise Unknown if the bot may lack Read Message History: Discord then answers with no messages, not with an error.
+
+    A message of any age proves that it has it; and nobody needs it in a direct conversation, or where none ever was.
+    """
+    if await _look(api, f"/channels/{channel}/messages?limit=1", []):
+        return
+    info = await _look(api, f"/channels/{channel}", {})
+    if value_at(info, "type") != DIRECT_TYPE and value_at(info, "last_message_id") is not None:
+        raise Unknown("Discord shows no history there: give the bot's role Read Message History")
+
+
+async def _look(api: DiscordApi, path: str, gone: Any) -> Any:
+    """Return what Discord shows, `gone` if there is no such channel. Raises NotSent or Unknown."""
+    reply = await api.call("GET", path)
+    if reply.status == 404 and reply.code == UNKNOWN_CHANNEL:  # a thread that was not opened, or a deleted channel
+        return gone
+    try:
+        return check_answer(reply).data
+    except Rejected as error:  # whether the part is there, nobody can say who may not look
+        raise Unknown(str(error)) from None
 
 
 def _is_alike(op: Op, message: Json) -> bool:

@@ -16,8 +16,9 @@ from semel.text.json_types import Json, list_at, object_at, objects_in, value_at
 THREAD_TYPES = frozenset({10, 11, 12})
 """Announcement, public and private threads
 (https://docs.discord.com/developers/resources/channel#channel-object-channel-types)."""
+DIRECT_TYPE = 1
 THREADED_TYPES = frozenset({0, 5})
-READABLE_TYPES = frozenset({0, 1, 2, 5, 13, *THREAD_TYPES})
+READABLE_TYPES = frozenset({0, DIRECT_TYPE, 2, 5, 13, *THREAD_TYPES})
 """Channels that have messages: text, direct, voice, announcement, stage, threads."""
 MAX_CHANNELS = 20_000
 

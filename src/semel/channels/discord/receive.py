@@ -303,12 +303,19 @@ class _Reading:
 
     async def _read_missed(self, channel: str, is_group: bool) -> None:
         """Put what was written in a channel since the gap began."""
+        is_shown = False
         async for page in missed.read_missed(self._api, channel, self._cursor.gap):
             drafts = []
             for message in page:
                 self._note_message(message, is_direct=not is_group)
                 drafts += await self._parser.parse_missed(message, is_group)
             await self._store(drafts)
+            is_shown = True
+        if is_group and not is_shown:  # Discord named a newer message when it listed the channel
+            _log.warning(
+                "channel %s shows none of the messages that were written while the gateway was away: give the bot's "
+                "role Read Message History there", channel,
+            )  # fmt: skip
 
     def _note_message(self, message: Json, is_direct: bool) -> None:
         """Note the message in the cursor, and the nonce of one of our own."""

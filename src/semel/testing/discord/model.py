@@ -65,7 +65,10 @@ class StoredMessage:
 
 @dataclass
 class DiscordChannelModel:
-    """A channel, a thread or a direct conversation. `hidden`: the bot may not see it. `user`: of a direct one."""
+    """A channel, a thread or a direct conversation. `hidden`: the bot may not see it. `user`: of a direct one.
+
+    `shows_history`: whether the bot has the permission Read Message History there.
+    """
 
     id: str
     type: int
@@ -74,6 +77,7 @@ class DiscordChannelModel:
     parent: str = ""
     user: DiscordAccount | None = None
     hidden: bool = False
+    shows_history: bool = True
     messages: dict[str, StoredMessage] = field(default_factory=dict)
 
     def json(self) -> Json:

@@ -92,12 +92,12 @@ def _message(double: DiscordDouble, call: Call) -> StoredMessage:
 
 
 def _history(double: DiscordDouble, call: Call) -> Any:
-    """The newest first, also with `after`, where they are those next to it."""
+    """The newest first, also with `after`, where they are those next to it. Without the permission there are none."""
     limit = int(call.query.get("limit", 50))
     if not 1 <= limit <= 100:
         raise invalid_form("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100.")
     place = _place(double, call.path[0])
-    shown = [message.body for message in place.messages.values() if not message.is_deleted]
+    shown = [message.body for message in place.messages.values() if place.shows_history and not message.is_deleted]
     if "after" in call.query:
         shown = [body for body in shown if int(body["id"]) > int(call.query["after"])][:limit]
     elif "before" in call.query:
