@@ -131,6 +131,7 @@ async def test_an_address_that_is_none_is_refused_without_a_request(there: Disco
         ("502", {}, Unknown, "not an answer of Discord"),
         ("401", {}, NotSent, "does not accept this bot's token"),
         ("403", {"code": 50013}, Rejected, "give the bot's role Send Messages"),
+        ("403", {"code": 50278}, Rejected, "none of the bot's servers"),
         ("400", {}, Rejected, "Invalid Form Body"),
     ],
 )

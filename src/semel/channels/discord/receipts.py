@@ -35,6 +35,7 @@ _HINTS = {
     50013: "give the bot's role Send Messages, Attach Files, Add Reactions, Create Public Threads and Read Message "
     "History there",
     50083: "the thread is archived and locked",
+    50278: "this person is in none of the bot's servers: add the bot to one that they are in",
     160005: "the thread is locked",
 }
 
