@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
+from textual.widgets import OptionList, Static
 
+from semel.faces.terminal.app import ChatApp
 from semel.faces.terminal.diffs import format_diffs
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import make_widget
@@ -93,3 +97,43 @@ async def test_a_call_and_a_request_for_permission_show_the_changes() -> None:
         screen = "\n".join(strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips())
         for line in SHOWN.split("\n"):
             assert screen.count(line) >= 2, line
+
+
+class PanelApp(App[None]):
+    """The question panel alone, in the terminal's style. `request`: what it shows."""
+
+    CSS_PATH = Path(str(sys.modules[ChatApp.__module__].__file__)).with_name(ChatApp.CSS_PATH)
+    VERTICAL_BREAKPOINTS = ChatApp.VERTICAL_BREAKPOINTS
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        super().__init__()
+        self.request = request
+
+    def compose(self) -> ComposeResult:
+        yield Question()
+
+    def on_mount(self) -> None:
+        self.query_one(Question).show([self.request])
+
+
+@pytest.mark.parametrize("size", [(60, 40), (80, 24), (120, 40), (40, 12)])
+async def test_below_a_change_to_be_allowed_its_options_are_in_sight_and_all_of_it_can_be_read(
+    size: tuple[int, int],
+) -> None:
+    change = {"path": "a.py", "oldText": "", "newText": "\n".join(f"line {number}" for number in range(60))}
+    options = [{"optionId": name, "name": name} for name in ("Allow", "Always", "Reject")]
+    request = {"kind": "permission", "id": 1, "title": "Edit a.py", "state": "open", "options": options}
+    app = PanelApp({**request, "diffs": [change]})
+    async with app.run_test(size=size) as pilot:
+        question = app.query_one(Question)
+        question.focus_options()
+        await pilot.pause()
+        listed, hint = question.query_one(OptionList), question.query_one("#hint", Static)
+        assert listed.region.height == len(options) and hint.region.height >= 1
+        assert all(question.content_region.contains_region(part.region) for part in (listed, hint))
+        assert question.region.height <= max(size[1] // 2, 8)
+        assert not question.turn_page(-1) or question.query_one("#asked-area").scroll_offset.y == 0
+        while (area := question.query_one("#asked-area")).scroll_offset.y < area.max_scroll_y:
+            assert question.turn_page(1)
+            await pilot.pause()
+        assert "line 59" in "".join(strip.text for strip in app.screen._compositor.render_strips())

@@ -238,7 +238,8 @@ class SessionPane(Vertical):
         self.query_one(Question).focus_options()
 
     def action_page(self, direction: int) -> None:
-        self.conversation.turn_page(direction)
+        if not self.query_one(Question).turn_page(direction):
+            self.conversation.turn_page(direction)
 
     def action_bottom(self) -> None:
         self.conversation.anchor()

@@ -12,18 +12,21 @@ from typing import Any
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from semel.faces.terminal.diffs import format_diffs
-from semel.faces.terminal.rows import MARGIN_CELLS
+from semel.faces.terminal.rows import MARGIN_CELLS, OPEN_KEY, estimate_lines
 from semel.law.permission_questions import arrange_input, cut_input, name_option
 from semel.text.json_types import Json
 from semel.text.visible import visible
 
-MAX_DIFF_LINES = 30  # of a change that is to be allowed; the row of its tool call has all of them
+MAX_DIFF_LINES = 200  # of a change that is to be allowed; the row of its tool call has all of them
+MIN_ASKED_LINES = 4  # of what is asked, on a screen that has no room for more
+MAX_OPTION_LINES = 9
+FRAME_CELLS = 4  # of a line of the panel: its border and its padding
 OPTION_KEYS = "abcdefghi"
 """Keys that choose an option while the panel has the focus. Numbers belong to `/approve N` (Law 13)."""
 
@@ -57,10 +60,13 @@ class Question(Vertical):
     def __init__(self) -> None:
         super().__init__(id="question")
         self.item: Json | None = None
+        self._more_questions = 0  # open ones after this
+        self._hint = ""
         self._explained_item: int | None = None  # the last question whose key was held back
 
     def compose(self) -> ComposeResult:
-        yield Static(id="asked")
+        with VerticalScroll(id="asked-area", can_focus=False):
+            yield Static(id="asked")
         yield OptionList(id="options", markup=False)
         yield Static(id="hint")
 
@@ -80,6 +86,21 @@ class Question(Vertical):
         if had_focus:
             self._focus_prompt()  # the next question is not answered by the same key press
 
+    def on_resize(self) -> None:
+        if self.item is not None:
+            self._draw_asked(self.item)
+            self._fit()
+
+    def turn_page(self, direction: int) -> bool:
+        """Scroll what is asked one page up (-1) or down (1). Returns False if the panel has not the focus, or if there
+        is nothing to scroll.
+        """
+        area = self.query_one("#asked-area", VerticalScroll)
+        if not self.has_focus_within or not area.max_scroll_y:
+            return False
+        (area.scroll_page_up if direction < 0 else area.scroll_page_down)(animate=False)
+        return True
+
     def focus_options(self) -> None:
         self.query_one(OptionList).focus()
 
@@ -89,17 +110,8 @@ class Question(Vertical):
             self.parent.query_one("#prompt").focus()
 
     def _fill(self, item: Json, more_questions: int) -> None:
-        question = str(item.get("title") or item["text"].split("\n1. ")[0])  # its options stand below
-        text = Text("The agent asks: ", "bold yellow").append(visible(question))
-        detail = visible(format_input(item.get("input")))
-        if detail and detail != question:
-            text.append("\n" + detail, "dim")
-        if diffs := item.get("diffs"):
-            text.append("\n").append_text(format_diffs(diffs, MAX_DIFF_LINES, self.app.size.width - MARGIN_CELLS))
-        if more_questions:
-            text.append(f"\n({more_questions} more after this one)", "dim")
-        self.query_one("#asked", Static).update(text)
-        self._draw_hint()
+        self._more_questions = more_questions
+        self._draw_asked(item)
         options = self.query_one(OptionList)
         options.clear_options()
         names = [
@@ -107,6 +119,31 @@ class Question(Vertical):
         ]
         options.add_options([Option(name) for name in names])
         options.highlighted = None
+        self._draw_hint()
+        self._fit()
+        self.query_one("#asked-area", VerticalScroll).scroll_home(animate=False)
+
+    def _draw_asked(self, item: Json) -> None:
+        question = str(item.get("title") or item["text"].split("\n1. ")[0])  # its options stand below
+        text = Text("The agent asks: ", "bold yellow").append(visible(question))
+        detail = visible(format_input(item.get("input")))
+        if detail and detail != question:
+            text.append("\n" + detail, "dim")
+        if diffs := item.get("diffs"):
+            changes = format_diffs(diffs, MAX_DIFF_LINES, self.app.size.width - MARGIN_CELLS, OPEN_KEY)
+            text.append("\n").append_text(changes)
+        if self._more_questions:
+            text.append(f"\n({self._more_questions} more after this one)", "dim")
+        self.query_one("#asked", Static).update(text)
+
+    def _fit(self) -> None:
+        """Give what is asked the lines that half of the screen has beside the options, which stay in sight below it."""
+        width, height = self.app.size
+        names = [str(option.prompt) for option in self.query_one(OptionList).options]
+        below = min(sum(estimate_lines(name, width - FRAME_CELLS) for name in names), MAX_OPTION_LINES)
+        below += estimate_lines(self._hint, width - FRAME_CELLS)
+        area = self.query_one("#asked-area", VerticalScroll)
+        area.styles.max_height = max(height // 2 - below - 2, MIN_ASKED_LINES)
 
     def _draw_hint(self) -> None:
         """Show the keys that work now: the panel's own, or those that lead to it."""
@@ -118,10 +155,12 @@ class Question(Vertical):
             hint = f"{keys} answers · Enter answers with the marked one · Esc goes back"
         else:
             hint = f"To answer, press Tab, then {keys}"
+        self._hint = hint
         self.query_one("#hint", Static).update(hint)
 
     def on_descendant_focus(self) -> None:
         self._draw_hint()
+        self._fit()
 
     def on_descendant_blur(self) -> None:
         self.call_after_refresh(self._draw_hint)

@@ -327,7 +327,8 @@ class ItemWidget(RowWidget):
         if self._whole_output is not None and self._has_whole_output:
             item = {**item, "text": self._whole_output[1], "gap": "", "tail": ""}
         text = format_item(item, self.opened)
-        if diffs := self.data.get("diffs"):
+        is_answered = item["kind"] == "permission" and item.get("state") != "open"
+        if (diffs := self.data.get("diffs")) and (self.opened or not is_answered):  # its tool call's row has them, too
             max_lines = None if self.opened else MAX_COLLAPSED_DIFF_LINES
             changes = format_diffs(diffs, max_lines, self.app.size.width - MARGIN_CELLS, OPEN_KEY)
             text = Text("\n").join((text, changes)) if text else changes
