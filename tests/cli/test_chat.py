@@ -442,6 +442,7 @@ async def test_a_call_that_went_well_is_one_line_until_it_is_opened(house: Runni
         assert heads(pilot)[1:4] == ["● count 0  9 lines", "✗ count 1  exit 1", "● count 0  9 lines"]
         assert _text(bad) == "… 3 lines above (ctrl+o)\n4\n5\n6\n7\ngreen\n90 %"
         assert (good.region.height, last.region.y - bad.region.bottom) == (1, 1)
+        await seen(pilot, lambda: "color" in repr(bad.query_one(".body", Static).content), "the excerpt's colours")
         await pilot.press("ctrl+o")
         await seen(pilot, lambda: _text(good).endswith("\n7\ngreen\n90 %"), "all of it")
         await seen(pilot, lambda: "color" in repr(good.query_one(".body", Static).content), "its colours")

@@ -260,8 +260,8 @@ class ConversationView(VerticalScroll, can_focus=False):
                 await row.open(self.has_opened_all)
 
     @work(group="outputs")
-    async def on_item_widget_opened(self, event: ItemWidget.Opened) -> None:
-        """Load the whole output of an opened row; the view has its beginning and end, without colours."""
+    async def on_item_widget_output_shown(self, event: ItemWidget.OutputShown) -> None:
+        """Load the whole output of a row that shows some of it; the view has its beginning and end, without colours."""
         row = event.row
         if row.can_load_output and (raw := await self.link.load_output(row.data["id"])) and row.is_attached:
             await row.set_output(raw)

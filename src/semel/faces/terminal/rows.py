@@ -278,8 +278,8 @@ def _make_markdown(classes: str = "body") -> Markdown:
 class ItemWidget(RowWidget):
     """A tool call, thought, plan or permission request: a head line and its text, shortened until it is opened."""
 
-    class Opened(Message):
-        """The person opened the row, whose whole output was not loaded yet."""
+    class OutputShown(Message):
+        """The row shows an output that was not loaded whole, with its colours, yet."""
 
         def __init__(self, row: ItemWidget):
             super().__init__()
@@ -292,8 +292,6 @@ class ItemWidget(RowWidget):
         """Open the row, or shorten it again."""
         self.opened = opened
         await self.draw()
-        if opened and self.can_load_output:
-            self.post_message(self.Opened(self))
 
     @property
     def can_load_output(self) -> bool:
@@ -336,6 +334,9 @@ class ItemWidget(RowWidget):
         body_widget.update(text)
         body_widget.display = bool(text)
         self.set_class(not text, "-one-line")
+        has_coloured_excerpt = bool(item.get("coloured")) and not _went_well(item)
+        if (self.opened or has_coloured_excerpt) and self.can_load_output:
+            self.post_message(self.OutputShown(self))
 
 
 def format_entry_head(entry: Json, names: Names, place: int | None = None) -> Text:
