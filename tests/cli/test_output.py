@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from cli_house import PATIENCE, Cli, Done
 from python_process import start_python
+from rich.text import Text
+
+from semel.faces.cli import why
 
 FULL = Path("/dev/full")
 TRACES = Path(__file__).parents[1] / "data" / "traces"
@@ -108,3 +111,16 @@ def test_a_command_without_open_streams_ends_with_its_own_exit_code(cli: Cli) ->
     code = "import os; [os.close(n) for n in (0, 1, 2)]; os.execv({0!r}, [{0!r}, '-m', 'semel', *{1!r}])"
     for words, rc in ((["docs"], 0), (["frob"], 2)):
         assert run(cli, "-c", code.format(sys.executable, words)).rc == rc
+
+
+def test_a_long_line_is_wrapped_between_words_beside_its_label_and_one_line_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = {"lines": [{"at": None, "text": "it asked for a permission; Allow, by the owner"}]}
+    why._print_story(story)
+    assert capsys.readouterr().out.split("\n") == [f"{'':21}{story['lines'][0]['text']}", ""]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "50")
+    why._print_story(story)
+    lines = [line.rstrip() for line in Text.from_ansi(capsys.readouterr().out).plain.splitlines()]
+    assert lines == [f"{'':21}it asked for a permission;", f"{'':21}Allow, by the owner"]

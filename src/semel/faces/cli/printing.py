@@ -78,6 +78,21 @@ def stdout_console() -> Console:
     return Console(highlight=False, soft_wrap=True)
 
 
+def print_labelled(label: str, text: str | Text, width: int) -> None:
+    """Print a line with its label in a column of `width` cells. On a terminal, a long text is wrapped between words
+    beside its label; elsewhere it stays one line.
+    """
+    shown = text if isinstance(text, Text) else Text(visible(text))
+    if not sys.stdout.isatty():
+        stdout_console().print(Text(f"{label:<{width}}"), shown, sep="")
+        return
+    line = Table.grid()
+    line.add_column(width=width, no_wrap=True)
+    line.add_column(overflow="fold")
+    line.add_row(Text(label, "dim"), shown)
+    Console(highlight=False).print(line)
+
+
 def stderr_console() -> Console:
     """Make a console on stderr that wraps long lines between words on a terminal, and leaves them whole elsewhere."""
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app
-from semel.faces.cli.printing import format_time, name_command, print_json, stdout_console, style_state
+from semel.faces.cli.printing import format_time, name_command, print_json, print_labelled, style_state
 from semel.faces.config import locate_running
 from semel.faces.transcript import format_zoned
 from semel.text.visible import visible
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN_SESSIONS = 10
 MAX_SHOWN_SCHEDULES = 10
+LABEL_CELLS = 10
 MAX_REASON_CHARS = 800
 FINDING_STYLES = {"ok": "", "warning": "yellow", "broken": "bold red"}
 
@@ -40,11 +41,10 @@ def status(json: Json = False, config: Config = None, data_dir: DataDir = None) 
     if json:
         print_json(overview)
         return
-    out = stdout_console()
     for label, text in _list_lines(overview):
-        out.print(Text(f"{label:<10}", "dim"), text if isinstance(text, Text) else Text(visible(text)), sep="")
+        print_labelled(label, text, LABEL_CELLS)
     for finding in examine_reports(locate_running(config, data_dir)):
-        out.print(Text(f"{finding.subject:<10}", "dim"), _style_finding(finding), sep="")
+        print_labelled(finding.subject, _style_finding(finding), LABEL_CELLS)
 
 
 def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
-from semel.faces.cli.printing import print_json, stdout_console
+from semel.faces.cli.printing import print_json, print_labelled
 from semel.faces.client import quote_segment
 from semel.faces.transcript import format_timestamp
 from semel.text.visible import visible
+
+TIME_CELLS = 21  # of the time of a step, and the blanks behind it
 
 
 @app.command()
@@ -45,10 +46,5 @@ async def _read_story(reader: Reader, id: str) -> dict[str, Any]:
 
 def _print_story(story: dict[str, Any]) -> None:
     """Print one line per step: its time and what happened."""
-    stdout = stdout_console()
     for line in story["lines"]:
-        stdout.print(
-            Text(f"{format_timestamp(line['at']) if line['at'] else '':<19}  ", "dim"),
-            Text(visible(line["text"])),
-            sep="",
-        )
+        print_labelled(format_timestamp(line["at"]) if line["at"] else "", visible(line["text"]), TIME_CELLS)
