@@ -54,8 +54,8 @@ settings: .venv/.installed-dev ## Write the tables of settings and metrics in do
 	PYTHONPATH=. $(PY) scripts/metrics_table.py
 
 samples: .venv/.installed-dev ## Run the samples of README.md and docs/ again, and write what they print
-	@$(PY) tests/samples/sample_runner.py
 	@$(PY) scripts/demo_picture.py
+	@$(PY) tests/samples/sample_runner.py
 
 docs: .venv/.installed-docs ## Build the documentation as a site that can be searched: build/docs/index.html
 	@rm -rf build/docs

@@ -46,7 +46,7 @@ VARYING = (
     (r"\b[0-9a-f]{10,}\b", "HEX"),
     (r"\b[0-9.]+ (s|ms|MB|GB)\b", r"N \1"),
     (r"\be\d+\b|(?<=\"event\":)\d+", "EVENT"),
-    (r"(?<=\S)\n {5}(?=\S)", " "),  # a text is wrapped by how long such things are
+    (r"(?<=\S)\n {5,}(?=\S)", " "),  # a text is wrapped by how long such things are
     (r" +", " "),  # columns that are as wide as what they hold
 )
 """What differs from run to run: (pattern, what stands for it when samples are compared)."""
@@ -85,15 +85,14 @@ def read_samples(page: str) -> list[Sample]:
     return samples
 
 
-def run_pages(pages: dict[Path, str]) -> dict[Path, str]:
-    """The pages with their samples as they are now. Those that start no gateway of their own share one."""
+def run_pages(pages: dict[Path, str]) -> Iterator[tuple[Path, str]]:
+    """Yield each page that has samples, with those as they are now. Pages that start no gateway share one."""
     sampled = {path: page for path, page in pages.items() if read_samples(page)}
     own = [path for path, page in sampled.items() if re.search(r"^\s*\$ semel up$|>semel\.toml", page, re.M)]
-    renewed: dict[Path, str] = {}
     for group in ([path for path in sampled if path not in own], *([path] for path in own)):
         with open_scratch() as scratch:
-            renewed |= {path: run_page(scratch, sampled[path]) for path in group}
-    return renewed
+            for path in group:
+                yield path, run_page(scratch, sampled[path])
 
 
 def run_page(scratch: Scratch, page: str) -> str:
@@ -227,7 +226,8 @@ def open_scratch() -> Iterator[Scratch]:
 
 if __name__ == "__main__":
     before = {path: path.read_text(encoding="utf-8") for path in PAGES}
-    for path, page in run_pages(before).items():
-        if comparable(page) != comparable(before[path]):
+    for path, page in run_pages(before):
+        is_changed = comparable(page) != comparable(before[path])
+        if is_changed:
             path.write_text(page, encoding="utf-8")
-            print(f"{path.relative_to(ROOT)}: its samples are written anew")
+        print(f"{path.relative_to(ROOT)}: its samples {'are written anew' if is_changed else 'hold'}", flush=True)

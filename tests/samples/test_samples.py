@@ -15,7 +15,7 @@ WRITTEN = {path: path.read_text(encoding="utf-8") for path in PAGES}
 def renewed() -> dict[Path, str]:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed (Debian: curl)")
-    return run_pages(WRITTEN)
+    return dict(run_pages(WRITTEN))
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if read_samples(WRITTEN[path])], ids=lambda path: path.stem)
