@@ -86,7 +86,7 @@ def test_a_dialogue_writes_an_agent_a_channel_and_its_owner_and_tries_them(cli: 
     install(cli, "claude")
     with dialogue(cli, "--set", f"api={telegram}") as terminal:
         menu = " ".join(terminal.expect("Number or name [1]:").split())
-        assert " 1 codex codex-acp is installed" in menu
+        assert " 1 codex codex-acp is installed" in menu and "None was found" not in menu
         assert " 2 claude claude is installed; its adapter is not: npm install -g @agentclientprotocol/" in menu
         terminal.type("codex")
         terminal.expect("Where else do you want to reach it?")
@@ -146,6 +146,7 @@ def test_ctrl_c_at_any_question_writes_nothing(cli: Cli, telegram: str) -> None:
                 terminal.answer(question, answer)
             terminal.expect(questions[-1])
             assert terminal.interrupt_until_over() == 1
+            assert "None was found on this machine." in terminal.said
             assert "aborted" in terminal.said and "Traceback" not in terminal.said
     assert sorted(cli.home.rglob("*")) == before
 

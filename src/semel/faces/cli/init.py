@@ -189,8 +189,9 @@ def _choose_agent(asks: bool) -> str:
     names = _known_names()
     choices = [*installed, *without_adapter, *_list_other_choices()]
     absent = [name for name in names if name not in {choice.name for choice in choices}]
-    others_line = f" Not installed; type a name to install one: {', '.join(absent)}." if absent else ""
-    return ask_choice(f"Which agent?{others_line}", choices, names)
+    found = "" if installed or without_adapter else " None was found on this machine."
+    others_line = f"\nTo install another one, type its name: {', '.join(absent)}." if absent else ""
+    return ask_choice(f"Which agent?{found}{others_line}", choices, names)
 
 
 def _list_other_choices() -> list[Choice]:

@@ -8,6 +8,8 @@ from typing import NamedTuple, NoReturn
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from semel.faces.cli.printing import print_error
 from semel.faces.config.setup import REFERENCES
@@ -23,11 +25,12 @@ class Choice(NamedTuple):
 
 def ask_choice(question: str, choices: Sequence[Choice], more: Sequence[str] = ()) -> str:
     """Ask for one of the choices, by its number or name; the first is the default. Names in `more` are taken, too."""
-    width = max(len(choice.name) for choice in choices)
+    menu = Table.grid(padding=(0, 2, 0, 0))
+    for number, choice in enumerate(choices, 1):
+        menu.add_row(Text(f"  {number}"), Text(choice.name, no_wrap=True), Text(visible(choice.remark)))
     out = Console(highlight=False)
     out.print(f"\n{question}\n")
-    for number, choice in enumerate(choices, 1):
-        out.print(f"  {number}  {choice.name:<{width}}  {visible(choice.remark)}".rstrip(), markup=False)
+    out.print(menu)
     names = [choice.name for choice in choices]
     while True:
         answer = ask_text("\nNumber or name", default="1")
