@@ -344,11 +344,11 @@ def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:
 
 
 def test_plain_chat_ends_with_words_if_the_agent_asks_after_the_input_has_ended(house: Cli) -> None:
-    done = house("chat", "unasked", stdin=f"{PERMISSION}\n", rc=1)
+    done = house("chat", "unasked", "--data-dir", str(house.data), stdin=f"{PERMISSION}\n", rc=1)
     said = done.stderr.splitlines()[-1]
     assert said.startswith("[the input has ended, and the agent waits for an answer: rm -r ./build (answer it with: ")
-    command = re.search(r"semel (say unasked [^\n]*?) or ", said)
-    assert command is not None, said
+    command = re.search(r"semel (say [^\n]*?unasked [^\n]*?) or ", said)
+    assert command is not None and f"--data-dir {shlex.quote(str(house.data))}" in said, said
     assert "tidy now" in house(*shlex.split(command[1]), "--wait").stdout
 
 

@@ -17,7 +17,7 @@ import typer
 from semel.faces.api_types import Accepted
 from semel.faces.busy_texts import describe_waiting
 from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask_gateway
-from semel.faces.cli.printing import escape_text, print_error, print_json, print_remark
+from semel.faces.cli.printing import escape_text, name_command, print_error, print_json, print_remark
 from semel.faces.client import Answer, AsyncClient, NoGateway, RequestRefused
 from semel.faces.client.wait_for_answer import read_replies, wait_for_answer
 from semel.faces.config import locate_running
@@ -74,7 +74,7 @@ def chat(
     if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
         from semel.faces.terminal.lines import run_lines
 
-        raise typer.Exit(run_lines(data, session, sender))
+        raise typer.Exit(run_lines(data, session, sender, name_command))
     from semel.faces.terminal.app import run_chat
 
     raise typer.Exit(run_chat(data, session, sender, mouse=not no_mouse))

@@ -13,6 +13,7 @@ import sys
 import threading
 import uuid
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from semel.faces.busy_texts import describe_waiting
@@ -32,9 +33,10 @@ MAX_QUESTION_CHARS = 200  # of a question that nobody answered
 class LineChat:
     """Prints each final row once. Reads input on a thread, so that waiting for input does not block the output."""
 
-    def __init__(self, data_dir: Path, session: str, sender: str | None):
+    def __init__(self, data_dir: Path, session: str, sender: str | None, name_command: Callable[[str], str] = str):
         self.link = SessionLink(data_dir, session, self._take_changes)
         self.sender = sender
+        self._name_command = name_command  # writes an advised command as it is typed here
         self._own_keys: set[str] = set()  # of the messages from here, which their writer has in sight
         self._printed: set[tuple[str, int]] = set()
         self._skips_old_rows = True
@@ -155,7 +157,7 @@ class LineChat:
     def _explain_unanswered(self, questions: list[Json]) -> None:
         for question in questions:
             about = question.get("title") or shorten_to_line(str(question["text"]), MAX_QUESTION_CHARS)
-            how = describe_answers(question, self.link.session)
+            how = self._name_command(describe_answers(question, self.link.session))
             self._print_notice(
                 f"the input has ended, and the agent waits for an answer: {about} (answer it with: {how})"
             )
@@ -191,7 +193,7 @@ def read_lines() -> asyncio.Queue[str | None]:
     return queue
 
 
-def run_lines(data_dir: Path, session: str, sender: str | None) -> int:
+def run_lines(data_dir: Path, session: str, sender: str | None, name_command: Callable[[str], str]) -> int:
     """Run the line-by-line chat. Returns an exit code; raises NoGateway if none runs at the start."""
     find_socket(data_dir)
-    return asyncio.run(LineChat(data_dir, session, sender).run())
+    return asyncio.run(LineChat(data_dir, session, sender, name_command).run())
