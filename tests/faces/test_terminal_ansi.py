@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import groupby
 
-from semel.acp_stream.display import render_coloured
+from semel.acp_stream.display import render_coloured, render_terminal
 from semel.faces.terminal.ansi_text import style_output
 from semel.faces.terminal.rows import format_item, format_item_head
 from semel.text.visible import visible
@@ -48,7 +49,27 @@ def test_an_output_says_what_is_missing_in_it_and_only_that() -> None:
     assert format_item(cut).plain == "head\n… cut off by the agent …"
 
 
-def test_an_overwritten_line_is_shown_as_on_a_terminal_in_its_last_colour() -> None:
-    shown = style_output(render_coloured("\x1b[31m10 %\r\x1b[32m100 %\r\n\x1b[2Kplain\r\n\x1b[0mend"))
-    assert shown.plain == "100 %\nplain\nend"
-    assert [(span.start, span.end, str(span.style)) for span in shown.spans] == [(0, 12, "color(2)")]
+def list_colours(text: str) -> list[tuple[str, str]]:
+    """The runs of one style in an output, each with its text."""
+    shown = style_output(render_coloured(text))
+    styles = ["none"] * len(shown.plain)
+    for span in shown.spans:
+        styles[span.start : span.end] = [str(span.style)] * (span.end - span.start)
+    runs = groupby(zip(shown.plain, styles, strict=True), key=lambda pair: pair[1])
+    return [("".join(character for character, _ in run), style) for style, run in runs]
+
+
+def test_an_overwritten_line_is_shown_as_on_a_terminal_each_character_in_its_colour() -> None:
+    green, red = "color(2)", "color(1)"
+    bar = "\x1b[31m10 %\x1b[0m\r\x1b[32m100\x1b[0m %\r\nplain"
+    assert list_colours(bar) == [("100", green), (" %\nplain", "none")]
+    assert list_colours("\x1b[31m10 % left\r\x1b[32m20") == [("20", green), (" % left", red)]
+    assert list_colours("\x1b[31mred\n1\r2\x1b[32m3\nend") == [("red\n2", red), ("3\nend", green)]
+    assert list_colours("\x1b[31ma\x1b[2Kb\r\n\x1b[0mend") == [(" ", "none"), ("b\n", red), ("end", "none")]
+
+
+def test_colours_of_overwritten_lines_change_no_character() -> None:
+    rng = random.Random(11)
+    for _ in range(300):
+        text = "".join(rng.choices([*PIECES, "\x1b[K", "\x1b[3D"], k=20))
+        assert re.sub(r"\x1b\[[0-9;:]*m", "", render_coloured(text)) == render_terminal(text)

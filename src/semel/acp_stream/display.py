@@ -8,12 +8,21 @@ that move the cursor to other lines: only the current line can change. The ledge
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 MAX_MUTABLE_CHARS = 8192
 """How many characters of a line can still change; older ones are final. This keeps the cost linear (Law 11)."""
 
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 """A sequence that sets colours or weight."""
+
+RESET = "\x1b[0m"
+MAX_SEQUENCES = 8
+"""How many sequences that set colours are in force together, at most: of more, the last ones."""
+
+MAX_NUMBERS = 50_000  # of sets of colours in a line; further ones share the last number
+_FIRST_NUMBER = 0xF0000  # of a private plane
+_RESETS = (RESET, "\x1b[m")
 
 _STOP = re.compile(r"[\r\n\x08\x1b]")
 _ESCAPE = re.compile(
@@ -32,16 +41,62 @@ def render_terminal(text: str) -> str:
 def render_coloured(text: str) -> str:
     """Return a complete output as a terminal would show it, with the sequences that set colours and weight (SGR).
 
-    A line that was overwritten begins with all of its sequences: it has the colour which was set last in it.
+    In a line that was overwritten, each character has the colours that it was written with.
     """
-    return "\n".join(map(_render_coloured_line, text.split("\n")))
+    colours: Colours = ()
+    shown_lines = []
+    *lines, last_line = text.split("\n")
+    for line in lines:
+        shown, colours = _render_coloured_line(f"{line}\n", colours)
+        shown_lines.append(shown)
+    return "".join((*shown_lines, _render_coloured_line(last_line, colours)[0]))
 
 
-def _render_coloured_line(line: str) -> str:
-    line = line.removesuffix("\r")
-    if not _STOP.search(SGR.sub("", line)):
-        return line
-    return "".join(SGR.findall(line)) + render_terminal(line)
+Colours = tuple[str, ...]
+"""The sequences that are in force, since the last that ends all others."""
+
+
+def _set_colours(colours: Colours, sequence: str) -> Colours:
+    if sequence in _RESETS:
+        return ()
+    return (*(one for one in colours if one != sequence), sequence)[-MAX_SEQUENCES:]
+
+
+def _render_coloured_line(line: str, colours: Colours) -> tuple[str, Colours]:
+    """Return a line as it is shown, and the colours in force at its end. `line`: with its line feed, if it has one;
+    `colours`: those at its beginning.
+    """
+    if not _STOP.search(SGR.sub("", re.sub(r"\r?\n\Z", "", line))):
+        for sequence in SGR.findall(line):
+            colours = _set_colours(colours, sequence)
+        return line.replace("\r", ""), colours
+    # The line is displayed twice: as it is, and with each character replaced by the number of its colours.
+    used: dict[Colours, str] = {}
+    numbered = []
+    offset = 0
+    while offset < len(line):
+        stop = _STOP.search(line, offset)
+        end = stop.start() if stop else len(line)
+        number = used.setdefault(colours, chr(_FIRST_NUMBER + min(len(used), MAX_NUMBERS)))
+        numbered.append(number * (end - offset))
+        if stop is None:
+            break
+        escape = _ESCAPE.match(line, end) or _UNFINISHED.match(line, end)
+        if escape is not None and SGR.fullmatch(escape[0]):
+            colours = _set_colours(colours, escape[0])
+        is_shown = line[end] == "\x1b" and escape is None
+        numbered.append(number if is_shown else (escape or stop)[0])
+        offset = (escape or stop).end()
+    sequences = {number: "".join(each) for each, number in used.items()}
+    pieces = []
+    shown = render_terminal(line)
+    end = 0
+    for number, run in groupby(render_terminal("".join(numbered))):
+        begin, end = end, end + len(list(run))
+        if number != "\n":
+            prefix = f"{RESET}{sequences.get(number, '')}"
+            pieces += [prefix, shown[begin:end].replace("\x1b", f"\x1b{prefix}")]  # a shown escape begins no sequence
+    return "".join((*pieces, RESET, *colours, "\n" if line.endswith("\n") else "")), colours
 
 
 class Display:
