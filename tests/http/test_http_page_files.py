@@ -99,6 +99,27 @@ def test_the_pictures_of_a_message_are_seen_large_one_after_another(page: Browse
     assert page.run("document.activeElement.title") == "320.png", "the focus is back where it was"
 
 
+def test_a_picture_that_is_not_there_yet_has_the_room_that_it_will_take(page: Browser, live: LiveHouse) -> None:
+    sizes = [(480, 180), (640, 720), (16, 16), (4000, 300), (100, 3000)]
+    files = [
+        {**put(live, picture(width, height), f"{width}.png", "image/png"), "width": width, "height": height}
+        for width, height in sizes
+    ]
+    script = live.script()
+    live.do(lambda: script.entry("agent", "", kind="file", files=files))
+    live.do(lambda: script.entry("agent", "\n".join(f"- line {number}" for number in range(300))))
+    rooms = "[...document.querySelectorAll('#rows .file img')].map((one) => [one.offsetWidth, one.offsetHeight])"
+    complete = "[...document.querySelectorAll('#rows .file img')].filter((one) => one.complete).length"
+    page.until(lambda: page.run("document.querySelectorAll('#rows li li').length") == 300, "all rows")
+    assert page.run(complete) == 0, "far above the screen, none is loaded"
+    room = page.run(rooms)
+    assert room[:3] == [[480, 180], [320, 360], [16, 16]]
+    page.run("void (document.querySelector('#scroller').scrollTop = 0)")
+    page.until(lambda: page.run(complete) == len(sizes), "they are loaded")
+    page.settle()
+    assert page.run(rooms) == room
+
+
 def test_a_tool_call_shows_the_files_of_its_result(page: Browser, live: LiveHouse, tmp_path: Path) -> None:
     file = put(live, picture(64, 32), "shot.png", "image/png")
     script = live.script()

@@ -71,6 +71,8 @@ function File({ file }: { file: FileRef }) {
 }
 
 const TALL_PX = 400;
+const MAX_HEIGHT_PX = 360; // of a picture in a message
+const MAX_TALL_WIDTH_PX = 260;
 
 /**
  * An image. Where its size is known, it has its room before it is there; it is never shown larger than it is. Of a tall one,
@@ -78,8 +80,9 @@ const TALL_PX = 400;
  */
 function Picture({ link, file, name }: { link: { href: string }; file: FileRef; name: string }) {
   const { width, height } = file;
-  const size = width && height ? { width, height, class: "sized" } : {};
   const isTall = width && height && height > TALL_PX && height > 3 * width;
+  const scale = width && height ? Math.min(1, isTall ? MAX_TALL_WIDTH_PX / width : MAX_HEIGHT_PX / height) : 0;
+  const size = width && height ? { width: Math.ceil(width * scale), height: Math.ceil(height * scale), class: "sized" } : {};
   return <a {...link} class={isTall ? "file picture tall" : "file picture"} onClick={openPicture}><img src={link.href} alt={name} loading="lazy" {...size} /></a>;
 }
 
