@@ -120,6 +120,27 @@ def test_right_to_left_text_begins_at_the_right(page: Browser, live: LiveHouse) 
     assert page.run("getComputedStyle(document.querySelector('#text')).direction") == "rtl"
 
 
+def test_a_long_text_of_a_person_is_folded_until_it_is_opened_and_loses_no_character(
+    page: Browser, live: LiveHouse
+) -> None:
+    text = "\n".join(f"line {number}" for number in range(300))
+    script = live.script()
+    live.do(lambda: script.entry("user", text))
+    live.do(lambda: script.entry("user", "and a short one"))
+    live.do(lambda: script.entry("agent", "I have read it."))
+    bodies(page, text, "and a short one", "I have read it.")
+    height = "document.querySelector('#rows .entry.user .body').offsetHeight"
+    assert page.run(height) < 400, "a part of one screen"
+    shows(page, "#rows .entry.user .unfold", "Show all")
+    page.click("#rows .entry.user .unfold")
+    page.until(lambda: page.run(height) > 6000, "all of it")
+    live.do(lambda: script.set(1, edited=3))
+    page.until(lambda: "edited later" in str(page.text("#rows .entry.user .foot")), "a change of the row")
+    assert page.run(height) > 6000, "it stays as the reader left it"
+    page.click("#rows .entry.user .unfold")
+    page.until(lambda: page.run(height) < 400, "folded again")
+
+
 def test_rows_are_a_list_for_screen_readers(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     live.do(lambda: script.entry("agent", "hello"))

@@ -82,6 +82,12 @@ export function called({ title, key }: { title?: string | null; key: string }): 
   return plainly(title || key.replace(/^[^:]*:web:(?=.)/, ""));
 }
 
+const MAX_LINES = 20;
+const MAX_CHARS = 1600;
+
+/** Whether a text that somebody wrote would push what stands around it out of sight. */
+export const isLong = (text: string): boolean => text.length > MAX_CHARS || text.split("\n", MAX_LINES + 1).length > MAX_LINES;
+
 /** A random id that also works where the page is not served over TLS. */
 export function freshId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");

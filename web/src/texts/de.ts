@@ -402,6 +402,7 @@ export const GERMAN = {
   "done, no output": "fertig, ohne Ausgabe",
   "no output": "keine Ausgabe",
   "Show all": "Alles zeigen",
+  "Show less": "Weniger zeigen",
   "… cut off by the agent …": "… vom Agenten abgeschnitten …",
   "… {count} characters are not shown here …": "… {count} Zeichen werden hier nicht gezeigt …",
   "Plan": "Plan",
