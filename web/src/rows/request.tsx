@@ -47,7 +47,7 @@ function Answers({ item, context }: RequestProps) {
     <div class="options" role="group" aria-label={t("Answers")}>
       {(item.options || []).map((option: Option | string, place) => {
         const id = idOf(option);
-        const [kind = ""] = String((typeof option === "string" ? "" : option.kind) || "").split("_");
+        const kind = String((typeof option === "string" ? "" : option.kind) || "").replace("_", " "); // "allow once"
         return (
           <button key={place} type="button" class={chosen === id ? `${kind} chosen` : kind} disabled={chosen !== null} onClick={() => answer(id)}>
             {nameOf(option)}
