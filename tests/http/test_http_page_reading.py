@@ -101,6 +101,19 @@ def test_a_cell_of_a_wide_table_is_never_one_letter_wide(page: Browser, live: Li
     assert page.run("Math.max(...[...document.querySelectorAll('#rows td')].map((n) => n.offsetHeight))") < 50
 
 
+def test_code_is_coloured_large_enough_to_read_and_copied_as_it_is(page: Browser, live: LiveHouse) -> None:
+    code = "def is_due(at: float) -> bool:\n    return at <= 0  # now\n"
+    script = live.script()
+    live.do(lambda: script.entry("agent", f"It is:\n\n```python\n{code}```\n"))
+    page.until(lambda: page.texts("#rows .code .hljs-keyword") == ["def", "return"], "its colours")
+    assert page.text("#rows .codebar") == "python\nCopy"
+    assert page.run("parseFloat(getComputedStyle(document.querySelector('#rows pre code')).fontSize)") >= 13
+    page.run("void (navigator.clipboard.writeText = async (text) => { window.copied = text; })")
+    page.click("#rows .codebar button")
+    page.until(lambda: page.run("window.copied"), "the copy")
+    assert page.run("window.copied") == code
+
+
 def test_right_to_left_text_begins_at_the_right(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     text = "שלום עולם then English"
