@@ -32,15 +32,20 @@ export function Sessions({ list, open, chosen, menu }: SessionsProps & MenuProps
     const again = [...root.current!.querySelectorAll("a")].find((link) => link.hash === hash);
     (focused.matches("a") ? again : again?.parentElement!.querySelector("button"))?.focus({ preventScroll: true }); // its row has moved
   });
+  const archived = list.archived.value;
   return (
-    <ul id="sessions" ref={root}>
-      {sessions.flatMap((session, place) => {
-        const group = groupOf(session);
-        const begins = place === 0 || groupOf(sessions[place - 1]!) !== group;
-        const link = <SessionLink key={session.key} session={session} isOpen={session.key === open.value} showsAgent={agents.size > 1} chosen={chosen} menu={menu} />;
-        return begins ? [<li key={`day ${group}`} class="day">{t(group)}</li>, link] : [link]; // no session's key has a blank
-      })}
-    </ul>
+    <>
+      <ul id="sessions" ref={root}>
+        {sessions.flatMap((session, place) => {
+          const group = groupOf(session);
+          const begins = place === 0 || groupOf(sessions[place - 1]!) !== group;
+          const link = <SessionLink key={session.key} session={session} isOpen={session.key === open.value} showsAgent={agents.size > 1} chosen={chosen} menu={menu} />;
+          return begins ? [<li key={`day ${group}`} class="day">{t(group)}</li>, link] : [link]; // no session's key has a blank
+        })}
+      </ul>
+      {sessions.length ? null : <p id="no-sessions" class="hint">{archived ? t("No session is archived.") : t("No sessions yet.")}</p>}
+      {list.more.value ? <button id="more-sessions" type="button" class="quiet" onClick={() => list.showMore()}>{t("More sessions")}</button> : null}
+    </>
   );
 }
 
@@ -104,18 +109,12 @@ export function NeedsLink({ list, chosen }: Omit<SessionsProps, "open">) {
   );
 }
 
-/** What stands below the list: that it is empty, that there is more, and the way to the archived ones. */
-export function SessionsFoot({ list }: { list: SessionList }) {
+/** Shows the archived sessions in the list, and then the others again. */
+export function ArchivedButton({ list }: { list: SessionList }) {
   const archived = list.archived.value;
   return (
-    <>
-      {list.sorted.value.length === 0 ? (
-        <p id="no-sessions" class="hint">{archived ? t("No session is archived.") : t("No sessions yet.")}</p>
-      ) : null}
-      {list.more.value ? <button id="more-sessions" type="button" class="quiet" onClick={() => list.showMore()}>{t("More sessions")}</button> : null}
-      <button id="archived" type="button" class="quiet" aria-pressed={archived ? "true" : "false"} onClick={() => list.toggleArchived()}>
-        {archived ? t("Back to the other sessions") : t("Archived")}
-      </button>
-    </>
+    <button id="archived" type="button" class="quiet" aria-pressed={archived ? "true" : "false"} onClick={() => list.toggleArchived()}>
+      {archived ? t("Back to the other sessions") : t("Archived")}
+    </button>
   );
 }
