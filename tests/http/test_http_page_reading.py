@@ -57,6 +57,7 @@ def test_the_reader_keeps_the_place_while_a_long_answer_grows_and_when_it_ends(p
     assert page.run(READ) == before
     live.do(lambda: script.set(seq, text="And this, first.\n\n" * 9 + whole))
     page.until(lambda: "And this" in str(page.text("#rows .body")), "an edit above what is read")
+    page.settle()
     after = page.run(READ)
     assert after[0] == before[0] and abs(after[1] - before[1]) <= 1
 

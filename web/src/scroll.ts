@@ -108,7 +108,7 @@ export class Place {
     const read = anchor && firstBelow(anchor, this.scroller.getBoundingClientRect().top);
     const readTop = read ? rectOf(read).top : 0;
     const grew = update();
-    const now = read && anchor.isConnected ? (isUnchanged(read) ? read : foundAgain(read, anchor)) : undefined;
+    const now = read && anchor.isConnected ? placeNow(read, anchor) : undefined;
     let moved = 0;
     if (now && rectOf(now).height) moved = rectOf(now).top - readTop; // else it is hidden now
     else if (anchor?.isConnected) moved = anchor.getBoundingClientRect().top - before;
@@ -161,15 +161,28 @@ function firstBelow(row: Node, top: number): ReadPlace | undefined {
     else low = middle + 1;
   }
   const text = node.data.slice(low);
-  let letters = "";
-  for (let next = place; next < nodes.length && letters.length < SNIPPET; next++) {
-    letters += lettersOf((next === place ? text : nodes[next]!.data).slice(0, 4 * SNIPPET)).join("");
-  }
   const lengthOf = (some: Text[]): number => some.reduce((sum, one) => sum + one.length, 0);
-  return { node, offset: low, text, letters: letters.slice(0, SNIPPET), share: (lengthOf(nodes.slice(0, place)) + low) / lengthOf(nodes) };
+  return { node, offset: low, text, letters: lettersFrom(nodes, place, low), share: (lengthOf(nodes.slice(0, place)) + low) / lengthOf(nodes) };
 }
 
-const isUnchanged = ({ node, offset, text }: ReadPlace): boolean => node.isConnected && node.data.startsWith(text, offset);
+/** The letters and digits from a character of a text node on: so many that the same ones are hardly anywhere else. */
+function lettersFrom(nodes: Text[], place: number, offset: number): string {
+  let letters = "";
+  for (let next = place; next < nodes.length && letters.length < SNIPPET; next++) {
+    const from = next === place ? offset : 0;
+    letters += lettersOf(nodes[next]!.data.slice(from, from + 4 * SNIPPET)).join("");
+  }
+  return letters.slice(0, SNIPPET);
+}
+
+/** Where a place in a row is after an update; undefined if it is gone. A node may have got the same words of another part. */
+function placeNow(read: ReadPlace, row: Node): TextPlace | undefined {
+  const { node, offset, text, letters } = read;
+  const isUnchanged = node.isConnected && node.data.startsWith(text, offset);
+  const nodes = isUnchanged ? textNodes(row) : [];
+  if (isUnchanged && lettersFrom(nodes, nodes.indexOf(node), offset).startsWith(letters)) return read;
+  return foundAgain(read, row) ?? (isUnchanged ? read : undefined);
+}
 
 /**
  * Where a place in a text that has changed is now: it may have become Markdown, or another text may stand before it, so only
