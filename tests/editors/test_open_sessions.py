@@ -19,6 +19,7 @@ from semel.faces.acp.connection.editor_pipe import MAX_WAITING_BYTES, EditorPipe
 from semel.faces.acp.connection.gateway_link import GatewayLink
 from semel.faces.acp.connection.request_errors import RequestFailed
 from semel.faces.acp.editor_profiles import EDITOR_PROFILES, UNMEASURED
+from semel.faces.acp.session.catch_up import hold_back_said
 from semel.faces.acp.session.open_prompt import Answer, OpenPrompt
 from semel.faces.acp.session.open_session import OpenSession
 from semel.faces.acp.updates.row_writer import RowWriter
@@ -464,3 +465,16 @@ async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each
     pipe.close()
     for descriptor in (from_editor[0], to_editor[1]):
         os.close(descriptor)
+
+
+@pytest.mark.parametrize(("has_begun", "held_back"), [(False, [4]), (True, [2, 4])])
+def test_what_others_said_before_a_message_is_shown_before_it(has_begun: bool, held_back: list[int]) -> None:
+    """Unless the editor has the message's beginning: nothing may come into its middle."""
+    profile = EDITOR_PROFILES["CodeCompanion.nvim"]
+    roles = {1: "agent", 2: "user", 3: "agent", 4: "user"}
+    rows = [{"seq": born, "born": born, "role": role} for born, role in roles.items()]
+    rows[2]["live"] = True
+    entries = {row["seq"]: row for row in rows}
+    shown, later = hold_back_said(rows, entries, lambda row: has_begun, profile)
+    assert [row["seq"] for row in later] == held_back
+    assert [row["seq"] for row in shown] == [born for born in roles if born not in held_back]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ class SizeLimits(NamedTuple):
 
 
 MISSED_LIMITS = SizeLimits(chars=20_000)
+MAX_ENTRIES_BEHIND_LIVE = 100  # people's messages behind the one that the agent is writing
 
 
 def choose_rows(rows: Sequence[Json], has_begun: Callable[[Json], bool]) -> tuple[list[Json], list[Json]]:
@@ -36,17 +38,31 @@ def choose_rows(rows: Sequence[Json], has_begun: Callable[[Json], bool]) -> tupl
 
 
 def hold_back_said(
-    rows: Sequence[Json], entries: dict[int, Json], profile: EditorProfile
+    rows: Sequence[Json], entries: dict[int, Json], has_begun: Callable[[Json], bool], profile: EditorProfile
 ) -> tuple[list[Json], list[Json]]:
     """Return (the rows to show now, those to show later), each in order. `entries`: those of the view, by seq.
 
     An editor that joins messages would put what somebody else says into the middle of a message that the agent is
-    still writing, even of a word. There it waits until that message has ended.
+    writing, even of a word. There it waits until the message has ended. What was said before is shown before it.
     """
-    said = [row for row in rows if _is_joined_to_agent(row, profile)]
-    if not said or not any(entry.get("live") for entry in reversed(entries.values())):
+    if (live := _find_live_message(entries)) is None:
         return list(rows), []
-    return [row for row in rows if not _is_joined_to_agent(row, profile)], said
+    is_begun, born = has_begun(live), live["born"]
+    shown: list[Json] = []
+    held_back: list[Json] = []
+    for row in rows:
+        is_held_back = (is_begun or row["born"] > born) and _is_joined_to_agent(row, profile)
+        (held_back if is_held_back else shown).append(row)
+    return shown, held_back
+
+
+def _find_live_message(entries: dict[int, Json]) -> Json | None:
+    """Return the entry that the agent is still writing. `entries`: those of the view, oldest first.
+
+    Only the newest ones are looked at: a session may have many.
+    """
+    newest = islice(reversed(entries.values()), MAX_ENTRIES_BEHIND_LIVE)
+    return next((entry for entry in newest if entry.get("live")), None)
 
 
 def _is_joined_to_agent(row: Json, profile: EditorProfile) -> bool:

@@ -69,7 +69,7 @@ class OpenSession:
         self._is_open = False
         self._is_away = False  # the gateway: its stream broke, and nothing came since
         self.has_ended = False  # the session was deleted, or its stream failed for good
-        self.shown_rev: int | None = None  # the rev of the view up to which the editor was shown everything
+        self.shown_rev: int | None = None  # the rev of the view up to which it was shown all but what is held back
         self._timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -289,7 +289,8 @@ class OpenSession:
         """Return the rows with news that can be shown, in the order of the view; requests for permission last."""
         tables = {"seq": self.view.entries, "id": self.view.items}
         rows = [tables[kind][number] for kind, number in self._unshown_rows if number in tables[kind]]
-        rows, held_back = hold_back_said(rows, self.view.entries, self._editor.profile)
+        entries = {} if self._is_idle else self.view.entries
+        rows, held_back = hold_back_said(rows, entries, self._writer.has_begun, self._editor.profile)
         self._unshown_rows = dict.fromkeys(map(name_row, held_back))
         return sorted(rows, key=lambda row: (is_request(row), int(row["born"])))
 
