@@ -124,12 +124,14 @@ def test_what_a_person_says_does_not_break_a_message_that_the_editor_joins_it_to
 def test_an_editor_that_refuses_pushed_turns_gets_them_as_a_quotation(desk: Desk) -> None:
     editor = desk.editor(client="agent-shell")
     session = editor.new()
+    editor.prompt("say: First.")
     desk.house.say(session, "say: pushed")
     push = editor.until(lambda: [m for m in editor.messages if m.get("method") == "session/push"], "the push")[0]
     editor.send(id=push["id"], error={"code": -32000, "message": "Busy"})
     editor.until(lambda: "say: pushed" in "".join(editor.texts()), "the quotation")
     editor.until(lambda: "pushed" in [text.strip() for text in editor.texts()], "the answer")
     assert len([text for text in editor.texts() if "say: pushed" in text]) == 1
+    assert "First.\n\n> **user:** say: pushed" in "".join(editor.texts()), "it is not joined to the message before"
 
 
 def test_a_permission_is_answered_in_the_editor(desk: Desk) -> None:

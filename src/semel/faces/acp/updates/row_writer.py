@@ -74,6 +74,7 @@ class RowWriter:
         self._editor_profile = editor_profile
         self._lines = LineWriter(session, editor_profile)
         self._texts: dict[str, RowText] = {}
+        self._text_before_drawn: ShownText | None = None  # what the editor was sent before `write_drawn_message`
         self._agent_texts: dict[int | None, list[RowText]] = {}  # the agent's texts by turn, of the last two open turns
         self._items: dict[int, Json] = {}  # the tool calls that the editor has
         self._call_ids: dict[int, str] = {}  # the id by which the editor knows a call, by item
@@ -123,7 +124,11 @@ class RowWriter:
 
     def forget_row(self, row: Json) -> None:
         """Note that the editor does not have an entry after all."""
-        self._texts.pop(f"e{row['seq']}", None)
+        name = f"e{row['seq']}"
+        self._texts.pop(name, None)
+        drawn = self._texts.pop(f"{name}.drawn", None)
+        if drawn is not None and self._lines.last_text is drawn:
+            self._lines.last_text = self._text_before_drawn
         self._revs.pop(name_row(row), None)
 
     def has_row(self, row: Json) -> bool:
@@ -146,12 +151,13 @@ class RowWriter:
         self._revs.clear()
 
     def write_drawn_message(self, row: Json) -> list[bytes]:
-        """Return the lines with a person's message that begins a turn which the editor draws: it takes user text there.
+        """Return the lines with a person's message for the turn that `session/push` announces: it shows user text.
 
         They have an id of their own, as a quotation follows if the editor refuses the turn (`forget_row`).
         """
         self.skip_row(row)
         name = f"e{row['seq']}"
+        self._text_before_drawn = self._lines.last_text
         return self._write_text(f"{name}.drawn", USER, self._body_of(row)) + self._write_files(name, row)
 
     def format_update(self, kind: str, /, **fields: Any) -> bytes:
