@@ -37,11 +37,12 @@ def main() -> None:
     if options is not None:
         from semel.faces.config.problems import ConfigError
 
-        end_by_signal = signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing was read yet: end without a traceback
+        # Until the editor is served, nothing is read, and Ctrl+C ends the process without a traceback.
+        previous_handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
         try:
             sys.exit(serve_from_options(options))
         except ConfigError:
-            signal.signal(signal.SIGINT, end_by_signal)  # the command line says what is wrong
+            signal.signal(signal.SIGINT, previous_handler)  # the command line says what is wrong
     from semel.faces.cli import main as run_command_line
 
     run_command_line()
@@ -80,6 +81,11 @@ def serve_from_options(options: EditorOptions) -> int:
 
     data_dir = locate(options.config, options.data_dir)[0].absolute()
     config = find_config_file(options.config, os.environ)
+    for name in (
+        "SEMEL_CONFIG",
+        "SEMEL_DATA",
+    ):  # advice names both: whoever types it may not have the editor's variables
+        os.environ.pop(name, None)
     command = list(options.command)
     if command and "/" in command[0]:
         command[0] = str(Path(command[0]).absolute())  # the agent works in the folders of its sessions

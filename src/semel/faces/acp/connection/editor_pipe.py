@@ -112,7 +112,7 @@ class EditorPipe:
     def stop_reading(self) -> bool:
         """Close our end of stdin: what the editor writes from now on fails, instead of being lost.
 
-        Returns whether it has written before what `lines` has not yielded.
+        Returns whether the editor had already written something that `lines` has not yielded.
         """
         os.close(self._stop_sender)
         self._reader.join(END_GRACE_S)

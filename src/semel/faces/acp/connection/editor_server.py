@@ -159,8 +159,11 @@ class EditorServer:
             (key, delivery) for key, open_session in self._sessions.items() for delivery in open_session.undelivered
         ]
 
-    def describe_losses(self) -> list[str]:
-        """Stop reading, and return a sentence for each thing that the editor said and that the gateway may not have."""
+    def describe_losses(self, *, has_unread_lines: bool) -> list[str]:
+        """Return a sentence for each thing that the editor said and that the gateway may not have.
+
+        `has_unread_lines`: whether the editor wrote something that was never read.
+        """
         unconfirmed = self._failed_start or "no gateway confirmed it"
         prompts = [*self._refused_after_close, *((session, unconfirmed) for session in self._unrecorded.values())]
         losses = [
@@ -168,7 +171,7 @@ class EditorServer:
             f"Send it again if `semel show {key}` lacks it."
             for key, reason in prompts
         ]
-        if self._pipe.stop_reading():
+        if has_unread_lines:
             losses.append("what the editor wrote last was not read. Send it again if the session lacks it.")
         return losses + [
             f"{delivery} in session {key} has not reached the gateway, as far as is known. {REMEDIES[delivery]}"

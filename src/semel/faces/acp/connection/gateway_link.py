@@ -30,7 +30,7 @@ START_TIMEOUT_S = 60.0  # how long a gateway may take until it answers: a second
 POLL_INTERVAL_S = 0.05
 RESTART_AFTER_S = 15.0  # after its last answer; before that, it is left to whoever has stopped or killed the gateway
 RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8)  # between attempts to reach a gateway that is away; the last one repeats
-FULL_DISK_BYTES = 65_536  # with less, a gateway may not even write why it ends
+MIN_FREE_BYTES = 65_536  # with less, a gateway may not even write why it ends
 ERROR_CHARS = 2000  # kept of what a gateway printed that did not start
 
 
@@ -185,7 +185,7 @@ class GatewayLink:
         try:
             with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
                 while not _try_lock_file(lock):  # in no thread, which our end would have to wait for
-                    if await self.is_answering():  # whoever has the lock may be stopped, and keep it for ever
+                    if await self.is_answering():  # a stopped process (SIGSTOP) keeps the lock
                         return
                     await asyncio.sleep(POLL_INTERVAL_S)
                 if not await self.is_answering():
@@ -232,7 +232,7 @@ class GatewayLink:
 
     def _describe_end(self, code: int) -> str:
         """Return why a gateway may have ended that could not print why."""
-        if shutil.disk_usage(self.data_dir).free < FULL_DISK_BYTES:
+        if shutil.disk_usage(self.data_dir).free < MIN_FREE_BYTES:
             return f"the disk of {self.data_dir} is full"
         return f"it ended with exit code {code}"
 

@@ -26,13 +26,14 @@ def serve_editor(link: GatewayLink, opening: Opening) -> int:
 
     async def run_server() -> int:
         asyncio.get_running_loop().set_exception_handler(log_fault)
-        server = EditorServer(EditorPipe(STDIN, STDOUT), link, opening)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # before anything is read
+            asyncio.get_running_loop().add_signal_handler(number, lambda: task.cancel())
+        pipe = EditorPipe(STDIN, STDOUT)
+        server = EditorServer(pipe, link, opening)
         task = asyncio.ensure_future(server.serve())
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        losses = server.describe_losses()
+        losses = server.describe_losses(has_unread_lines=pipe.stop_reading())
         sys.stderr.writelines(f"semel acp: {loss}\n" for loss in losses)
         return 1 if losses else 0
 
