@@ -161,13 +161,15 @@ def list_usual_configs(env: Mapping[str, str] = os.environ) -> tuple[Path, Path]
 def find_start_command(data_dir: Path) -> str:
     """Return the command that starts the gateway of a data directory, with the file that the last one read.
 
-    The file and the directory are named only where `semel up` does not find them by itself.
+    The file and the directory are named where `semel up`, in the same folder, would not find them by itself.
     """
-    last, usual = find_last_config(data_dir), list_usual_configs()
+    last = find_last_config(data_dir)
+    named = os.environ.get("SEMEL_CONFIG")
+    found = Path(named).expanduser().absolute() if named else next(filter(Path.is_file, list_usual_configs()), None)
     words = ["semel", "up"]
-    if last is not None and last not in usual:
+    if last is not None and last != found:
         words += ["--config", str(last)]
-    if not _is_found_without_option(data_dir, last or next(filter(Path.is_file, usual), None)):
+    if not _is_found_without_option(data_dir, last or found):
         words += ["--data-dir", str(data_dir)]
     return shlex.join(words)
 
