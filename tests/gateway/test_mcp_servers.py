@@ -80,6 +80,6 @@ async def test_deleting_a_session_removes_its_servers(tmp_path: Path) -> None:
 async def test_what_is_no_server_is_refused(tmp_path: Path, server: Json) -> None:
     async with World(tmp_path) as w:
         await w.gateway.make_session("s")
-        reason = "servers: 'x' has the type 'ws'; there are" if server.get("type") == "ws" else "servers: "
+        reason = "servers: 'x' has the type 'ws'; the types are" if server.get("type") == "ws" else "servers: "
         with pytest.raises(BadRequest, match=reason):
             await w.gateway.set_mcp_servers("s", [server])

@@ -56,12 +56,12 @@ def check_servers(servers: Sequence[Json]) -> list[Json]:
     if len(servers) > MAX_SERVERS:
         raise BadRequest(f"servers: at most {MAX_SERVERS}, these are {len(servers)}")
     for server in servers:
-        name, url, type_ = server.get("name"), server.get("url"), server.get("type", "stdio")
+        name, url, transport = server.get("name"), server.get("url"), server.get("type") or "stdio"
         if not isinstance(name, str) or not name:
             raise BadRequest("servers: each needs a name")
-        if type_ not in TRANSPORTS:
-            raise BadRequest(f"servers: {name!r} has the type {type_!r}; there are {', '.join(TRANSPORTS)}")
-        if type_ != "stdio":
+        if transport not in TRANSPORTS:
+            raise BadRequest(f"servers: {name!r} has the type {transport!r}; the types are {', '.join(TRANSPORTS)}")
+        if transport != "stdio":
             if not isinstance(url, str) or not url.startswith(("http://", "https://")):
                 raise BadRequest(f"servers: {name!r} needs an http url")
         elif not isinstance(server.get("command"), str) or not _is_text_list(server.get("args", [])):
