@@ -60,7 +60,7 @@ class AgentShell:
     def run(self, function: str, *args: str) -> Any:
         """Call a function of `agent_shell.el`, and return its result, which is JSON; None if it is none."""
         call = f"({function} {' '.join(map(_quote, args))})"
-        client = ["emacsclient", "-s", str(self._socket), "--eval", call]  # Emacs takes its folder for that of the call
+        client = ["emacsclient", "-s", str(self._socket), "--eval", call]  # Emacs runs it in emacsclient's folder
         done = subprocess.run(client, cwd=self._house_folder, capture_output=True, text=True, timeout=90)
         assert done.returncode == 0, (call, done.stderr)
         return json.loads(json.loads(done.stdout)) if done.stdout.startswith('"') else None

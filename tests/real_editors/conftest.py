@@ -1,6 +1,6 @@
 """These tests use the house of tests/system and the editor without a screen of tests/editors.
 
-Editors that no package registry has are driven where their folders are given, and not collected elsewhere.
+Editors that `make test-editors` does not install are tested only if their folders are given.
 """
 
 from __future__ import annotations
@@ -21,4 +21,4 @@ collect_ignore = [file for file, variables in FOLDERS.items() if not all(map(os.
 
 
 def pytest_report_header() -> list[str]:
-    return [f"not collected: {file}, which wants {' and '.join(FOLDERS[file])}" for file in collect_ignore]
+    return [f"not collected: {file}, which needs {' and '.join(FOLDERS[file])}" for file in collect_ignore]

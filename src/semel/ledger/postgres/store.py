@@ -3,8 +3,7 @@
     store = PostgresStore.open("postgresql://semel@db/semel")
 
 A job that writes goes to the worker that its lane names (`Locks.lane`), so that the writes of one session run in the
-order in which they were queued. Small pools are best: two to four connections for each processor core of the
-database, in all (docs/decisions/postgres-engine.md).
+order in which they were queued.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ sends every statement at once. Here a statement whose result nobody looks at wai
 the next one that is read, or with COMMIT (docs/decisions/postgres-engine.md). An error of a waiting statement is raised
 by the one that it travels with; it undoes the transaction, as any error does.
 
-Outside BEGIN and COMMIT, what is waited for is a transaction of its own, with all that has waited to travel with it.
+Outside BEGIN and COMMIT, each wait for a result ends an implicit transaction of all that was sent since the last wait.
 
 Parameters and results are text, except for the content of files on its way in. A connection belongs to one thread.
 """
@@ -156,7 +156,7 @@ class Connection:
         ConnectionLost: then the outcome of a COMMIT is unknown.
         """
         error: ServerError | None = None
-        if not self._has_begun:  # or the server would log a warning
+        if not self._has_begun:  # COMMIT without BEGIN makes the server log a warning
             self.queue("BEGIN")
         self.queue(command)
         self._has_begun = False
