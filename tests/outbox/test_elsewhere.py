@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from outbox_desk import Desk
 
-from proof.conversations import read_record
 from semel.gateway.ports import Safety
 from semel.ledger import people
 from semel.ledger.admin import books
@@ -80,6 +79,8 @@ async def test_a_notice_that_waits_does_not_leave_once_a_person_has_decided(
         await desk.decide(held, decision)
         await desk.pass_time(3600)
         assert mail.platform.shown("room") == []
+        from proof.conversations import read_record  # another test runs this file where `proof` is not
+
         [notice] = await list_notice_parts(desk)
         assert notice["state"] == "dropped" and read_record(ledger).needless == {notice["claim"]}
         chat.platform.fail_next(Fault.DROP)
