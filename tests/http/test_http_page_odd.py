@@ -127,6 +127,6 @@ def test_the_colours_of_an_output_are_shown_once_its_call_has_ended(page: Browse
     shows(page, "#rows .tool .output", "1 passed\n100 % <b>\n")
     live.do(lambda: agent.update("tool_call_update", toolCallId="t", status="completed"))
     shows(page, "#rows .tool .output .ansi-green-fg", "1 passed")
-    shows(page, "#rows .tool .output .ansi-red-fg", "100 % <b>\n")
+    shows(page, "#rows .tool .output .ansi-red-fg", "100 % <b>", "\n")
     shows(page, "#rows .tool .output", "1 passed\n100 % <b>\n")
     live.do(agent.end)
