@@ -102,6 +102,7 @@ def test_a_reader_at_the_end_follows_it(page: Browser, live: LiveHouse) -> None:
     assert page.run(top) > 0, "who opens a call at the end reads it from its beginning"
     page.run("document.querySelector('#rows .tool summary').click()")
     page.until(lambda: page.run(rest) < 32, "the end")
+    page.settle()  # the page has seen that it is at the end
     live.do(lambda: script.append(seq, "and on\n" * 20))
     page.until(lambda: "and on" in page.run("document.querySelector('#rows .live .body')?.innerText"), "more of it")
     page.until(lambda: page.run(rest) < 2, "the end that is followed again")
