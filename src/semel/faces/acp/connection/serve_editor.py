@@ -26,8 +26,13 @@ def serve_editor(link: GatewayLink, opening: Opening) -> int:
 
     async def run_server() -> int:
         asyncio.get_running_loop().set_exception_handler(log_fault)
+        task: asyncio.Task[None]
+
+        def stop() -> None:
+            task.cancel()
+
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # before anything is read
-            asyncio.get_running_loop().add_signal_handler(number, lambda: task.cancel())
+            asyncio.get_running_loop().add_signal_handler(number, stop)
         pipe = EditorPipe(STDIN, STDOUT)
         server = EditorServer(pipe, link, opening)
         task = asyncio.ensure_future(server.serve())
