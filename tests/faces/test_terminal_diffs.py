@@ -137,3 +137,12 @@ async def test_below_a_change_to_be_allowed_its_options_are_in_sight_and_all_of_
             assert question.turn_page(1)
             await pilot.pause()
         assert "line 59" in "".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+@pytest.mark.parametrize(("size", "lines"), [((80, 24), 6), ((40, 12), 3)])
+async def test_only_a_low_terminal_shows_a_part_of_six_options(size: tuple[int, int], lines: int) -> None:
+    options = [{"optionId": name, "name": name} for name in "123456"]
+    app = PanelApp({"kind": "permission", "id": 1, "title": "Edit a.py", "state": "open", "options": options})
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert app.query_one(OptionList).region.height == lines
