@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 import re
 from itertools import groupby
+from typing import Any
+
+from textual.app import App, ComposeResult
 
 from semel.acp_stream.display import render_coloured, render_terminal
 from semel.faces.terminal.ansi_text import style_output
-from semel.faces.terminal.rows import format_item, format_item_head
+from semel.faces.terminal.rows import ItemWidget, format_item, format_item_head, make_widget
 from semel.text.visible import visible
 
 PIECES = [
@@ -73,3 +76,34 @@ def test_colours_of_overwritten_lines_change_no_character() -> None:
     for _ in range(300):
         text = "".join(rng.choices([*PIECES, "\x1b[K", "\x1b[3D"], k=20))
         assert re.sub(r"\x1b\[[0-9;:]*m", "", render_coloured(text)) == render_terminal(text)
+
+
+class FailedCallApp(App[None]):
+    """The row of a failed call with a coloured output, and how often it asked for the whole output."""
+
+    requests = 0
+
+    def compose(self) -> ComposeResult:
+        item: dict[str, Any] = {"id": 1, "born": 1, "rev": 1, "kind": "tool", "title": "make", "status": "failed"}
+        yield make_widget({**item, "text": "error", "coloured": True})
+
+    def on_item_widget_output_needed(self) -> None:
+        self.requests += 1
+
+
+async def test_an_output_that_cannot_be_had_is_asked_for_again_only_when_its_row_changes_or_is_opened() -> None:
+    app = FailedCallApp()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        row = app.query_one(ItemWidget)
+        for _ in range(3):
+            await row.draw()
+        await pilot.pause()
+        assert app.requests == 1
+        row.data = {**row.data, "rev": 2}
+        await row.draw()
+        await pilot.pause()
+        assert app.requests == 2
+        await row.open(True)
+        await pilot.pause()
+        assert app.requests == 3

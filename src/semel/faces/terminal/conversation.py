@@ -260,7 +260,7 @@ class ConversationView(VerticalScroll, can_focus=False):
                 await row.open(self.has_opened_all)
 
     @work(group="outputs")
-    async def on_item_widget_output_shown(self, event: ItemWidget.OutputShown) -> None:
+    async def on_item_widget_output_needed(self, event: ItemWidget.OutputNeeded) -> None:
         """Load the whole output of a row that shows some of it; the view has its beginning and end, without colours."""
         row = event.row
         if row.can_load_output and (raw := await self.link.load_output(row.data["id"])) and row.is_attached:

@@ -278,8 +278,8 @@ def _make_markdown(classes: str = "body") -> Markdown:
 class ItemWidget(RowWidget):
     """A tool call, thought, plan or permission request: a head line and its text, shortened until it is opened."""
 
-    class OutputShown(Message):
-        """The row shows an output that was not loaded whole, with its colours, yet."""
+    class OutputNeeded(Message):
+        """The row shows output whose whole text and colours are not loaded yet."""
 
         def __init__(self, row: ItemWidget):
             super().__init__()
@@ -287,10 +287,13 @@ class ItemWidget(RowWidget):
 
     _drawn_width = 0  # of the screen, when the row was drawn
     _whole_output: tuple[int, str] | None = None  # the rev of the row when it was loaded, and the output
+    _requested_rev: int | None = None  # of the row, when its output was last asked for
 
     async def open(self, opened: bool) -> None:
         """Open the row, or shorten it again."""
         self.opened = opened
+        if opened:
+            self._requested_rev = None  # an output that could not be loaded before is asked for once more
         await self.draw()
 
     @property
@@ -335,8 +338,9 @@ class ItemWidget(RowWidget):
         body_widget.display = bool(text)
         self.set_class(not text, "-one-line")
         has_coloured_excerpt = bool(item.get("coloured")) and not _went_well(item)
-        if (self.opened or has_coloured_excerpt) and self.can_load_output:
-            self.post_message(self.OutputShown(self))
+        if (self.opened or has_coloured_excerpt) and self.can_load_output and self._requested_rev != self.data["rev"]:
+            self._requested_rev = self.data["rev"]
+            self.post_message(self.OutputNeeded(self))
 
 
 def format_entry_head(entry: Json, names: Names, place: int | None = None) -> Text:
