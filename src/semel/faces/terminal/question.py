@@ -25,7 +25,7 @@ from semel.text.visible import visible
 
 MAX_DIFF_LINES = 200  # of a change that is to be allowed; the row of its tool call has all of them
 MIN_ASKED_LINES = 4  # of what is asked, on a screen that has no room for more
-MAX_OPTION_LINES = 9
+MAX_OPTION_LINES = 9  # as in chat.tcss
 FRAME_CELLS = 4  # of a line of the panel: its border and its padding
 OPTION_KEYS = "abcdefghi"
 """Keys that choose an option while the panel has the focus. Numbers belong to `/approve N` (Law 13)."""
@@ -89,7 +89,7 @@ class Question(Vertical):
     def on_resize(self) -> None:
         if self.item is not None:
             self._draw_asked(self.item)
-            self._fit()
+            self._limit_asked_height()
 
     def turn_page(self, direction: int) -> bool:
         """Scroll what is asked one page up (-1) or down (1). Returns False if the panel has not the focus, or if there
@@ -120,7 +120,6 @@ class Question(Vertical):
         options.add_options([Option(name) for name in names])
         options.highlighted = None
         self._draw_hint()
-        self._fit()
         self.query_one("#asked-area", VerticalScroll).scroll_home(animate=False)
 
     def _draw_asked(self, item: Json) -> None:
@@ -136,8 +135,8 @@ class Question(Vertical):
             text.append(f"\n({self._more_questions} more after this one)", "dim")
         self.query_one("#asked", Static).update(text)
 
-    def _fit(self) -> None:
-        """Give what is asked the lines that half of the screen has beside the options, which stay in sight below it."""
+    def _limit_asked_height(self) -> None:
+        """Let what is asked take half of the screen, less the options and the hint below it."""
         width, height = self.app.size
         names = [str(option.prompt) for option in self.query_one(OptionList).options]
         below = min(sum(estimate_lines(name, width - FRAME_CELLS) for name in names), MAX_OPTION_LINES)
@@ -146,7 +145,7 @@ class Question(Vertical):
         area.styles.max_height = max(height // 2 - below - 2, MIN_ASKED_LINES)
 
     def _draw_hint(self) -> None:
-        """Show the keys that work now: the panel's own, or those that lead to it."""
+        """Show the keys that work now: the panel's own, or those that lead to it. What is asked gets the rest."""
         keys = _name_keys(len(self._options))
         if not keys:
             is_permission = self.item is not None and self.item["kind"] == "permission"
@@ -157,10 +156,10 @@ class Question(Vertical):
             hint = f"To answer, press Tab, then {keys}"
         self._hint = hint
         self.query_one("#hint", Static).update(hint)
+        self._limit_asked_height()
 
     def on_descendant_focus(self) -> None:
         self._draw_hint()
-        self._fit()
 
     def on_descendant_blur(self) -> None:
         self.call_after_refresh(self._draw_hint)
