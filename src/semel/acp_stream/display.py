@@ -17,11 +17,11 @@ SGR = re.compile(r"\x1b\[[0-9;:]*m")
 """A sequence that sets colours or weight."""
 
 RESET = "\x1b[0m"
-MAX_SEQUENCES = 8
-"""How many sequences that set colours are in force together, at most: of more, the last ones."""
+MAX_ACTIVE_SEQUENCES = 8
+"""Most colour sequences kept for a character; older ones are dropped."""
 
-MAX_NUMBERS = 50_000  # of sets of colours in a line; further ones share the last number
-_FIRST_NUMBER = 0xF0000  # of a private plane
+MAX_COLOUR_SETS = 50_000  # in a line; further ones share the last marker
+_FIRST_MARKER = 0xF0000  # of a private plane
 _RESETS = (RESET, "\x1b[m")
 
 _STOP = re.compile(r"[\r\n\x08\x1b]")
@@ -31,6 +31,10 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|\][^\x07\x1b]{0,2048}\x1b?|[()*+])?\Z")
+
+
+Colours = tuple[str, ...]
+"""The sequences that are in force, since the last that ends all others."""
 
 
 def render_terminal(text: str) -> str:
@@ -52,14 +56,10 @@ def render_coloured(text: str) -> str:
     return "".join((*shown_lines, _render_coloured_line(last_line, colours)[0]))
 
 
-Colours = tuple[str, ...]
-"""The sequences that are in force, since the last that ends all others."""
-
-
 def _set_colours(colours: Colours, sequence: str) -> Colours:
     if sequence in _RESETS:
         return ()
-    return (*(one for one in colours if one != sequence), sequence)[-MAX_SEQUENCES:]
+    return (*(earlier for earlier in colours if earlier != sequence), sequence)[-MAX_ACTIVE_SEQUENCES:]
 
 
 def _render_coloured_line(line: str, colours: Colours) -> tuple[str, Colours]:
@@ -70,33 +70,40 @@ def _render_coloured_line(line: str, colours: Colours) -> tuple[str, Colours]:
         for sequence in SGR.findall(line):
             colours = _set_colours(colours, sequence)
         return line.replace("\r", ""), colours
-    # The line is displayed twice: as it is, and with each character replaced by the number of its colours.
-    used: dict[Colours, str] = {}
-    numbered = []
+    # The line is displayed twice: as it is, and with each character replaced by one that stands for its colours.
+    marked_line, sequences, colours = _mark_colours(line, colours)
+    pieces = []
+    shown = render_terminal(line)
+    end = 0
+    for marker, run in groupby(render_terminal(marked_line)):
+        begin, end = end, end + len(list(run))
+        if marker != "\n":
+            prefix = f"{RESET}{sequences.get(marker, '')}"
+            pieces += [prefix, shown[begin:end].replace("\x1b", f"\x1b{prefix}")]  # a shown escape begins no sequence
+    return "".join((*pieces, RESET, *colours, "\n" if line.endswith("\n") else "")), colours
+
+
+def _mark_colours(line: str, colours: Colours) -> tuple[str, dict[str, str], Colours]:
+    """Return the line with each shown character replaced by a marker, a character that stands for its colours; the
+    sequences of each marker; and the colours in force at the end. `colours`: those at the beginning.
+    """
+    markers: dict[Colours, str] = {}
+    pieces = []
     offset = 0
     while offset < len(line):
         stop = _STOP.search(line, offset)
         end = stop.start() if stop else len(line)
-        number = used.setdefault(colours, chr(_FIRST_NUMBER + min(len(used), MAX_NUMBERS)))
-        numbered.append(number * (end - offset))
+        marker = markers.setdefault(colours, chr(_FIRST_MARKER + min(len(markers), MAX_COLOUR_SETS)))
+        pieces.append(marker * (end - offset))
         if stop is None:
             break
         escape = _ESCAPE.match(line, end) or _UNFINISHED.match(line, end)
         if escape is not None and SGR.fullmatch(escape[0]):
             colours = _set_colours(colours, escape[0])
         is_shown = line[end] == "\x1b" and escape is None
-        numbered.append(number if is_shown else (escape or stop)[0])
+        pieces.append(marker if is_shown else (escape or stop)[0])
         offset = (escape or stop).end()
-    sequences = {number: "".join(each) for each, number in used.items()}
-    pieces = []
-    shown = render_terminal(line)
-    end = 0
-    for number, run in groupby(render_terminal("".join(numbered))):
-        begin, end = end, end + len(list(run))
-        if number != "\n":
-            prefix = f"{RESET}{sequences.get(number, '')}"
-            pieces += [prefix, shown[begin:end].replace("\x1b", f"\x1b{prefix}")]  # a shown escape begins no sequence
-    return "".join((*pieces, RESET, *colours, "\n" if line.endswith("\n") else "")), colours
+    return "".join(pieces), {marker: "".join(active) for active, marker in markers.items()}, colours
 
 
 class Display:
