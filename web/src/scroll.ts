@@ -108,7 +108,7 @@ export class Place {
     const read = anchor && firstBelow(anchor, this.scroller.getBoundingClientRect().top);
     const readTop = read ? rectOf(read).top : 0;
     const grew = update();
-    const now = read && anchor.isConnected ? placeNow(read, anchor) : undefined;
+    const now = read && anchor.isConnected ? findPlace(read, anchor) : undefined;
     let moved = 0;
     if (now && rectOf(now).height) moved = rectOf(now).top - readTop; // else it is hidden now
     else if (anchor?.isConnected) moved = anchor.getBoundingClientRect().top - before;
@@ -150,8 +150,8 @@ function rectOf({ node, offset }: TextPlace, end = Math.min(offset + 1, node.len
 /** The first character of a row that ends below `top`; undefined if there is none. */
 function firstBelow(row: Node, top: number): ReadPlace | undefined {
   const nodes = textNodes(row);
-  const place = nodes.findIndex((one) => one.length && rectOf({ node: one, offset: 0 }, one.length).bottom > top);
-  const node = nodes[place];
+  const index = nodes.findIndex((node) => node.length && rectOf({ node, offset: 0 }, node.length).bottom > top);
+  const node = nodes[index];
   if (!node) return undefined;
   let low = 0;
   let high = node.length - 1;
@@ -160,23 +160,27 @@ function firstBelow(row: Node, top: number): ReadPlace | undefined {
     if (rectOf({ node, offset: middle }).bottom > top) high = middle;
     else low = middle + 1;
   }
-  const text = node.data.slice(low);
-  const lengthOf = (some: Text[]): number => some.reduce((sum, one) => sum + one.length, 0);
-  return { node, offset: low, text, letters: lettersFrom(nodes, place, low), share: (lengthOf(nodes.slice(0, place)) + low) / lengthOf(nodes) };
+  const charsBefore = countChars(nodes.slice(0, index)) + low;
+  return { node, offset: low, text: node.data.slice(low), letters: lettersFrom(nodes, index, low), share: charsBefore / countChars(nodes) };
 }
 
+const countChars = (nodes: Text[]): number => nodes.reduce((count, node) => count + node.length, 0);
+
 /** The letters and digits from a character of a text node on: so many that the same ones are hardly anywhere else. */
-function lettersFrom(nodes: Text[], place: number, offset: number): string {
+function lettersFrom(nodes: Text[], first: number, offset: number): string {
   let letters = "";
-  for (let next = place; next < nodes.length && letters.length < SNIPPET; next++) {
-    const from = next === place ? offset : 0;
-    letters += lettersOf(nodes[next]!.data.slice(from, from + 4 * SNIPPET)).join("");
+  for (let index = first; index < nodes.length && letters.length < SNIPPET; index++) {
+    const start = index === first ? offset : 0;
+    letters += lettersOf(nodes[index]!.data.slice(start, start + 4 * SNIPPET)).join("");
   }
   return letters.slice(0, SNIPPET);
 }
 
-/** Where a place in a row is after an update; undefined if it is gone. A node may have got the same words of another part. */
-function placeNow(read: ReadPlace, row: Node): TextPlace | undefined {
+/**
+ * Where a place in a row is after an update; undefined if it is gone. A text node may now hold the same words from another
+ * part of the row.
+ */
+function findPlace(read: ReadPlace, row: Node): TextPlace | undefined {
   const { node, offset, text, letters } = read;
   const isUnchanged = node.isConnected && node.data.startsWith(text, offset);
   const nodes = isUnchanged ? textNodes(row) : [];
@@ -191,16 +195,16 @@ function placeNow(read: ReadPlace, row: Node): TextPlace | undefined {
 function foundAgain({ letters, share }: ReadPlace, row: Node): TextPlace | undefined {
   if (letters.length < LEAST) return undefined;
   const nodes = textNodes(row);
-  const text = nodes.map((one) => lettersOf(one.data).join("")).join("");
+  const text = nodes.map((node) => lettersOf(node.data).join("")).join("");
   let best = -1;
   for (let at = text.indexOf(letters); at >= 0; at = text.indexOf(letters, at + 1)) {
     if (best < 0 || Math.abs(at - share * text.length) < Math.abs(best - share * text.length)) best = at;
   }
   if (best < 0) return undefined;
-  for (const one of nodes) {
-    for (const found of one.data.matchAll(LETTER)) {
-      if (best <= 0) return { node: one, offset: found.index };
-      best -= found[0].length;
+  for (const node of nodes) {
+    for (const letter of node.data.matchAll(LETTER)) {
+      if (best <= 0) return { node, offset: letter.index };
+      best -= letter[0].length;
     }
   }
   return undefined;
