@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import browser
 import pytest
-from browser import Browser
+from browser import KEYS, Browser
 from live_house import OPTIONS, ROWS, LiveHouse, bodies, shows, visit, wait_live
 
 from semel.faces.http import Settings, static
@@ -153,6 +153,20 @@ def test_a_long_text_of_a_person_is_folded_until_it_is_opened_and_loses_no_chara
     assert page.run(height) > 6000, "it stays as the reader left it"
     page.click("#rows .entry.user .unfold")
     page.until(lambda: page.run(height) < 400, "folded again")
+
+
+def test_a_long_message_that_waits_is_folded_until_it_is_opened(page: Browser, live: LiveHouse) -> None:
+    page.offline(True)
+    page.run("void (document.querySelector('#text').value = arguments[0])", "\n".join(map(str, range(300))))
+    page.type("#text", KEYS["enter"])
+    shows(page, "#outgoing .unfold", "Show all")
+    height = "document.querySelector('#outgoing .body').offsetHeight"
+    assert page.run(height) < 400, "a part of one screen"
+    page.click("#outgoing .unfold")
+    page.until(lambda: page.run(height) > 6000, "all of it")
+    page.type("#text", f"another{KEYS['enter']}")
+    page.until(lambda: len(page.texts("#outgoing li")) == 2, "a change of the list")
+    assert page.run(height) > 6000, "it stays as the reader left it"
 
 
 def test_rows_are_a_list_for_screen_readers(page: Browser, live: LiveHouse) -> None:

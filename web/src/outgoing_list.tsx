@@ -2,7 +2,8 @@
 
 import { type Signal } from "@preact/signals";
 import type { Outgoing, OutgoingMessage } from "./outgoing.ts";
-import { isLong, openly, plainly } from "./text.ts";
+import { LongText } from "./rows/parts.tsx";
+import { openly, plainly } from "./text.ts";
 import { t } from "./texts.ts";
 
 const TELLS: Record<OutgoingMessage["state"], string> = {
@@ -30,7 +31,7 @@ export function OutgoingList({ outgoing, session, changes, edit }: OutgoingListP
     <>
       {outgoing.shown(key).map((message) => (
         <li key={message.id} class="entry user pending" data-id={message.id} data-state={message.state}>
-          <div class={isLong(message.text) ? "body cut" : "body"}>{openly(message.text)}</div>
+          <LongText owner={message} text={openly(message.text)} />
           <div class="foot">
             {(message.files ?? []).map((file) => <span key={file.id} class="file">{plainly(file.name ?? t("file"))}</span>)}
             <span class="state">{[TELLS[message.state], message.why].filter(Boolean).join(": ")}</span>

@@ -2,11 +2,11 @@
 
 import { useState } from "preact/hooks";
 import type { Row } from "../transcript.ts";
-import { isLong, openly, plainly } from "../text.ts";
+import { openly, plainly } from "../text.ts";
 import type { Entry, Item } from "../wire.ts";
 import { type RowContext, isOwn } from "./context.ts";
 import { Fates } from "./fate.tsx";
-import { Coded, Files, Mark, Quoted, Time, deed } from "./parts.tsx";
+import { Coded, Files, LongText, Mark, Quoted, Time, deed } from "./parts.tsx";
 import { Rich } from "./rich.tsx";
 import { isCalm, questionText, wordsOf } from "./wording.ts";
 import { isOpened, setOpened } from "./opened.ts";
@@ -29,7 +29,7 @@ export function EntryView({ row, entry, context }: { row: Row; entry: Entry; con
         ) : entry.role === "notice" ? (
           <div class="body"><Coded text={wordsOf(entry)} /></div>
         ) : (
-          <LongText row={row} text={openly(wordsOf(entry))} />
+          <LongText owner={row} text={openly(wordsOf(entry))} />
         )}
       </Folded>
       <div class="foot">
@@ -105,22 +105,6 @@ function Folded({ row, entry, children }: { row: Row; entry: Entry; children: pr
       <summary>{label}</summary>
       {children}
     </details>
-  );
-}
-
-/** What a person or a program wrote; the beginning of it if it is long, until the reader wants all. */
-function LongText({ row, text }: { row: Row; text: string }) {
-  const [isOpen, setOpen] = useState(isOpened(row));
-  if (!isLong(text)) return <div class="body">{text}</div>;
-  const turn = () => {
-    setOpened(row, !isOpen);
-    setOpen(!isOpen);
-  };
-  return (
-    <>
-      <div class={isOpen ? "body" : "body cut"}>{text}</div>
-      <button type="button" class="tiny unfold" aria-expanded={isOpen ? "true" : "false"} onClick={turn}>{isOpen ? t("Show less") : t("Show all")}</button>
-    </>
   );
 }
 

@@ -1,15 +1,19 @@
-// Which rows the reader opened. Only the reader opens or closes one, never an update, nor that it leaves the screen.
+// Which rows and messages on their way the reader opened. Only the reader opens or closes one, never an update, nor that it
+// leaves the screen.
 
+import type { OutgoingMessage } from "../outgoing.ts";
 import type { Row } from "../transcript.ts";
 
-const opened = new WeakSet<Row>();
+export type Foldable = Row | OutgoingMessage;
+
+const opened = new WeakSet<Foldable>();
 const parts = new WeakMap<Row, Map<string, boolean>>();
 
-export const isOpened = (row: Row): boolean => opened.has(row);
+export const isOpened = (owner: Foldable): boolean => opened.has(owner);
 
-export function setOpened(row: Row, open: boolean): void {
-  if (open) opened.add(row);
-  else opened.delete(row);
+export function setOpened(owner: Foldable, open: boolean): void {
+  if (open) opened.add(owner);
+  else opened.delete(owner);
 }
 
 /** Whether the reader opened or closed a part of a row; undefined if neither. */

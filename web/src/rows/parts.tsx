@@ -1,10 +1,11 @@
 // Small pieces of rows: times, files, changes of files, and the references of an entry to others.
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { onDemand, withLater } from "../on_demand.ts";
-import { clock, fullTime, openly, plainly } from "../text.ts";
+import { clock, fullTime, isLong, openly, plainly } from "../text.ts";
 import type { Diff, Entry, FileRef } from "../wire.ts";
 import type { RowContext } from "./context.ts";
+import { type Foldable, isOpened, setOpened } from "./opened.ts";
 import { locale, t } from "../texts.ts";
 
 export function Time({ at }: { at: number }) {
@@ -32,6 +33,22 @@ export const Mark = ({ text, title }: { text: string; title: string }) => (
     {text}
   </span>
 );
+
+/** What a person or a program wrote; the beginning of it if it is long, until the reader wants all. */
+export function LongText({ owner, text }: { owner: Foldable; text: string }) {
+  const [isOpen, setOpen] = useState(isOpened(owner));
+  if (!isLong(text)) return <div class="body">{text}</div>;
+  const turn = () => {
+    setOpened(owner, !isOpen);
+    setOpen(!isOpen);
+  };
+  return (
+    <>
+      <div class={isOpen ? "body" : "body cut"}>{text}</div>
+      <button type="button" class="tiny unfold" aria-expanded={isOpen ? "true" : "false"} onClick={turn}>{isOpen ? t("Show less") : t("Show all")}</button>
+    </>
+  );
+}
 
 // ---------------------------------------------------------------- files
 
