@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -79,15 +80,20 @@ async def test_a_session_that_is_gone_is_begun_anew_and_every_channel_is_read_to
     assert "after" in texts(hearing) and hearing.double.asked("messages?after") == []  # resumed: no history
 
 
+@pytest.mark.parametrize("is_refused", [False, True], ids=["an empty history", "a refusal, which has its own line"])
 async def test_a_channel_that_shows_no_history_of_a_gap_is_logged(
-    hearing: DiscordHouse, caplog: pytest.LogCaptureFixture
+    hearing: DiscordHouse, caplog: pytest.LogCaptureFixture, is_refused: bool
 ) -> None:
     await hearing.stop()
     hearing.double.sessions.invalidate()
     hearing.double.write(hearing.room, ANN, "meanwhile")
     hearing.double.channels[hearing.room].shows_history = False
-    await hearing.restart()
-    assert f"channel {hearing.room} shows none of the messages" in caplog.text
+    if is_refused:
+        hearing.double.fail(f"GET /channels/{hearing.room}/messages", "403", code=50001)
+    with caplog.at_level(logging.INFO, "semel"):
+        await hearing.restart()
+    assert (f"channel {hearing.room} shows no message" in caplog.text) is not is_refused
+    assert (f"channel {hearing.room} has no readable history: " in caplog.text) is is_refused
 
 
 async def test_a_gap_that_was_not_read_to_its_end_is_read_again(hearing: DiscordHouse) -> None:

@@ -61,8 +61,8 @@ class IdentifyPace:
         self._clock = clock
         self._free_at = 0.0
 
-    async def wait(self) -> None:
-        """Wait until the next Identify may leave, which then does."""
+    async def wait_for_turn(self) -> None:
+        """Wait until the next Identify may be sent. The caller sends it at once."""
         await asyncio.sleep(max(0.0, self._free_at - self._clock()))
         self._free_at = self._clock() + IDENTIFY_INTERVAL_S
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from semel.channels.discord import missed
 from semel.channels.discord.address import message_id, snowflake_at
@@ -37,10 +36,10 @@ async def find_part(
     `me`: the bot's user id. `since`: seconds since the epoch. Raises Unknown if Discord does not show the history to
     its end, Rejected if it shows messages that may or may not be the part.
     """
-    nonce, alike, shown = make_nonce(op.key), [], 0
+    nonce, alike, shown_count = make_nonce(op.key), [], 0
     skew_s = -UNKNOWN_SKEW_S if api.skew_s is None else api.skew_s - CLOCK_TOLERANCE_S
     async for message in _list_messages(api, channel, snowflake_at(max(since, op.at) + skew_s)):
-        shown += 1
+        shown_count += 1
         if value_at(message, "author", "id") != me or message.get("webhook_id"):
             continue
         id = str(message["id"])
@@ -49,7 +48,7 @@ async def find_part(
             return Receipt(message_id(channel, id))
         if known is None and _is_alike(op, message):
             alike.append(id)
-    if not shown:
+    if not shown_count:
         await _check_history(api, channel)
     if not alike:
         return None
@@ -62,7 +61,7 @@ async def _list_messages(api: DiscordApi, channel: str, after: int) -> AsyncIter
     """Yield the messages in a channel after a snowflake, to the last page. Raises NotSent or Unknown."""
     while True:
         path = f"/channels/{channel}/messages?after={after}&limit={missed.MESSAGES_PER_PAGE}"
-        page = missed.sort_page(await _look(api, path, []))
+        page = missed.sort_page(await _read_or_default(api, path, []))
         if page is None:
             raise Unknown("Discord's answer is no page of messages")
         for message in page:
@@ -75,20 +74,24 @@ async def _list_messages(api: DiscordApi, channel: str, after: int) -> AsyncIter
 async def _check_history(api: DiscordApi, channel: str) -> None:
     """Raise Unknown if the bot may lack Read Message History: Discord then answers with no messages, not with an error.
 
-    A message of any age proves that it has it; and nobody needs it in a direct conversation, or where none ever was.
+    A message of any age proves that it has it; and nobody needs it in a direct conversation, or in a channel that never
+    had a message.
     """
-    if await _look(api, f"/channels/{channel}/messages?limit=1", []):
+    if await _read_or_default(api, f"/channels/{channel}/messages?limit=1", []):
         return
-    info = await _look(api, f"/channels/{channel}", {})
+    info = await _read_or_default(api, f"/channels/{channel}", {})
     if value_at(info, "type") != DIRECT_TYPE and value_at(info, "last_message_id") is not None:
-        raise Unknown("Discord shows no history there: give the bot's role Read Message History")
+        raise Unknown(f"Discord shows no message there although it names one: {missed.EMPTY_HISTORY_CAUSES}")
 
 
-async def _look(api: DiscordApi, path: str, gone: Any) -> Any:
-    """Return what Discord shows, `gone` if there is no such channel. Raises NotSent or Unknown."""
+async def _read_or_default(api: DiscordApi, path: str, default: Json | list[Json]) -> object:
+    """Return the JSON that Discord answers a GET with, or `default` if there is no such channel.
+
+    Raises NotSent or Unknown.
+    """
     reply = await api.call("GET", path)
     if reply.status == 404 and reply.code == UNKNOWN_CHANNEL:  # a thread that was not opened, or a deleted channel
-        return gone
+        return default
     try:
         return check_answer(reply).data
     except Rejected as error:  # whether the part is there, nobody can say who may not look

@@ -27,6 +27,9 @@ MAX_WAIT_S = 60.0
 """Longest rate limit in seconds that is waited for in the middle of a history."""
 MAX_WAITS = 5
 
+EMPTY_HISTORY_CAUSES = "it was deleted, or the bot's role lacks Read Message History"
+"""Why a channel may show no message although Discord names its newest one."""
+
 _log = logging.getLogger("semel.discord")
 
 
@@ -45,7 +48,7 @@ def list_channels_to_read(channels: Sequence[DiscordChannelInfo], after: int) ->
 async def read_missed(api: DiscordApi, channel: str, after: int) -> AsyncIterator[list[Json]]:
     """Yield the pages of a channel's messages after a snowflake, the oldest message first. Raises Offline or Denied.
 
-    A channel that the bot may not read, or that is gone, has no pages.
+    A history without such messages is one empty page. A channel that the bot may not read, or that is gone, has none.
     """
     while True:
         reply = await _ask(api, f"/channels/{channel}/messages?after={after}&limit={MESSAGES_PER_PAGE}")
@@ -59,8 +62,7 @@ async def read_missed(api: DiscordApi, channel: str, after: int) -> AsyncIterato
         page = sort_page(reply.data)
         if page is None:
             raise Offline("Discord's answer is no page of messages")
-        if page:
-            yield page
+        yield page
         if len(page) < MESSAGES_PER_PAGE:
             return
         after = int(page[-1]["id"])

@@ -189,7 +189,7 @@ class _Reading:
             else:
                 cursor.gap = cursor.gap or missed.find_start(cursor)
                 self._awaited = None
-                await self._pace.wait()
+                await self._pace.wait_for_turn()
                 await connection.send(gateway.IDENTIFY, self._identity())
             loop = asyncio.get_running_loop()
             handled_at = loop.time()
@@ -303,18 +303,18 @@ class _Reading:
 
     async def _read_missed(self, channel: str, is_group: bool) -> None:
         """Put what was written in a channel since the gap began."""
-        is_shown = False
+        message_count = None  # None if there was no page
         async for page in missed.read_missed(self._api, channel, self._cursor.gap):
             drafts = []
             for message in page:
                 self._note_message(message, is_direct=not is_group)
                 drafts += await self._parser.parse_missed(message, is_group)
             await self._store(drafts)
-            is_shown = True
-        if is_group and not is_shown:  # Discord named a newer message when it listed the channel
+            message_count = (message_count or 0) + len(page)
+        if is_group and message_count == 0:  # Discord named a newer message when it listed the channel
             _log.warning(
-                "channel %s shows none of the messages that were written while the gateway was away: give the bot's "
-                "role Read Message History there", channel,
+                "channel %s shows no message from while the gateway was away although Discord names one: %s",
+                channel, missed.EMPTY_HISTORY_CAUSES,
             )  # fmt: skip
 
     def _note_message(self, message: Json, is_direct: bool) -> None:
