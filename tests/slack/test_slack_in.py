@@ -358,7 +358,7 @@ async def test_too_many_connections_are_no_reason_to_open_another_one_at_once(th
     await there.online()
     there.double.disconnect("too_many_websockets")
     assert there.task is not None
-    with pytest.raises(Offline, match="other programs use this app's connections"):
+    with pytest.raises(Offline, match="this app has more than ten connections"):
         await asyncio.wait_for(there.task, 5)
 
 

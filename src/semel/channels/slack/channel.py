@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.slack.account import SlackDirectory
-from semel.channels.slack.receipts import MANUAL_RETRY_DELAY_S, TOKEN_REFUSED
+from semel.channels.slack.receipts import MANUAL_RETRY_DELAY_S, TOKEN_REFUSED, TokenRefused
 from semel.channels.slack.receive import SlackReceiver
 from semel.channels.slack.send import LOOKS, SlackSender
 from semel.channels.slack.settings import SlackSettings
@@ -76,9 +76,8 @@ class SlackChannel:
             raise NotSent(self._receiver.another_bot, MANUAL_RETRY_DELAY_S)
         try:
             return await self._sender.send(op)
-        except NotSent as error:
-            if str(error).startswith(TOKEN_REFUSED):
-                self._receiver.doubt_token()
+        except TokenRefused:
+            self._receiver.doubt_token()
             raise
 
     async def find(self, op: Op, since: float) -> Receipt | None:

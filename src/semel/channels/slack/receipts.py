@@ -61,6 +61,10 @@ _HINTS = {
 }
 
 
+class TokenRefused(NotSent):
+    """Slack does not accept the bot's token; nothing was sent."""
+
+
 class PlainNeeded(Exception):
     """Slack refused the blocks; nothing was sent. The text without blocks may be accepted."""
 
@@ -78,7 +82,7 @@ def check_reply(reply: SlackReply, op: Op | None = None) -> None:
     if not reply.is_web_api or reply.status != 200 or error in UNCLEAR_ERRORS or not error:
         raise Unknown(f"Slack: {reply.describe()}")
     if error in TOKEN_ERRORS:
-        raise NotSent(f"{TOKEN_REFUSED} ({error})", MANUAL_RETRY_DELAY_S)
+        raise TokenRefused(f"{TOKEN_REFUSED} ({error})", MANUAL_RETRY_DELAY_S)
     if error == "missing_scope":
         if op is not None and op.kind in _KINDS_WITH_A_SCOPE:
             raise Rejected(describe_missing_scope(reply))

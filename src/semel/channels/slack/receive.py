@@ -80,7 +80,10 @@ class SlackReceiver:
         self._is_doubted.set()
 
     async def _check_doubted_token(self) -> None:
-        """Ask who the bot is whenever its token was refused. Raises Denied if the token is refused again, Offline."""
+        """Ask who the bot is whenever its token was refused.
+
+        Raises Denied if Slack refuses the token again, Offline if it does not answer.
+        """
         while True:
             await self._is_doubted.wait()
             self._is_doubted.clear()

@@ -25,7 +25,12 @@ MAX_ENVELOPE_BYTES = 16 * 1024 * 1024
 PING_INTERVAL_S = 20.0
 """Seconds between our pings. A connection that answers none for as long is taken as lost."""
 MAX_WAITING_ENVELOPES = 10_000
-"""Envelopes that may wait while the history is read. If there are more, the connection is not read, not even a pong."""
+"""Envelopes that may wait while the history is read. If there are more, the connection is not read, not even a pong.
+
+Their bytes are not counted: Slack sends at most 30,000 events of a workspace in an hour
+(https://docs.slack.dev/reference/events/app_rate_limited), so this many take 20 minutes, and as most have a few
+kilobytes, they take tens of megabytes.
+"""
 
 
 @dataclass(frozen=True)
@@ -119,8 +124,8 @@ async def connect_socket(url: str, timeout: float) -> AsyncIterator[SlackSocket]
 
 def classify_disconnect(envelope: SlackEnvelope) -> Denied | Offline | None:
     """Return the error that a `disconnect` means; None if Slack only wants another connection."""
-    if envelope.reason == "too_many_websockets":  # another one at once would be one more
-        return Offline("other programs use this app's connections, too, and Slack allows ten: stop them")
+    if envelope.reason == "too_many_websockets":  # a reconnect at once would add to them
+        return Offline("this app has more than ten connections: stop the other programs that use it")
     if envelope.reason == "link_disabled":
         return Denied("Socket Mode is switched off for this app: switch it on under Socket Mode")
     return None
