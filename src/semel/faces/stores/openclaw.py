@@ -74,13 +74,13 @@ class OpenClawStore:
         with open_database(database) as db:
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             advice = "Run `openclaw doctor --fix` with OpenClaw's newest version, and import again"
-            is_readable = version > NEWEST_SCHEMA and _reads_as_known(db)
-            checked = NEWEST_SCHEMA if is_readable else version
-            require_version("OpenClaw", database, checked, OLDEST_SCHEMA, NEWEST_SCHEMA, advice)
+            is_newer_but_known = version > NEWEST_SCHEMA and _has_known_layout(db)
+            if not is_newer_but_known:
+                require_version("OpenClaw", database, version, OLDEST_SCHEMA, NEWEST_SCHEMA, advice)
             for table in COLUMNS:
                 if not columns_of(db, table):
                     raise BadStore(f"{database} is not OpenClaw's: it has no table `{table}`")
-            if is_readable:
+            if is_newer_but_known:
                 self.report.name_unread(
                     f"{database}, schema {version}",
                     f"this Semel knows OpenClaw's schema up to {NEWEST_SCHEMA}; what it knows was read, and what a "
@@ -379,7 +379,7 @@ def _address(channel: str, target: str, kind: str = "direct") -> str:
     return target
 
 
-def _reads_as_known(db: sqlite3.Connection) -> bool:
+def _has_known_layout(db: sqlite3.Connection) -> bool:
     """Return whether a database of a newer OpenClaw has all columns that are read, and each event its content.
 
     Most versions of the schema change other tables. An import without some events would have to be done anew.
@@ -387,8 +387,8 @@ def _reads_as_known(db: sqlite3.Connection) -> bool:
     if any(not columns_of(db, table) >= columns for table, columns in COLUMNS.items()):
         return False
     has_frames = "event_zstd" in columns_of(db, "transcript_events")
-    elsewhere = "event_json IS NULL" + (" AND event_zstd IS NULL" if has_frames else "")
-    return db.execute(f"SELECT 1 FROM transcript_events WHERE {elsewhere} LIMIT 1").fetchone() is None
+    without_content = "event_json IS NULL" + (" AND event_zstd IS NULL" if has_frames else "")
+    return db.execute(f"SELECT 1 FROM transcript_events WHERE {without_content} LIMIT 1").fetchone() is None
 
 
 def _find_decompressor() -> Callable[[bytes], bytes] | None:
