@@ -11,7 +11,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -205,7 +205,7 @@ def _read_options(setup: Setup, declared: Kind, options: Options) -> dict[str, A
 
 
 def _read_value(declared: Kind, key: str, text: str) -> Any:
-    """Return the value of a setting that was given as text: the text itself, or if it takes none, what that is in TOML.
+    """Return the value of a setting: the text if the setting takes text; otherwise the text read as a TOML value.
 
     The words of a list may also be given as in a shell. What cannot be read stays text, which is refused later.
     """
@@ -225,7 +225,8 @@ def _read_value(declared: Kind, key: str, text: str) -> Any:
     with contextlib.suppress(ValueError):
         return tomllib.loads(f"value = {text}")["value"]
     with contextlib.suppress(ValueError):
-        return shlex.split(text) if get_origin(types[key]) is list else text
+        takes_list = any(get_origin(option) is list for option in (types[key], *get_args(types[key])))
+        return shlex.split(text) if takes_list else text
     return text
 
 
