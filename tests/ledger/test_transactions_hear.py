@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from transaction_desk import Desk
+from transaction_desk import Desk, leg
 
 from proof.machines.engines import ENGINE
+from semel.law.delivery import Rules
 from semel.ledger.admin.explain import ConflictOfEvent
+from semel.ledger.delivery import send_queue
+from semel.ledger.delivery.claims import ClaimRequest
+from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import channel_batch, hear
 from semel.ledger.turns import turns
 from semel.text.wellformed import scrub
 
+RULES = Rules("at-most-once")
 TEXTS = {
     "nul": "a\x00b",
     "right to left": "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 \u202eabc\u202c",
@@ -125,14 +131,63 @@ def test_a_key_of_512_characters_and_a_session_key_of_200_are_kept(desk: Desk) -
     assert desk.entries(session)[0]["event"] == first.event
 
 
-def test_each_late_press_of_a_question_is_told_once_who_was_first(desk: Desk) -> None:
-    def press(answer: str, who: str) -> channel_batch.MessageItem:
-        digest = f"{answer} {who}".encode()
-        event = hear.Event("channel:chat", "pressed:q1", "message", answer, digest, sender=who)
-        return channel_batch.MessageItem(event, hear.Addressee("chat", "main", "chat:1"), "1", who, is_direct=False)
+def press(answer: str, who: str, message: str = "q1") -> channel_batch.MessageItem:
+    digest = f"{answer} {who}".encode()
+    event = hear.Event("channel:chat", f"pressed:{message}", "message", answer, digest, sender=who)
+    return channel_batch.MessageItem(event, hear.Addressee("chat", "main", "chat:1"), "1", who, is_direct=False)
 
+
+def record_presses(desk: Desk, *presses: channel_batch.MessageItem) -> None:
+    for one in presses:
+        desk.do(channel_batch.record_batch, "chat", "channel:chat", [one], None)
+
+
+def confirm_sent(desk: Desk, receipt: str) -> int:
+    """Let the part that waits leave, and arrive with this receipt. Return its id."""
+    [sent] = desk.do(send_queue.depart, {"chat": ChannelCapacity(RULES, 9)}).sends
+    desk.do(send_queue.record_outcome, sent.part, AttemptOutcome("receipt", receipt=receipt), RULES)
+    return int(sent.part)
+
+
+def list_notices(desk: Desk) -> list[str]:
+    return [entry["text"] for entry in desk.entries("chat") if entry["role"] == "notice"]
+
+
+def test_each_late_press_of_a_question_is_told_once_who_was_first(desk: Desk) -> None:
     presses = [("Tea", "ada"), ("Coffee", "bob"), ("Coffee", "bob"), ("Tea", "ada"), ("Tea", "bob")]
-    for answer, who in presses:
-        desk.do(channel_batch.record_batch, "chat", "channel:chat", [press(answer, who)], None)
+    record_presses(desk, *(press(answer, who) for answer, who in presses))
     told = [(entry["role"], entry["text"]) for entry in desk.entries("chat")]
     assert told == [("user", "Tea"), *[("notice", "That question is answered already: Tea, by ada.")] * 2]
+
+
+@pytest.mark.parametrize("is_edited", [False, True], ids=["as it was asked", "edited since"])
+def test_who_presses_after_an_answer_in_words_is_told_those_words(desk: Desk, is_edited: bool) -> None:
+    desk.hear("hi", "chat")
+    desk.begin("chat", spawn=desk.spawn(key="chat"))
+    asked = desk.call(ClaimRequest("tool", "When?", "chat:1", "ask", legs=(leg("When?"),)))
+    part = confirm_sent(desk, "q1")
+    if is_edited:  # the channel's receipt of an edit is that of the message
+        legs = (replace(leg("Well?"), op={"kind": "edit", "text": "Well?", "target_part": part}),)
+        desk.call(ClaimRequest("tool", "Well?", "chat:1", "edit", legs=legs, edits=asked.claim_id), "k2", args=b"b")
+        confirm_sent(desk, "q1")
+    desk.hear("tomorrow", "chat", sender="bob")
+    record_presses(desk, press("now", "ada"), press("now", "ada"), press("later", "bob"))
+    answered = "That question is answered already: tomorrow, by bob."
+    assert list_notices(desk) == [f"{answered} The agent gets the later answer as a message.", answered]
+    assert [entry["text"] for entry in desk.entries("chat") if entry["role"] == "user"] == ["hi", "tomorrow", "now"]
+
+
+def test_of_a_long_answer_a_late_press_is_told_the_beginning(desk: Desk) -> None:
+    record_presses(desk, press("x" * 1000, "ada"), press("later", "bob"))
+    assert len(list_notices(desk)[0]) < 200 and list_notices(desk)[0].endswith(", by ada.")
+
+
+def test_a_press_that_answers_its_question_is_told_nothing(desk: Desk) -> None:
+    desk.hear("hi", "chat")
+    desk.begin("chat", spawn=desk.spawn(key="chat"))
+    desk.call(ClaimRequest("tool", "When?", "chat:1", "ask", legs=(leg("When?"),)))
+    confirm_sent(desk, "q1")
+    record_presses(desk, press("now", "ada"))
+    assert list_notices(desk) == []
+    record_presses(desk, press("later", "bob"))
+    assert list_notices(desk) == ["That question is answered already: now, by ada."]

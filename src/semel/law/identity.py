@@ -18,7 +18,8 @@ KEY_LENGTH = 512
 """The maximum length of an event key, in code points."""
 
 QUESTION_PRESS_PREFIX = "pressed:"
-"""How the keys of presses of a question's buttons begin. The id of its message follows, so all have one key."""
+"""Prefix of the event key of a press on a question's button. The message's id follows, so all presses share one key
+(Law 1)."""
 
 _SESSION = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
 _SPECIAL = re.compile(r"[^A-Za-z0-9._:@!+=-]")  # escaped in an address, "~" included: it begins an escape

@@ -7,20 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from semel.law.identity import QUESTION_PRESS_PREFIX
+from semel.law.permission_questions import MAX_NAME_CHARS, MAX_OPTION_CHARS
 from semel.ledger import people
-from semel.ledger.delivery import claims, send_queue
+from semel.ledger.delivery import claims, parts, send_queue
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import cut, single_part
 from semel.ledger.inbound import delivery_reports, hear
 from semel.ledger.storage.rows import EventRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.transcript import entries
+from semel.ledger.transcript import entries, part_requests
 from semel.text.json_types import Json
 from semel.text.visible import squeeze_to_line
+from semel.text.wellformed import shorten
 
 MISSING_FILE_REASON = "it was not there any more"
-LATE_PRESS = "it was answered already"
-"""The reason of the claim that tells who pressed too late."""
+LATE_PRESS_REASON = "it was answered already"
+"""The reason of the claim that tells somebody who pressed a button too late."""
 
 
 class QuarantinedEvent(Row):
@@ -98,6 +100,15 @@ class ItemResult:
     addressed: hear.Addressed | None = None
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """How a question was answered, and by whom. `event`: the event that answered, if a message or a press did."""
+
+    text: str
+    by: str
+    event: int | None
+
+
 def record_batch(
     tx: Tx, channel: str, source: str, items: Sequence[Item], cursor: str | None, unused_blobs: Sequence[str] = (),
     channels: Collection[str] = (), start: hear.IdleStart | None = None,
@@ -129,32 +140,65 @@ def _record_item(
         return ItemResult(_record_unusable(tx, channel, item))
     event = replace(_with_files(tx, source, item), title=item.title)
     outcome = hear.hear(tx, event, [item.addressee], start=start)
+    if str(event.key).startswith(QUESTION_PRESS_PREFIX):
+        _tell_late_press(tx, channel, item, outcome)
     if outcome.status != "accepted":
         release_files(tx, item.files)
-        if outcome.status == "conflict" and str(event.key).startswith(QUESTION_PRESS_PREFIX):
-            _tell_late_press(tx, f"{channel}:{item.address}", item, outcome.event)
         return ItemResult(outcome.status)  # type: ignore[arg-type]
     people.remember_place(tx, channel, item.address, item.account, item.is_direct)
     return ItemResult("accepted", outcome.addressed[0])
 
 
-def _tell_late_press(tx: Tx, dest: str, item: MessageItem, first: int) -> None:
-    """Tell who pressed a button of a question that is answered already, how and by whom it was answered (Law 13).
+def _tell_late_press(tx: Tx, channel: str, item: MessageItem, outcome: hear.HeardOutcome) -> None:
+    """Tell somebody who pressed too late how the question was answered, and by whom.
 
-    `first`: the event of the press that answered. A press that a platform reports again is told once.
+    A press that answers the question is told nothing. A press that a platform reports again is told once.
     """
     session = tx.one(SessionRow, "session_by_key", key=item.addressee.key)
-    is_new = tx.exists("conflict_is_new", event=first, digest=item.event.digest)
-    if session is None or session.deleted is not None or not is_new:
+    if session is None or session.deleted is not None or outcome.status == "duplicate":
         return
-    answer = tx.get(EventRow, "event_get", id=first)
-    words = squeeze_to_line(str(entries.load(answer.payload).get("text") or ""))
-    text = (
-        f"That question is answered already{f': {words}' if words else ''}{f', by {answer.sender}' if words else ''}."
-    )
+    answer = _find_answer(tx, channel, session, str(item.event.key).removeprefix(QUESTION_PRESS_PREFIX))
+    if outcome.status == "conflict":
+        if not tx.exists("conflict_is_new", event=outcome.event, digest=item.event.digest):
+            return
+        answer = answer or _read_first_press(tx, outcome.event)
+    elif answer is None or answer.event == outcome.event:
+        return
+    words = shorten(squeeze_to_line(answer.text), MAX_OPTION_CHARS)
+    name = shorten(squeeze_to_line(answer.by), MAX_NAME_CHARS)
+    text = f"That question is answered already{f': {words}' if words else ''}{f', by {name}' if name else ''}."
+    if outcome.status == "accepted":
+        text += " The agent gets the later answer as a message."
+    dest = f"{channel}:{item.address}"
     legs = cut(tx, dest, session.key, text) or single_part(dest, session.key, text)
     caller = Caller(session.id, session.key, None, None)
-    claims.queue_notice(tx, caller, ClaimRequest("notice", text, dest, legs=legs), LATE_PRESS, tell_there=False)
+    claims.queue_notice(tx, caller, ClaimRequest("notice", text, dest, legs=legs), LATE_PRESS_REASON, tell_there=False)
+
+
+def _find_answer(tx: Tx, channel: str, session: SessionRow, receipt: str) -> _Answer | None:
+    """Return the answer to the question that a message of the session asks; None if it is open or not recorded.
+
+    `receipt`: the platform's id of the message.
+    """
+    part_id = tx.value(int, "part_of_receipt", receipt=receipt, channel=channel)
+    if part_id is None:
+        return None
+    part = parts.get(tx, part_id)
+    edited_part_id = entries.load(part.op).get("target_part")  # an edit may have the receipt of what it edits
+    if edited_part_id is not None:
+        part = parts.get(tx, edited_part_id)
+    question = part_requests.find_request(tx, part.claim)
+    if question is None or question.session != session.id or question.born <= session.erased_rev:
+        return None
+    body = entries.load(question.body)
+    if body.get("state") != "answered":
+        return None
+    return _Answer(str(body.get("answer") or ""), str(body.get("by") or ""), body.get("event"))
+
+
+def _read_first_press(tx: Tx, event: int) -> _Answer:
+    row = tx.get(EventRow, "event_get", id=event)
+    return _Answer(str(entries.load(row.payload).get("text") or ""), row.sender or "", event)
 
 
 def _with_files(tx: Tx, source: str, item: MessageItem) -> hear.Event:
