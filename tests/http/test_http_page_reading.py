@@ -167,6 +167,7 @@ def test_a_long_message_that_waits_is_folded_until_it_is_opened(page: Browser, l
     page.type("#text", f"another{KEYS['enter']}")
     page.until(lambda: len(page.texts("#outgoing li")) == 2, "a change of the list")
     assert page.run(height) > 6000, "it stays as the reader left it"
+    page.offline(False)
 
 
 def test_rows_are_a_list_for_screen_readers(page: Browser, live: LiveHouse) -> None:
