@@ -219,8 +219,12 @@ class Connection:
             if self.pushes:  # otherwise it was refused
                 self._send(id=self.pushes.pop(0), result={"stopReason": "end_turn"})
         else:
-            in_turn = bool(self.open_prompts())
-            self.screen.update(params["update"], in_turn=in_turn, in_load=self._is_loading)
+            self.screen.update(
+                params["update"],
+                in_turn=bool(self.open_prompts()),
+                in_load=self._is_loading,
+                in_push=bool(self.pushes),
+            )
 
     def _take_answer(self, message: Json) -> None:
         id = message["id"]
@@ -254,8 +258,7 @@ class Connection:
             self._send(id=id, error={"code": -32000, "message": "Busy"})
             self.refused.add(params["prompt"][0]["text"])
             return
-        self.pushes.append(id)
-        self.screen.push(params["prompt"][0]["text"])
+        self.pushes.append(id)  # what was said comes as an update
 
     def _judge_stop(self, body: Json) -> None:
         """A cancel names the message or the turn that it is for: it may be repeated until a gateway answers."""

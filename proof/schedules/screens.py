@@ -23,7 +23,7 @@ class Text:
 
 @dataclass
 class Screen:
-    """`pushed`: what was announced as a turn of somebody else. `faults`: what makes no sense to an editor."""
+    """`pushed`: what began turns that are drawn as somebody else's. `faults`: what makes no sense to an editor."""
 
     profile: EditorProfile
     texts: dict[str, Text] = field(default_factory=dict)
@@ -37,13 +37,17 @@ class Screen:
         """How far what was missed is left out, as the editor was told: the `born` of the last such row, or 0."""
         return max((int(id.removeprefix("missed-")) for id in self.texts if id.startswith("missed-")), default=0)
 
-    def update(self, update: Json, *, in_turn: bool, in_load: bool) -> None:
-        """Take an update. `in_turn`: a prompt of the editor is open. `in_load`: it loads the session."""
+    def update(self, update: Json, *, in_turn: bool, in_load: bool, in_push: bool) -> None:
+        """Take an update. `in_turn`: a prompt of the editor is open. `in_load`: it loads the session. `in_push`: it
+        draws the turn of somebody else, with their words; if it has refused to, it drops them."""
         kind = update["sessionUpdate"]
         if kind in SHOWN_IN_TURNS and self.profile.out_of_turn == "until_prompt" and not (in_turn or in_load):
             self.dropped += 1
         elif kind == "user_message_chunk" and self.profile.drops_user_text and not in_load:
-            self.faults.append(f"{update['content']} is dropped")
+            if in_push:
+                self.push(update["content"]["text"])
+            elif not update["messageId"].endswith(".drawn"):
+                self.faults.append(f"{update['content']} is dropped")
         elif kind in CHUNKS:
             self._add(update["messageId"], CHUNKS[kind], update["content"]["text"])
         elif kind in ("tool_call", "tool_call_update"):
@@ -66,7 +70,7 @@ class Screen:
         self.calls.setdefault(id, {}).update(update)
 
     def push(self, text: str) -> None:
-        """Draw the turn of somebody else."""
+        """Draw what somebody else said at the beginning of their turn."""
         self.pushed.append(text)
         self.order.append(text)
 
