@@ -13,7 +13,7 @@ import json
 import os
 import shlex
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from semel.tools import trusted_files
@@ -158,6 +158,10 @@ def list_usual_configs(env: Mapping[str, str] = os.environ) -> tuple[Path, Path]
     return Path.cwd() / "semel.toml", home / "semel" / "semel.toml"
 
 
+def _expand_user(path: str) -> Path:
+    return Path(path).expanduser()
+
+
 def find_start_command(data_dir: Path) -> str:
     """Return the command that starts the gateway of a data directory, with the file that the last one read.
 
@@ -165,33 +169,41 @@ def find_start_command(data_dir: Path) -> str:
     """
     last = find_last_config(data_dir)
     named = os.environ.get("SEMEL_CONFIG")
-    found = Path(named).expanduser().absolute() if named else next(filter(Path.is_file, list_usual_configs()), None)
+    usual = Path(named).expanduser().absolute() if named else next(filter(Path.is_file, list_usual_configs()), None)
     words = ["semel", "up"]
-    if last is not None and last != found:
+    if last is not None and last != usual:
         words += ["--config", str(last)]
-    if not _is_found_without_option(data_dir, last or found):
+    if not _is_found_without_option(data_dir, last or usual):
         words += ["--data-dir", str(data_dir)]
     return shlex.join(words)
 
 
-def find_usual_data_dir(env: Mapping[str, str] = os.environ) -> Path:
-    """Return the data directory if no option, no variable and no file names one."""
+def choose_data_dir(
+    in_file: object, base: Path, env: Mapping[str, str] = os.environ, expand: Callable[[str], Path] = _expand_user
+) -> Path:
+    """Return the data directory if no option names one.
+
+    `in_file`: what the configuration file says; `base`: the file's directory. `expand`: expands `~` in a path.
+    """
+    if env.get("SEMEL_DATA"):
+        return expand(env["SEMEL_DATA"]).absolute()
+    if isinstance(in_file, str) and in_file:
+        return (base / expand(in_file)).absolute()
     home = Path(env.get("HOME", "~")).expanduser()
     return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share").absolute() / "semel"
 
 
 def _is_found_without_option(data_dir: Path, config: Path | None) -> bool:
     """Return whether `semel up` uses a data directory if no option names it. `config`: the file that it reads."""
-    if named := os.environ.get("SEMEL_DATA"):
-        return Path(named).expanduser().absolute() == data_dir
+    in_file = None
     if config is not None:
         import tomllib  # only now: seldom needed
 
-        with contextlib.suppress(OSError, ValueError, AttributeError, TypeError, RuntimeError):  # `semel up` says why
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # `semel up` says what is wrong with the file
             in_file = tomllib.loads(config.read_text(encoding="utf-8-sig")).get("gateway", {}).get("data_dir")
-            if in_file:
-                return (config.parent / Path(in_file).expanduser()).absolute() == data_dir
-    return data_dir == find_usual_data_dir()
+    with contextlib.suppress(RuntimeError):  # ~name of an unknown user
+        return choose_data_dir(in_file, config.parent if config else Path.cwd()) == data_dir
+    return False
 
 
 def was_killed(data_dir: Path) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from semel.faces.config.problems import ConfigError
-from semel.tools.address import find_usual_data_dir, list_usual_configs
+from semel.tools.address import choose_data_dir, list_usual_configs
 
 if TYPE_CHECKING:
     from semel.ledger.storage.location import LedgerLocation
@@ -161,11 +161,7 @@ def _explain_repeat(text: str, line: int, error: tomllib.TOMLDecodeError) -> str
 def find_data_dir(data_dir: Path | None, in_file: Any, base: Path, env: Mapping[str, str]) -> Path:
     if data_dir is not None:
         return expand_path(data_dir).absolute()
-    if env.get("SEMEL_DATA"):
-        return expand_path(env["SEMEL_DATA"]).absolute()
-    if isinstance(in_file, str) and in_file:
-        return (base / expand_path(in_file)).absolute()
-    return find_usual_data_dir(env)
+    return choose_data_dir(in_file, base, env, expand_path)
 
 
 def is_data_dir_named(data_dir: Path | None, env: Mapping[str, str]) -> bool:
