@@ -232,32 +232,17 @@ def test_an_editor_that_joins_messages_gets_an_empty_line_between_them() -> None
     assert "".join(shown_after(entry(1, "One."), entry(2, "Two."), profile=EDITOR_PROFILES["toad"])) == "One.\n\nTwo."
 
 
+TOOL: Json = {"rev": 1, "kind": "tool", "title": "ls", "text": "", "call": "c"}
+
+
 def test_the_end_of_a_tool_call_above_two_messages_does_not_join_them() -> None:
-    tool: Json = {
-        "id": 1,
-        "born": 1,
-        "rev": 1,
-        "kind": "tool",
-        "title": "ls",
-        "status": "running",
-        "text": "",
-        "call": "c",
-    }
+    tool = {**TOOL, "id": 1, "born": 1, "status": "running"}
     rows = (tool, entry(2, "One."), {**tool, "rev": 2, "status": "done"}, entry(3, "Two."))
     assert "".join(shown_after(*rows, profile=EDITOR_PROFILES["CodeCompanion.nvim"])) == "One.\n\nTwo."
 
 
 def test_an_editor_that_loads_only_messages_gets_an_empty_line_for_what_it_does_not_show_between_them() -> None:
-    tool: Json = {
-        "id": 2,
-        "born": 2,
-        "rev": 1,
-        "kind": "tool",
-        "title": "ls",
-        "status": "done",
-        "text": "a",
-        "call": "c",
-    }
+    tool = {**TOOL, "id": 2, "born": 2, "status": "done", "text": "a"}
     thought: Json = {"id": 4, "born": 4, "rev": 1, "kind": "thought", "text": "hm"}
     rows = (entry(1, "One."), tool, entry(3, "Two."), thought, entry(5, "Three."))
     for is_history, shown in ((True, "One.\n\nTwo.\n\nThree."), (False, "One.Two.Three.")):

@@ -81,10 +81,7 @@ def serve_from_options(options: EditorOptions) -> int:
 
     data_dir = locate(options.config, options.data_dir)[0].absolute()
     config = find_config_file(options.config, os.environ)
-    for name in (
-        "SEMEL_CONFIG",
-        "SEMEL_DATA",
-    ):  # advice names both: whoever types it may not have the editor's variables
+    for name in ("SEMEL_CONFIG", "SEMEL_DATA"):  # our advice names both: whoever types it may have neither
         os.environ.pop(name, None)
     command = list(options.command)
     if command and "/" in command[0]:

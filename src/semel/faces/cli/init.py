@@ -189,9 +189,9 @@ def _choose_agent(asks: bool) -> str:
     names = _known_names()
     choices = [*installed, *without_adapter, *_list_other_choices()]
     absent = [name for name in names if name not in {choice.name for choice in choices}]
-    found = "" if installed or without_adapter else " None was found on this machine."
+    none_line = "" if installed or without_adapter else " None was found on this machine."
     others_line = f"\nTo install another one, type its name: {', '.join(absent)}." if absent else ""
-    return ask_choice(f"Which agent?{found}{others_line}", choices, names)
+    return ask_choice(f"Which agent?{none_line}{others_line}", choices, names)
 
 
 def _list_other_choices() -> list[Choice]:

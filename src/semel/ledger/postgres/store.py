@@ -32,7 +32,7 @@ from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
 from semel.ledger.storage.store import LedgerSize, LedgerStore, do_nothing, now_ms
 from semel.ledger.storage.work import WorkItem
 
-WRITERS = 3  # fewer let more transactions meet in one, more overlap the waits for a distant server
+WRITERS = 3  # with fewer, more jobs share a transaction; with more, more waits for a distant server overlap
 READERS = 2
 MAX_TOGETHER = 64  # jobs that share a transaction
 

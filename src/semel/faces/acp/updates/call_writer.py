@@ -199,12 +199,12 @@ class CallWriter:
 
     def _split_start(self, update: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Return a call's first update in two if the editor would not show the output in it."""
-        starts = update["sessionUpdate"] == "tool_call" and self._editor_profile.ignores_first_output
-        if not starts or not content_text(update.get("content")):
+        is_split = update["sessionUpdate"] == "tool_call" and self._editor_profile.ignores_first_output
+        if not is_split or not content_text(update.get("content")):
             return [update]
         start = {key: value for key, value in update.items() if key != "content"}
-        call = {"sessionUpdate": "tool_call_update", "toolCallId": update["toolCallId"]}
-        return [start, {**call, "content": update["content"]}]
+        output = {key: update[key] for key in ("toolCallId", "content")}
+        return [start, {"sessionUpdate": "tool_call_update", **output}]
 
     def _find_untouched(self, source: Mapping[str, Any], touched: Mapping[int, ShownCall]) -> dict[int, ShownCall]:
         """Return the call of an update that changed nothing in the view: it may still have a location or a diff.

@@ -65,7 +65,7 @@ class LineWriter:
         return self._joins_messages and last is not None and last is not shown and last.chunk == shown.chunk
 
     def note_other(self) -> None:
-        """Note that the editor was sent something else than text."""
+        """Note that the editor was sent something other than text."""
         if not self.shows_only_messages:
             self.last_text = None
 
