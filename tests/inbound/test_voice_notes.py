@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from inbound_world import KEY, Chat, Json, message, until
 
 from semel.gateway.ports import Kept
 from semel.gateway.settings import SessionSettings, TranscriptionSettings
+from semel.gateway.transcription import run_program
 from semel.testing.http_double import HttpReply, serve_http
 from semel.testing.http_requests import HttpRequest
 
@@ -166,6 +169,23 @@ async def test_a_program_that_takes_too_long_is_killed_with_its_children(tmp_pat
         [file] = (await voices.speak())["files"]
         assert file["untranscribed"] == "it took longer than 1 s"
         await voices.until_gone()
+
+
+async def test_no_pipe_is_left_open_by_a_program_that_printed_too_much() -> None:
+    """A busy gateway reads more slowly than the program prints. What is left open would be told as a warning."""
+
+    async def keep_busy() -> None:
+        while True:
+            time.sleep(0.02)  # noqa: ASYNC251 - it is to block the loop
+            await asyncio.sleep(0)
+
+    busy = asyncio.create_task(keep_busy())
+    command = [sys.executable, "-c", "while True: print('x' * 60_000)"]
+    endings = await asyncio.gather(*(run_program(command) for _ in range(8)), return_exceptions=True)
+    busy.cancel()
+    assert all("printed more than" in str(ending) for ending in endings)
+    del endings
+    gc.collect()
 
 
 async def test_a_missing_program_is_named(tmp_path: Path) -> None:

@@ -158,9 +158,11 @@ async def run_program(command: list[str]) -> str:
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        errors.cancel()
         with suppress(TimeoutError):  # a child in another process group may keep its pipes open
-            await asyncio.wait_for(process.wait(), KILL_TIMEOUT_S)
+            async with asyncio.timeout(KILL_TIMEOUT_S):
+                await _read_last(process.stdout)  # a pipe with unread output is closed only once it is read to its end
+                await process.wait()
+        errors.cancel()
     if code != 0:
         lines = last_words.decode("utf-8", "replace").strip().splitlines()
         why = one_line(scrub(lines[-1]), MAX_REASON_CHARS) if lines else "and says nothing"
