@@ -12,6 +12,10 @@ import pytest
 from gateway_house import GatewayHouse
 from http_house import TOKEN
 from security_house import connect, rest, status
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from semel.faces.http import Server, Settings, make_app, serve, slow_clients
 from semel.gateway import Gateway
@@ -235,3 +239,22 @@ async def test_an_address_elsewhere_does_not_take_what_the_owner_needs(
 )  # fmt: skip
 def test_who_is_one_peer(host: str, peer: str | None) -> None:
     assert slow_clients.peer_key(host) == peer
+
+
+async def test_a_client_that_does_not_read_its_answer_is_dropped_when_the_server_stops() -> None:
+    """uvicorn leaves its connection open for ever."""
+    asked = asyncio.Event()
+
+    async def send_much(request: Request) -> Response:
+        asked.set()
+        return Response(bytes(64 * 1024 * 1024))
+
+    app = Starlette(routes=[Route("/", send_much)])
+    app.state.stopping = asyncio.Event()
+    server = await serve(app, "127.0.0.1", 0)
+    with connect(server.url, 30) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await asyncio.wait_for(asked.wait(), 20)
+        await server.stop(1)
+        assert not server.server_state.connections
+        assert len(await asyncio.to_thread(rest, sock)) < 64 * 1024 * 1024, "it ends, and without the whole answer"

@@ -80,6 +80,13 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self._ready.set()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, which keeps a connection open for ever if its client does not read the rest of an answer."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop
+
     async def main_loop(self) -> None:
         while not self._ending.is_set():
             await self.on_tick(0)  # refreshes the Date header
