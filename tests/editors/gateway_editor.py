@@ -53,6 +53,7 @@ class GatewayEditor:
         self.session = ""
         self.methods: dict[str, str] = {}
         self._numbers = 0
+        self._flushes = True
         self._changed = threading.Condition()
         self._threads = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_stderr)]
         for thread in self._threads:
@@ -103,6 +104,15 @@ class GatewayEditor:
 
     def send(self, **message: Any) -> None:
         self.process.stdin.write(line_of({"jsonrpc": "2.0", **message}))
+        if self._flushes:
+            self.process.stdin.flush()
+
+    @contextmanager
+    def sent_at_once(self) -> Iterator[None]:
+        """What is sent meanwhile arrives in one piece: all of it is there before the first of it is answered."""
+        self._flushes = False
+        yield
+        self._flushes = True
         self.process.stdin.flush()
 
     def send_as_it_is(self, message: Json) -> None:

@@ -100,8 +100,9 @@ def test_a_prompt_that_is_sent_while_the_gateway_is_away_is_heard_once_when_it_i
         cancelling.send(method="session/cancel", params={"sessionId": hanging_session})
         cancelling.until(lambda: "may have your message" in str(cancelling.messages[-1]), "why it waits")
         cancelling.session = session
-        discarded = cancelling.begin("say: discarded")
-        cancelling.send(method="session/cancel", params={"sessionId": session})
+        with cancelling.sent_at_once():
+            discarded = cancelling.begin("say: discarded")
+            cancelling.send(method="session/cancel", params={"sessionId": session})
         assert cancelling.answer_to(discarded)["result"] == {"stopReason": "cancelled"}, "no gateway has it"
         assert hanging not in cancelling.answers
         desk.house.up()

@@ -87,8 +87,8 @@ class GatewayLink:
                 if not is_unavailable(error) or not self._was_there_lately():
                     raise
             except NoGateway:
-                if await self.is_answering():  # only the answer was lost
-                    if was_lost:
+                if await self.is_answering():  # only the answer was lost, or a killed gateway's socket is still there
+                    if was_lost and not self._was_there_lately():
                         raise
                     was_lost = True
                 elif not self.may_start or (has_started and not self._was_there_lately()):
