@@ -330,15 +330,16 @@ async def ask_nobody(client: Any) -> None:
 
 
 class LosingLink(GatewayLink):
-    """A gateway takes each connection, and the answers to the first `losses` requests are lost."""
+    """The answers to the first `losses` requests are lost, while the gateway takes each connection or is away."""
 
     losses = 0
+    takes_connections = True
 
     async def connect(self) -> Any:
         return None
 
     async def is_answering(self) -> bool:
-        return True
+        return self.takes_connections
 
     async def ask_once(self, client: Any) -> str:
         self.losses -= 1
@@ -359,10 +360,13 @@ async def test_a_request_whose_answer_is_lost_is_made_again_while_the_gateway_ru
 
 
 @pytest.mark.parametrize("may_start", [True, False])
-async def test_a_gateway_that_was_just_killed_may_look_as_if_it_answered(tmp_path: Path, may_start: bool) -> None:
-    """Its socket takes connections until the process is gone, however often one looks: it is away, and comes back."""
+@pytest.mark.parametrize("takes_connections", [True, False])
+async def test_a_gateway_that_was_there_a_moment_ago_is_waited_for(
+    tmp_path: Path, may_start: bool, takes_connections: bool
+) -> None:
+    """The socket of one that was just killed may still take connections, however often one looks."""
     link = LosingLink(tmp_path, None, may_start)
-    link.losses = 3
+    link.losses, link.takes_connections = 3, takes_connections
     link.note_contact()
     assert await link.ask(link.ask_once) == "answered"
 

@@ -87,11 +87,13 @@ class GatewayLink:
                 if not is_unavailable(error) or not self._was_there_lately():
                     raise
             except NoGateway:
-                if await self.is_answering():  # only the answer was lost, or a killed gateway's socket is still there
-                    if was_lost and not self._was_there_lately():
+                if self._was_there_lately():
+                    pass  # a killed gateway may look as if it answered, until its socket is gone
+                elif await self.is_answering():  # only the answer was lost
+                    if was_lost:
                         raise
                     was_lost = True
-                elif not self.may_start or (has_started and not self._was_there_lately()):
+                elif has_started or not self.may_start:
                     raise
             failures += 1
             await self.wait_before_retry(failures)
