@@ -28,10 +28,14 @@ def unpack(name: str, target: Path) -> Path:
 
 def make_database(path: Path, sql: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    db = sqlite3.connect(path)
+    alter(path, sql)
+    return path
+
+
+def alter(database: Path, sql: str) -> None:
+    db = sqlite3.connect(database)
     db.executescript(sql)
     db.close()
-    return path
 
 
 def read_texts(store: StoreReader) -> dict[str, list[tuple[str, str]]]:

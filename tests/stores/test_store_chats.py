@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
-from store_house import hermes_home, hermes_row, openclaw_event, openclaw_folder, unpack
+from store_house import alter, hermes_home, hermes_row, openclaw_event, openclaw_folder, unpack
 
 from semel.faces.stores.chat_addresses import convert_address
 from semel.faces.stores.importing import open_store
+from semel.faces.stores.nanoclaw import CANCELLED
 
 ID = "6f0ea3b2-8c6d-4a44-9d0e-5a1b2c3d4e5f"
 GROUP = "BROemHVncLgSz8tReUKBz6v3bEdhDB0eXajd+Srp6oY="
@@ -91,3 +93,37 @@ def test_a_chat_of_nanoclaw(tmp_path: Path, channel: str, platform_id: str, key:
     db.close()
     keys = {conversation.key for conversation in open_store("nanoclaw", folder).read_conversations()}
     assert keys == {key}
+
+
+def test_a_task_of_nanoclaw_with_a_session_of_its_own_asks_in_the_chat_in_which_it_was_made(tmp_path: Path) -> None:
+    """NanoClaw since 2.1: the task is in a session without a chat, and names the session that made it."""
+    folder = unpack("nanoclaw-2", tmp_path / "store")
+    alter(
+        folder / "data/v2.db",
+        "INSERT INTO sessions(id, agent_group_id, thread_id, created_at) "
+        "VALUES ('sess-2', 'ag-1', 'system:tasks:walk-1a2b', '2026-11-21T08:00:00.000Z');"
+        "CREATE TABLE container_configs (agent_group_id TEXT PRIMARY KEY, timezone TEXT);"
+        "INSERT INTO container_configs VALUES ('ag-1', 'Asia/Tokyo');",
+    )
+    shutil.copytree(folder / "data/v2-sessions/ag-1/sess-1", folder / "data/v2-sessions/ag-1/sess-2")
+    content = json.dumps({"prompt": "Walk the dog.", "script": None, "originSessionId": "sess-1"})
+    alter(folder / "data/v2-sessions/ag-1/sess-2/outbound.db", "DELETE FROM messages_out")
+    alter(
+        folder / "data/v2-sessions/ag-1/sess-2/inbound.db",
+        f"""
+        DELETE FROM messages_in WHERE id <> 'task-2';
+        UPDATE messages_in SET series_id = 'walk-1a2b', platform_id = NULL, channel_type = NULL, content = '{content}';
+        INSERT INTO messages_in(id, seq, kind, timestamp, status, process_after, series_id, content) VALUES
+          ('task-4', 12, 'task', '2026-11-20', 'completed', '2026-11-20T06:30:00Z', 'old', 'Old form.'),
+          ('task-5', 14, 'task', '2026-11-20', 'cancelled', '2026-11-20T07:30:00Z', 'gone', '{content}');
+        """,
+    )
+    store = open_store("nanoclaw", folder)
+    schedules = {schedule.name: schedule for schedule in store.read_schedules()}
+    walk = schedules["walk-1a2b"]
+    assert (walk.text, walk.session, walk.tz) == ("Walk the dog.", "main:telegram:7", "Asia/Tokyo")
+    conversations = {conversation.key: conversation for conversation in store.read_conversations()}
+    task = conversations["main:web:nanoclaw-sess-2"]
+    assert task.title == "walk-1a2b"
+    assert [(message.kind, message.text) for message in task.read_messages()] == [("schedule", "Old form.")]
+    assert store.report.left_out[CANCELLED] == 1 and store.report.unread == []

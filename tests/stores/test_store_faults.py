@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from store_house import (
+    alter,
     count_entries,
     hermes_home,
     hermes_row,
@@ -267,15 +268,22 @@ def test_compressed_events_are_read_and_a_damaged_one_is_named(tmp_path: Path, m
 
 
 def test_what_nanoclaws_agent_said_by_its_tool_and_in_its_answer_is_one(tmp_path: Path) -> None:
-    store = open_store("nanoclaw", unpack("nanoclaw-2", tmp_path / "store"))
+    folder = unpack("nanoclaw-2", tmp_path / "store")
+    alter(
+        folder / "data/v2-sessions/ag-1/sess-1/inbound.db",
+        "UPDATE delivered SET status = 'refused' WHERE message_out_id = 'out-4'",
+    )
+    store = open_store("nanoclaw", folder)
     assert read_texts(store)[CHAT] == [
         ("user", "Send the report."), ("agent", "The report is sent."), ("user", "And the other one?"),
         ("agent", "That one is not ready."), ("event", "Tell what today brings."), ("agent", "Bread day."),
     ]  # fmt: skip
     assert store.report.collapsed == {nanoclaw.ECHO: 1}
     (conversation,) = store.read_conversations()
-    undelivered = [message.text for message in conversation.read_messages() if message.undelivered]
-    assert undelivered == ["That one is not ready."]
+    undelivered = {message.text: message.undelivered for message in conversation.read_messages() if message.undelivered}
+    assert undelivered == {
+        "That one is not ready.": "NanoClaw gave up sending it", "Bread day.": "NanoClaw refused to send it",
+    }  # fmt: skip
 
 
 def test_a_schedule_of_nanoclaw_that_had_split_in_two_is_one(tmp_path: Path) -> None:
@@ -345,12 +353,6 @@ def test_a_newer_format_of_openclaw_that_keeps_its_events_elsewhere_is_refused(t
     alter(database, f"PRAGMA user_version = 99; {change};")
     with pytest.raises(BadStore, match="version 99 of OpenClaw's format; this Semel knows up to 23"):
         open_store("openclaw", folder)
-
-
-def alter(database: Path, sql: str) -> None:
-    db = sqlite3.connect(database)
-    db.executescript(sql)
-    db.close()
 
 
 def test_a_damaged_or_foreign_database_is_refused(tmp_path: Path) -> None:

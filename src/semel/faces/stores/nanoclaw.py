@@ -21,7 +21,6 @@ from semel.faces.stores.files import (
     format_moment,
     local_zone,
     open_database,
-    parse_object,
     parse_time,
     read_environment_file,
 )
@@ -40,17 +39,22 @@ from semel.text.verbatim import verbatim_digest
 
 ECHO = "texts that an agent said twice in a turn, by its tool and in its closing block"
 SAME_SERIES = "schedules that had split in two"
+CANCELLED = "schedules that were cancelled before they fired"
+TASK_THREAD = "system:tasks:"
+"""How the thread of a task's own session begins; such a session has no chat."""
+UNDELIVERED = {"failed": "NanoClaw gave up sending it", "refused": "NanoClaw refused to send it"}
+"""State of a delivery -> why the message did not reach its chat."""
 PREFIXES = {"tg": "telegram", "phone": "whatsapp"}
 """Prefixes of NanoClaw's user ids that are not the name of a channel."""
 
 
 @dataclass(frozen=True)
 class _Session:
-    """A session: its folder, where it speaks, and the name of the folder of its agent."""
+    """A session: its folder, where it speaks, and its agent group's time zone (None if it has none of its own)."""
 
     id: str
     folder: Path
-    agent: str
+    zone: str | None
     channel: str | None
     address: str | None
     thread: str | None
@@ -85,18 +89,24 @@ class NanoClawStore:
         for session in self._list_sessions():
             key = _session_key(session)
             read_messages = partial(self._read_messages, session)
-            yield StoredConversation(f"nanoclaw:{session.id}", key, session.name, read_messages)
+            title = session.name
+            if session.thread and session.thread.startswith(TASK_THREAD):
+                title = session.thread.removeprefix(TASK_THREAD)
+            yield StoredConversation(f"nanoclaw:{session.id}", key, title, read_messages)
 
     def _list_sessions(self) -> list[_Session]:
         with open_database(self.database) as db:
+            zone = "NULL"
+            if "timezone" in columns_of(db, "container_configs"):
+                zone = "(SELECT c.timezone FROM container_configs c WHERE c.agent_group_id = a.id)"
             rows = db.execute(
-                "SELECT s.id, s.agent_group_id, s.thread_id, a.folder, m.channel_type, m.platform_id, m.name "
+                f"SELECT s.id, s.agent_group_id, s.thread_id, {zone} AS zone, m.channel_type, m.platform_id, m.name "
                 "FROM sessions s JOIN agent_groups a ON a.id = s.agent_group_id "
                 "LEFT JOIN messaging_groups m ON m.id = s.messaging_group_id ORDER BY s.created_at, s.id"
             ).fetchall()
         return [
             _Session(
-                row["id"], self.data / "v2-sessions" / row["agent_group_id"] / row["id"], row["folder"],
+                row["id"], self.data / "v2-sessions" / row["agent_group_id"] / row["id"], row["zone"],
                 row["channel_type"], row["platform_id"], row["thread_id"], row["name"],
             )
             for row in rows
@@ -112,9 +122,7 @@ class NanoClawStore:
                 for is_inbound, row in _merge(inbound, outbound):
                     place = f"{session.folder}, {'messages_in' if is_inbound else 'messages_out'} {row['id']}"
                     try:
-                        content = json.loads(row["content"])
-                        if not isinstance(content, dict):
-                            raise ValueError("its content is no JSON object")
+                        content = _parse_content(row)
                     except (ValueError, RecursionError) as error:
                         self.report.name_unread(place, str(error))
                         continue
@@ -148,6 +156,9 @@ class NanoClawStore:
         if row["kind"] == "task":
             if row["status"] in ("pending", "paused"):
                 return None  # a schedule
+            if row["status"] == "cancelled":
+                self.report.left_out[CANCELLED] += 1
+                return None
             text, files = str(content.get("prompt") or ""), _files_of(content)
         else:
             text, files = _text_of(content), _files_of(content)
@@ -216,7 +227,8 @@ class NanoClawStore:
 
     def read_schedules(self) -> Iterator[StoredSchedule]:
         zone = next((value for name, value in read_environment_file(self.data.parent / ".env") if name == "TZ"), None)
-        for session in self._list_sessions():
+        sessions = {session.id: session for session in self._list_sessions()}
+        for session in sessions.values():
             path = session.folder / "inbound.db"
             if not path.is_file():
                 continue
@@ -232,8 +244,10 @@ class NanoClawStore:
                     continue
                 seen.add(series)
                 try:
-                    yield _parse_task(session, row, series, zone or local_zone())
-                except ValueError as error:
+                    content = _parse_content(row)
+                    chat = sessions.get(str(content.get("originSessionId")), session)
+                    yield _parse_task(row, content, series, _session_key(chat), session.zone or zone or local_zone())
+                except (ValueError, RecursionError) as error:
                     self.report.name_unread(f"{path}, messages_in {row['id']}", str(error))
 
 
@@ -313,19 +327,31 @@ def _why_undelivered(deliveries: sqlite3.Connection | None, message: str) -> str
     if deliveries is None:
         return None
     row = deliveries.execute("SELECT status FROM delivered WHERE message_out_id = ?", (message,)).fetchone()
-    return "NanoClaw gave up sending it" if row is not None and row["status"] == "failed" else None
+    return None if row is None else UNDELIVERED.get(row["status"])
 
 
-def _parse_task(session: _Session, row: Json, series: str, zone: str) -> StoredSchedule:
-    """Return a schedule. Raises ValueError if Semel has no such schedule."""
-    content = parse_object(row["content"])
+def _parse_content(row: Json) -> Json:
+    """Return a row's content. Raises ValueError or RecursionError."""
+    try:
+        content = json.loads(row["content"])
+    except ValueError:
+        if row["kind"] == "task" and not str(row["content"]).startswith("{"):
+            return {"prompt": row["content"]}  # as the first versions wrote it
+        raise
+    if not isinstance(content, dict):
+        raise ValueError("its content is no JSON object")
+    return content
+
+
+def _parse_task(row: Json, content: Json, series: str, session: str, zone: str) -> StoredSchedule:
+    """Return a schedule. Raises ValueError if Semel has no such schedule. `session`: the key of its chat's."""
     text = str(content.get("prompt") or "").strip()
     if not text:
         raise ValueError("it runs a script; Semel's schedules ask an agent")
     if content.get("script"):
         raise ValueError("a script of its decides whether it asks the agent; Semel's schedules always ask")
     common: Json = {
-        "name": series, "text": text, "session": _session_key(session), "enabled": row["status"] != "paused",
+        "name": series, "text": text, "session": session, "enabled": row["status"] != "paused",
     }  # fmt: skip
     if row["recurrence"]:
         return StoredSchedule(**common, form="cron", spec=str(row["recurrence"]), tz=zone)
