@@ -11,6 +11,7 @@ import re
 import sqlite3
 from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from semel.faces.stores.files import (
     read_json_file,
     require_version,
 )
+from semel.faces.stores.hermes_texts import MACHINE_TEXTS, PersonText, read_person_text
 from semel.faces.stores.records import (
     BadStore,
     StoredConversation,
@@ -42,16 +44,18 @@ OLDEST_SCHEMA, NEWEST_SCHEMA = 11, 22
 MESSAGES = {"id", "session_id", "role", "content", "timestamp"}
 JSON_MARK = "\x00json:"  # before content that is a list of parts
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")
-MACHINE_TEXTS = ("[System note:", "[System:")
 EMPTY_TEXTS = ("", "(empty)")
+SILENT_ANSWER = "[SILENT]"
 COMPACTION_S = 1.0
 """Compaction writes the rows that it keeps again within this time of its summary."""
 PAGE_ROWS = 200
+_CRON_SESSION = re.compile(r"(cron_.+)_\d{8}_\d{6}")
 
 COPY_COMPACTED = "rows that compaction wrote again"
 COPY_SAME_ROW = "rows that were written twice"
 COPY_TWO_WRITERS = "messages that the gateway and the agent both wrote"
 COPY_DELIVERED_TWICE = "messages that a platform delivered twice"
+COPY_REPORT = "ends of processes that were reported again"
 MACHINE_ROWS = "texts that Hermes wrote in a person's name"
 
 
@@ -93,7 +97,7 @@ class HermesStore:
             for session in self._read_sessions(db):
                 parent = session["parent_session_id"]
                 name = session["session_key"] or (parent and session["continues"] and names.get(parent))
-                names[session["id"]] = name = name or session["id"]
+                names[session["id"]] = name = name or _name_of_runs(session["id"])
                 groups.setdefault(name, []).append(session)
             self._name_missing_texts(db)
         self._name_other_stores()
@@ -142,6 +146,8 @@ class HermesStore:
         sender = _sender(session)
         previous: Json | None = None
         delivered: set[int] = set()  # hashes of the platform's ids and the texts of messages
+        reported: set[int] = set()  # hashes of the ends of processes
+        is_shared = _is_shared(session)
         for row in self._read_rows(db, session["id"]):
             content, files = _parse_content(row["content"])
             self.report.left_out["tool calls"] += _count_tool_calls(row)
@@ -163,13 +169,27 @@ class HermesStore:
             if copy := self._find_copy(db, row, previous, summaries, delivered):
                 self.report.collapsed[copy] += 1
                 continue
+            if row["role"] == "assistant" and content == SILENT_ANSWER:
+                self.report.left_out["silent answers ([SILENT])"] += 1
+                continue
             previous = row
-            role = "user" if row["role"] == "user" else "agent"
-            yield StoredMessage(
-                id=f"{session['id']}/{row['id']}", role="agent" if role == "agent" else "user", text=content,
-                at=parse_time(row["timestamp"]) or 0, stretch=session["id"],
-                sender=sender if role == "user" else None, files=files,
+            said = PersonText(content)
+            if row["role"] == "user":
+                said = read_person_text(content, is_shared=is_shared)
+                if said.kind == "exec.finished" and hash(content) in reported:
+                    self.report.collapsed[COPY_REPORT] += 1
+                    continue
+                if said.kind == "exec.finished":
+                    reported.add(hash(content))
+            message = StoredMessage(
+                id=f"{session['id']}/{row['id']}", role="agent", text=said.text, at=parse_time(row["timestamp"]) or 0,
+                stretch=session["id"], files=said.files or files,
             )  # fmt: skip
+            if said.kind:
+                message = replace(message, role="event", kind=said.kind)
+            elif row["role"] == "user":
+                message = replace(message, role="user", sender=said.sender or sender)
+            yield message
 
     def _read_rows(self, db: sqlite3.Connection, session: str) -> Iterator[Json]:
         wanted = (
@@ -310,6 +330,21 @@ class HermesStore:
             return "UTC"
         match = re.search(r"^timezone:\s*[\"']?([A-Za-z0-9_/+-]+)", text, re.M)
         return match[1] if match else "UTC"
+
+
+def _name_of_runs(session: str) -> str:
+    """Return what the sessions of one schedule's runs have in common, `cron_JOB`; another session's id as it is."""
+    match = _CRON_SESSION.fullmatch(session)
+    return match[1] if match else session
+
+
+def _is_shared(session: Json) -> bool:
+    """Return whether several people write in one session: in a group whose key does not end with a person's id."""
+    key = str(session["session_key"] or "")
+    is_group = ":dm:" not in key and bool(session["chat_id"])
+    return is_group and key.endswith(
+        tuple(f":{place}" for place in (session["chat_id"], session["thread_id"]) if place)
+    )
 
 
 def _sender(session: Json) -> str | None:
