@@ -27,11 +27,12 @@ ECHO = "answers that repeat what a tool had sent in the same turn"
 
 SILENT_ANSWERS = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
 HEARTBEAT_PROMPTS = ("Read HEARTBEAT.md", "[OpenClaw heartbeat", "Run the following periodic tasks")
-SYSTEM_MARKS = ("System: ", "System (untrusted): ", "[OpenClaw runtime")
+SYSTEM_MARKS = ("System: ", "System (untrusted): ", "[OpenClaw ")
 CONTEXT = "openclaw.runtime-context"
 
 _COMPLETION = re.compile(r"Exec finished \((?:[^)]*?[ ,])?id=([^,)\s]+)")
-_SCHEDULE = re.compile(r"\[cron:\S+ [^\]]*\]")
+_SCHEDULE = re.compile(r"\[cron:\S+ [^\]]*\] ?")
+_SCHEDULE_END = "\nCurrent time: "  # after it, OpenClaw tells the agent about the run
 _SENDER = re.compile(r'"sender": "((?:[^"\\]|\\.)*)"')
 _LINE_TIME = re.compile(r"^(System(?: \(untrusted\))?: )\[[^\]]*\] ", re.M)
 
@@ -82,6 +83,7 @@ class TranscriptReader:
             self.report.collapsed[SAME_EVENT] += 1
             return None
         text, files = self._read_content(message.get("content"))
+        files = _media_names(message) or files
         stored = StoredMessage(
             id=f"{self.session}/{event_id}", role="user", text=text,
             at=parse_time(message.get("timestamp")) or parse_time(event.get("timestamp")) or 0,
@@ -138,10 +140,15 @@ class TranscriptReader:
             return None
         self._turn_texts.clear()
         self._sent_texts.clear()
-        if runs:
+        origin = message.get("provenance")
+        origin = origin if isinstance(origin, dict) else {}
+        if runs or (origin.get("kind"), origin.get("sourceTool")) == ("internal_system", "exec"):
             return replace(stored, role="event", kind="exec.finished")
-        if _SCHEDULE.match(stored.text):
-            return replace(stored, role="event", kind="schedule")
+        if schedule := _SCHEDULE.match(stored.text):
+            asked = stored.text[schedule.end() :].partition(_SCHEDULE_END)[0]
+            return replace(stored, role="event", kind="schedule", text=asked or stored.text)
+        if origin.get("kind") in ("internal_system", "inter_session"):
+            return replace(stored, role="event", kind="report")
         if stored.text.startswith(SYSTEM_MARKS):
             return replace(stored, role="event", kind="report")
         return replace(stored, sender=str(sender) if sender else None)
@@ -172,6 +179,14 @@ class TranscriptReader:
             return True
         self._seen.add(number)
         return False
+
+
+def _media_names(message: Json) -> tuple[str, ...]:
+    """Return the names of the files that came with a message, beside its content."""
+    about = message.get("__openclaw")
+    media = about.get("media") if isinstance(about, dict) else None
+    paths = [file.get("path") or file.get("url") for file in media or () if isinstance(file, dict)]
+    return tuple(str(path).rpartition("/")[2] or "file" for path in paths if path)
 
 
 def _name_sender(message: StoredMessage, following: Json) -> StoredMessage:
