@@ -127,3 +127,14 @@ def test_a_task_of_nanoclaw_with_a_session_of_its_own_asks_in_the_chat_in_which_
     assert task.title == "walk-1a2b"
     assert [(message.kind, message.text) for message in task.read_messages()] == [("schedule", "Old form.")]
     assert store.report.left_out[CANCELLED] == 1 and store.report.unread == []
+
+
+def test_openclaws_owners_and_the_accounts_of_each_of_its_bots_are_let_in(tmp_path: Path) -> None:
+    folder = openclaw_folder(tmp_path, [openclaw_event(1, "user", "hello")])
+    config = {
+        "commands": {"ownerAllowFrom": ["telegram:7"]},
+        "channels": {"telegram": {"allowFrom": [7, 8], "accounts": {"other": {"allowFrom": ["tg:9"]}}}},
+    }
+    (folder / "openclaw.json").write_text(json.dumps(config))
+    people = [(person.account, person.role) for person in open_store("openclaw", folder).read_people()]
+    assert people == [("7", "owner"), ("8", None), ("9", None)]

@@ -222,17 +222,26 @@ class OpenClawStore:
     # ------------------------------------------------------------ people
 
     def read_people(self) -> Iterator[StoredPerson]:
-        """Yield the accounts that were paired, and those that the configuration allows."""
+        """Yield the accounts that were paired, and those that the configuration allows, the owners first."""
         seen = set()
-        for channel, account in self._read_accounts():
+        config = self._read_config()
+        owners = [str(entry) for entry in _list_of(config.get("commands"), "ownerAllowFrom")]
+        owned = [(channel, account) for channel, is_named, account in (o.partition(":") for o in owners) if is_named]
+        for channel, account in [*owned, *self._read_accounts(config)]:
             account = account.removeprefix(f"{channel}:").removeprefix("tg:" if channel == "telegram" else "")
             if account == "*" or account.startswith("accessGroup:"):
                 self.report.left_out["rules that let in more than one account"] += 1
             elif (channel, account) not in seen:
                 seen.add((channel, account))
-                yield StoredPerson(channel, account, None)
+                role = "owner" if (channel, account) in owned else None
+                yield StoredPerson(channel, account, None, role)
 
-    def _read_accounts(self) -> Iterator[tuple[str, str]]:
+    def _read_config(self) -> Json:
+        path = self.folder / "openclaw.json"
+        config = read_json_file(path, self.report) if path.exists() else None
+        return config if isinstance(config, dict) else {}
+
+    def _read_accounts(self, config: Json) -> Iterator[tuple[str, str]]:
         state = self.folder / "state" / "openclaw.sqlite"
         if state.is_file():
             with open_database(state) as db:
@@ -243,12 +252,12 @@ class OpenClawStore:
             content = read_json_file(path, self.report)
             for account in _list_of(content, "allowFrom"):
                 yield path.name.partition("-")[0], str(account)
-        path = self.folder / "openclaw.json"
-        config = read_json_file(path, self.report) if path.exists() else None
-        channels = config.get("channels") if isinstance(config, dict) else None
+        channels = config.get("channels")
         for channel, settings in (channels if isinstance(channels, dict) else {}).items():
-            for account in _list_of(settings, "allowFrom"):
-                yield str(channel), str(account)
+            bots = settings.get("accounts") if isinstance(settings, dict) else None
+            for allowing in (settings, *(bots.values() if isinstance(bots, dict) else ())):
+                for account in _list_of(allowing, "allowFrom"):
+                    yield str(channel), str(account)
 
     # ------------------------------------------------------------ schedules
 
