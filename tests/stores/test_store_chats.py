@@ -138,3 +138,17 @@ def test_openclaws_owners_and_the_accounts_of_each_of_its_bots_are_let_in(tmp_pa
     (folder / "openclaw.json").write_text(json.dumps(config))
     people = [(person.account, person.role) for person in open_store("openclaw", folder).read_people()]
     assert people == [("7", "owner"), ("8", None), ("9", None)]
+
+
+def test_openclaws_main_conversation_has_the_key_of_the_chat_it_was_last_used_from(tmp_path: Path) -> None:
+    folder = openclaw_folder(tmp_path, [openclaw_event(1, "user", "hello")], session="s2")
+    openclaw_folder(tmp_path, [openclaw_event(1, "assistant", "a mirror")], session="s1")
+    context = {"channel": "telegram", "to": "telegram:7"}
+    index = {
+        "agent:main:telegram:default:direct:7": {"sessionId": "s1", "chatType": "direct"},
+        "agent:main:main": {"sessionId": "s2", "chatType": "direct", "deliveryContext": context},
+    }
+    (folder / "agents/main/sessions/sessions.json").write_text(json.dumps(index))
+    first, second = open_store("openclaw", folder).read_conversations()
+    assert (first.key, second.key) == ("main:telegram:7", "main:telegram:7")
+    assert [message.text for message in first.read_messages()] == ["hello"]

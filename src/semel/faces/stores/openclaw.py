@@ -1,4 +1,4 @@
-"""OpenClaw's store, `~/.openclaw`: databases since 2026.7, and the JSONL files of the versions before."""
+"""OpenClaw's store, `~/.openclaw`: databases since 2026.8, and the JSONL files of the versions before."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ class OpenClawStore:
     # ------------------------------------------------------------ conversations
 
     def read_conversations(self) -> Iterator[StoredConversation]:
-        """Yield the transcripts. Those that continue a chat come first, because only one can have the chat's key."""
+        """Yield the transcripts. Those that continue a chat come first, because only one can have the chat's key.
+
+        The main conversation is before a private chat's own session, which then has what OpenClaw wrote for itself.
+        """
         in_databases: set[str] = set()
         for database in self.databases:
             yield from self._list_windows(database, in_databases)
@@ -111,7 +114,7 @@ class OpenClawStore:
                 "SELECT w.session_id, w.session_key, n.current_session_id IS w.session_id AS is_current, n.entry_json, "
                 "coalesce(n.label, n.display_name, w.display_name) AS title FROM session_windows w "
                 "LEFT JOIN session_nodes n ON n.session_key = w.session_key "
-                "ORDER BY is_current DESC, w.created_at, w.session_id"
+                "ORDER BY is_current DESC, w.session_key LIKE '%:main' DESC, w.created_at, w.session_id"
             ).fetchall()
             if "session_id" in columns_of(db, "session_transcript_cold_archives"):
                 for row in db.execute("SELECT session_id FROM session_transcript_cold_archives"):
@@ -179,7 +182,14 @@ class OpenClawStore:
             if isinstance(entry, dict)
         }
         paths = [path for path in sorted(folder.glob("*.jsonl*")) if _is_transcript(path)]
-        paths.sort(key=lambda path: _session_of(path) not in current or path.suffix != ".jsonl")
+        main = entries.get(f"agent:{agent}:main") if isinstance(entries, dict) else None
+        main_session = main.get("sessionId") if isinstance(main, dict) else None
+        paths.sort(
+            key=lambda path: (
+                _session_of(path) not in current or path.suffix != ".jsonl",
+                _session_of(path) != main_session,
+            )
+        )
         seen = set(in_databases)
         for path in paths:
             session = _session_of(path)

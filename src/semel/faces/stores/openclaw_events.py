@@ -33,6 +33,9 @@ CONTEXT = "openclaw.runtime-context"
 _COMPLETION = re.compile(r"Exec finished \((?:[^)]*?[ ,])?id=([^,)\s]+)")
 _SCHEDULE = re.compile(r"\[cron:\S+ [^\]]*\] ?")
 _SCHEDULE_END = "\nCurrent time: "  # after it, OpenClaw tells the agent about the run
+_MEDIA_NOTE = re.compile(
+    r"\[media attached(?: \d+/\d+)?: (?:\d+ files|([^\n]*?)(?: \([^()\n]*\))?(?: \| [^\n]*)?)\]\n*"
+)
 _SENDER = re.compile(r'"sender": "((?:[^"\\]|\\.)*)"')
 _LINE_TIME = re.compile(r"^(System(?: \(untrusted\))?: )\[[^\]]*\] ", re.M)
 
@@ -83,7 +86,8 @@ class TranscriptReader:
             self.report.collapsed[SAME_EVENT] += 1
             return None
         text, files = self._read_content(message.get("content"))
-        files = _media_names(message) or files
+        text, attached = _cut_media_notes(text) if message.get("role") == "user" else (text, ())
+        files = _media_names(message) or attached or files
         stored = StoredMessage(
             id=f"{self.session}/{event_id}", role="user", text=text,
             at=parse_time(message.get("timestamp")) or parse_time(event.get("timestamp")) or 0,
@@ -179,6 +183,16 @@ class TranscriptReader:
             return True
         self._seen.add(number)
         return False
+
+
+def _cut_media_notes(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a text without the notes about files that OpenClaw wrote before it until 2026.7, and the files' names."""
+    names = []
+    while note := _MEDIA_NOTE.match(text):
+        if note[1]:
+            names.append(note[1].rpartition("/")[2])
+        text = text[note.end() :]
+    return text, tuple(names)
 
 
 def _media_names(message: Json) -> tuple[str, ...]:
