@@ -1,16 +1,17 @@
 """Make the sample stores in tests/data/stores: run OpenClaw and Hermes with a small model server, or write NanoClaw's.
 
-    npm install openclaw@2026.9.6 node@24        # in a folder of its own; 2026.5.7 in another one
+    npm install openclaw@2026.9.6 node@24        # in a folder of its own; 2026.8.2 and 2026.5.7 in others
     python -m venv v && v/bin/python -m pip install hermes-agent==0.19.0 python-telegram-bot==22.6
 
     python tests/stores/make_stores.py openclaw FOLDER VERSION     # FOLDER has node_modules
     python tests/stores/make_stores.py hermes v/bin/hermes
     python tests/stores/make_stores.py nanoclaw
 
-Each program talks to the double of Telegram in `semel.testing` and to a server that answers as a model's, both in this
-process; nothing leaves the machine. Ada pairs, asks in private and in a group, and makes schedules. Hermes is killed
-while it answers, and started again. NanoClaw is in no registry and needs containers: its store is written here with the
-tables and columns of its public source (`src/db/schema.ts`), and with faults that its issues describe.
+Each program talks to the double of Telegram in `semel.testing` and to a server that answers as a model's
+(`sample_model.py`), both in this process; nothing leaves the machine. Ada pairs, asks in private and in a group, has a
+command run, sends a picture, and makes schedules, of which one fires. Hermes is killed while it answers, and started
+again. NanoClaw is in no registry and needs containers: its store is written here with the tables and columns of its
+public source (`src/db/schema.ts`), and with faults that its issues describe.
 
 What a store keeps that an import does not read (prompts, tools, search indexes) is not copied. A database is kept as
 the SQL that makes it.
@@ -30,10 +31,12 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+
+from sample_model import Model
 
 from semel.testing.telegram import TOKEN, TelegramDouble, serve
 
@@ -41,61 +44,11 @@ Json = dict[str, Any]
 DATA = Path(__file__).parents[1] / "data" / "stores"
 HOME = "/home/you"  # stands for the folder in which a program ran
 START_S = 90.0
-ANSWERS = {
-    "time of the train": "The train leaves at 9:41.",
-    "brings bread": "Ben brings the bread.",
-    "And back?": "The last one back leaves at 22:15.",
-    "From the command line": "Hello from the agent.",
-    "Think about it": "I have thought about it.",
-}
-"""The answers to the questions, in the order in which they are asked."""
-OTHER_ANSWER = "Noted."
-SLOW_QUESTION, SLOW_S = "Think about it", 30.0
+PICTURE = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c636060606000000005000165f645400000000049454e44ae426082"
+)
 KEPT_ENTRY_FIELDS = {"sessionId", "chatType", "delivery", "deliveryContext", "displayName", "label", "sessionStartedAt"}
-
-
-class Model(BaseHTTPRequestHandler):
-    """OpenAI's chat completions, as far as both programs call them."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        self._send(json.dumps({"object": "list", "data": [{"id": "small", "object": "model"}]}), "application/json")
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
-        said = json.dumps([message for message in body.get("messages", ()) if message["role"] == "user"])
-        asked = [question for question in ANSWERS if question in said]
-        text = ANSWERS[asked[-1]] if asked else OTHER_ANSWER
-        if asked[-1:] == [SLOW_QUESTION]:
-            time.sleep(SLOW_S)
-        common = {"id": "answer", "created": 1, "model": "small"}
-        usage = {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
-        if not body.get("stream"):
-            message = {"role": "assistant", "content": text}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            answer = {**common, "object": "chat.completion", "choices": [choice], "usage": usage}
-            self._send(json.dumps(answer), "application/json")
-            return
-        deltas: list[tuple[Json, str | None]] = [({"role": "assistant", "content": text}, None), ({}, "stop")]
-        chunks: list[Json] = [
-            {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]} for delta, reason in deltas
-        ]
-        chunks.append({"choices": [], "usage": usage})
-        lines = [json.dumps({**common, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
-        self._send("".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]), "text/event-stream")
-
-    def _send(self, text: str, media_type: str) -> None:
-        content = text.encode()
-        self.send_response(200)
-        self.send_header("content-type", media_type)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        with suppress(BrokenPipeError):  # the program was killed meanwhile
-            self.wfile.write(content)
 
 
 class PlainDouble(TelegramDouble):
@@ -113,6 +66,7 @@ async def world() -> AsyncIterator[tuple[PlainDouble, str, str]]:
     Thread(target=model.serve_forever, daemon=True).start()
     double = PlainDouble(privacy=False)
     double.person(7, "Ada", "ada")
+    double.person(8, "Ben", "ben")
     double.group(-1001, "Kitchen")
     async with serve(double) as url:
         yield double, url, f"http://127.0.0.1:{model.server_address[1]}/v1"
@@ -164,7 +118,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 async def ask(double: PlainDouble) -> None:
-    """Ada asks in private and in the group."""
+    """Ada asks in private and in the group, where Ben speaks, too; she has a command run, and sends a picture."""
     double.write(7, "What is the time of the train?")
     await hears(double, 7, "9:41")
     await asyncio.sleep(15)  # the gateway may start a channel again after the first person was let in
@@ -173,6 +127,18 @@ async def ask(double: PlainDouble) -> None:
         await hears(double, -1001, "Ben brings", 60)
     double.write(7, "And back?")
     await hears(double, 7, "22:15")
+    double.write(-1001, "I am Ben.", sender=8)  # Hermes does not let him in
+    double.write(7, "Bake the cake.")
+    await hears(double, 7, "in the oven")
+    await hears(double, 7, "cake is ready")
+    double.write(7, "Tell me once.")
+    await hears(double, 7, "at seven")
+    double.send_file(7, PICTURE, kind="photo", name="cat.png", mime="image/png", caption="What is in this picture?")
+    await hears(double, 7, "shows nothing")
+    double.write(7, "/new")
+    await asyncio.sleep(15)
+    double.write(7, "It is a new day.")
+    await hears(double, 7, "new day it is")
 
 
 async def pair(double: PlainDouble, approve: Callable[[str], Any]) -> None:
@@ -205,6 +171,10 @@ async def make_openclaw(folder: Path, version: str) -> None:
                 add = ("cron", "add", "--token", "t", "--name")
                 target = ("--announce", "--channel", "telegram", "--to", "7")
                 await claw.call(
+                    *add, "bell", "--at", "5s", "--session", "isolated", "--message", "Ring the bell.", *target
+                )
+                await hears(double, 7, "bell rings")
+                await claw.call(
                     *add, "morning", "--cron", "30 7 * * 1-5", "--tz", "Europe/Berlin", "--session", "isolated",
                     "--message", "Tell what today brings.", *target,
                 )  # fmt: skip
@@ -223,7 +193,7 @@ async def make_openclaw(folder: Path, version: str) -> None:
 def write_openclaw_config(folder: Path, telegram: str, model: str) -> None:
     cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
     small = {
-        "id": "small", "name": "small", "contextWindow": 200_000, "maxTokens": 4096, "input": ["text"],
+        "id": "small", "name": "small", "contextWindow": 200_000, "maxTokens": 4096, "input": ["text", "image"],
         "reasoning": False, "cost": cost,
     }  # fmt: skip
     server = {"baseUrl": model, "apiKey": "none", "api": "openai-completions", "models": [small]}
@@ -254,6 +224,9 @@ def copy_openclaw(home: Path, target: Path) -> None:
     for path in (*paths, *state.glob("cron/jobs.json")):
         if ".trajectory" not in path.name:
             write(target / path.relative_to(state), path.read_text().replace(str(home), HOME))
+    commands = json.loads((state / "openclaw.json").read_text()).get("commands")
+    if commands:
+        write(target / "openclaw.json", json.dumps({"commands": commands}))
     for path in state.glob("agents/main/sessions/sessions.json"):
         entries = {key: keep_fields(entry) for key, entry in json.loads(path.read_text()).items()}
         write(target / path.relative_to(state), json.dumps(entries, indent=1).replace(str(home), HOME))
@@ -286,6 +259,8 @@ async def make_hermes(program: Path) -> None:
                     "telegram:7",
                 )  # fmt: skip
                 await hermes.call("cron", "create", "every 2h", "Look at the oven.", "--name", "oven")
+                await hermes.call("cron", "create", "1m", "Ring the bell.", "--name", "bell", "--deliver", "telegram:7")
+                await hears(double, 7, "bell rings", 180)
                 await hermes.call("chat", "-q", "From the command line", "-Q")
                 double.write(7, "Think about it.")
                 await asyncio.sleep(8)

@@ -261,7 +261,7 @@ def test_compressed_events_are_read_and_a_damaged_one_is_named(tmp_path: Path, m
     monkeypatch.setattr(openclaw, "_find_decompressor", lambda: refuse)
     store = open_store("openclaw", folder)
     assert read_texts(store) == plain
-    assert [why for _, why in store.report.unread] == ["it cannot be decompressed: Unknown frame descriptor"] * 3
+    assert [why for _, why in store.report.unread] == ["it cannot be decompressed: Unknown frame descriptor"] * 4
 
 
 # ---------------------------------------------------------------- NanoClaw

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from store_house import hermes_home, hermes_row, openclaw_event, openclaw_store
+from store_house import hermes_home, hermes_row, openclaw_event, openclaw_store, unpack
+
+from semel.faces.stores.importing import System, open_store
 
 NOTE = "[If you need a closer look, use vision_analyze with image_url: /home/you/.hermes/cache/images/img_7.png ~]"
 ENDED = "[IMPORTANT: Background process proc_1 completed normally (exit code 0).\nCommand: bake\nOutput:\nbaked\n]"
@@ -82,6 +84,9 @@ def test_the_runs_of_a_schedule_of_hermes_are_chapters_of_one_session(tmp_path: 
          ("event", "schedule", "Ring the bell.", ())),
         ("What is it?", {"__openclaw": {"senderId": "7", "media": [{"path": "/x/media/cat-1.png", "kind": "image"}]}},
          ("user", "message", "What is it?", ("cat-1.png",))),
+        ("[media attached: 2 files]\n[media attached 1/2: /x/cat-1.png (image/png)]\n"
+         "[media attached 2/2: /x/plan.pdf (application/pdf) | /x/plan.pdf]\n[What] is it?", {},
+         ("user", "message", "[What] is it?", ("cat-1.png", "plan.pdf"))),
     ],
 )  # fmt: skip
 def test_what_openclaw_writes_in_a_persons_name_is_not_theirs(
@@ -90,3 +95,15 @@ def test_what_openclaw_writes_in_a_persons_name_is_not_theirs(
     (conversation,) = openclaw_store(tmp_path, [openclaw_event(1, "user", text, **more)]).read_conversations()
     (message,) = conversation.read_messages()
     assert (message.role, message.kind, message.text, message.files) == read
+
+
+@pytest.mark.parametrize(("name", "system"), [("openclaw-2026.9.6", "openclaw"), ("hermes-0.19.0", "hermes")])
+def test_in_a_real_store_a_person_said_only_what_they_wrote(name: str, system: System, tmp_path: Path) -> None:
+    store = open_store(system, unpack(name, tmp_path / "store"))
+    messages = [message for conversation in store.read_conversations() for message in conversation.read_messages()]
+    assert sorted(message.kind for message in messages if message.role == "event") == ["exec.finished", "schedule"]
+    assert [message.text for message in messages if message.kind == "schedule"] == ["Ring the bell."]
+    assert [(message.text, len(message.files)) for message in messages if message.files] == [
+        ("What is in this picture?", 1)
+    ]
+    assert [message.text for message in messages if message.role == "user" and message.text.startswith("[")] == []
