@@ -107,3 +107,4 @@ def test_in_a_real_store_a_person_said_only_what_they_wrote(name: str, system: S
         ("What is in this picture?", 1)
     ]
     assert [message.text for message in messages if message.role == "user" and message.text.startswith("[")] == []
+    assert [(person.account, person.name) for person in store.read_people()] == [("7", "Ada")]

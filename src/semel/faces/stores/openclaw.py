@@ -59,6 +59,7 @@ class OpenClawStore:
         """`path`: the state folder (`~/.openclaw`), or the home that it is in. Raises BadStore."""
         self.folder = path / ".openclaw" if (path / ".openclaw").is_dir() else path
         self.report = StoreReport()
+        self._names: dict[str, str] = {}  # of senders, by account; known once the conversations were read
         self._decompress = _find_decompressor()
         self.databases = sorted(self.folder.glob("agents/*/agent/openclaw-agent.sqlite"))
         self.transcript_folders = sorted(self.folder.glob("agents/*/sessions"))
@@ -134,7 +135,8 @@ class OpenClawStore:
     def _read_window(self, database: Path, session: str) -> Iterator[StoredMessage]:
         try:
             with open_database(database) as db:
-                yield from TranscriptReader(session, self.report).read(self._read_rows(db, database, session))
+                reader = TranscriptReader(session, self.report, self._names)
+                yield from reader.read(self._read_rows(db, database, session))
         except BadStore as error:
             self.report.name_unread(f"{database}, session {session}", str(error))
 
@@ -203,7 +205,7 @@ class OpenClawStore:
             yield StoredConversation(f"openclaw:{agent}:{session}", key, title, read_messages)
 
     def _read_file(self, path: Path, session: str) -> Iterator[StoredMessage]:
-        yield from TranscriptReader(session, self.report).read(self._read_lines(path))
+        yield from TranscriptReader(session, self.report, self._names).read(self._read_lines(path))
 
     def _read_lines(self, path: Path) -> Iterator[tuple[str, Json]]:
         try:
@@ -244,7 +246,7 @@ class OpenClawStore:
             elif (channel, account) not in seen:
                 seen.add((channel, account))
                 role = "owner" if (channel, account) in owned else None
-                yield StoredPerson(channel, account, None, role)
+                yield StoredPerson(channel, account, self._names.get(f"{channel}:{account}"), role)
 
     def _read_config(self) -> Json:
         path = self.folder / "openclaw.json"

@@ -43,10 +43,11 @@ _LINE_TIME = re.compile(r"^(System(?: \(untrusted\))?: )\[[^\]]*\] ", re.M)
 class TranscriptReader:
     """Reads the events of one transcript."""
 
-    def __init__(self, session: str, report: StoreReport) -> None:
-        """`session`: OpenClaw's id of the transcript."""
+    def __init__(self, session: str, report: StoreReport, names: dict[str, str]) -> None:
+        """`session`: OpenClaw's id of the transcript. `names`: takes each sender's name, by account: `telegram:7`."""
         self.session = session
         self.report = report
+        self.names = names
         self._resets = 0
         self._seen: set[int] = set()  # digests of identities
         self._turn_texts: set[bytes] = set()  # what the agent said in this turn
@@ -155,6 +156,8 @@ class TranscriptReader:
             return replace(stored, role="event", kind="report")
         if stored.text.startswith(SYSTEM_MARKS):
             return replace(stored, role="event", kind="report")
+        if isinstance(about, dict) and isinstance(about.get("transport"), dict) and about.get("senderName"):
+            self.names[f"{about['transport'].get('channel')}:{about.get('senderId')}"] = str(about["senderName"])
         return replace(stored, sender=str(sender) if sender else None)
 
     def _read_answer(self, stored: StoredMessage, message: Json) -> StoredMessage | None:
