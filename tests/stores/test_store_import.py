@@ -13,7 +13,10 @@ from store_house import DATA, openclaw_event, openclaw_folder, unpack
 
 from semel.faces.stores.importing import open_store
 
-SAMPLES = {"openclaw-2026.5.7": "openclaw", "openclaw-2026.9.6": "openclaw", "hermes-0.19.0": "hermes"}
+SAMPLES = {
+    "openclaw-2026.5.7": "openclaw", "openclaw-2026.8.2": "openclaw", "openclaw-2026.9.6": "openclaw",
+    "hermes-0.19.0": "hermes",
+}  # fmt: skip
 ASKED = {"What is the time of the train?", "Who brings bread?", "And back?"}
 ANSWERED = {"The train leaves at 9:41.", "Ben brings the bread.", "The last one back leaves at 22:15."}
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
