@@ -32,6 +32,7 @@ from semel.faces.cli import load_commands
 from semel.faces.cli.acp import acp
 from semel.faces.client import OutcomeUnknown
 from semel.faces.start import EditorOptions, read_editor_options
+from semel.text.json_types import Json
 from semel.tools.address import GATEWAY_FILE, LAST_CONFIG_FILE, START_LOCK_FILE, NoGateway
 
 HEAVY = ("typer", "rich", "pydantic", "structlog", "apsw", "semel.gateway.api", "semel.ledger")
@@ -369,6 +370,30 @@ async def test_a_gateway_that_was_there_a_moment_ago_is_waited_for(
     link.losses, link.takes_connections = 3, takes_connections
     link.note_contact()
     assert await link.ask(link.ask_once) == "answered"
+
+
+class StreamingClient:
+    """Gets the first frame of a stream, and no more."""
+
+    async def stream(self, session: str, rev: int | None) -> AsyncIterator[Json]:
+        yield {"type": "snapshot", "rev": 1, "session": {}, "entries": [], "items": [], "more": False}
+        await asyncio.Event().wait()
+
+
+async def test_a_gateway_counts_as_there_as_long_as_a_session_is_watched(tmp_path: Path) -> None:
+    """One that stops takes no connection any more, while its streams are still open."""
+
+    class Link(LosingLink):
+        async def connect(self) -> Any:
+            return StreamingClient()
+
+    link = Link(tmp_path, None, may_start=False)
+    link.losses, link.takes_connections = 3, False
+    server = EditorServer(cast(EditorPipe, UnreadPipe()), link, Opening())
+    open_session = OpenSession("s", server, link, {})
+    await open_session.watch(replays=False)
+    assert await link.ask(link.ask_once) == "answered"
+    open_session.close()
 
 
 async def test_a_data_directory_that_cannot_be_made_says_what_to_do(tmp_path: Path) -> None:

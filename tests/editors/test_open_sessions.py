@@ -210,12 +210,9 @@ async def test_a_killed_gateway_for_which_a_prompt_or_an_opening_waits_is_starte
     class KilledGateway(ScriptedGateway):
         starts = 0
 
-        async def connect(self) -> ScriptedGateway:
+        async def stream(self, key: str, rev: int | None) -> AsyncIterator[Json]:
             if self.is_over.is_set() and self.starts < 2:
                 raise NoGateway(Path("/nowhere"))
-            return self
-
-        async def stream(self, key: str, rev: int | None) -> AsyncIterator[Json]:
             yield self.frames[0]  # type: ignore[misc]
             self.is_over.set()
 

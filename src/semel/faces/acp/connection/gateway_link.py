@@ -15,10 +15,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
+from semel.text.json_types import Json
 from semel.tools.address import START_LOCK_FILE, NoGateway, find_last_config, find_pid, find_socket, was_killed
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class GatewayLink:
         self.may_start = may_start
         self._start_delay_s = RESTART_AFTER_S  # how long a gateway that was there is left to others to start
         self._last_contact: float | None = None  # with the gateway, on the loop's clock
+        self._open_streams = 0  # while there are any, the gateway counts as there
         self._client: AsyncClient | None = None
         self._socket: Path | None = None
 
@@ -104,6 +106,22 @@ class GatewayLink:
         self.note_contact()
         return answer
 
+    async def stream(self, session: str, rev: int | None) -> AsyncGenerator[Json, None]:
+        """Yield the frames of a session's stream, as `AsyncClient.stream`. The gateway counts as there until it ends:
+        one that is stopping takes no connections any more, but its streams are still open.
+        """
+        client, is_open = await self.connect(), False
+        try:
+            async with contextlib.aclosing(client.stream(session, rev)) as frames:
+                async for frame in frames:
+                    if not is_open:
+                        self._open_streams, is_open = self._open_streams + 1, True
+                    yield frame
+        finally:
+            if is_open:
+                self._open_streams -= 1
+                self.note_contact()
+
     def skip_restart_delay(self) -> None:
         """Start a gateway at once from now on, also if one was there until now: the editor does not wait for it."""
         self._start_delay_s = 0.0
@@ -114,7 +132,8 @@ class GatewayLink:
 
     def _was_there_lately(self) -> bool:
         now = asyncio.get_running_loop().time()
-        return self._last_contact is not None and now - self._last_contact < self._start_delay_s
+        last_contact = now if self._open_streams else self._last_contact
+        return last_contact is not None and now - last_contact < self._start_delay_s
 
     async def wait_before_retry(self, failures: int) -> None:
         """Wait until a gateway that is away is tried again, after so many attempts that failed one after the other."""

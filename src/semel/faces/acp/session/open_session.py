@@ -163,14 +163,13 @@ class OpenSession:
         last_contact, failures, has_restarted = loop.time(), 0, False
         while True:
             try:
-                client = await self._link.connect()
-                async with aclosing(client.stream(self.key, self.view.rev)) as frames:
+                async with aclosing(self._link.stream(self.key, self.view.rev)) as frames:
                     async for frame in frames:
                         last_contact, failures, has_restarted, self._is_away = loop.time(), 0, False, False
                         if self.has_view.is_set():
                             self._handle_frame(frame)
                         else:
-                            await self._handle_first_frame(client, frame, replays, skips)
+                            await self._handle_first_frame(frame, replays, skips)
                         if self.view.session.get("state") == "deleted":
                             return
                     self._is_away = False
@@ -181,7 +180,6 @@ class OpenSession:
                     raise
             if not self._is_away:  # it was there until now
                 last_contact = loop.time()
-                self._link.note_contact()
             self._is_away = True
             away_s = loop.time() - last_contact
             if away_s > AWAY_REMARK_S and self._prompts:
@@ -215,11 +213,11 @@ class OpenSession:
         name, text = describe_outage(self._prompts.values(), self._link.may_start, self._link.data_dir)
         self.remark(f"{name}-{self.view.rev}", text)
 
-    async def _handle_first_frame(self, client: AsyncClient, frame: Json, replays: bool, skips: bool) -> None:
+    async def _handle_first_frame(self, frame: Json, replays: bool, skips: bool) -> None:
         rows = self.view.apply(frame)
         self._note_turn()
         if replays:
-            rows, is_cut = await read_history(client, self.key, self.view, frame)
+            rows, is_cut = await read_history(await self._link.connect(), self.key, self.view, frame)
             self._replay(rows, is_cut)
         elif skips:
             running = self.view.session.get("turn")
