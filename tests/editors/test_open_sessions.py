@@ -475,3 +475,11 @@ def test_what_others_said_before_a_message_is_shown_before_it(has_begun: bool, h
     shown, later = hold_back_said(rows, entries, lambda row: has_begun, profile)
     assert [row["seq"] for row in later] == held_back
     assert [row["seq"] for row in shown] == [born for born in roles if born not in held_back]
+
+
+def test_five_hundred_messages_of_others_wait_for_the_end_of_one_of_the_agent() -> None:
+    rows: list[Json] = [{"seq": 1, "born": 1, "role": "agent", "live": True}]
+    rows += [{"seq": born, "born": born, "role": "user"} for born in range(2, 502)]
+    entries = {row["seq"]: row for row in rows}
+    shown, later = hold_back_said(rows[1:], entries, lambda row: True, EDITOR_PROFILES["CodeCompanion.nvim"])
+    assert (shown, later) == ([], rows[1:])

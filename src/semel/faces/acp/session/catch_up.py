@@ -20,7 +20,7 @@ class SizeLimits(NamedTuple):
 
 
 MISSED_LIMITS = SizeLimits(chars=20_000)
-MAX_ENTRIES_BEHIND_LIVE = 100  # people's messages behind the one that the agent is writing
+MAX_ENTRIES_BEHIND_LIVE = 1000  # people's messages behind the one that the agent is writing
 
 
 def choose_rows(rows: Sequence[Json], has_begun: Callable[[Json], bool]) -> tuple[list[Json], list[Json]]:
@@ -45,7 +45,7 @@ def hold_back_said(
     An editor that joins messages would put what somebody else says into the middle of a message that the agent is
     writing, even of a word. There it waits until the message has ended. What was said before is shown before it.
     """
-    if (live := _find_live_message(entries)) is None:
+    if not profile.joins_messages or (live := _find_live_message(entries)) is None:
         return list(rows), []
     is_begun, born = has_begun(live), live["born"]
     shown: list[Json] = []
@@ -66,9 +66,7 @@ def _find_live_message(entries: dict[int, Json]) -> Json | None:
 
 
 def _is_joined_to_agent(row: Json, profile: EditorProfile) -> bool:
-    """Whether the editor joins to the agent's messages what a person says, a machine reports, or Semel remarks."""
-    if not profile.joins_messages:
-        return False
+    """Whether an editor that joins messages joins this row to the agent's: a person's words, a report, a remark."""
     if "seq" not in row:
         return bool(row["kind"] == "notice")
     return profile.drops_user_text if row["role"] == "user" else bool(row["role"] != "agent")
