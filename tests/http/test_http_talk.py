@@ -256,6 +256,19 @@ async def test_a_wrong_option_is_told_the_right_ones_and_why_tells_who_answered(
     assert await read_story() == ["Yes, by Ann: Run it?"]
 
 
+async def test_the_name_of_who_answers_or_stops_is_one_line(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
+    """It is shown in titles and sentences, such as those of an editor."""
+    agent = await world.begin("main:web:1")
+    agent.ask("Run it?", [{"optionId": "y", "name": "Yes", "kind": "allow_once"}])
+    item = await world.open_request("main:web:1")
+    await client.post(f"{SESSION}/answers", json={"item": item, "option": "y", "by": "Ann\n# of Rome"})
+    history = (await client.get(f"{SESSION}/history")).json()
+    assert [row["by"] for row in history["items"] if row["id"] == item] == ["Ann # of Rome"]
+    await client.post(f"{SESSION}/stop", json={"by": "Ben\n# of Rome"})
+    history = (await client.get(f"{SESSION}/history")).json()
+    assert "Ben # of Rome" in str([row["text"] for row in history["entries"] if row["role"] == "notice"])
+
+
 async def test_stop_answers_mode_and_model_reach_the_gateway(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
     agent = await world.begin("main:web:1")
     agent.ask("Run it?", [{"optionId": "y", "name": "Yes", "kind": "allow_once"}])

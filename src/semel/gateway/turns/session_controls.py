@@ -27,6 +27,7 @@ from semel.ledger.transcript import entries
 from semel.ledger.turns import interventions, session_agent, withdrawals
 from semel.ledger.turns.turns import StopRequest
 from semel.text.json_types import Json
+from semel.text.wellformed import MAX_NAME_CHARS, one_line
 
 MAX_ROW_ID = (1 << 63) - 1
 COMMANDS_TIMEOUT_S = 0.5  # how long a newly started agent is waited for to list its commands; later ones are shown then
@@ -57,7 +58,7 @@ class SessionControls:
         repeat that names its turn never stops what began after it. `seen`: the rev of the view in which the turn was
         seen; nothing is stopped if the ledger was restored from a backup since, which may give its id to another turn.
         """
-        number = await self.record.find_session(session)
+        number, by = await self.record.find_session(session), one_line(by, MAX_NAME_CHARS)
         try:
             target = await self.record.read(interventions.find_stop_target, number, turn, seen)
         except interventions.NoSuchTurn:
@@ -88,7 +89,7 @@ class SessionControls:
         A message that waits is taken by no turn; those that wait beside it are. Return what was done; None: the turn
         that took it had ended, or there is no such message. A repeat changes nothing.
         """
-        number = await self.record.find_session(session)
+        number, by = await self.record.find_session(session), one_line(by, MAX_NAME_CHARS)
         found = await self.record.write(withdrawals.withdraw_message, number, f"api:{session}", message)
         if found.is_withdrawn:
             return "withdrawn"
@@ -246,7 +247,7 @@ class SessionControls:
         `context`: where the answer came from. A permission request is "answered" only once the agent has the answer,
         too; if a stop was faster, it is "closed". Raises NotFound, BadRequest.
         """
-        number = await self.record.find_session(session)
+        number, by = await self.record.find_session(session), one_line(by, MAX_NAME_CHARS)
         if item > MAX_ROW_ID:
             raise NotFound(f"there is no request {item} in this session; {WHAT_A_REQUEST_IS}")
         digest = identity.digest_fields({"answer": option})
