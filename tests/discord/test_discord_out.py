@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from semel.channels import ChannelError, make
 from semel.channels.discord.receipts import TOKEN_REFUSED
 from semel.channels.discord.receive import check_gateway
 from semel.channels.discord.settings import DEFAULT_API, DiscordSettings
+from semel.faces.channel_check import TEST_MESSAGE, send_test_message
 from semel.gateway.ports import Answers, Denied, NotSent, Offline, Op, Receipt, Rejected, Safety, Unknown
 from semel.gateway.settings import ChannelSettings
 from semel.testing.discord import BOT, TOKEN, DiscordDouble
@@ -303,6 +305,15 @@ async def test_a_history_that_is_not_shown_proves_nothing(there: DiscordHouse) -
         await there.channel.find(op, time.time() - 60)
     for empty in (there.direct, there.double.channel(there.guild, "empty")):
         assert await there.channel.find(there.op("ok", to=empty, at=time.time()), time.time() - 60) is None
+
+
+async def test_a_test_message_is_read_back_where_the_bot_may_read(there: DiscordHouse) -> None:
+    there.channel.caps = replace(there.channel.caps, settle=0.0)
+    sent = await send_test_message(there.channel, there.room)
+    assert (sent.was_read_back, sent.problem) == (True, "") and there.double.texts(there.room) == [TEST_MESSAGE]
+    there.double.channels[there.room].shows_history = False
+    unseen = await send_test_message(there.channel, there.room)
+    assert unseen.receipt and not unseen.was_read_back and "Read Message History" in unseen.problem
 
 
 async def test_who_may_not_look_proves_nothing(there: DiscordHouse) -> None:

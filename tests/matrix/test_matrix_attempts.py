@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from matrix_double import DROP, HANG, Double, Said, answer, refusal
 
 from semel.channels.matrix import MatrixSettings, make
 from semel.channels.matrix.direct_rooms import alias_of
+from semel.faces.channel_check import send_test_message
 from semel.gateway.ports import Channel, NotSent, Op, Receipt, Rejected, Unknown
 
 ROOM = "!room:test"
@@ -233,6 +235,25 @@ async def test_when_others_hold_every_alias_the_message_is_rejected() -> None:
         with pytest.raises(Rejected, match="others hold the aliases"):
             await channel(server).send(post("@ada:test"))
     assert server.asked("PUT", "/send/") == []
+
+
+async def test_a_test_message_is_read_back() -> None:
+    async with Double() as server:
+        server.on("PUT", "/send/", OK)
+        chat = channel(server)
+        chat.caps = replace(chat.caps, settle=0.0)
+        server.on("GET", "/messages", answer(200, {"chunk": []}))
+        unseen = await send_test_message(chat, ROOM)
+        assert (unseen.receipt, unseen.was_read_back, unseen.problem) == ("$1", False, "the platform does not show it")
+        server.on("GET", "/messages", lambda request: answer(200, {"chunk": [show(server)]}))
+        assert (await send_test_message(chat, ROOM)).was_read_back
+
+
+def show(server: Double) -> dict[str, Any]:
+    """The newest message that was sent, as its room shows it to its sender."""
+    sent = server.asked("PUT", "/send/")[-1]
+    key = sent.path.rpartition("/")[2]
+    return {"event_id": "$1", "sender": "@bot:test", "content": sent.json, "unsigned": {"transaction_id": key}}
 
 
 async def test_looking_reads_to_the_last_page_and_never_takes_an_error_for_absence() -> None:

@@ -27,7 +27,6 @@ from semel.gateway.ports import (
     Op,
     Person,
     Rejected,
-    Safety,
 )
 
 CHECK_TIMEOUT_S = 30.0
@@ -125,14 +124,14 @@ class _WaitingInbox(_ProbeInbox):
 
 def describe_test(channel: Channel) -> str:
     """Return what `send_test_message` does with a channel, and how long that takes at most, for people."""
-    if channel.caps.safety is not Safety.RECONCILABLE:
+    if not channel.caps.finds:
         return f"up to {LOGIN_TIMEOUT_S + CHECK_TIMEOUT_S:g} s"
     wait = min(channel.caps.settle, MAX_SETTLE_S)
     return f"and reading it back after {wait:g} s; up to {LOGIN_TIMEOUT_S + 2 * CHECK_TIMEOUT_S:g} s"
 
 
 async def send_test_message(channel: Channel, address: str, timeout: float = CHECK_TIMEOUT_S) -> SentTest:
-    """Send one message to an address, by one attempt, and look it up if the channel's class is reconcilable.
+    """Send one message to an address, by one attempt, and look it up if the channel can (`Caps.finds`).
 
     `timeout`: seconds for the login, for the attempt and for the look-up, each.
     """
@@ -160,7 +159,7 @@ async def _send_once(channel: Channel, address: str, timeout: float) -> SentTest
         return SentTest(problem=_hide_secrets(channel, f"it was not sent: {error}"))
     except Exception as error:
         return SentTest(problem=_hide_secrets(channel, f"nobody knows whether it arrived: {error}"))
-    if channel.caps.safety is not Safety.RECONCILABLE:  # others find nothing, or only what they sent while they ran
+    if not channel.caps.finds:
         return SentTest(receipt.id)
     try:
         async with asyncio.timeout(timeout):

@@ -162,11 +162,14 @@ class DiscordChannel:
 
         `since`: in seconds since the epoch. Raises NotSent, Rejected or Unknown.
         """
-        cursor = self._receiver.cursor
-        if cursor is None:  # it may be another bot's token, to whom the messages of ours are a stranger's
+        cursor, known_nonces = self._receiver.cursor, dict(self._sent)
+        if cursor is None and not (self._receiver.bot and make_nonce(op.key) in known_nonces.values()):
+            # it may be another bot's token, to whom the messages of ours are a stranger's
             raise Unknown(self._receiver.another_bot or "the channel has not been connected yet")
+        if cursor is not None:
+            known_nonces |= cursor.own
         channel = await self._find_channel(_parse(op.address), op)
-        return await find_part(self._api, op, channel, cursor.bot, dict(self._sent) | cursor.own, since)
+        return await find_part(self._api, op, channel, self._receiver.bot, known_nonces, since)
 
     async def typing(self, address: str) -> None:
         """Show the typing indicator for ten seconds. May raise; the indicator is best effort."""

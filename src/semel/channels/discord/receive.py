@@ -85,6 +85,8 @@ class DiscordReceiver:
     """
 
     def __init__(self, name: str, settings: DiscordSettings, api: DiscordApi) -> None:
+        self.bot = ""
+        """The bot's user id; "" until Discord has named it."""
         self.cursor: DiscordCursor | None = None
         self.another_bot: str | None = None
         """Why the channel is blocked: the token belongs to another bot than the cursor. `None` if it is not blocked."""
@@ -100,7 +102,7 @@ class DiscordReceiver:
 
     async def run(self, inbox: Inbox) -> None:
         """See `semel.gateway.ports.Channel.run`."""
-        me = str((await _get(self._api, "/users/@me", "id"))["id"])
+        self.bot = me = str((await _get(self._api, "/users/@me", "id"))["id"])
         application = await _get(self._api, "/applications/@me", "id")
         flags = application.get("flags")
         if self._settings.content and isinstance(flags, int) and not flags & MESSAGE_CONTENT_FLAGS:
