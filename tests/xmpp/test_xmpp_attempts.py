@@ -14,6 +14,7 @@ from wire_server import WireServer, body, bounces, drops, hangs, takes
 
 from semel.channels.xmpp.channel import XmppChannel
 from semel.channels.xmpp.settings import XmppSettings
+from semel.faces.channel_check import ChannelCheck, check_channel
 from semel.gateway.ports import Denied, NotSent, Offline, Op, Receipt, Rejected, Safety, Unknown
 from semel.testing.inbox import KeptInbox
 
@@ -223,6 +224,14 @@ async def test_without_an_archive_nothing_is_promised_that_needs_one() -> None:
         assert (channel.caps.safety, channel.caps.finds) == (Safety.AT_MOST_ONCE, False)
         assert server.channel().caps.safety is Safety.RECONCILABLE
         assert await channel.send(OP) == Receipt("k-1")
+
+
+async def test_an_account_without_an_archive_is_refused_before_it_is_written() -> None:
+    async with WireServer() as server:
+        assert await check_channel(server.channel()) == ChannelCheck()
+        server.features = ("urn:xmpp:sid:0",)
+        check = await check_channel(server.channel())
+        assert check.refused and "keeps no archive" in check.problem
 
 
 async def test_typing_is_shown_only_where_there_is_a_connection(tmp_path: Path) -> None:

@@ -91,12 +91,12 @@ class XmppReceiver:
             await asyncio.gather(work, lost, return_exceptions=True)
 
     async def _work(self) -> None:
+        await self._prepare()
         text = await self.inbox.cursor()
         self._cursor = ArchiveCursor.of(text)
         if text is not None and not self._cursor.positions:
             log.warning("the cursor %.200r cannot be read: reading begins at the present", text)
         self._cursor.keep({OWN, *self.membership.rooms})
-        await self._prepare()
         self.session.write(make_element("presence", ns.CLIENT))
         await self.membership.enter_all()
         self.translator.titles = {room.jid: room.title for room in self.membership.rooms.values()}
