@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 from imap_script import DROP, HANG, imap
 from letters import mail, settings
+from smtp_script import smtp
 
 from semel.channels.email import make, receive, transport
+from semel.faces.channel_check import check_channel
 from semel.gateway.ports import Channel, Denied, Offline, Op, Unknown
 from semel.testing.inbox import KeptInbox
 
@@ -194,6 +196,26 @@ async def test_what_is_wrong_is_told_without_the_password(
             await asyncio.wait_for(channel(server.port).run(KeptInbox(tmp_path)), 30)
     assert "a secret" not in str(error.value)
     await no_threads()
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_refused", "told"),
+    [
+        ({}, False, ""),
+        ({"AUTH": "535 5.7.8 wrong: a secret"}, True, "refuses the login"),
+        ({"AUTH": "454 4.7.0 later"}, False, "later"),
+        ({"connect": "554 nobody"}, False, "nobody"),
+    ],
+)
+async def test_a_new_account_is_tried_where_mail_is_sent_too(
+    steps: dict[str, str], is_refused: bool, told: str
+) -> None:
+    async with imap() as mailbox, smtp(**steps) as server:
+        options = {"smtp_tls": "none", "smtp_port": server.port, "timeout": 5.0}
+        check = await check_channel(channel(mailbox.port, **options))
+    assert check.refused is is_refused and told in check.problem and bool(told) == bool(check.problem)
+    assert ("password" in check.settings) is is_refused
+    assert "a secret" not in check.problem and server.mails == []
 
 
 async def test_nobody_listens_is_offline(tmp_path: Path) -> None:

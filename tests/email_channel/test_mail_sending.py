@@ -106,7 +106,7 @@ async def test_every_end_of_an_attempt_is_told_and_there_is_one(step: str, answe
         with pytest.raises(what) as told:
             patience = 3.0 if step == "end" else 0.4
             await channel(server.port, timeout=patience if answer == HANG else 10.0).send(POST)
-    assert type(told.value) is what
+    assert isinstance(told.value, what)
     assert str(told.value)
     assert "a secret" not in str(told.value)
     assert server.connections == 1

@@ -13,6 +13,7 @@ from telegram_house import ANNA, GROUP, TelegramHouse, telegram
 from semel.channels.telegram.address import TelegramCursor
 from semel.channels.telegram.channel import TelegramChannel
 from semel.channels.telegram.settings import TelegramSettings
+from semel.faces.channel_check import ChannelCheck, check_channel
 from semel.gateway.ports import Denied, Kept, Missing, NotSent, Offline
 from semel.testing.telegram import TelegramDouble, serve
 from semel.testing.telegram.model import ApiError
@@ -173,6 +174,13 @@ async def test_a_webhook_is_denied_with_what_to_do(there: TelegramHouse) -> None
     there.double.webhook("https://example.org/hook")
     why = await ended(there.start())
     assert isinstance(why, Denied) and "deleteWebhook" in str(why)
+
+
+async def test_a_webhook_is_named_before_the_channel_is_written(there: TelegramHouse) -> None:
+    assert await check_channel(there.channel) == ChannelCheck()
+    there.double.webhook("https://example.org/hook")
+    check = await check_channel(there.channel)
+    assert check.refused and "deleteWebhook" in check.problem
 
 
 async def test_a_second_gateway_is_named_and_one_look_by_hand_is_forgiven(there: TelegramHouse) -> None:

@@ -1,13 +1,14 @@
 """Try a channel without a gateway: does its platform accept the account, and a test message?
 
 The channel runs as in `semel up` until it asks for its saved cursor, which it does once the platform has accepted it
-(`semel.gateway.ports.Inbox.cursor`). There it is ended: nothing is read from the platform. A test message is sent only
-to an address that a person names.
+(`semel.gateway.ports.Inbox.cursor`). There it is ended: nothing is read from the platform. A channel may then check
+more (`check`). A test message is sent only to an address that a person names.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterable, Sequence
@@ -84,9 +85,7 @@ async def check_channel(channel: Channel, timeout: float = CHECK_TIMEOUT_S) -> C
     """Log in at the channel's platform, and out again. `timeout`: in seconds."""
     try:
         async with asyncio.timeout(timeout):
-            await channel.run(_ProbeInbox())
-    except _Accepted:
-        return ChannelCheck()
+            await _log_in(channel)
     except Denied as error:
         return ChannelCheck(_hide_secrets(channel, str(error)), refused=True, settings=error.settings)
     except Offline as error:
@@ -95,7 +94,17 @@ async def check_channel(channel: Channel, timeout: float = CHECK_TIMEOUT_S) -> C
         return ChannelCheck(f"the platform did not answer within {timeout:g} s")
     except Exception as error:  # a fault of the channel, such as one of a third party
         return ChannelCheck(_hide_secrets(channel, f"it failed inside ({type(error).__name__}: {error})"))
-    return ChannelCheck("the connection was closed")
+    return ChannelCheck()
+
+
+async def _log_in(channel: Channel) -> None:
+    """Run the channel until the platform has accepted it, and let it check the rest. Raises Denied or Offline."""
+    with contextlib.suppress(_Accepted):
+        await channel.run(_ProbeInbox())
+        raise Offline("the connection was closed")
+    check = getattr(channel, "check", None)
+    if check is not None:
+        await check()
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from semel.channels.email.parse_headers import (
     normalize_address,
 )
 from semel.channels.email.receive import MailboxReceiver
-from semel.channels.email.send import max_attempt_seconds, submit_mail
+from semel.channels.email.send import check_login, max_attempt_seconds, submit_mail
 from semel.channels.email.settings import EmailSettings
 from semel.channels.email.transport import ImapConnection, MailBox, connect_imap, run_to_end
 from semel.channels.markdown import MAX_FORMATTED_CHARS
@@ -84,6 +84,10 @@ class EmailChannel:
             await MailboxReceiver(self.settings, connection, inbox, self._log_and_remember, self._failed_fetches).run()
         finally:
             await run_to_end(connection.close())
+
+    async def check(self) -> None:
+        """Log in where mail is sent. See `ports.Channel`."""
+        await check_login(self.settings, await self._tls_context())
 
     def _log_and_remember(self, letter: ParsedMail) -> None:
         if letter.kind == "bounce":  # not final, and perhaps forged: changes no part's state

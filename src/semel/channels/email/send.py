@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 import aiosmtplib
 from aiosmtplib import SMTP
 
 from semel.channels.email.settings import EmailSettings
-from semel.gateway.ports import NotSent, Rejected, Unknown
+from semel.gateway.ports import Denied, NotSent, Offline, Rejected, Unknown
 
 LOGIN_REPLY_CODES = frozenset({454, 530, 534, 535, 538})
 """Reply codes that concern the login (RFC 4954, 6) and not the mail."""
@@ -25,6 +26,11 @@ MIN_UPLOAD_BYTES_PER_S = 50_000
 """Assumed minimum upload rate in bytes per second; it extends the time limit of large mails."""
 EHLO_HOST_NAME = "[127.0.0.1]"
 """Host name in EHLO, so that the machine's own name is not disclosed."""
+_LOGIN_SETTINGS = ("address", "user", "password", "smtp")
+
+
+class LoginRefused(NotSent):
+    """The server refuses the login."""
 
 
 async def submit_mail(settings: EmailSettings, tls: ssl.SSLContext, recipients: Sequence[str], mail: bytes) -> None:
@@ -32,6 +38,35 @@ async def submit_mail(settings: EmailSettings, tls: ssl.SSLContext, recipients: 
 
     The first of `recipients` is the addressee; the others are our own copies. The server must accept all of them.
     """
+    async with _open_client(settings, tls) as client:
+        try:
+            async with asyncio.timeout(2 * settings.timeout):
+                await _connect(client, settings)
+                await _send_envelope(client, settings, recipients, mail)
+        except TimeoutError:
+            raise NotSent(f"{settings.smtp} takes too long to answer") from None
+        await _send_content(client, settings, mail)
+        await _quit(client, settings)
+
+
+async def check_login(settings: EmailSettings, tls: ssl.SSLContext) -> None:
+    """Log in and out again. Raises Denied if the server refuses the login, Offline if it cannot be used now."""
+    async with _open_client(settings, tls) as client:
+        try:
+            async with asyncio.timeout(2 * settings.timeout):
+                await _connect(client, settings)
+        except TimeoutError:
+            raise Offline(f"{settings.smtp} takes too long to answer") from None
+        except LoginRefused as refusal:
+            raise Denied(f"{refusal} (mail is received, but none can be sent)", _LOGIN_SETTINGS) from None
+        except NotSent as error:
+            raise Offline(str(error)) from None
+        await _quit(client, settings)
+
+
+@asynccontextmanager
+async def _open_client(settings: EmailSettings, tls: ssl.SSLContext) -> AsyncIterator[SMTP]:
+    """Yield a client that is not connected yet, and cut its connection at the end."""
     client = SMTP(
         hostname=settings.smtp.strip("[]"),
         port=settings.port("smtp"),
@@ -42,22 +77,17 @@ async def submit_mail(settings: EmailSettings, tls: ssl.SSLContext, recipients: 
         local_hostname=EHLO_HOST_NAME,
     )
     try:
-        try:
-            async with asyncio.timeout(2 * settings.timeout):
-                await _connect(client, settings)
-                await _send_envelope(client, settings, recipients, mail)
-        except TimeoutError:
-            raise NotSent(f"{settings.smtp} takes too long to answer") from None
-        await _send_content(client, settings, mail)
-        try:
-            await client.quit(timeout=min(QUIT_TIMEOUT_S, settings.timeout))
-        except (aiosmtplib.SMTPException, OSError):
-            pass
+        yield client
     finally:
         transport = client.transport
         client.close()
         if isinstance(transport, asyncio.WriteTransport):
             transport.abort()  # otherwise the end of TLS waits for the server, for up to 30 s
+
+
+async def _quit(client: SMTP, settings: EmailSettings) -> None:
+    with suppress(aiosmtplib.SMTPException, OSError):
+        await client.quit(timeout=min(QUIT_TIMEOUT_S, settings.timeout))
 
 
 async def _connect(client: SMTP, settings: EmailSettings) -> None:
@@ -68,9 +98,8 @@ async def _connect(client: SMTP, settings: EmailSettings) -> None:
         else:
             await client.ehlo()
     except aiosmtplib.SMTPAuthenticationError as refusal:
-        raise NotSent(
-            f"{settings.smtp} refuses the login of {settings.login}: {_describe_error(refusal, settings)}"
-        ) from None
+        reason = f"{settings.smtp} refuses the login of {settings.login}: {_describe_error(refusal, settings)}"
+        raise (LoginRefused if refusal.code >= 500 else NotSent)(reason) from None
     except (aiosmtplib.SMTPException, OSError, ValueError) as error:
         raise NotSent(f"{settings.smtp}: {_describe_error(error, settings)}") from None
 

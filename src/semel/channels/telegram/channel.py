@@ -88,6 +88,10 @@ class TelegramChannel:
     def __repr__(self) -> str:
         return f"<TelegramChannel {self.name} at {self._api.host}>"
 
+    async def check(self) -> None:
+        """See `semel.gateway.ports.Channel`."""
+        await self._receiver.check_webhook()
+
     async def send(self, op: Op) -> Receipt:
         """See `semel.gateway.ports.Channel.send`."""
         if self._receiver.another_bot is not None:

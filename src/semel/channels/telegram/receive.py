@@ -136,6 +136,12 @@ class TelegramReceiver:
             else:  # a server that answers at once must not cause a busy loop
                 await asyncio.sleep(max(0.0, POLL_INTERVAL_S - (self._clock() - polled_at)))
 
+    async def check_webhook(self) -> None:
+        """Raise Denied if updates go to a webhook, for then Telegram gives none to who asks; Offline."""
+        webhook = await self._call_for_result("getWebhookInfo", {})
+        if isinstance(webhook, dict) and webhook.get("url"):
+            raise Denied(_WEBHOOK)
+
     def _check_bot(self, cursor: TelegramCursor, us: BotIdentity) -> None:
         """Check that the cursor belongs to this bot. Raises Denied.
 

@@ -344,11 +344,14 @@ class Inbox(Protocol):
 class Channel(Protocol):
     """A channel adapter: three methods and its capabilities.
 
-    Three more methods are optional. `async def typing(self, address: str) -> None`, announced by `caps.typing`, shows a
-    typing indicator for some seconds; the gateway calls it repeatedly, and it may fail. `async def receive(self, inbox,
-    headers, body) -> tuple[int, Json]` handles a platform's HTTP request and returns (status, response body). `def
-    knows_token(self, token: str) -> bool` returns whether a platform that asks for confirmation of the address
-    (`GET /v1/hooks/NAME?hub.mode=subscribe&hub.verify_token=...`) shows the right token.
+    Four more methods are optional. `async def check(self) -> None` is called by `semel channel add` once the platform
+    has accepted the account: it raises Denied or Offline for what `run` does not find out before its call of
+    `Inbox.cursor`, such as a server for sending that refuses the login. `async def typing(self, address: str) ->
+    None`, announced by `caps.typing`, shows a typing indicator for some seconds; the gateway calls it repeatedly, and
+    it may fail. `async def receive(self, inbox, headers, body) -> tuple[int, Json]` handles a platform's HTTP request
+    and returns (status, response body). `def knows_token(self, token: str) -> bool` returns whether a platform that
+    asks for confirmation of the address (`GET /v1/hooks/NAME?hub.mode=subscribe&hub.verify_token=...`) shows the right
+    token.
     """
 
     name: str

@@ -23,9 +23,9 @@ Modelled, as https://core.telegram.org/bots/api documents it and Telegram's own 
   in the future; `allowed_updates`, which stays in force until a poll changes it; ids that start over; a second poll
   ends the first with 409; 409 while a webhook is set
 - the bot's token: 401 for a wrong one, 404 for a malformed one
-- getMe, getUpdates, deleteWebhook, sendMessage, editMessageText, editMessageCaption, deleteMessage (48 hours),
-  setMessageReaction (Telegram's emoji, one), sendChatAction, sendDocument, sendPhoto, sendAudio, sendVideo, sendVoice,
-  getFile and the download; methods in any case; parameters as JSON, form, multipart or query
+- getMe, getUpdates, deleteWebhook, getWebhookInfo, sendMessage, editMessageText, editMessageCaption, deleteMessage
+  (48 hours), setMessageReaction (Telegram's emoji, one), sendChatAction, sendDocument, sendPhoto, sendAudio,
+  sendVideo, sendVoice, getFile and the download; methods in any case; parameters as JSON, form, multipart or query
 - texts of 4096 and captions of 1024 UTF-16 units, counted after entities; entities that must lie inside the text, on
   whole characters, and nest as documented; 100 entities; uploads of 50 MB (photos 10 MB), downloads of 20 MB
 - private chats, groups, supergroups, channels, forum topics, replies, message ids (one count for private chats and

@@ -55,6 +55,11 @@ async def get_updates(double: TelegramDouble, params: Json) -> list[Json]:
     return await double.queue.poll(offset, limit, float(read_int(params, "timeout") or 0))
 
 
+def get_webhook_info(double: TelegramDouble, params: Json) -> Json:
+    pending = len(double.queue.pending())
+    return {"url": double.queue.webhook, "has_custom_certificate": False, "pending_update_count": pending}
+
+
 def delete_webhook(double: TelegramDouble, params: Json) -> bool:
     double.queue.webhook = ""
     return True
@@ -184,6 +189,7 @@ METHODS: dict[str, Method] = {
     "getme": get_me,
     "getupdates": get_updates,
     "deletewebhook": delete_webhook,
+    "getwebhookinfo": get_webhook_info,
     "sendmessage": send_message,
     "answercallbackquery": answer_callback_query,
     **{f"send{kind}": send_file(kind) for kind in ("document", "photo", "audio", "video", "voice")},
