@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import subprocess
 import sys
@@ -12,7 +13,11 @@ import pytest
 from cli_house import Cli
 from terminal import semel
 
+from semel.channels import make
+from semel.faces.cli.init_channel import QUESTIONS, WAYS
 from semel.faces.config.load import load_config
+from semel.gateway.settings import ChannelSettings
+from semel.testing.discord import TOKEN as DISCORD_TOKEN
 from semel.testing.telegram import TOKEN, TelegramControl
 from semel.testing.whatsapp.model import APP_SECRET, NUMBER_ID
 from semel.testing.whatsapp.model import TOKEN as WHATSAPP_TOKEN
@@ -268,3 +273,32 @@ def test_what_a_test_message_waits_for_is_said_with_its_time(
     told = cli("channel", "add", kind, *args, "--test", address).stderr
     assert f"trying the account at {kind} (up to 30 s) ..." in told
     assert f"sending a test message {line}" in told
+
+
+OPTIONS = {
+    "telegram": {"token": TOKEN},
+    "slack": {"bot_token": "xoxb-1234567890-1234567890", "signing_secret": SIGNING_SECRET},
+    "signal": {"account": "+4915112345678"},
+    "discord": {"token": DISCORD_TOKEN},
+    "whatsapp": {
+        "phone_number_id": NUMBER_ID, "token": WHATSAPP_TOKEN, "app_secret": APP_SECRET, "verify_token": "v" * 16,
+    },
+    "matrix": {"homeserver": "https://matrix.example.org", "token": "secret"},
+    "xmpp": {"jid": "bot@example.org", "password": "secret"},
+    "email": {
+        "address": "bot@example.org", "imap": "mail.example.org", "smtp": "mail.example.org", "password": "secret",
+        "authserv": "mail.example.org",
+    },
+}  # fmt: skip
+
+
+def test_the_docs_say_what_each_kind_asks_for_and_whether_its_test_message_is_read_back() -> None:
+    page = Path(__file__).parents[2] / "docs" / "channels.md"
+    [table] = re.findall(r"^\| channel \| asked for \|.*\n\|---.*\n((?:\|.*\n)+)", page.read_text("utf-8"), re.M)
+    rows = {cells[1].strip().lower(): cells for cells in (line.split("|") for line in table.splitlines())}
+    assert rows.keys() == QUESTIONS.keys() == OPTIONS.keys()
+    for kind, cells in rows.items():
+        asked = [*QUESTIONS[kind], *(way.setting for way in WAYS.get(kind, ()))]
+        assert re.findall(r"`(\w+)`", cells[2]) == asked, kind
+        channel = make(ChannelSettings(name=kind, kind=kind, options=OPTIONS[kind]))
+        assert cells[4].strip().startswith("read back" if channel.caps.finds else "confirmed"), kind
