@@ -13,7 +13,7 @@ from slack_house import ANN, BOB, BOT, ROOM, SlackDouble, SlackHouse, slack, unt
 from semel.channels.slack import sockets
 from semel.channels.slack.address import to_number
 from semel.faces.channel_check import ChannelCheck, check_channel
-from semel.gateway.ports import Denied, Kept, Missing, NotSent, Offline
+from semel.gateway.ports import Button, Denied, Kept, Missing, NotSent, Offline
 
 
 def number(channel: str, ts: str) -> str:
@@ -352,6 +352,26 @@ async def test_a_connection_survives_a_long_history_while_many_events_come(
     await there.hear(60)
     await there.acknowledged()
     assert there.task is not None and not there.task.done() and len(there.asked("apps.connections.open")) == 2
+
+
+async def test_a_press_does_not_wait_for_a_long_history_and_messages_do(there: SlackHouse) -> None:
+    await there.online()
+    await there.channel.send(there.op("May I?", key="k-9", buttons=(Button("Yes", "/approve 3", "allow"),)))
+    await there.stop()
+    before = str(there.inbox.at)
+    there.double.write(there.direct, ANN, "missed")
+    there.double.fail("conversations.history", "429", times=None)
+    reading = asyncio.create_task(there.online())
+    await until(lambda: bool(there.double.links))
+    there.double.write(there.direct, ANN, "live")
+    there.double.press(there.direct, there.double.shown(there.direct)[0]["ts"], "Yes", ANN)
+    assert [event.text for event in await there.hear(2)][1] == "/approve 3"
+    await until(lambda: not any(each.envelope["type"] == "interactive" for each in there.double.pending.values()))
+    assert not reading.done() and json.loads(str(there.inbox.at))["at"] == json.loads(before)["at"]
+    there.double.faults.clear()
+    await reading
+    assert [event.text for event in (await there.hear(4))[2:]] == ["missed", "live"]
+    await there.acknowledged()
 
 
 async def test_too_many_connections_are_no_reason_to_open_another_one_at_once(there: SlackHouse) -> None:

@@ -1,8 +1,9 @@
 """Receive events: first those that were missed, then each as it comes. Acknowledge an event after its commit (Law 1).
 
 With `app_token`, events come over Socket Mode. The connection is opened before the history is read, so that nothing
-falls between the two. With `signing_secret`, Slack posts them to the gateway's HTTP server, which calls `take_request`;
-`run` then reads the history, and watches whether Slack can be reached.
+falls between the two. What comes over it waits until the history is read, except presses of buttons. With
+`signing_secret`, Slack posts them to the gateway's HTTP server, which calls `take_request`; `run` then reads the
+history, and watches whether Slack can be reached.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -21,7 +23,13 @@ from semel.channels.slack.downloads import SlackFetcher
 from semel.channels.slack.events_http import RequestRefused, challenge_answer, read_request
 from semel.channels.slack.parse import SlackDraft, SlackParser
 from semel.channels.slack.settings import SlackSettings
-from semel.channels.slack.sockets import SlackEnvelope, SlackSocket, classify_disconnect, open_socket
+from semel.channels.slack.sockets import (
+    MAX_WAITING_ENVELOPES,
+    SlackEnvelope,
+    SlackSocket,
+    classify_disconnect,
+    open_socket,
+)
 from semel.channels.slack.transport import SlackApi
 from semel.gateway.ports import Denied, Inbox, Incoming, Offline
 from semel.text.json_types import Json
@@ -96,7 +104,7 @@ class SlackReceiver:
         try:
             socket = await connection.enter_async_context(open_socket(self._directory, self._settings.timeout))
             await self._begin(us, inbox)
-            await self._catch_up(us, inbox)
+            await self._catch_up_beside_presses(socket, us, inbox)
             inbox.online()
             while True:
                 await self._listen(socket, inbox)
@@ -118,6 +126,36 @@ class SlackReceiver:
                 return
             await self._put(self._parse_envelope(envelope), inbox)
             await socket.acknowledge(envelope)
+
+    async def _catch_up_beside_presses(self, socket: SlackSocket, us: SlackIdentity, inbox: Inbox) -> None:
+        """Put what was missed, and meanwhile the presses of buttons, for whose effect somebody waits.
+
+        A press answers one request, wherever it stands among the messages. Everything else waits, in its order, until
+        what is older was put.
+        """
+        waiting: deque[SlackEnvelope] = deque()
+        presses = asyncio.create_task(self._put_presses(socket, inbox, waiting))
+        try:
+            await self._catch_up(us, inbox)
+        finally:
+            presses.cancel()
+            await asyncio.gather(presses, return_exceptions=True)
+            socket.put_back(waiting)  # also a press that was cut off: the inbox knows it if it was put
+
+    async def _put_presses(self, socket: SlackSocket, inbox: Inbox, waiting: deque[SlackEnvelope]) -> None:
+        """Put and acknowledge presses as they come, and add everything else to `waiting`.
+
+        Ends if the connection does, or if too much waits: `_listen` then meets the same.
+        """
+        while len(waiting) < MAX_WAITING_ENVELOPES:
+            envelope = await socket.next()
+            waiting.append(envelope)
+            if envelope.kind == "disconnect":
+                return
+            if envelope.kind == "interactive":
+                await self._put(self._parse_envelope(envelope), inbox)
+                waiting.pop()
+                await socket.acknowledge(envelope)
 
     def _parse_envelope(self, envelope: SlackEnvelope) -> list[SlackDraft]:
         assert self._parser is not None

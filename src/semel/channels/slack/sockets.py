@@ -8,7 +8,8 @@ with `disconnect`, and the next one is opened before this one is closed.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,7 +26,8 @@ MAX_ENVELOPE_BYTES = 16 * 1024 * 1024
 PING_INTERVAL_S = 20.0
 """Seconds between our pings. A connection that answers none for as long is taken as lost."""
 MAX_WAITING_ENVELOPES = 10_000
-"""Envelopes that may wait while the history is read. If there are more, the connection is not read, not even a pong.
+"""Envelopes that may wait while the history is read. If there are twice as many (these are kept here, and as many by
+the library), the connection is not read, not even a pong.
 
 Their bytes are not counted: Slack sends at most 30,000 events of a workspace in an hour
 (https://docs.slack.dev/reference/events/app_rate_limited), so this many take 20 minutes, and as most have a few
@@ -48,11 +50,18 @@ class SlackSocket:
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
+        self._put_back: deque[SlackEnvelope] = deque()
+
+    def put_back(self, envelopes: Iterable[SlackEnvelope]) -> None:
+        """Let `next` return envelopes once more, before others."""
+        self._put_back.extend(envelopes)
 
     async def next(self) -> SlackEnvelope:
         """Wait for the next message that is one."""
         from websockets.exceptions import ConnectionClosed
 
+        if self._put_back:
+            return self._put_back.popleft()
         while True:
             try:
                 message = await self._connection.recv()
