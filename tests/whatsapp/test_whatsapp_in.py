@@ -147,6 +147,41 @@ async def test_what_cannot_be_read_is_kept_as_it_came_and_stops_nothing(there: W
     assert b'"soon"' in odd.raw and "ValueError" in odd.why
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "kept", "why"),
+    [
+        ("entry", None, 1, "its entry is no list"),
+        ("entry", {"changes": []}, 1, "its entry is no list"),
+        ("entry", ["odd"], 1, "an item of its entry is no object"),
+        ("entry.0.changes", "odd", 1, "its changes is no list"),
+        ("entry.0.changes", [7], 1, "an item of its changes is no object"),
+        ("entry.0.changes.0.field", ["messages"], 1, "its field or its value is not as documented"),
+        ("entry.0.changes.0.value", ["odd"], 1, "its field or its value is not as documented"),
+        ("entry.0.changes.0.value.metadata", [], 1, "its metadata names no phone_number_id"),
+        ("entry.0.changes.0.value.messages", {"0": "odd"}, 1, "its messages is no list"),
+        ("entry.0.changes.0.value.messages", ["odd", 3], 2, "an item of its messages is no object"),
+        ("entry.0.changes.0.value.statuses", "odd", 2, "its statuses is no list"),
+    ],
+    ids=str,
+)
+async def test_a_request_that_is_not_as_documented_is_kept_and_not_lost(
+    there: WhatsAppHouse, path: str, value: Any, kept: int, why: str
+) -> None:
+    there.double.write(ANN, "hello")
+    payload = there.double.deliveries.pop().payload
+    place: Any = payload
+    *parents, last = [int(name) if name.isdigit() else name for name in path.split(".")]
+    for name in parents:
+        place = place[name]
+    place[last] = value
+    headers, body = there.double.make_request(payload)
+    for _ in range(2):
+        assert await there.channel.receive(there.inbox, headers, body) == (200, {})
+    assert len(there.inbox.events) == kept, "once, however often it comes"
+    assert next(event.why for event in there.inbox.events if event.kind == "unreadable") == why
+    assert ("hello" in [event.text for event in there.inbox.events]) is ("statuses" in path)
+
+
 @pytest.mark.parametrize("body", [b"{ not JSON", b"[]", b""])
 async def test_a_signed_request_that_is_no_json_object_is_kept_and_does_not_come_again(
     there: WhatsAppHouse, body: bytes

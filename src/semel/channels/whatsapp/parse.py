@@ -69,18 +69,21 @@ def make_button_id(key: str, answer: str) -> str:
 def parse_payload(payload: Json, number: str) -> WhatsAppBatch:
     """Parse the payload of a request. Raises nothing. `number`: the setting `phone_number_id`."""
     batch = WhatsAppBatch()
-    for value in _list_values(payload):
+    for value in _list_values(payload, batch.drafts):
         if (id := text_at(value, "metadata", "phone_number_id")) != number:
-            batch.others.add(scrub(id or "without an id")[:MAX_ID_CHARS])
+            if id:
+                batch.others.add(scrub(id)[:MAX_ID_CHARS])
+            else:
+                batch.drafts.append(_keep_odd(value, "its metadata names no phone_number_id"))
             continue
         names = {id: name for contact in objects_in(value.get("contacts")) for id, name in _read_names(contact)}
         us = "".join(filter(str.isdecimal, text_at(value, "metadata", "display_phone_number") or ""))
-        for message in objects_in(value.get("messages")):
+        for message in _list_objects(value, "messages", batch.drafts):
             batch.drafts.extend(_parse_or_keep(message, names, us))
-        for status in objects_in(value.get("statuses")):
+        for status in _list_objects(value, "statuses", batch.drafts):
             if (report := _parse_status(status)) is not None:
                 batch.reports.append(report)
-        for error in objects_in(value.get("errors")):
+        for error in _list_objects(value, "errors", batch.drafts):
             _log.warning("Meta reports an error: %s", describe(read_code(error), describe_error(error)))
     return batch
 
@@ -91,12 +94,33 @@ def make_unreadable(raw: bytes, why: str, key: str = "") -> WhatsAppDraft:
     return WhatsAppDraft(Incoming("unreadable", scrub(key)[:500], raw=raw, why=why[:300]))
 
 
-def _list_values(payload: Json) -> Iterator[Json]:
-    """Yield the changes that concern messages, of any number."""
-    for entry in objects_in(payload.get("entry")):
-        for change in objects_in(entry.get("changes")):
-            if change.get("field") == "messages":
-                yield object_at(change, "value")
+def _list_values(payload: Json, odd: list[WhatsAppDraft]) -> Iterator[Json]:
+    """Yield the changes that concern messages, of any number. What is none, though it should be one, goes to `odd`."""
+    for entry in _list_objects(payload, "entry", odd, is_needed=True):
+        for change in _list_objects(entry, "changes", odd, is_needed=True):
+            field, value = change.get("field"), change.get("value")
+            if field == "messages" and isinstance(value, dict):
+                yield value
+            elif field == "messages" or not isinstance(field, str):
+                odd.append(_keep_odd(change, "its field or its value is not as documented"))
+
+
+def _list_objects(parent: Json, key: str, odd: list[WhatsAppDraft], is_needed: bool = False) -> list[Json]:
+    """Return the objects of a list. One that is no list, or is needed and missing, goes to `odd`, as each item does
+    that is no object."""
+    items = parent.get(key)
+    if items is None and not is_needed:
+        return []
+    if not isinstance(items, list):
+        odd.append(_keep_odd(parent, f"its {key} is no list"))
+        return []
+    odd.extend(_keep_odd({key: item}, f"an item of its {key} is no object") for item in items if type(item) is not dict)
+    return objects_in(items)
+
+
+def _keep_odd(content: Json, why: str) -> WhatsAppDraft:
+    """Return the event for a piece of a request that is not as documented."""
+    return make_unreadable(json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace"), why)
 
 
 def _read_names(contact: Json) -> Iterator[tuple[str, str]]:
