@@ -13,7 +13,7 @@ from semel.channels import ChannelError, make
 from semel.channels.whatsapp.address import WhatsAppPlace, parse_address
 from semel.channels.whatsapp.windows import MAX_WINDOWS, ServiceWindows
 from semel.faces.channel_check import check_channel
-from semel.gateway.ports import Denied, Offline
+from semel.gateway.ports import Denied, NotSent, Offline, Rejected, Unknown
 from semel.gateway.settings import ChannelSettings
 from semel.testing.whatsapp import APP_SECRET, NUMBER_ID, TOKEN, VERIFY_TOKEN
 
@@ -74,6 +74,39 @@ async def test_the_account_is_watched(there: WhatsAppHouse, monkeypatch: pytest.
     assert there.task is not None
     await until(there.task.done)
     assert isinstance(there.task.exception(), Denied)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"how": "drop"}, "127.0.0.1"),
+        ({"how": "502"}, "HTTP 502"),
+        ({"how": "error", "code": 190}, "does not accept this token"),
+    ],
+    ids=str,
+)
+async def test_a_message_that_cannot_leave_shows_at_once_that_meta_is_away(
+    there: WhatsAppHouse, fault: dict[str, Any], words: str
+) -> None:
+    await there.online()
+    there.double.fail("*", **fault, times=None)
+    with pytest.raises((NotSent, Unknown)):
+        await there.channel.send(there.op("hello"))
+    assert there.task is not None
+    await until(there.task.done, 5.0)
+    with pytest.raises((Offline, Denied), match=words):
+        there.task.result()
+
+
+async def test_one_lost_answer_and_a_limit_do_not_take_the_channel_offline(there: WhatsAppHouse) -> None:
+    await there.online()
+    for fault in ({"how": "drop"}, {"how": "429"}, {"how": "error", "code": 131026}):
+        there.double.fail("messages", **fault)
+        with pytest.raises((NotSent, Unknown, Rejected)):
+            await there.channel.send(there.op("hello"))
+    await until(lambda: len(there.asked("number")) == 2)
+    await there.channel.send(there.op("again"))
+    assert there.task is not None and not there.task.done() and len(there.asked("number")) == 2
 
 
 def test_the_webhook_is_confirmed_to_who_knows_the_token(tmp_path: Path) -> None:

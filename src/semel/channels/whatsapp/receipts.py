@@ -95,6 +95,13 @@ def is_token_error(reply: GraphReply) -> bool:
     return reply.has_error and (reply.code in TOKEN_ERRORS or (reply.code, reply.subcode) == _NO_SUCH_OBJECT)
 
 
+def casts_doubt(refusal: NotSent | Rejected) -> bool:
+    """Return whether a part was not sent because Meta could not be reached or refuses the token, as it then would be
+    with any other part."""
+    has_no_answer = isinstance(refusal, NotSent) and refusal.retry_after is None
+    return has_no_answer or str(refusal).startswith(TOKEN_REFUSED)
+
+
 def receipt_of(op: Op, reply: GraphReply) -> Receipt:
     """Return the receipt for the answer to a part. Raises NotSent, Rejected, Unknown or WindowClosed."""
     check_reply(reply)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from semel.channels.recent_map import RecentMap
 from semel.channels.webhook_in import WebhookRefused, make_problem
@@ -27,7 +28,8 @@ from semel.gateway.ports import Inbox, Offline
 from semel.text.json_types import Json
 
 WATCH_INTERVAL_S = 60.0
-"""Seconds between two calls that find out whether Meta can be reached and accepts the token."""
+"""Seconds between two calls that find out whether Meta can be reached and accepts the token. After an attempt to send
+that makes one doubt it, the call is made at once."""
 MAX_REMEMBERED_CHATS = 5_000
 OTHER_NUMBER_LOG_INTERVAL_S = 3600.0
 """Seconds between two lines of the log about messages of the same other number."""
@@ -49,6 +51,7 @@ class WhatsAppReceiver:
         self._fetcher = WhatsAppFetcher(api, settings.fetch, settings.file_limit)
         self._clock = clock
         self._putting = asyncio.Lock()
+        self._is_doubted = asyncio.Event()
         self._inbox: Inbox | None = None  # None before the first request and the first run
         self._last_heard = RecentMap[str, str](MAX_REMEMBERED_CHATS)  # the newest message, by address
         self._others_logged = RecentMap[str, float](MAX_REMEMBERED_NUMBERS)  # when, by the id of another number
@@ -85,8 +88,15 @@ class WhatsAppReceiver:
         _log.info("channel %s: it is %s", self._name, number)
         inbox.online()
         while True:
-            await asyncio.sleep(WATCH_INTERVAL_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_INTERVAL_S):
+                    await self._is_doubted.wait()
+            self._is_doubted.clear()
             await check_number(self._api)
+
+    def doubt_account(self) -> None:
+        """Find out now whether Meta can be reached and accepts the token, and not only after WATCH_INTERVAL_S."""
+        self._is_doubted.set()
 
     async def take_request(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle one request of Meta. Return (HTTP status, response body), after the commit."""

@@ -22,7 +22,7 @@ from semel.channels.recent_map import RecentMap
 from semel.channels.uploads import name_file, read_file
 from semel.channels.whatsapp.address import WhatsAppPlace, check_message_id, parse_address
 from semel.channels.whatsapp.parse import make_button_id
-from semel.channels.whatsapp.receipts import WindowClosed, check_reply, receipt_of
+from semel.channels.whatsapp.receipts import WindowClosed, casts_doubt, check_reply, receipt_of
 from semel.channels.whatsapp.receive import WhatsAppReceiver
 from semel.channels.whatsapp.render import render, render_line
 from semel.channels.whatsapp.settings import WhatsAppSettings
@@ -77,8 +77,10 @@ class WhatsAppSender:
         with self._reports.expect(op.key) as reported:
             try:
                 return await self._attempt(op)
-            except (NotSent, Rejected):
+            except (NotSent, Rejected) as refusal:
                 self._reports.note_refusal(op.key)
+                if casts_doubt(refusal):
+                    self._receiver.doubt_account()
                 raise
             except WindowClosed as refusal:
                 self._reports.note_refusal(op.key)
@@ -88,6 +90,7 @@ class WhatsAppSender:
                 self._template_keys[op.key] = None
                 raise NotSent(f"WhatsApp: {refusal}; the next attempt goes as the template", 0) from None
             except Unknown as error:
+                self._receiver.doubt_account()
                 if op.kind == "react":  # it can be repeated
                     raise
                 await asyncio.wait([reported], timeout=self._settings.settle)
