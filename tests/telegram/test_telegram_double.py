@@ -16,7 +16,9 @@ import httpx2
 import pytest
 from telegram_house import ANNA, FORUM, GROUP, TelegramHouse
 
+from semel.gateway.ports import NotSent
 from semel.testing.telegram import TOKEN, TelegramControl, TelegramDouble, serve
+from semel.testing.telegram.limits import FloodLimits
 from semel.testing.telegram.model import ApiError
 
 
@@ -144,34 +146,111 @@ async def test_privacy_mode_shows_what_is_meant_for_the_bot(there: TelegramHouse
 # ---------------------------------------------------------------- what is refused
 
 
+API = "https://core.telegram.org/bots/api"
+
+
+def keyboard(text: str = "Yes", **more: Any) -> dict[str, Any]:
+    return {"inline_keyboard": [[{"text": text, **more}]]}
+
+
+CASES = [
+    # request, the documented answer ("": it is taken), and the page, below API, that names the limit or the method
+    ("sendMessage", {"chat_id": ANNA, "text": "x" * 4096}, "", "#sendmessage"),
+    ("sendMessage", {"chat_id": ANNA, "text": "x" * 4097}, "message is too long", "#sendmessage"),
+    ("sendMessage", {"chat_id": ANNA, "text": "😀" * 2049}, "message is too long", "#messageentity"),
+    ("sendMessage", {"text": "x"}, "chat_id is empty", "#sendmessage"),
+    ("sendMessage", {"chat_id": 99, "text": "x"}, "chat not found", "#sendmessage"),
+    ("sendMessage", {"chat_id": ANNA, "text": "  "}, "message text is empty", "#sendmessage"),
+    ("sendMessage", {"chat_id": ANNA, "text": "x", "message_thread_id": 4}, "message thread not found", "#sendmessage"),
+    ("sendMessage", {"chat_id": ANNA, "text": "x", "reply_parameters": {"message_id": 44}}, "to be replied",
+     "#replyparameters"),
+    ("sendMessage", {"chat_id": ANNA, "text": "x", "reply_parameters": {"message_id": 44,
+     "allow_sending_without_reply": True}}, "", "#replyparameters"),
+    ("sendMessage", {"chat_id": ANNA, "text": "x", "reply_markup": keyboard(callback_data="d" * 64)}, "",
+     "#inlinekeyboardbutton"),
+    ("sendMessage", {"chat_id": ANNA, "text": "x", "reply_markup": keyboard(callback_data="d" * 65)},
+     "BUTTON_DATA_INVALID", "#inlinekeyboardbutton"),
+    ("sendMessage", {"chat_id": ANNA, "text": "x", "reply_markup": keyboard(callback_data="")},
+     "BUTTON_DATA_INVALID", "#inlinekeyboardbutton"),
+    ("sendMessage", {"chat_id": ANNA, "text": "x", "reply_markup": keyboard("", callback_data="d")},
+     'Field "text"', "#inlinekeyboardbutton"),
+    ("editMessageText", {"chat_id": ANNA, "message_id": 99, "text": "x"}, "message to edit not found",
+     "#editmessagetext"),
+    ("editMessageText", {"chat_id": ANNA, "message_id": 1, "text": "x"}, "message can't be edited", "#editmessagetext"),
+    ("editMessageText", {"chat_id": ANNA, "message_id": 2, "text": "said"}, "message is not modified",
+     "#editmessagetext"),
+    ("editMessageText", {"chat_id": ANNA, "message_id": 2, "text": "x" * 4097}, "message is too long",
+     "#editmessagetext"),
+    ("deleteMessage", {"chat_id": ANNA, "message_id": 99}, "message to delete not found", "#deletemessage"),
+    ("setMessageReaction", {"chat_id": ANNA, "message_id": 99}, "message to react not found", "#setmessagereaction"),
+    ("setMessageReaction", {"chat_id": ANNA, "message_id": 1, "reaction": [{"type": "emoji", "emoji": "👍"}]}, "",
+     "#reactiontypeemoji"),
+    ("setMessageReaction", {"chat_id": ANNA, "message_id": 1, "reaction": [{"type": "emoji", "emoji": "🦜"}]},
+     "REACTION_INVALID", "#reactiontypeemoji"),
+    ("sendChatAction", {"chat_id": ANNA, "action": "typing"}, "", "#sendchataction"),
+    ("sendChatAction", {"chat_id": ANNA, "action": "dancing"}, "wrong parameter action", "#sendchataction"),
+    ("sendDocument", {"chat_id": ANNA, "document": "nothing"}, "wrong file identifier", "#sending-files"),
+    ("getFile", {"file_id": "nothing"}, "wrong file_id", "#getfile"),
+    ("answerCallbackQuery", {"callback_query_id": "nothing"}, "query is too old", "#answercallbackquery"),
+    ("getWebhookInfo", {}, "", "#getwebhookinfo"),
+]  # fmt: skip
+"""Telegram's documents name methods, fields and limits; the words of a refusal are those of its own server."""
+
+
 @pytest.mark.parametrize(
-    ("method", "params", "said"),
-    [
-        ("sendMessage", {"text": "x"}, "chat_id is empty"),
-        ("sendMessage", {"chat_id": 99, "text": "x"}, "chat not found"),
-        ("sendMessage", {"chat_id": ANNA, "text": "  "}, "message text is empty"),
-        ("sendMessage", {"chat_id": ANNA, "text": "x" * 4097}, "message is too long"),
-        ("sendMessage", {"chat_id": ANNA, "text": "😀" * 2049}, "message is too long"),
-        ("sendMessage", {"chat_id": ANNA, "text": "x", "message_thread_id": 4}, "message thread not found"),
-        ("sendMessage", {"chat_id": ANNA, "text": "x", "reply_parameters": {"message_id": 44}}, "to be replied"),
-        ("editMessageText", {"chat_id": ANNA, "message_id": 99, "text": "x"}, "message to edit not found"),
-        ("editMessageText", {"chat_id": ANNA, "message_id": 1, "text": "x"}, "message can't be edited"),
-        ("deleteMessage", {"chat_id": ANNA, "message_id": 99}, "message to delete not found"),
-        ("setMessageReaction", {"chat_id": ANNA, "message_id": 99}, "message to react not found"),
-        ("setMessageReaction", {"chat_id": ANNA, "message_id": 1, "reaction": [{"type": "emoji", "emoji": "🦜"}]},
-         "REACTION_INVALID"),
-        ("sendChatAction", {"chat_id": ANNA, "action": "dancing"}, "wrong parameter action"),
-        ("sendDocument", {"chat_id": ANNA, "document": "nothing"}, "wrong file identifier"),
-        ("getFile", {"file_id": "nothing"}, "wrong file_id"),
-    ],
-)  # fmt: skip
-async def test_what_telegram_refuses_it_refuses(
-    there: TelegramHouse, bot: Bot, method: str, params: dict[str, Any], said: str
+    ("method", "params", "said", "page"), CASES, ids=[f"{API}{case[3]} {case[2] or 'taken'}" for case in CASES]
+)
+async def test_a_call_gets_the_documented_answer(
+    there: TelegramHouse, bot: Bot, method: str, params: dict[str, Any], said: str, page: str
 ) -> None:
     there.double.write(ANNA, "/start")
-    code, description = await bot.error(method, **params)
-    assert code == 400 and said in description
-    assert there.double.texts(ANNA) == []
+    await bot("sendMessage", chat_id=ANNA, text="said")
+    answer = await bot.raw(method, **params)
+    assert answer["ok"] is (said == ""), f"{API}{page}"
+    if said:
+        assert answer["error_code"] == 400 and said in answer["description"], f"{API}{page}"
+        assert there.double.texts(ANNA) == ["said"]
+
+
+async def test_too_many_messages_get_429_with_a_time(there: TelegramHouse, bot: Bot) -> None:
+    """https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this"""
+    double, now = there.double, [1e9]
+    double.now, double.limits = lambda: now[0], FloodLimits()
+    double.group(GROUP)
+    double.write(ANNA, "/start")
+
+    async def send(chat: int) -> int:
+        """Return the seconds to wait, 0 if the message was sent."""
+        answer = await bot.raw("sendMessage", chat_id=chat, text="x")
+        return 0 if answer["ok"] else int(answer["parameters"]["retry_after"])
+
+    assert [await send(ANNA) for _ in range(4)] == [0, 0, 0, 3], "a message a second in a chat"
+    assert await send(GROUP) == 0
+    now[0] += 3
+    assert await send(ANNA) == 0
+    for _ in range(19):
+        now[0] += 1
+        assert await send(GROUP) == 0
+    now[0] += 3
+    assert await send(GROUP) == 60 - 25, "20 a minute in a group"
+    for chat in range(100, 130):
+        double.write(chat, "/start")
+    now[0] += 3
+    assert [await send(chat) for chat in range(100, 130)] == [0] * 30
+    assert await send(ANNA) == 1, "30 a second in all chats"
+
+
+async def test_the_channel_waits_as_long_as_a_flood_limit_says(there: TelegramHouse) -> None:
+    there.double.write(ANNA, "/start")
+    there.double.limits = FloodLimits()
+    waits = []
+    for n in range(5):
+        try:
+            await there.channel.send(there.op(f"message {n}"))
+        except NotSent as error:
+            waits.append(error.retry_after)
+    assert len(waits) == 2 and all(wait and 1 <= wait <= 3 for wait in waits)
+    assert there.double.texts(ANNA) == ["message 0", "message 1", "message 2"]
 
 
 @pytest.mark.parametrize(

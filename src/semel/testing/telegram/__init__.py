@@ -31,12 +31,13 @@ Modelled, as https://core.telegram.org/bots/api documents it and Telegram's own 
 - private chats, groups, supergroups, channels, forum topics, replies, message ids (one count for private chats and
   basic groups, one of its own for each supergroup), privacy mode, reactions that only an administrator bot gets, a bot
   that is blocked, removed or made an administrator, a group that becomes a supergroup
+- flood limits, if `limits` is set: a message a second in a chat, 20 a minute in a group, 30 a second in all
 - faults, before or after a call took effect: `semel.testing.telegram.model.ApiFault`
 
-Not modelled: flood limits (plan a 429 instead), markup (`parse_mode`), keyboards, inline mode, payments, stickers that
-the bot sends, business accounts, more than one bot, message deletion by time, media groups that the bot sends. Where
-Telegram would silently correct entities, the double refuses them. A message that mentions the bot passes privacy mode,
-as it does at Telegram, though the documentation does not say so.
+Not modelled: flood limits of edits (plan a 429 instead), markup (`parse_mode`), reply keyboards, inline mode, payments,
+stickers that the bot sends, business accounts, more than one bot, message deletion by time, media groups that the bot
+sends. Where Telegram would silently correct entities, the double refuses them. A message that mentions the bot passes
+privacy mode, as it does at Telegram, though the documentation does not say so.
 """
 
 from semel.testing.telegram.double import TOKEN, TelegramDouble

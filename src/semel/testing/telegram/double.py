@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from semel.testing.telegram.limits import FloodLimits
 from semel.testing.telegram.methods import METHODS
 from semel.testing.telegram.model import ApiError, ApiFault, Chat, FaultKind, StoredFile, TelegramAccount
 from semel.testing.telegram.people import TelegramPeople
@@ -23,7 +24,8 @@ class TelegramDouble(TelegramPeople):
 
     `username`: the bot's name, without the @. `privacy`: whether privacy mode is on, as it is by default at Telegram.
     `now`: returns seconds since the epoch; `advance` adds to it. `seed`: of the faults that strike by chance.
-    `first_update`, `first_message`: the first id of updates, and of messages in each count.
+    `first_update`, `first_message`: the first id of updates, and of messages in each count. `limits`: whether messages
+    are limited in number.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class TelegramDouble(TelegramPeople):
         seed: int = 0,
         first_update: int = 700_000_001,
         first_message: int = 1,
+        limits: bool = False,
     ) -> None:
         self.token = token
         self.me = TelegramAccount(int(token.partition(":")[0]), "Semel", username, bot=True)
@@ -51,6 +54,7 @@ class TelegramDouble(TelegramPeople):
         self.faults: list[ApiFault] = []
         self.requests: list[Json] = []
         self.actions: list[Json] = []
+        self.limits = FloodLimits() if limits else None
         self._dice = random.Random(seed)
 
     def __repr__(self) -> str:

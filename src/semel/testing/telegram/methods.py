@@ -321,6 +321,8 @@ def send(double: TelegramDouble, chat: Chat, params: Json, body: Json, file: Sto
     `params`: the call's, for topic and reply. `body`: the fields of the content. `file`: the file in it, if any.
     """
     where = {**topic_fields(chat, params), **reply_fields(chat, params)}
+    if double.limits is not None:
+        double.limits.count(chat.id, chat.type != "private", double.now())
     id = double.next_id(chat)
     author = {"sender_chat": chat.json()} if chat.type == "channel" else {"from": double.me.json()}
     message: Json = {"message_id": id, "date": int(double.now()), "chat": chat.json(), **author, **where, **body}
