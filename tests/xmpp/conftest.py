@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "gateway"))  # the gateway's world
+
 from prosody import Prosody
 from real_servers import prosody
 from xmpp_house import House
