@@ -17,12 +17,6 @@ from semel.ledger.postgres.statements import Statement, own_statements
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 
 LOCK = 0x53454D4C  # "SEML", the number of the advisory lock
-_KEEPALIVES = (
-    "SET tcp_keepalives_idle = 10",
-    "SET tcp_keepalives_interval = 5",
-    "SET tcp_keepalives_count = 3",
-)
-"""If a gateway's machine is gone, the server releases its lock after 25 s, not after the usual 2 hours."""
 ACTIVE_TABLE = "active_member"
 """Names the active gateway, if several share the database (`members.py`)."""
 ADD_WORKER = Statement(
@@ -89,8 +83,6 @@ class Holder:
                 self._try_lock()
 
     def _try_lock(self) -> bool:
-        for setting in _KEEPALIVES:
-            self._connection.execute(setting)
         ((is_held,),) = self._connection.execute(f"SELECT pg_try_advisory_lock({LOCK})")
         self._is_held = bool(is_held)
         return self._is_held
