@@ -13,31 +13,18 @@ from typing import Any
 
 from semel.ledger.postgres.errors import DatabaseInUse
 from semel.ledger.postgres.migrate import list_table_names
-from semel.ledger.postgres.statements import Statement, own_statements
+from semel.ledger.postgres.statements import own_statements
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 
 LOCK = 0x53454D4C  # "SEML", the number of the advisory lock
-ACTIVE_TABLE = "active_member"
-"""Names the active gateway, if several share the database (`members.py`)."""
-ADD_WORKER = Statement(
-    "member_add_worker",
-    """WITH w AS (INSERT INTO worker(member) VALUES(:id) RETURNING id)
-    INSERT INTO mark(worker, serial) SELECT id, 0 FROM w RETURNING worker""",
-)
-SERVE = Statement("member_serve", "UPDATE member SET serves = true WHERE id = :id")
-_DISMISS_ACTIVE = Statement(
-    "member_dismiss_active",
-    f"DELETE FROM worker WHERE member IS NULL OR member IN (SELECT a.member FROM {ACTIVE_TABLE} a)",
-)
-_ACTIVATE = Statement("member_activate", f"UPDATE {ACTIVE_TABLE} SET member = :id")
-DISMISS = Statement("member_dismiss", "DELETE FROM worker WHERE member = :id")
-REMOVE = Statement("member_remove", "DELETE FROM member WHERE id = :id")
 _HOLDER = f"""SELECT coalesce(host(a.client_addr), 'this host'), a.pid, CAST(a.backend_start AS text)
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.objid = {LOCK}
-AND l.granted AND a.datname = current_database()"""
-_IS_HELD = f"""SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-WHERE l.locktype = 'advisory' AND l.objid = {LOCK} AND l.objsubid = 1 AND l.granted
-AND d.datname = current_database()"""
+AND l.objsubid = 1 AND l.granted AND a.datname = current_database()"""
+
+
+def name_application(member: int) -> str:
+    """Return the name of the connections on which a member's workers write."""
+    return f"semel {member}"
 
 
 class Holder:
@@ -51,7 +38,6 @@ class Holder:
         self._turn = threading.Lock()  # the workers' threads may ask at once
         self._has_taken_over = False
         self._member = 0  # in a cluster: the id of the member that has taken over
-        self._application = ""
         self._is_held = False
         self.was_released = True
         self._connection = Connection(url)
@@ -87,43 +73,40 @@ class Holder:
         self._is_held = bool(is_held)
         return self._is_held
 
-    def take_over(self, workers: int = 0, member: int = 0, application: str = "") -> list[int]:
+    def take_over(self, workers: int = 0, member: int = 0) -> list[int]:
         """Let no worker of an earlier gateway commit any more, and return the ids of as many new workers.
 
         Both is one transaction of the connection that holds the lock. So no worker is added by a gateway that has lost
         its place. The ledger's tables must be there. `member`: the id of a member of a cluster, which becomes the
         active one; then other members go on, and only the workers of the active one before are dismissed.
-        `application`: the name of the member's connections.
         """
+        self._member = member
+        self._name_connection()
         self._connection.queue("BEGIN")
         if member:
-            self._application = application
-            self._name_connection()
             dismissed = self._replace_active(member)
-            self._connection.send(SERVE, {"id": member})
-            add, params = ADD_WORKER, {"id": member}
+            ids = add_workers(self._connection, member, workers)
         else:
             dismissed = self._dismiss_workers()
-            add, params = own_statements()["worker_add"], {}
-        ids = [self._connection.read(add, params)[0][0] for _ in range(workers)]
+            ids = [self._connection.read(own_statements()["worker_add"], {})[0][0] for _ in range(workers)]
         self._connection.end("COMMIT")
         self.was_released = dismissed == 0
-        self._has_taken_over, self._member = True, member
+        self._has_taken_over = True
         return ids
 
     def _replace_active(self, member: int) -> int:
         """Make a member the active one, and remove the one before. Return how many workers were dismissed with it."""
-        dismissed = self._connection.change(_DISMISS_ACTIVE, {})
-        old = self._connection.execute(f"SELECT member FROM {ACTIVE_TABLE} WHERE member IS NOT NULL")
-        self._connection.send(_ACTIVATE, {"id": member})
-        for (id,) in old:
-            self._connection.send(REMOVE, {"id": id})
+        own = own_statements()
+        dismissed = self._connection.change(own["member_dismiss_active"], {})
+        ((before,),) = self._connection.execute("SELECT member FROM active_member")
+        self._connection.send(own["member_activate"], {"id": member})
+        self._connection.send(own["member_remove"], {"id": before})
         return dismissed
 
     def _name_connection(self) -> None:
         """Let this connection end with those of the member's workers, if another gateway takes over."""
-        if self._application:
-            self._connection.execute(f"SET application_name = '{self._application}'")
+        if self._member:
+            self._connection.execute(f"SET application_name = '{name_application(self._member)}'")
 
     def release(self) -> None:
         """Let another gateway hold the database. Call this when all workers are closed."""
@@ -131,7 +114,7 @@ class Holder:
             with contextlib.suppress(ServerError, ConnectionLost):  # else the next gateway checks the books
                 self._connection.queue("BEGIN")
                 if self._member:
-                    self._connection.send(DISMISS, {"id": self._member})
+                    self._connection.send(own_statements()["member_dismiss"], {"id": self._member})
                 else:
                     self._dismiss_workers()
                 self._connection.end("COMMIT")
@@ -140,16 +123,21 @@ class Holder:
     def hand_over(self) -> None:
         """Let another member become the active one. The workers of this one go on."""
         with contextlib.suppress(ServerError, ConnectionLost):  # then another one takes over a moment later
-            self._connection.execute(f"UPDATE {ACTIVE_TABLE} SET member = NULL WHERE member = {self._member}")
+            self._connection.change(own_statements()["member_step_down"], {"id": self._member})
         self._connection.close()
 
     def _dismiss_workers(self) -> int:
-        if ACTIVE_TABLE in list_table_names(self._connection):
-            self._connection.execute(f"UPDATE {ACTIVE_TABLE} SET member = NULL")
+        if "active_member" in list_table_names(self._connection):  # gateways of a cluster were here
+            self._connection.execute("UPDATE active_member SET member = NULL")
         return self._connection.change(own_statements()["workers_dismiss"], {})
+
+
+def add_workers(connection: Connection, member: int, count: int) -> list[int]:
+    """Let a member of a cluster run turns and write with so many workers. Return their ids."""
+    connection.send(own_statements()["member_serve"], {"id": member})
+    return [connection.read(own_statements()["member_add_worker"], {"id": member})[0][0] for _ in range(count)]
 
 
 def is_database_held(connection: Connection) -> bool:
     """Whether a gateway holds the database."""
-    ((holders,),) = connection.execute(_IS_HELD)
-    return bool(holders)
+    return bool(connection.execute(_HOLDER))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
 
 from semel.ledger.postgres.errors import DatabaseEmpty, to_ledger_error
-from semel.ledger.postgres.holder import ACTIVE_TABLE
 from semel.ledger.postgres.migrate import list_table_names, read_version
+from semel.ledger.postgres.statements import own_statements
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 from semel.ledger.storage.cluster import GIVEN_UP_AFTER_S, ClusterGateway
 from semel.ledger.storage.location import DatabaseUrl
@@ -25,17 +24,10 @@ _TABLES = (
     "ALTER TABLE member ADD COLUMN IF NOT EXISTS room integer NOT NULL DEFAULT 1",
     "ALTER TABLE member ADD COLUMN IF NOT EXISTS token text COLLATE \"C\" NOT NULL DEFAULT ''",
     "ALTER TABLE worker ADD COLUMN IF NOT EXISTS member bigint",
-    f"CREATE TABLE IF NOT EXISTS {ACTIVE_TABLE}(only_row boolean PRIMARY KEY DEFAULT true CHECK(only_row), "
+    "CREATE TABLE IF NOT EXISTS active_member(only_row boolean PRIMARY KEY DEFAULT true CHECK(only_row), "
     "member bigint REFERENCES member(id))",
-    f"INSERT INTO {ACTIVE_TABLE}(member) VALUES(NULL) ON CONFLICT DO NOTHING",
+    "INSERT INTO active_member(member) VALUES(NULL) ON CONFLICT DO NOTHING",
 )
-_LIST = f"""SELECT m.id, m.name, m.address, m.host, m.version, CAST(extract(epoch FROM m.joined) * 1000 AS bigint),
-  CAST((extract(epoch FROM m.until) - {LEASE_S}) * 1000 AS bigint), m.until > clock_timestamp(), a.member IS NOT NULL,
-  m.serves, m.agents, m.room, EXISTS(SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-    WHERE l.locktype = 'advisory' AND l.classid = {MEMBER_LOCK} AND l.objid = m.id AND l.objsubid = 2 AND l.granted
-    AND d.datname = current_database()), m.token,
-  CAST(({LEASE_S} - extract(epoch FROM m.until - clock_timestamp())) * 1000 AS bigint)
-FROM member m LEFT JOIN {ACTIVE_TABLE} a ON a.member = m.id ORDER BY m.id"""
 
 
 @dataclass(frozen=True)
@@ -53,10 +45,20 @@ class MemberRow:
 
 
 def list_members(connection: Connection) -> list[MemberRow]:
+    rows = connection.read(own_statements()["members"], {"lease": LEASE_S, "lock": MEMBER_LOCK})
     return [
-        MemberRow(row[0], _read_gateway(row), has_lease=bool(row[7]), is_held=bool(row[12]), token=str(row[13]))
-        for row in connection.execute(_LIST)
+        MemberRow(id, _read_gateway(*gateway), bool(has_lease), bool(is_held), token)
+        for id, has_lease, is_held, token, *gateway in rows
     ]
+
+
+def _read_gateway(
+    name: str, address: str | None, host: str, version: str, is_active: int, joined: int, seen: int, serves: int,
+    agents: int, room: int, silent_s: float,
+) -> ClusterGateway:  # fmt: skip
+    return ClusterGateway(
+        name, address, host, version, bool(is_active), joined, seen, bool(serves), agents, room, silent_s
+    )
 
 
 def find_active(rows: list[MemberRow]) -> MemberRow | None:
@@ -68,7 +70,7 @@ def has_tables(connection: Connection) -> bool:
         "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema() "
         "AND table_name = 'worker' AND column_name = 'member'"
     )
-    return bool(found) and ACTIVE_TABLE in list_table_names(connection)
+    return bool(found) and "active_member" in list_table_names(connection)
 
 
 def make_tables(connection: Connection) -> None:
@@ -89,11 +91,3 @@ def list_gateways(url: str) -> list[ClusterGateway]:
     except (ConnectionLost, ServerError) as error:
         raise to_ledger_error(error, path) from error
     return [row.gateway for row in rows if row.has_lease]
-
-
-def _read_gateway(row: list[Any]) -> ClusterGateway:
-    _, name, address, host, version, joined, seen, _, is_active, serves, agents, room, *_, silent_ms = row
-    return ClusterGateway(
-        name, address, host, version, bool(is_active), joined, seen, bool(serves), int(agents), int(room),
-        max(0.0, round(silent_ms / 1000, 1)),
-    )  # fmt: skip

@@ -33,7 +33,7 @@ from semel.ledger.postgres.errors import (
     explain_not_opened,
     to_ledger_error,
 )
-from semel.ledger.postgres.holder import ACTIVE_TABLE, ADD_WORKER, DISMISS, REMOVE, SERVE, Holder, is_database_held
+from semel.ledger.postgres.holder import Holder, add_workers, is_database_held, name_application
 from semel.ledger.postgres.member_rows import (
     LEASE_S,
     MEMBER_LOCK,
@@ -46,7 +46,7 @@ from semel.ledger.postgres.member_rows import (
 from semel.ledger.postgres.migrate import read_version
 from semel.ledger.postgres.server import refuse_pooler
 from semel.ledger.postgres.server_clock import read_steady_clock
-from semel.ledger.postgres.statements import Statement
+from semel.ledger.postgres.statements import own_statements
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
 from semel.ledger.storage.cluster import ClusterGateway, ClusterWatcher, GatewayIdentity
 from semel.ledger.storage.errors import LedgerNewer
@@ -61,34 +61,6 @@ LOOK_S = 0.3  # seconds between two looks at the other gateways
 APPLICATION = "semel member"  # the name of members' connections (pg_stat_activity)
 _OPTIONS = {"connect_timeout": 2, "tcp_user_timeout": 4000, "application_name": APPLICATION}
 """A member's connection fails within 4 s if the server's machine is gone."""
-
-_JOIN = Statement(
-    "member_join",
-    f"""INSERT INTO member(name, address, host, version, room, token, joined, until)
-    VALUES(:name, :address, :host, :version, CAST(:room AS integer), :token,
-      clock_timestamp(), clock_timestamp() + interval '{LEASE_S} s') RETURNING id""",
-)
-_RENEW = Statement(
-    "member_renew",
-    f"""UPDATE member SET until = clock_timestamp() + interval '{LEASE_S} s', agents = CAST(:agents AS integer)
-    WHERE id = :id RETURNING EXISTS(SELECT 1 FROM {ACTIVE_TABLE} a WHERE a.member = member.id),
-    EXISTS(SELECT 1 FROM worker w WHERE w.member = member.id)""",
-)
-_LOCK = Statement("member_lock", f"SELECT pg_try_advisory_lock({MEMBER_LOCK}, CAST(:id AS integer))")
-_JOINERS_LOCK = f"SELECT pg_advisory_xact_lock({MEMBER_LOCK}, 0)"  # no member has the id 0
-_FIND = Statement("member_find", "SELECT id FROM member WHERE id = :id FOR UPDATE")
-_LEAVE = Statement("member_leave", f"UPDATE {ACTIVE_TABLE} SET member = NULL WHERE member = :id")
-_DISMISS_OTHERS = Statement("member_dismiss_others", "DELETE FROM worker WHERE member IS DISTINCT FROM :id")
-_END_CONNECTIONS = Statement(
-    "member_end_connections",
-    """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()
-    AND application_name = :application""",
-)
-
-
-def name_application(member: int) -> str:
-    """Return the name of the connections on which a member's workers write."""
-    return f"semel {member}"
 
 
 class Member:
@@ -192,7 +164,7 @@ class Member:
         return True
 
     def _end_connections(self, connection: Connection, member: int) -> None:
-        connection.read(_END_CONNECTIONS, {"application": name_application(member)})
+        connection.read(own_statements()["member_end_connections"], {"application": name_application(member)})
 
     # ------------------------------------------------------------ the workers
 
@@ -219,12 +191,11 @@ class Member:
         if not self.id:
             raise ClusterRefused(path=self._path, why=self.problem)
         if self.holder is not None:
-            return self.holder.take_over(count, self.id, self.application)
+            return self.holder.take_over(count, self.id)
         connection.queue("BEGIN")
-        if not connection.read(_FIND, {"id": self.id}):
+        if not connection.read(own_statements()["member_find"], {"id": self.id}):
             raise DatabaseTakenOver(path=self._path)
-        ids = [connection.read(ADD_WORKER, {"id": self.id})[0][0] for _ in range(count)]
-        connection.send(SERVE, {"id": self.id})
+        ids = add_workers(connection, self.id, count)
         connection.end("COMMIT")
         return ids
 
@@ -232,7 +203,7 @@ class Member:
         """Let no other gateway write any more: the tables are about to be upgraded. It starts again, and waits."""
         connection = self._connect()
         if has_tables(connection):
-            connection.change(_DISMISS_OTHERS, {"id": self.id})
+            connection.change(own_statements()["member_dismiss_others"], {"id": self.id})
 
     # ------------------------------------------------------------ keeping the place
 
@@ -293,7 +264,7 @@ class Member:
     def _begin_duties(self, connection: Connection) -> None:
         """Become the active gateway, while its workers go on. Whoever has the duties knows first who lives."""
         assert self.holder is not None and self._watcher is not None
-        self.holder.take_over(0, self.id, self.application)
+        self.holder.take_over(0, self.id)
         self._tell_gateways([row.gateway for row in list_members(connection) if row.has_lease])
         self._watcher.note_active()
 
@@ -305,8 +276,8 @@ class Member:
     def _bury_member(self, connection: Connection, member: int) -> None:
         """End a member's connections, and remove it with its workers. The caller commits."""
         self._end_connections(connection, member)
-        connection.send(DISMISS, {"id": member})
-        connection.send(REMOVE, {"id": member})
+        for name in ("member_dismiss", "member_remove"):
+            connection.send(own_statements()[name], {"id": member})
         self._free_since.pop(member, None)
 
     def _tell_gateways(self, gateways: list[ClusterGateway]) -> None:
@@ -348,8 +319,8 @@ class Member:
         with contextlib.suppress(ConnectionLost, ServerError):  # else the next gateway waits a moment longer
             if self.id:
                 with contextlib.closing(Connection(self._url, _OPTIONS)) as connection:
-                    for statement in (_LEAVE, DISMISS, REMOVE):
-                        connection.send(statement, {"id": self.id})
+                    for name in ("member_step_down", "member_dismiss", "member_remove"):
+                        connection.send(own_statements()[name], {"id": self.id})
                     connection.end("COMMIT")
 
     # ------------------------------------------------------------ the connection
@@ -369,7 +340,7 @@ class Member:
 
     def _take_lock(self, connection: Connection, id: int) -> None:
         """Try to take the lock of the member with this id. The server may still keep it for the connection before."""
-        ((is_taken,),) = connection.read(_LOCK, {"id": id})
+        ((is_taken,),) = connection.read(own_statements()["member_lock"], {"lock": MEMBER_LOCK, "id": id})
         self._has_lock = bool(is_taken)
 
     def _show_life(self, connection: Connection) -> None:
@@ -381,7 +352,8 @@ class Member:
 
     def _write_renewal(self, connection: Connection) -> list[list[Any]]:
         agents = 0 if self._watcher is None else self._watcher.count_agents()
-        return connection.read(_RENEW, {"id": self.id, "agents": agents})
+        renewal = {"id": self.id, "agents": agents, "lease": LEASE_S}
+        return connection.read(own_statements()["member_renew"], renewal)
 
     def _join_cluster(self, connection: Connection) -> int:
         """Return the id under which this gateway has joined; 0, with `problem`, if another one is in its way.
@@ -390,7 +362,7 @@ class Member:
         name would else overlook or remove each other.
         """
         connection.queue("BEGIN")
-        connection.execute(_JOINERS_LOCK)
+        connection.send(own_statements()["member_lock_joining"], {"lock": MEMBER_LOCK})
         if not has_tables(connection):
             if self.holder is None and is_database_held(connection):  # by one that is about to make them
                 connection.end("ROLLBACK")
@@ -406,7 +378,7 @@ class Member:
         for row in gone:
             if row.gateway.name == self._identity.name and not row.gateway.is_active:  # it was this one: it was killed
                 self._bury_member(connection, row.id)
-        ((id,),) = connection.read(_JOIN, vars(self._identity))
+        ((id,),) = connection.read(own_statements()["member_join"], {**vars(self._identity), "lease": LEASE_S})
         self._take_lock(connection, id)
         connection.end("COMMIT")
         return int(id)

@@ -1,4 +1,4 @@
--- Statements that only this engine runs: its locks, and the rows of its workers.
+-- Statements that only this engine runs: its locks, the rows of its workers, and those of the gateways of a cluster.
 
 -- name: lock_sessions
 -- the sessions with these ids and keys, those that share a home with one of them, and those with these homes
@@ -167,3 +167,75 @@ SELECT serial FROM mark WHERE worker = :id FOR UPDATE
 -- name: workers_dismiss
 -- another gateway takes over: no worker of an earlier one commits any more. Waits for those that commit now
 DELETE FROM worker
+
+-- name: member_join
+-- a gateway of a cluster, which lives until its lease of so many seconds ends
+INSERT INTO member(name, address, host, version, room, token, joined, until)
+VALUES(:name, :address, :host, :version, :room, :token, clock_timestamp(), clock_timestamp() + make_interval(secs => :lease))
+RETURNING id
+
+-- name: member_renew
+-- a gateway lives: its lease begins anew. Returns whether it is the active one, and whether it may write
+UPDATE member SET until = clock_timestamp() + make_interval(secs => :lease), agents = :agents WHERE id = :id
+RETURNING EXISTS(SELECT 1 FROM active_member a WHERE a.member = member.id),
+  EXISTS(SELECT 1 FROM worker w WHERE w.member = member.id)
+
+-- name: members
+-- the gateways of a cluster, in the order in which they joined, with what ClusterGateway has of each
+SELECT m.id, m.until > clock_timestamp(), EXISTS(SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+    WHERE l.locktype = 'advisory' AND l.classid = :lock AND l.objid = m.id AND l.objsubid = 2 AND l.granted
+    AND d.datname = current_database()), m.token,
+  m.name, m.address, m.host, m.version, a.member IS NOT NULL, CAST(extract(epoch FROM m.joined) * 1000 AS bigint),
+  CAST((extract(epoch FROM m.until) - :lease) * 1000 AS bigint), m.serves, m.agents, m.room,
+  CAST(greatest(round(:lease - extract(epoch FROM m.until - clock_timestamp()), 1), 0) AS double precision)
+FROM member m LEFT JOIN active_member a ON a.member = m.id ORDER BY m.id
+
+-- name: member_lock_joining
+-- gateways join one after the other. None has the id 0
+SELECT pg_advisory_xact_lock(:lock, 0)
+
+-- name: member_lock
+-- try to take the lock that a gateway holds while it lives
+SELECT pg_try_advisory_lock(:lock, :id)
+
+-- name: member_find
+-- a gateway that was not removed; it is not removed before this transaction ends
+SELECT id FROM member WHERE id = :id FOR UPDATE
+
+-- name: member_serve
+-- a gateway begins to run turns
+UPDATE member SET serves = true WHERE id = :id
+
+-- name: member_add_worker
+-- a worker of a gateway, and its mark
+WITH w AS (INSERT INTO worker(member) VALUES(:id) RETURNING id)
+INSERT INTO mark(worker, serial) SELECT id, 0 FROM w RETURNING worker
+
+-- name: member_dismiss
+-- a gateway writes no more
+DELETE FROM worker WHERE member = :id
+
+-- name: member_dismiss_others
+-- nobody but this gateway writes any more
+DELETE FROM worker WHERE member IS DISTINCT FROM :id
+
+-- name: member_dismiss_active
+-- the active gateway writes no more, nor does one without a cluster
+DELETE FROM worker WHERE member IS NULL OR member IN (SELECT a.member FROM active_member a)
+
+-- name: member_activate
+-- a gateway becomes the active one
+UPDATE active_member SET member = :id
+
+-- name: member_step_down
+-- a gateway is not the active one any more
+UPDATE active_member SET member = NULL WHERE member = :id
+
+-- name: member_remove
+-- a gateway has ended, or is given up
+DELETE FROM member WHERE id = :id
+
+-- name: member_end_connections
+-- end what a gateway has under way: its connections have this name
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()
+  AND application_name = :application
