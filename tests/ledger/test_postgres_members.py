@@ -181,7 +181,7 @@ def test_the_other_one_takes_over_from_a_killed_one_within_two_seconds(
         set_cursor(cut_off, "1")
         assert not other.try_to_take_over()
         shared_server().execute(END_ALL)  # as if it were killed; it connects again too late
-        cut_off._holder.hold_again = lambda: None  # type: ignore[union-attr,method-assign]
+        cut_off._place.hold_again = lambda: None  # type: ignore[union-attr,method-assign]
         assert 0.9 < wait_for_takeover(other, 3.0) < 2.0
         with open_store(url, other) as store:
             assert not store.was_closed

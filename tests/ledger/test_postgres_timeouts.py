@@ -35,6 +35,7 @@ def list_warnings(database: str) -> list[str]:
 
 
 def test_timeouts_of_the_database_do_not_reach_a_gateway(database: str) -> None:
+    from semel.ledger.postgres.holder import Holder
     from semel.ledger.postgres.store import PostgresStore
     from semel.ledger.postgres.wire import Connection
 
@@ -52,8 +53,8 @@ def test_timeouts_of_the_database_do_not_reach_a_gateway(database: str) -> None:
         assert time.monotonic() - began > WAIT_S / 2, "it waited for the lock"
         end.join()
         locker.close()
-        assert store._holder is not None
-        store._holder.run("SELECT 1")  # its connection was idle, and still holds the database
+        assert isinstance(store._place, Holder)
+        store._place.run("SELECT 1")  # its connection was idle, and still holds the database
     assert not list_warnings(database)
 
 

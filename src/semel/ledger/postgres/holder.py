@@ -31,7 +31,10 @@ class Holder:
     """The database, held for this gateway until `release`. Raises DatabaseInUse if another one holds it.
 
     `was_released`: the gateway before had released it, so it was not killed. Known after `take_over`.
+    `application`: the name of the connections on which the workers write.
     """
+
+    application = "semel"
 
     def __init__(self, url: str, path: str) -> None:
         self._url = url
@@ -72,6 +75,10 @@ class Holder:
         ((is_held,),) = self._connection.execute(f"SELECT pg_try_advisory_lock({LOCK})")
         self._is_held = bool(is_held)
         return self._is_held
+
+    def add_workers(self, count: int) -> list[int]:
+        """Let this gateway write with so many workers, as the only one, and return their ids."""
+        return self.take_over(count)
 
     def take_over(self, workers: int = 0, member: int = 0) -> list[int]:
         """Let no worker of an earlier gateway commit any more, and return the ids of as many new workers.

@@ -70,6 +70,7 @@ class Member:
         self._url = url
         self._path = str(DatabaseUrl(url))
         self._identity = identity
+        self.address = identity.address
         self._connection: Connection | None = None
         self.id = 0  # 0: it has not joined yet
         self.holder: Holder | None = None  # while it is the active one
@@ -80,7 +81,6 @@ class Member:
         self._renewed_at = 0.0  # when the last renewal began that succeeded, by `read_steady_clock`
         self._free_since: dict[int, float] = {}
         """Member -> when nobody was first seen to hold its lock; 0: the lock of the database."""
-        self._trusted_until = 0.0
         self._told: list[ClusterGateway] = []
         self._has_lock = False
         self._hangs = False  # its event loop
@@ -91,11 +91,6 @@ class Member:
     def __repr__(self) -> str:
         state = "active" if self.holder else "not active"
         return f"<Member {self.id} {self._identity.name!r} of {self._path}, {state}>"
-
-    @property
-    def address(self) -> str | None:
-        """See `ClusterMember`."""
-        return self._identity.address
 
     @property
     def has_taken_over(self) -> bool:
@@ -199,6 +194,16 @@ class Member:
         connection.end("COMMIT")
         return ids
 
+    @property
+    def was_released(self) -> bool:
+        """Whether the active gateway before this one was not killed; also True if this one is not active."""
+        return self.holder is None or self.holder.was_released
+
+    def release(self) -> None:
+        """Let another gateway become the active one, if this one is. Its workers are closed."""
+        if self.holder is not None:
+            self.holder.release()
+
     def dismiss_others(self) -> None:
         """Let no other gateway write any more: the tables are about to be upgraded. It starts again, and waits."""
         connection = self._connect()
@@ -210,7 +215,6 @@ class Member:
     def report_to(self, watcher: ClusterWatcher) -> None:
         """See `ClusterMember`."""
         self._watcher = watcher
-        self._trusted_until = self._renewed_at + TRUST_S
         for task in (self._keep_place, self._watch_clock):
             threading.Thread(target=task, name=f"member {task.__name__}", daemon=True).start()
 
@@ -223,10 +227,10 @@ class Member:
                 assert self._watcher is not None
                 self._hangs = not self._watcher.is_answering()
                 if read_steady_clock() - self._renewed_at > RENEWAL_S and not self._hangs:
-                    if (reason := self._renew_place(connection)) is not None:
+                    reason = self._renew_place(connection)
+                    if reason is not None:
                         self._report_loss(reason)
                         return
-                    self._trusted_until = self._renewed_at + TRUST_S
                 self._look_at_others(connection)
             except (ConnectionLost, ServerError):
                 self._disconnect()
@@ -290,7 +294,7 @@ class Member:
     def _watch_clock(self) -> None:
         """Look at the clock beside `_keep_place`, which may wait for a server that does not answer."""
         while not self._left.wait(CHECK_S):
-            if read_steady_clock() > self._trusted_until:
+            if read_steady_clock() > self._renewed_at + TRUST_S:
                 why = "its event loop hangs, so nothing was renewed" if self._hangs else "the database has not answered"
                 self._report_loss(f"{why} for {TRUST_S:g} s")
                 return
@@ -313,8 +317,7 @@ class Member:
         self._disconnects = True
         self._left.set()
         if self._watcher is None:  # no thread keeps the place: it was not opened
-            if self.holder is not None:
-                self.holder.release()
+            self.release()
             self._disconnect()
         with contextlib.suppress(ConnectionLost, ServerError):  # else the next gateway waits a moment longer
             if self.id:

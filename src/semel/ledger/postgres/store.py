@@ -47,14 +47,12 @@ class PostgresStore(LedgerStore):
         *,
         threads: bool,
         readonly: bool = False,
-        holder: Holder | None = None,
-        member: Member | None = None,
+        place: Holder | Member | None = None,
         workers: Sequence[int] = (0,) * WRITERS,
     ) -> None:
         self._url = url
-        self._member = member
         self._name = str(DatabaseUrl(url))
-        self._holder = holder
+        self._place = place
         self._clock = clock
         self._worker: Worker | None = None if threads else Worker(url, self._name, clock)
         self._writers: list[_WorkerThread] = []
@@ -62,8 +60,8 @@ class PostgresStore(LedgerStore):
         self._closed = False
         if threads:
             order, reads = DeliveryOrder(), SimpleQueue[WorkItem | None]()
-            hold_again = member.hold_again if member is not None else None if holder is None else holder.hold_again
-            settings = {} if member is None else {"application_name": member.application}
+            hold_again = None if place is None else place.hold_again
+            settings = {} if place is None else {"application_name": place.application}
             for n, id in enumerate(() if readonly else workers):
                 worker = Worker(url, self._name, clock, order, hold_again, id, settings)
                 self._writers.append(_WorkerThread(f"ledger-writer-{n}", worker))
@@ -84,27 +82,43 @@ class PostgresStore(LedgerStore):
         announce: Callable[[Upgrade], object] | None = None,
         take_back: bool = False,
         member: Member | None = None,
+        threads: bool = True,
+        migrations: Sequence[Migration] | None = None,
     ) -> Self:
         """Check the server, create or migrate the ledger, and start the threads. This blocks.
 
         `url`: a connection URI (PostgreSQL documentation, "Connection URIs"). `exclusive`: be the database's only
         gateway; one that was cut off from the server before cannot write any more. `clock`: None takes the server's.
-        `announce` is called before an older
-        ledger is migrated. `take_back`: use a ledger again that was marked as moved; mark it as restored then.
-        `member`: this gateway's place in a cluster; if it has not taken over, the ledger is neither created nor
-        migrated, and other gateways go on. Raises LedgerMoved and the errors of `semel.ledger.postgres.errors`.
+        `announce` is called before an older ledger is migrated. `take_back`: use a ledger again that was marked as
+        moved; mark it as restored then. `member`: this gateway's place in a cluster; if it has not taken over, the
+        ledger is neither created nor migrated, and other gateways go on. Tests pass `migrations`. Raises LedgerMoved
+        and the errors of `semel.ledger.postgres.errors`.
         """
-        return cls._open(
-            url, clock, list_migrations(), announce, threads=True, exclusive=exclusive, take_back=take_back,
-            member=member,
-        )  # fmt: skip
+        name, migrations = str(DatabaseUrl(url)), migrations or list_migrations()
+        with connecting(url) as connection:
+            refuse_pooler(connection, url, name)  # before it is given a lock that it would keep
+            place = member or (Holder(url, name) if exclusive else None)
+            try:
+                refuse_unfit_server(connection, name)
+                if not take_back:
+                    refuse_moved(connection, name)
+                clock = ServerClock(connection) if clock is None else clock
+                if member is not None and 0 < read_version(connection, name) < migrations[-1].version:
+                    member.dismiss_others()
+                migrate_to_newest(connection, migrations, name, clock(), announce)
+                workers = (0,) * WRITERS if place is None else place.add_workers(WRITERS)
+                return cls(url, clock, threads=threads, place=place, workers=workers)
+            except BaseException:
+                if place is not None:
+                    place.release()
+                raise
 
     @classmethod
     def open_sync(
         cls, url: str, *, clock: Callable[[], int] = now_ms, migrations: Sequence[Migration] | None = None
     ) -> Self:
         """Open the ledger without threads: `write_sync` and `read_sync` run on the caller's thread."""
-        return cls._open(url, clock, migrations or list_migrations(), None, threads=False, exclusive=False)
+        return cls.open(url, clock=clock, migrations=migrations, threads=False, exclusive=False)
 
     @classmethod
     def open_readonly(cls, url: str, *, clock: Callable[[], int] = now_ms) -> Self:
@@ -117,41 +131,6 @@ class PostgresStore(LedgerStore):
             refuse_encoding(connection, name)
             refuse_other_version(connection, name)
         return cls(url, clock, threads=True, readonly=True)
-
-    @classmethod
-    def _open(
-        cls,
-        url: str,
-        clock: Callable[[], int] | None,
-        migrations: Sequence[Migration],
-        announce: Callable[[Upgrade], object] | None,
-        *,
-        threads: bool,
-        exclusive: bool,
-        take_back: bool = False,
-        member: Member | None = None,
-    ) -> Self:
-        name = str(DatabaseUrl(url))
-        with connecting(url) as connection:
-            refuse_pooler(connection, url, name)  # before it is given a lock that it would keep
-            holder = member.holder if member is not None else Holder(url, name) if exclusive else None
-            try:
-                refuse_unfit_server(connection, name)
-                if not take_back:
-                    refuse_moved(connection, name)
-                clock = ServerClock(connection) if clock is None else clock
-                if member is not None and 0 < read_version(connection, name) < migrations[-1].version:
-                    member.dismiss_others()
-                migrate_to_newest(connection, migrations, name, clock(), announce)
-                if member is not None:
-                    workers: Sequence[int] = member.add_workers(WRITERS)
-                else:
-                    workers = (0,) * WRITERS if holder is None else holder.take_over(WRITERS)
-                return cls(url, clock, threads=threads, holder=holder, member=member, workers=workers)
-            except BaseException:
-                if holder is not None:
-                    holder.release()
-                raise
 
     @property
     def file(self) -> None:
@@ -173,8 +152,7 @@ class PostgresStore(LedgerStore):
 
     @property
     def was_closed(self) -> bool:
-        holder = self._holder if self._member is None else self._member.holder
-        return holder is None or holder.was_released
+        return self._place is None or self._place.was_released
 
     async def wait_for_writer(self) -> None:
         loop = asyncio.get_running_loop()
@@ -206,9 +184,8 @@ class PostgresStore(LedgerStore):
             thread.join()
         if self._worker is not None:
             self._worker.close()
-        holder = self._holder if self._member is None else self._member.holder
-        if holder is not None:
-            holder.release()
+        if self._place is not None:
+            self._place.release()
 
     def _queue_write(self, job: WorkItem) -> None:
         self._refuse_if_inside(job)
