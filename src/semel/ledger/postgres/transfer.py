@@ -57,7 +57,8 @@ class _DatabaseReader(LedgerReader):
         self._url = url
         self._name = str(DatabaseUrl(url))
         self._clock = clock
-        with contextlib.ExitStack() as opened:
+        with connecting(url) as connection, contextlib.ExitStack() as opened:
+            refuse_pooler(connection, url, self._name)
             self._holder = Holder(url, self._name)
             opened.callback(self._holder.release)
             try:
@@ -65,7 +66,12 @@ class _DatabaseReader(LedgerReader):
             except psycopg.Error as error:
                 raise ConnectionLost(str(error)) from error
             self._db = opened.enter_context(contextlib.closing(db))
+            self._check_database(connection)
             self._opened = opened.pop_all()
+
+    def _check_database(self, connection: Connection) -> None:
+        """Raise LedgerError if the database cannot be this end of a copy."""
+        raise NotImplementedError
 
     def count_rows(self, table: Table) -> int:
         row = self._db.execute(f'SELECT count(*) FROM "{table.name}"'.encode()).fetchone()
@@ -104,18 +110,11 @@ class _DatabaseReader(LedgerReader):
 class PostgresSource(_DatabaseReader, CopySource):
     """A ledger in a database, held as by a gateway; one that was cut off before cannot write any more."""
 
-    def __init__(self, url: str, clock: Callable[[], int]) -> None:
-        with connecting(url) as connection:
-            refuse_pooler(connection, url, str(DatabaseUrl(url)))
-            refuse_other_version(connection, str(DatabaseUrl(url)))
-            super().__init__(url, clock)
-            try:
-                self._holder.take_over()
-                self.moved_to = read_moved_to(connection)
-                self._db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            except BaseException:
-                self.close()
-                raise
+    def _check_database(self, connection: Connection) -> None:
+        refuse_other_version(connection, self._name)
+        self._holder.take_over()
+        self.moved_to = read_moved_to(connection)
+        self._db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def mark_moved(self, target: str) -> None:
         # On the connection that has held the database all the time: if it was lost, another gateway may have written.
@@ -127,23 +126,15 @@ class PostgresTarget(_DatabaseReader, CopyTarget):
 
     holds_files = True
 
-    def __init__(self, url: str, clock: Callable[[], int]) -> None:
+    def _check_database(self, connection: Connection) -> None:
+        refuse_unfit_server(connection, self._name)
         self.replaced = 0
-        name = str(DatabaseUrl(url))
-        with connecting(url) as connection:
-            refuse_pooler(connection, url, name)
-            refuse_unfit_server(connection, name)
-            super().__init__(url, clock)
-            try:
-                tables = list_table_names(connection)
-                self.is_unfinished = UNFINISHED_TABLE in tables
-                if "ledger" in tables and not self.is_unfinished:
-                    raise DatabaseHasLedger(path=name)
-                if tables and not self.is_unfinished:
-                    raise DatabaseOfAnother(path=name, why=", ".join(tables[:3]))
-            except BaseException:
-                self.close()
-                raise
+        tables = list_table_names(connection)
+        self.is_unfinished = UNFINISHED_TABLE in tables
+        if "ledger" in tables and not self.is_unfinished:
+            raise DatabaseHasLedger(path=self._name)
+        if tables and not self.is_unfinished:
+            raise DatabaseOfAnother(path=self._name, why=", ".join(tables[:3]))
 
     def begin(self, source: str) -> None:
         with connecting(self._url) as connection:
