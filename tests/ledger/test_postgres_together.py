@@ -79,9 +79,9 @@ def store() -> Iterator[Any]:
 def write(store: Any, *calls: tuple[Callable[..., Any], str, str]) -> list[Any]:
     """Hand the calls to the worker at once. Return their results, or errors, and how many transactions it committed."""
     jobs = [WorkItem(fn, (session, text), {}, None) for fn, session, text in calls]
-    before = store._worker.commits
+    before = store._worker.counts["commits"]
     store._worker.write(jobs)
-    return [*(job.error or job.result for job in jobs), store._worker.commits - before]
+    return [*(job.error or job.result for job in jobs), store._worker.counts["commits"] - before]
 
 
 def texts(store: LedgerStore) -> Counter[str]:
@@ -267,10 +267,10 @@ def end_turns(store: Any, policy: limits.LimitPolicy, begun: list[turns.BegunTur
 @pytest.mark.parametrize("is_limited", [False, True])
 def test_what_turns_of_one_moment_use_is_counted_for_each_person_and_session(store: Any, is_limited: bool) -> None:
     policy = limits.LimitPolicy(person=Limits(turns=100)) if is_limited else limits.LimitPolicy()
-    before = store._worker.commits
+    before = store._worker.counts["commits"]
     begun = start_turns(store, policy, ("ben", "s1"), ("ann", "s2"), ("ben", "s3"))
     end_turns(store, policy, begun)
-    assert store._worker.commits - before == (6 if is_limited else 2)  # limits are judged one after the other
+    assert store._worker.counts["commits"] - before == (6 if is_limited else 2)  # limits are judged one after the other
     spent = store.read_sync(limits.list_spent, policy.day(store.now())[0], ("", ""), 10)
     assert {(row.scope, row.subject): (row.turns, row.tokens) for row in spent} == {
         ("all", ""): (3, 30), ("person", "ann"): (1, 10), ("person", "ben"): (2, 20),

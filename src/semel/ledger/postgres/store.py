@@ -25,7 +25,7 @@ from semel.ledger.postgres.moved import refuse_moved
 from semel.ledger.postgres.server import measure_database, refuse_encoding, refuse_pooler, refuse_unfit_server
 from semel.ledger.postgres.server_clock import ServerClock
 from semel.ledger.postgres.wire import Connection, ConnectionLost
-from semel.ledger.postgres.worker import Worker
+from semel.ledger.postgres.worker import COUNTED, Worker
 from semel.ledger.storage.errors import LedgerClosed, LedgerReadOnly
 from semel.ledger.storage.location import DatabaseUrl
 from semel.ledger.storage.migrations import Migration, Upgrade, list_migrations
@@ -165,11 +165,7 @@ class PostgresStore(LedgerStore):
         workers = [self._worker] if self._worker is not None else [thread.worker for thread in self._writers]
         return {
             "path": self._name,
-            "commits": sum(worker.commits for worker in workers),
-            "transactions": sum(worker.transactions for worker in workers),
-            "failures": sum(worker.failures for worker in workers),
-            "retries": sum(worker.retries for worker in workers),
-            "lost_connections": sum(worker.lost_connections for worker in workers),
+            **{name: sum(worker.counts[name] for worker in workers) for name in COUNTED},
             "last_failure": next((worker.last_failure for worker in workers if worker.last_failure), None),
         }
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -38,6 +39,8 @@ KEY_IS_TAKEN = "23505"
 RECONNECT_S = 5.0  # seconds for which a job waits for the server before it is refused
 RECONNECT_DELAY_S = 0.1
 FOREIGN_KEY_VIOLATION = "23503"
+COUNTED = ("commits", "transactions", "failures", "retries", "lost_connections")
+"""Each transaction is a job's. Those that share one of the server are one commit."""
 
 
 class Worker:
@@ -69,15 +72,11 @@ class Worker:
         self._serial = 0
         self._unheld: frozenset[int] = frozenset()  # sessions that the job was to write to without their locks
         self._is_closing = False
-        self.commits = 0
-        self.transactions = 0
-        self.failures = 0
-        self.retries = 0
-        self.lost_connections = 0
+        self.counts = Counter[str]()  # of what COUNTED names
         self.last_failure: str | None = None
 
     def __repr__(self) -> str:
-        return f"<Worker {self._id}: {self.commits} commits, {self.retries} retries, {self.failures} failed>"
+        return f"<Worker {self._id}: {dict(self.counts)}>"
 
     def write(self, jobs: Sequence[WorkItem]) -> None:
         """Run jobs, in one transaction if they can share it. Each gets a durable result, or an error. Never raises.
@@ -132,7 +131,7 @@ class Worker:
             return False
         except BaseException:  # the one that it is about will meet it again
             self._undo()
-        self.retries += 1
+        self.counts["retries"] += 1
         return False
 
     def _perform(self, job: WorkItem, attempt: Callable[[WorkItem], object]) -> None:
@@ -154,14 +153,14 @@ class Worker:
                 except ConnectionLost as error:
                     self._reconnect(RECONNECT_S)
                     reason = error
-                self.retries += 1
+                self.counts["retries"] += 1
             raise DatabaseBusy(path=self._path, why=reason, attempts=MAX_ATTEMPTS)
         except BaseException as error:
             self._refuse(job, error)
 
     def _refuse(self, job: WorkItem, error: BaseException) -> None:
         ledger_error = to_ledger_error(error, self._path)
-        self.failures += 1
+        self.counts["failures"] += 1
         self.last_failure = str(ledger_error)
         job.fail(ledger_error)
 
@@ -204,8 +203,8 @@ class Worker:
         except BaseException:
             self._give_back()
             raise
-        self.commits += 1
-        self.transactions += len(jobs)
+        self.counts["commits"] += 1
+        self.counts["transactions"] += len(jobs)
         return True
 
     def _read_once(self, job: WorkItem) -> None:
@@ -260,7 +259,7 @@ class Worker:
                 raise DatabaseTakenOver(path=self._path) from error
             raise
         except ConnectionLost:
-            self.lost_connections += 1
+            self.counts["lost_connections"] += 1
             if not self._was_committed():
                 raise
 
