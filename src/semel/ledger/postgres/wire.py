@@ -72,21 +72,15 @@ class Connection:
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
         self._prepared: set[bytes] = set()
-        self._sent: list[bytes | None] = []  # what has no result yet: the name that is being prepared, or None
-        # Where the results go that are asked for, by place in `_sent`.
-        self._asked: dict[int, list[pq.abc.PGresult]] = {}
+        # What has no result yet: the name that is being prepared; the list for a result that was asked for; else None.
+        self._sent: list[bytes | list[pq.abc.PGresult] | None] = []
         self._poll = select.poll()
         self._poll.register(self._pg.socket, select.POLLIN)
-        self._trips = 0
+        self.trips = 0  # how often this connection has waited for the server
         self._has_begun = False
 
     def __repr__(self) -> str:
-        return f"<Connection {self._trips} round trips, {len(self._sent)} statements wait>"
-
-    @property
-    def trips(self) -> int:
-        """How often this connection has waited for the server."""
-        return self._trips
+        return f"<Connection {self.trips} round trips, {len(self._sent)} statements wait>"
 
     @property
     def backend_pid(self) -> int:
@@ -120,7 +114,7 @@ class Connection:
         """
         self.send(statement, params)
         results: list[pq.abc.PGresult] = []
-        self._asked[len(self._sent) - 1] = results
+        self._sent[-1] = results
 
         def read_rows() -> list[list[Any]]:
             if not results and self._sent:
@@ -205,24 +199,23 @@ class Connection:
             else:
                 self._pg.send_flush_request()
             self._flush()
-            self._trips += 1
+            self.trips += 1
             return self._take_results(sync)
         except psycopg.Error as error:
             raise ConnectionLost(str(error)) from error
 
     def _take_results(self, sync: bool) -> pq.abc.PGresult:
         sent, self._sent = self._sent, []
-        asked, self._asked = self._asked, {}
         result: pq.abc.PGresult | None = None
         error: ServerError | None = None
-        for place, prepared in enumerate(sent):
+        for waiting in sent:
             result = self._next_result()
             if result is None or result.status in _BAD:
                 error = error or self._read_error(result)
-                if prepared is not None:
-                    self._prepared.discard(prepared)
-            elif place in asked:
-                asked[place].append(result)
+                if isinstance(waiting, bytes):
+                    self._prepared.discard(waiting)
+            elif isinstance(waiting, list):
+                waiting.append(result)
             if result is not None:
                 self._next_result()  # the end of this statement's results
         if sync:
@@ -317,15 +310,11 @@ def _encode_element(value: int | str | None) -> bytes:
     return b'"' + text.encode() + b'"'
 
 
+_types = psycopg.adapters.types
 _LOADERS: dict[int, Callable[[bytes], Any]] = {
-    16: lambda value: int(value == b"t"),  # SQLite has no booleans either: rows hold 0 and 1
-    17: lambda value: bytes.fromhex(value[2:].decode()),
-    20: int,
-    21: int,
-    23: int,
-    26: int,
-    1700: int,  # numeric: the sum of a column of bigint
-    700: float,
-    701: float,
+    _types["bool"].oid: lambda value: int(value == b"t"),  # SQLite has no booleans either: rows hold 0 and 1
+    _types["bytea"].oid: lambda value: bytes.fromhex(value[2:].decode()),
+    _types["float8"].oid: float,
+    **{_types[name].oid: int for name in ("int2", "int4", "int8", "numeric")},  # numeric: the sum of a column of int8
 }
-"""By the object identifier of a type (pg_type.dat); every other type is text."""
+"""How the values of a type are read; those of every other type are text."""
