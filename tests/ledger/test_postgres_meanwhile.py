@@ -47,16 +47,22 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, statement: str, commit: Callable[
     from semel.ledger.postgres.statements import Statement
     from semel.ledger.postgres.wire import Connection
 
-    read = Connection.read
+    ask = Connection.ask
 
-    def read_then_commit(connection: Connection, asked: Statement, params: Mapping[str, Any]) -> list[list[Any]]:
-        rows = read(connection, asked, params)
-        if asked.name == statement:
-            monkeypatch.setattr(Connection, "read", read)
+    def ask_for(connection: Connection, asked: Statement, params: Mapping[str, Any]) -> Callable[[], list[list[Any]]]:
+        read_rows = ask(connection, asked, params)
+
+        def read_then_commit() -> list[list[Any]]:
+            rows = read_rows()
             commit()
-        return rows
+            return rows
 
-    monkeypatch.setattr(Connection, "read", read_then_commit)
+        if asked.name != statement:
+            return read_rows
+        monkeypatch.setattr(Connection, "ask", ask)
+        return read_then_commit
+
+    monkeypatch.setattr(Connection, "ask", ask_for)
 
 
 def hear_message(ledger: StoredLedger, session: str, home: str | None) -> int:

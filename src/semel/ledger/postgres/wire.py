@@ -104,8 +104,7 @@ class Connection:
 
     def read(self, statement: Statement, params: Mapping[str, Any]) -> list[list[Any]]:
         """Send what waits and a statement, and return its rows. Raises ServerError, ConnectionLost."""
-        self.send(statement, params)
-        return _load_result(statement, self._collect())
+        return self.ask(statement, params)()
 
     def ask(self, statement: Statement, params: Mapping[str, Any]) -> Callable[[], list[list[Any]]]:
         """Let a statement wait in the pipeline. Return a function that returns its rows, and waits for them if need be.
