@@ -99,47 +99,38 @@ def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
     """Lock what `locks` names, before whatever is sent next. Return a function that returns what was locked.
 
     Where all destinations are known beforehand, as those of most messages are, nothing is waited for yet: the locks
-    travel with the first statement of the transaction.
+    travel with the first statement of the transaction. A session with one of the keys may have another home: its line
+    is locked once that is known.
     """
-    waits = locks.ids or locks.find or locks.find_homes or locks.ledger or locks.everything
-    if (locks.keys or locks.homes) and not waits:
-        return _take_named(connection, locks.keys, locks.homes)
-    held: Sequence[Sequence[Any]] = ()
-    lines = frozenset[str]()
     own, ids, homes = own_statements(), list(locks.ids), list(locks.homes)
     for name, params in locks.find:
         ids += [id for (id,) in connection.read(own[name], _bind(own[name].parameters, params, now=now))]
     for name, params in locks.find_homes:
         homes += [home for (home,) in connection.read(own[name], _bind(own[name].parameters, params, ids=ids, now=now))]
     if locks.everything:
-        ids = [id for (id,) in connection.read(own["lock_every_session"], {})]
+        taken = Taken(frozenset(id for (id,) in connection.read(own["lock_every_session"], {})))
     elif ids or locks.keys or homes:
-        held = connection.read(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
-        lines = frozenset(home for home in (*homes, *(row[_HOME] for row in held)) if not is_local(home))
-        _lock_lines(connection, lines)
+        wanted = {"ids": ids, "keys": list(locks.keys), "homes": homes}
+        read_rows = connection.ask(own["lock_sessions"], wanted)
+        named = frozenset(home for home in homes if not is_local(home))
+        is_all_known = not ids and not locks.ledger
+        if is_all_known:
+            _lock_lines(connection, named)
+
+        def read_taken() -> Taken:
+            rows = read_rows()
+            lines = named.union(row[_HOME] for row in rows if not is_local(row[_HOME]))
+            _lock_lines(connection, lines - named if is_all_known else lines)
+            return Taken(frozenset(row[_ID] for row in rows), rows, lines)
+
+        if is_all_known:
+            return read_taken
+        taken = read_taken()
+    else:
+        taken = Taken(lines=frozenset())
     if locks.ledger:
         connection.send(locking_statement("ledger_lock"), {})
-    taken = Taken(frozenset(ids)) if locks.everything else Taken(frozenset(row[_ID] for row in held), held, lines)
     return lambda: taken
-
-
-def _take_named(connection: Connection, keys: tuple[str, ...], homes: tuple[str, ...]) -> Callable[[], Taken]:
-    """Lock the sessions with these keys and homes, and the lines of these destinations.
-
-    A session with one of the keys may have another home: its line is locked once that is known.
-    """
-    named = {home for home in homes if not is_local(home)}
-    params = {"ids": [], "keys": list(keys), "homes": list(homes)}
-    read_rows = connection.ask(own_statements()["lock_sessions"], params)
-    _lock_lines(connection, named)
-
-    def read_taken() -> Taken:
-        rows = read_rows()
-        lines = {row[_HOME] for row in rows if not is_local(row[_HOME])}
-        _lock_lines(connection, lines - named)
-        return Taken(frozenset(row[_ID] for row in rows), rows, frozenset(lines | named))
-
-    return read_taken
 
 
 def _lock_lines(connection: Connection, dests: Collection[str]) -> None:
