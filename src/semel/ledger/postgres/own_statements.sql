@@ -141,12 +141,11 @@ JOIN entry n ON n.claim = e.claim WHERE s.id = :session
 
 -- name: find_other_places
 -- the destinations at which the people are told of failures of these sessions' messages
-SELECT o.channel || ':' || o.address FROM session s JOIN direct d ON d.channel || ':' || d.address = s.home
+WITH f AS (SELECT s.home AS place FROM session s WHERE s.id = ANY(:ids)
+  UNION SELECT t.dest FROM part t WHERE t.id = ANY(:parts))
+SELECT DISTINCT o.channel || ':' || o.address FROM f JOIN direct d ON d.channel || ':' || d.address = f.place
 JOIN person p ON p.channel = d.channel AND p.account = d.account JOIN person q ON q.name = p.name
-JOIN direct o ON o.channel = q.channel AND o.account = q.account WHERE s.id = ANY(:ids)
-UNION SELECT o.channel || ':' || o.address FROM part t JOIN direct d ON d.channel || ':' || d.address = t.dest
-JOIN person p ON p.channel = d.channel AND p.account = d.account JOIN person q ON q.name = p.name
-JOIN direct o ON o.channel = q.channel AND o.account = q.account WHERE t.id = ANY(:parts)
+JOIN direct o ON o.channel = q.channel AND o.account = q.account
 
 -- name: find_dest_of_part
 -- the destination of a part: the next part in its line, which any session may have said, becomes due with its outcome
