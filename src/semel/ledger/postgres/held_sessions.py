@@ -128,10 +128,13 @@ class HeldSessions:
             self._rows[row["id"]] = row
             self._missing.discard(row["key"])
 
-    def refuse_unheld(self, name: str, params: Mapping[str, Any], rows: Rows) -> None:
-        """Raise ServerError if the server found a session that did not exist when the transaction took its locks.
+    def check_found(self, name: str, params: Mapping[str, Any], rows: Rows) -> Rows:
+        """Return those of the rows that a statement found which the transaction may change.
 
-        The transaction runs again and locks it, too. A session that the transaction adds by itself is its own.
+        A part that came in line after the locks were taken is left to the next look: its session and the line of its
+        destination may be in the hands of another transaction. Raise ServerError if the server found a session that did
+        not exist when the transaction took its locks: it runs again and locks it, too. A session that the transaction
+        adds by itself is its own.
         """
         if name == "session_add":
             self._load()
@@ -139,18 +142,12 @@ class HeldSessions:
             self._ids.update(id for (id,) in rows)
         elif name == "session_by_key" and rows and params["key"] in self._missing:
             raise ServerError(SERIALIZATION_FAILURE, f"the session {params['key']} was added meanwhile")
-
-    def leave_out_unheld(self, name: str, rows: Rows) -> Rows:
-        """Return those of the rows that a statement found which the transaction may change.
-
-        A part that came in line after the locks were taken is left to the next look: its session and the line of its
-        destination may be in the hands of another transaction.
-        """
-        if name != PARTS_DUE:
-            return rows
-        self._load()
-        rows = [row for row in rows if row[_PART_SESSION] in self._ids]
-        return rows if self._lines is None else [row for row in rows if row[_PART_DEST] in self._lines]
+        elif name == PARTS_DUE:
+            self._load()
+            rows = [row for row in rows if row[_PART_SESSION] in self._ids]
+            if self._lines is not None:
+                rows = [row for row in rows if row[_PART_DEST] in self._lines]
+        return rows
 
     def save_and_mark(self, worker: int, serial: int) -> None:
         """Let what waits be written with the COMMIT, and with it the number of a worker's transaction."""

@@ -123,10 +123,7 @@ class PostgresTx(Tx):
             return answer
         try:
             rows = self._connection.read(statement, params)
-            if self._held is not None:
-                self._held.refuse_unheld(name, params, rows)
-                rows = self._held.leave_out_unheld(name, rows)
-            return rows
+            return rows if self._held is None else self._held.check_found(name, params, rows)
         except BaseException as error:
             self.error = error
             raise
