@@ -70,18 +70,8 @@ class PostgresTx(Tx):
         return row(*rows[0])
 
     def ask(self, row: type[R], name: str, /, **params: Any) -> Callable[[], list[R]]:
-        statement = self._check(name, params)
-        answer = self._answer(name, params)
-        read_rows = self._connection.ask(statement, params) if answer is None else lambda: answer
-
-        def read() -> list[R]:
-            try:
-                return list(starmap(row, read_rows()))
-            except BaseException as error:
-                self.error = error
-                raise
-
-        return read
+        read_rows = self._ask(name, params)
+        return lambda: list(starmap(row, read_rows()))
 
     def all(self, row: type[R], name: str, /, **params: Any) -> list[R]:
         return list(starmap(row, self._read(name, params)))
@@ -117,16 +107,24 @@ class PostgresTx(Tx):
         return self._callbacks
 
     def _read(self, name: str, params: dict[str, Any]) -> list[list[Any]]:
+        return self._ask(name, params)()
+
+    def _ask(self, name: str, params: dict[str, Any]) -> Callable[[], list[list[Any]]]:
         statement = self._check(name, params)
         answer = self._answer(name, params)
         if answer is not None:
-            return answer
-        try:
-            rows = self._connection.read(statement, params)
-            return rows if self._held is None else self._held.check_found(name, params, rows)
-        except BaseException as error:
-            self.error = error
-            raise
+            return lambda: answer
+        read_rows = self._connection.ask(statement, params)
+
+        def read() -> list[list[Any]]:
+            try:
+                rows = read_rows()
+                return rows if self._held is None else self._held.check_found(name, params, rows)
+            except BaseException as error:
+                self.error = error
+                raise
+
+        return read
 
     def _answer(self, name: str, params: dict[str, Any]) -> list[list[Any]] | None:
         """Return the rows of a statement that a held session answers; None if it goes to the server."""
