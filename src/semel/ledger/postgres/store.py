@@ -184,33 +184,29 @@ class PostgresStore(LedgerStore):
             self._place.release()
 
     def _queue_write(self, job: WorkItem) -> None:
-        self._refuse_if_inside(job)
-        self._refuse_if_closed()
+        self._check_job(job)
         if not self._writers:
             raise LedgerReadOnly(path=self._name, why="it was opened for reading")
         lane = find_locks(job.fn, job.args).lane
         self._writers[hash(lane) % len(self._writers)].queue.put(job)
 
     def _queue_read(self, job: WorkItem) -> None:
-        self._refuse_if_inside(job)
-        self._refuse_if_closed()
+        self._check_job(job)
         self._readers[0].queue.put(job)
 
     def _write_here(self, job: WorkItem) -> None:
-        self._refuse_if_closed()
+        self._check_job(job)
         assert self._worker is not None
         self._worker.write((job,))
 
     def _read_here(self, job: WorkItem) -> None:
-        self._refuse_if_closed()
+        self._check_job(job)
         assert self._worker is not None
         self._worker.read((job,))
 
-    def _refuse_if_inside(self, job: WorkItem) -> None:
+    def _check_job(self, job: WorkItem) -> None:
         if any(thread.is_current for thread in (*self._writers, *self._readers)):
             raise RuntimeError(f"{job!r} was asked for inside a transaction: it would wait for itself")
-
-    def _refuse_if_closed(self) -> None:
         if self._closed:
             raise LedgerClosed(path=self._name)
 
