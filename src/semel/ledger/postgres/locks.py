@@ -219,8 +219,7 @@ def _ends_requests(session: int, *_: Any) -> Locks:
 
 
 def _begin(session: int, *rest: Any) -> Locks:
-    policies = [value for value in rest if isinstance(value, limits.LimitPolicy)]
-    is_limited = _is_limited(policies[0] if policies else None)
+    is_limited = any(_is_limited(value) for value in rest if isinstance(value, limits.LimitPolicy))
     return replace(_ends_requests(session), ledger=is_limited, is_apart=is_limited)
 
 

@@ -74,9 +74,8 @@ class _DatabaseReader(LedgerReader):
         raise NotImplementedError
 
     def count_rows(self, table: Table) -> int:
-        row = self._db.execute(f'SELECT count(*) FROM "{table.name}"'.encode()).fetchone()
-        assert row is not None
-        return int(row[0])
+        ((count,),) = self._db.execute(f'SELECT count(*) FROM "{table.name}"'.encode())
+        return int(count)
 
     def read_rows(self, table: Table) -> Iterator[RowValues]:
         select = f'SELECT {table.column_list} FROM "{table.name}" ORDER BY {table.key_list}'
