@@ -34,6 +34,16 @@ def test_who_is_active_now_is_named_once_the_silent_one_is_given_up() -> None:
     assert text.startswith("beta (process 5) does not answer and was given up: alpha is active now; once it goes on")
 
 
+def test_a_gateway_that_shows_life_is_not_said_to_hang() -> None:
+    """It asks the active one, which was just given up or is silent for a moment: to kill it would make that worse."""
+    nobody = explain_no_answer("beta", 5, [gateway("beta")])
+    assert nobody == "beta runs, but no gateway is active: one takes over in a few seconds; ask again then"
+    seen = "it showed life 4 s ago"
+    for name in ("alpha", "beta"):
+        text = explain_no_answer(name, 5, [gateway("alpha", 4.0), gateway("beta", 4.0)])
+        assert text == f"alpha, which is active, has not answered yet; {seen}: ask again in a few seconds"
+
+
 def test_a_gateway_without_a_cluster_that_does_not_answer_is_not_said_to_be_stopped() -> None:
     for others in ([], [gateway("alpha")]):
         text = explain_no_answer("", 5, others)

@@ -52,6 +52,11 @@ def explain_no_answer(name: str, pid: int | None, gateways: Sequence[ClusterGate
     if name and own is None and active is not None:
         again = f"once it goes on, it starts again and serves, too{_advise_to_kill(pid)}"
         return f"{name} ({process}) does not answer and was given up: {active.name} is active now; {again}"
+    if own is not None and active is None:
+        return f"{name} runs, but no gateway is active: one takes over in a few seconds; ask again then"
+    if own is not None and active is not None:
+        seen = f"it showed life {active.silent_s:.0f} s ago"
+        return f"{active.name}, which is active, has not answered yet; {seen}: ask again in a few seconds"
     return f"{process} does not answer: it hangs, or was stopped (SIGSTOP){_advise_to_kill(pid)}; see: semel logs"
 
 
