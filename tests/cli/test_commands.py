@@ -19,6 +19,7 @@ from semel.faces import busy_texts
 from semel.faces.client import wait_for_answer
 from semel.faces.terminal.link import SessionLink
 from semel.faces.view import SessionView
+from semel.ledger.turns.seats import AWAY_KIND
 from semel.testing.scripted_agent import prompt
 from semel.tools.address import GatewayUnreachable
 
@@ -125,6 +126,13 @@ async def test_who_waits_for_a_turn_that_has_not_begun_is_told_so(monkeypatch: p
     while not (await told.get()).endswith(" from the agent; the turn still runs (see `semel status`)"):
         pass
     report.cancel()
+
+
+def test_a_wait_tells_that_the_gateway_of_the_session_is_gone() -> None:
+    view, told = SessionView(), list[str]()
+    view.entries = {1: {"seq": 1, "role": "user", "event": 7}, 2: {"seq": 2, "kind": AWAY_KIND, "text": "It waits."}}
+    wait_for_answer._report_news(view, 7, set(), told.append)
+    assert told == ["It waits."]
 
 
 async def test_a_wait_outlasts_a_restart_however_long_the_agent_was_silent_before(

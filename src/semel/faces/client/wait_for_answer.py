@@ -28,8 +28,9 @@ FAILURE_KINDS = ("turn.failed", "turn.empty")
 model's API."""
 HINT_KIND = "permission.hint"
 """The kind of the notice that tells the sender of a message how to answer a request that is open."""
-NEWS_KINDS = ("retry", "turn.retry", "limit.waits", HINT_KIND)
-"""Kinds of notices that are told during the wait: retries, a limit that is used up, and how to answer a request."""
+NEWS_KINDS = ("retry", "turn.retry", "limit.waits", "gateway.away", HINT_KIND)
+"""Kinds of notices that are told during the wait: retries, a limit that is used up, a gateway that is gone and that the
+session waits for, and how to answer a request."""
 LIMIT_ADVICE = "still waiting for the answer; Ctrl-C is safe: the message is kept, and answered all the same"
 
 
@@ -259,7 +260,7 @@ def _keep_own_entries(entries: list[Json], turns: Collection[int]) -> list[Json]
 
 
 def _report_news(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:
-    """Report each retry of a turn, a used-up limit, and the hint that this message got, when it happens."""
+    """Report what happens of `NEWS_KINDS`, once each; of the hints, the one that this message got."""
     message_seq = next((entry["seq"] for entry in view.entries.values() if entry.get("event") == event), None)
     for seq, entry in view.entries.items():
         is_news = entry.get("kind") in NEWS_KINDS and (entry["kind"] != HINT_KIND or entry.get("of") == message_seq)
