@@ -206,6 +206,23 @@ def test_a_moment_without_connections_changes_nothing(url: str, members: Callabl
         assert not watcher.lost and names(url) == [("one", True), ("other", False)]
 
 
+@pytest.mark.parametrize("ended", [END_CONNECTIONS, END_ALL], ids=["a blip", "a restart of the server"])
+def test_an_idle_gateway_stays_active_if_its_connections_end(
+    url: str, members: Callable[[str], Member], ended: str
+) -> None:
+    one, other, watcher = members("one"), members("other"), Watcher()
+    assert one.try_to_take_over()
+    with open_store(url, one):  # it writes nothing, so no worker connects again
+        one.report_to(watcher)
+        assert not other.try_to_take_over()
+        shared_server().execute(ended)
+        end = time.monotonic() + BLIP_S + 0.7
+        while time.monotonic() < end:
+            assert not other.try_to_take_over()
+            time.sleep(STEP_S)
+        assert not watcher.lost
+
+
 def test_the_other_one_takes_over_from_one_that_hangs_when_its_lease_has_ended(
     url: str, members: Callable[[str], Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:

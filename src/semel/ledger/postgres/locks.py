@@ -81,7 +81,6 @@ _ID, _HOME = map(SessionRow.__struct_fields__.index, ("id", "home"))
 
 MAX_WIDENED = 5  # sessions that a transaction finds one after the other, before it locks all
 
-NOTHING = Locks()
 EVERYTHING = Locks(everything=True)
 
 
@@ -178,7 +177,7 @@ def widen(locks: Locks, sessions: Collection[int]) -> Locks:
 
 
 def _nothing(*_: Any) -> Locks:
-    return NOTHING
+    return Locks()
 
 
 def _owners(*_: Any) -> Locks:

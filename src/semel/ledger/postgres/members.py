@@ -170,8 +170,8 @@ class Member:
 
     def hold_again(self) -> None:
         """Take the database's lock again if its connection was lost, and this gateway is the active one."""
-        if self.holder is not None:
-            self.holder.hold_again()
+        if (holder := self.holder) is not None:
+            holder.hold_again()
 
     def add_workers(self, count: int) -> list[int]:
         """Let this gateway write with so many workers, and return their ids.
@@ -251,7 +251,7 @@ class Member:
         return None
 
     def _look_at_others(self, connection: Connection) -> None:
-        is_held = self.holder is not None or is_database_held(connection)
+        is_held = is_database_held(connection)
         rows = list_members(connection)
         if self.holder is None:
             active = find_active(rows)
@@ -259,6 +259,8 @@ class Member:
                 self._begin_duties(connection)
                 return
         else:
+            if not is_held:  # a worker's next job would see that the connection was lost, but nothing may be written
+                self.hold_again()
             for row in [row for row in rows if row.id != self.id and self._is_gone(row)]:
                 self._bury_member(connection, row.id)
                 connection.end("COMMIT")
