@@ -39,6 +39,10 @@ async def _answer(request: Request, operation: Operation, settings: Settings, fo
     if is_forwarded and active is not None and active.address is not None:
         body = await forwarder.read_body(request, operation)
         return await forwarder.forward(request, operation, active, body)
-    other = "another gateway" if active is None else f"the gateway {active.name}"
-    where = f" at {active.address}" if active is not None and active.address else ""
-    raise Unavailable(f"This gateway waits to take over from {other}; nothing was accepted. Ask that one{where}.")
+    if active is None:
+        known = "This gateway waits for its place, and no other one is known"
+        raise Unavailable(f"{known}; nothing was accepted. `semel status` says why.")
+    where = f" at {active.address}" if active.address else ""
+    raise Unavailable(
+        f"This gateway waits to take over from the gateway {active.name}; nothing was accepted. Ask that one{where}."
+    )
