@@ -27,7 +27,7 @@ app.add_typer(ledger_app, name="ledger")
 FILE_SUFFIX = ".db"
 PLACE = (
     "A postgresql:// URL, a data directory, or a ledger's file, whose name ends in .db. "
-    "A password belongs into ~/.pgpass or $PGPASSWORD."
+    "A password belongs in ~/.pgpass or $PGPASSWORD."
 )
 
 
@@ -111,7 +111,7 @@ def _describe_place(ledger: LedgerLocation, data: Path) -> str:
 
 def _describe_next_step(target: LedgerLocation) -> str:
     if isinstance(target, DatabaseUrl):
-        return "write its URL into semel.toml (url in [ledger]), then start the gateway"
+        return "write the URL of the database into semel.toml (url in [ledger]), then start the gateway"
     url = (
         "remove url from [ledger]"
         if target.name == "ledger.db"

@@ -26,7 +26,7 @@ FORBIDDEN_STATES = frozenset({"42501", "3F000"})
 
 class DatabaseNotOpened(LedgerUnreachable):
     """The database {path} cannot be opened ({why}). Check that PostgreSQL runs, and that url in [ledger] is right.
-    A password belongs into ~/.pgpass or $PGPASSWORD."""
+    A password belongs in ~/.pgpass or $PGPASSWORD."""
 
 
 class DatabasePooled(LedgerError):
@@ -109,7 +109,7 @@ class DatabaseUnfinished(LedgerError):
 
 
 class DatabaseHasLedger(CopyTargetInUse):
-    """There is a ledger in the database {path} already; nothing was changed. Make an empty database for the copy
+    """The database {path} holds a ledger already; nothing was changed. Make an empty database for the copy
     (CREATE DATABASE)."""
 
 
@@ -124,8 +124,8 @@ class ClusterRefused(LedgerUnreachable):
 
 
 class DatabaseTakenOver(LedgerFailed):
-    """Another gateway has taken over the ledger in the database {path}. This write was not accepted, unless the
-    connection was lost while it was: then the other gateway knows. Stop this gateway."""
+    """Another gateway has taken over the ledger in the database {path}. This write was not accepted; but if the
+    connection was lost during its commit, only the other gateway can tell. Stop this gateway."""
 
 
 def explain_not_opened(error: ConnectionLost, path: str) -> LedgerError:
