@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from rich.color import Color
+from rich.segment import Segment
 from textual.app import App, ComposeResult
 from textual.widgets import OptionList, Static
 
 from semel.faces.terminal.app import ChatApp
-from semel.faces.terminal.diffs import format_diffs
+from semel.faces.terminal.diffs import TINTS, format_diffs
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import make_widget
 
@@ -71,8 +74,8 @@ def test_changes_are_shown_as_they_are_and_long_ones_are_counted() -> None:
     assert format_diffs(DIFFS, 4).plain == "\n".join([*lines[:4], f"… {len(lines) - 4} more lines"])
     assert format_diffs(DIFFS, 4, key="ctrl+o").plain.endswith(f"… {len(lines) - 4} more lines (ctrl+o)")
     text = format_diffs(DIFFS)
-    colours = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
-    assert (colours["-line 10"], colours["+one"]) == ("red", "green")
+    styles = {(text.plain[span.start : span.end], str(span.style)) for span in text.spans}
+    assert styles.issuperset({("line 10", TINTS["-"]), ("[b]changed[/b]", TINTS["+"])})
     assert format_diffs([]).plain == ""
 
 
@@ -97,6 +100,40 @@ async def test_a_call_and_a_request_for_permission_show_the_changes() -> None:
         screen = "\n".join(strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips())
         for line in SHOWN.split("\n"):
             assert screen.count(line) >= 2, line
+
+
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+async def test_the_code_in_a_change_has_the_colours_of_the_theme(theme: str, width: int) -> None:
+    segments = await _draw_change(theme, width)
+    colours = {text: _find_colours(segments, text) for text in ("class", "x", "# one", "None", "y")}
+    assert len({front for front, _ in colours.values()}) >= 4
+    assert len({back for _, back in colours.values()}) == 3  # what goes, what comes, and what stands around it
+
+
+@pytest.mark.parametrize("width", [80, 140])
+async def test_no_text_of_a_change_is_hidden_by_a_theme_of_sixteen_colours(width: int) -> None:
+    segments = await _draw_change("ansi-dark", width)
+    front, back = _find_colours(segments, "class X:")
+    assert front is not None and (front.number, back) == (2, Color.default())
+
+
+async def _draw_change(theme: str, width: int) -> Sequence[Segment]:
+    """Return what a request for permission shows."""
+    change = {"path": "src/a.py", "oldText": "# one\nx = 1", "newText": "# one\nclass X:\n    y = None"}
+    options = [{"optionId": "y", "name": "Allow"}]
+    request = {"kind": "permission", "id": 1, "title": "Edit", "state": "open", "options": options}
+    app = PanelApp({**request, "diffs": [change]})
+    app.theme = theme
+    async with app.run_test(size=(width, 30)) as pilot:
+        await pilot.pause()
+        return [segment for strip in app.screen._compositor.render_strips() for segment in strip]
+
+
+def _find_colours(segments: Sequence[Segment], text: str) -> tuple[Color | None, Color | None]:
+    """Return the colours of the first segment that ends with a text: its own, and the one behind it."""
+    styles = (segment.style for segment in segments if segment.text.rstrip().endswith(text) and segment.style)
+    return next((style.color, style.bgcolor) for style in styles)
 
 
 class PanelApp(App[None]):

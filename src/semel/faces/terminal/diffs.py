@@ -1,84 +1,169 @@
-"""The changes of files that a tool call makes, or that a permission request is about, as lines for a terminal."""
+"""The changes of files that a tool call makes, or that a permission request is about, as lines for a terminal.
+
+A line that goes or comes has its sign and a tint of red or green. Its text has the colours of its language, which are
+those of the theme (code_colours.py).
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 
 from rich.cells import cell_len, chop_cells
-from rich.text import Text
+from textual.content import Content, Span
 
+from semel.faces.terminal.code_colours import colour_lines
 from semel.text.json_types import Json
 from semel.text.visible import visible
 
-STYLES = {"-": "red", "+": "green", "@": "dim"}
-HEADER_LINES = 2  # of a unified diff, before its first hunk
+SIGN_STYLES = {"-": "$text-error", "+": "$text-success"}
+TINTS = {"-": "on $error 8%", "+": "on $success 8%"}  # of a whole line
+ANSI_STYLES = {"-": "ansi_red", "+": "ansi_green"}
 SIDE_BY_SIDE_CELLS = 110  # from which width on the old and the new text stand side by side
 NUMBER_CELLS = 6  # of the number of a line, with its sign and a blank
+TAB_CELLS = 8
+CONTEXT_LINES = 3
+MAX_KEPT_DIFFS = 16  # whose lines were compared: they are drawn for each width, and in the request for the change
 DIVIDER = " │ "
 
+Piece = tuple[str, str, Sequence[Span]]  # a text, the style of all of it, and the colours in it
+Line = list[Piece]
+Group = Sequence[tuple[str, int, int, int, int]]  # of difflib's opcodes, with the lines around them
 
-def format_diffs(diffs: Sequence[Json], max_lines: int | None = None, width: int = 0, key: str = "") -> Text:
+
+def format_diffs(
+    diffs: Sequence[Json], max_lines: int | None = None, width: int = 0, key: str = "", *, is_ansi: bool = False
+) -> Content:
     """Format changes of files (ACP's `Diff`, as in the API's items), with three lines around each: as unified diffs, or
     side by side if there are cells enough in a line of `width` cells.
 
     `max_lines`: more lines are left out and counted; None: none are. `key`: which one shows them, if one does.
+    `is_ansi`: whether the theme has but the terminal's sixteen colours. A tint of these would hide the text on it: the
+    lines themselves are red or green.
     """
-    list_lines = _list_pairs if width >= SIDE_BY_SIDE_CELLS else _list_unified
-    lines = [line for diff in diffs for line in list_lines(diff, width)]
+    lines = [line for diff in diffs for line in _list_lines(diff, width)]
+    if is_ansi:
+        lines = [[_draw_in_ansi(piece) for piece in line] for line in lines]
     if max_lines is not None and len(lines) > max_lines + 1:
         rest = f"… {len(lines) - max_lines} more lines{f' ({key})' if key else ''}"
-        lines = [*lines[:max_lines], Text(rest, "dim")]
-    return Text("\n").join(lines)
+        lines = [*lines[:max_lines], [(rest, "dim", ())]]
+    return _join_lines(lines)
 
 
-def _list_header(diff: Json) -> list[Text]:
-    """Name the file; and say so if its text is too large to be here."""
+def _draw_in_ansi(piece: Piece) -> Piece:
+    text, style, _ = piece
+    colour = next((ANSI_STYLES[sign] for sign, tint in TINTS.items() if tint in style), style)
+    return text, colour, ()
+
+
+def _join_lines(lines: Sequence[Line]) -> Content:
+    text: list[str] = []
+    spans: list[Span] = []
+    offset = 0
+    for line in lines:
+        for piece, style, colours in line:
+            if style and piece:
+                spans.append(Span(offset, offset + len(piece), style))
+            spans += [Span(offset + start, offset + end, colour) for start, end, colour in colours]
+            text.append(piece)
+            offset += len(piece)
+        text.append("\n")
+        offset += 1
+    return Content("".join(text[:-1]), spans)
+
+
+def _list_lines(diff: Json, width: int) -> Iterator[Line]:
+    """Name the file, and say so if its text is too large to be here; then the changes."""
     is_new = diff.get("oldText") is None and not diff.get("left_out")
-    header = [Text(visible(f"{diff['path']}{' (a new file)' if is_new else ''}"), "bold")]
+    yield [(visible(f"{diff['path']}{' (a new file)' if is_new else ''}"), "bold", ())]
     if diff.get("left_out"):
-        header.append(Text(f"{diff['left_out']:,} characters are not shown here", "dim"))
-    return header
+        yield [(f"{diff['left_out']:,} characters are not shown here", "dim", ())]
+    old, new = (diff.get("oldText") or "").splitlines(), (diff.get("newText") or "").splitlines()
+    groups = _group_changes(tuple(old), tuple(new))
+    if not groups:
+        return
+    first = groups[0][0]
+    coloured_old = _colour(old, str(diff["path"]), first[1])
+    coloured_new = _colour(new, str(diff["path"]), first[3])
+    list_group = _pair_group if width >= SIDE_BY_SIDE_CELLS else _list_group
+    for number, group in enumerate(groups):
+        if number and width >= SIDE_BY_SIDE_CELLS:
+            yield [("⋮", "dim", ())]
+        yield from list_group(group, coloured_old, coloured_new, width)
 
 
-def _split_texts(diff: Json) -> tuple[list[str], list[str]]:
-    """Return the lines of the old and of the new text; none if they are left out."""
-    return (diff.get("oldText") or "").splitlines(), (diff.get("newText") or "").splitlines()
+@lru_cache(maxsize=MAX_KEPT_DIFFS)
+def _group_changes(old: tuple[str, ...], new: tuple[str, ...]) -> Sequence[Group]:
+    return list(difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT_LINES))
 
 
-def _list_unified(diff: Json, width: int) -> Iterator[Text]:
-    yield from _list_header(diff)
-    for number, line in enumerate(difflib.unified_diff(*_split_texts(diff), lineterm="")):
-        if number >= HEADER_LINES:
-            yield Text(visible(line), STYLES.get(line[:1], ""))
+def _colour(lines: Sequence[str], path: str, first: int) -> Sequence[Piece]:
+    shown = [visible(line).expandtabs(TAB_CELLS) for line in lines]
+    return [(line, "", colours) for line, colours in zip(shown, colour_lines(shown, path, first), strict=True)]
 
 
-def _list_pairs(diff: Json, width: int) -> Iterator[Text]:
-    yield from _list_header(diff)
-    old, new = _split_texts(diff)
+def _list_group(group: Group, old: Sequence[Piece], new: Sequence[Piece], width: int) -> Iterator[Line]:
+    """List a group of changes as in a unified diff."""
+    _, old_start, _, new_start, _ = group[0]
+    _, _, old_end, _, new_end = group[-1]
+    yield [(f"@@ -{_format_range(old_start, old_end)} +{_format_range(new_start, new_end)} @@", "dim", ())]
+    for tag, old_start, old_end, new_start, new_end in group:
+        if tag == "equal":
+            yield from ([(" ", "", ()), new[number]] for number in range(new_start, new_end))
+        else:
+            yield from (_tint("-", "-", old[number], width) for number in range(old_start, old_end))
+            yield from (_tint("+", "+", new[number], width) for number in range(new_start, new_end))
+
+
+def _format_range(start: int, end: int) -> str:
+    """Format lines as in a unified diff: the first one, from 1 on, and how many; of none, the one before them."""
+    count = end - start
+    return f"{start + 1}" if count == 1 else f"{start + 1 if count else start},{count}"
+
+
+def _tint(sign: str, prefix: str, piece: Piece, cells: int) -> Line:
+    """Return a line that goes or comes: what stands before it, its text, and the tint up to its last cell."""
+    text, _, colours = piece
+    tint = TINTS[sign]
+    blanks = " " * (cells - cell_len(prefix + text))
+    return [(prefix, f"{SIGN_STYLES[sign]} {tint}", ()), (text, tint, colours), (blanks, tint, ())]
+
+
+def _pair_group(group: Group, old: Sequence[Piece], new: Sequence[Piece], width: int) -> Iterator[Line]:
+    """List a group of changes with the old and the new text side by side."""
     cells = (width - len(DIVIDER)) // 2
-    for number, group in enumerate(difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(3)):
-        if number:
-            yield Text("⋮", "dim")
-        for tag, old_start, old_end, new_start, new_end in group:
-            is_same = tag == "equal"
-            left = [_number(n, " " if is_same else "-", old[n], cells) for n in range(old_start, old_end)]
-            right = [_number(n, " " if is_same else "+", new[n], cells) for n in range(new_start, new_end)]
-            styles = ("", "") if is_same else ("red", "green")
-            none: list[str] = []
-            for old_pieces, new_pieces in zip_longest(left, right, fillvalue=none):
-                yield from _join_pair(old_pieces, new_pieces, *styles, cells)
+    for tag, old_start, old_end, new_start, new_end in group:
+        signs = (" ", " ") if tag == "equal" else ("-", "+")
+        left = (_number(number, signs[0], old[number], cells) for number in range(old_start, old_end))
+        right = (_number(number, signs[1], new[number], cells) for number in range(new_start, new_end))
+        none: list[Line] = []
+        for old_lines, new_lines in zip_longest(left, right, fillvalue=none):
+            for old_line, new_line in zip_longest(old_lines, new_lines):
+                left_half = old_line if old_line is not None else [(" " * cells, "", ())]
+                yield [*left_half, (DIVIDER, "dim", ()), *(new_line or [])]
 
 
-def _number(index: int, sign: str, line: str, cells: int) -> list[str]:
-    """Return a line with its number, folded into pieces of at most so many cells."""
-    pieces = chop_cells(visible(line).expandtabs(8), cells - NUMBER_CELLS) or [""]
-    return [f"{index + 1:>4}{sign} {pieces[0]}", *(f"{'':{NUMBER_CELLS}}{piece}" for piece in pieces[1:])]
+def _number(index: int, sign: str, piece: Piece, cells: int) -> list[Line]:
+    """Return a line with its number, folded into lines of so many cells."""
+    text, _, colours = piece
+    prefix, offset, lines = f"{index + 1:>4}{sign} ", 0, []
+    for part in chop_cells(text, cells - NUMBER_CELLS) or [""]:
+        folded = (part, "", _cut_colours(colours, offset, offset + len(part)))
+        if sign == " ":
+            blanks = " " * (cells - cell_len(prefix + part))
+            lines.append([(prefix, "", ()), folded, (blanks, "", ())])
+        else:
+            lines.append(_tint(sign, prefix, folded, cells))
+        prefix, offset = " " * NUMBER_CELLS, offset + len(part)
+    return lines
 
 
-def _join_pair(left: list[str], right: list[str], old_style: str, new_style: str, cells: int) -> Iterator[Text]:
-    for old, new in zip_longest(left, right, fillvalue=""):
-        line = Text(old, old_style) if old_style else Text(old)
-        padded = Text(" " * max(cells - cell_len(old), 0))
-        yield Text.assemble(line, padded, (DIVIDER, "dim"), (new, new_style))
+def _cut_colours(colours: Sequence[Span], start: int, end: int) -> Sequence[Span]:
+    """Return the colours of a part of a text."""
+    return [
+        Span(max(span.start, start) - start, min(span.end, end) - start, span.style)
+        for span in colours
+        if span.start < end and span.end > start
+    ]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
@@ -124,15 +124,16 @@ class Question(Vertical):
 
     def _draw_asked(self, item: Json) -> None:
         question = str(item.get("title") or item["text"].split("\n1. ")[0])  # its options stand below
-        text = Text("The agent asks: ", "bold yellow").append(visible(question))
+        text = Content.assemble(("The agent asks: ", "bold $text-warning"), visible(question))
         detail = visible(format_input(item.get("input")))
         if detail and detail != question:
-            text.append("\n" + detail, "dim")
+            text += Content.styled("\n" + detail, "dim")
         if diffs := item.get("diffs"):
-            changes = format_diffs(diffs, MAX_DIFF_LINES, self.app.size.width - MARGIN_CELLS, OPEN_KEY)
-            text.append("\n").append_text(changes)
+            width, is_ansi = self.app.size.width - MARGIN_CELLS, self.app.native_ansi_color
+            changes = format_diffs(diffs, MAX_DIFF_LINES, width, OPEN_KEY, is_ansi=is_ansi)
+            text += Content("\n") + changes
         if self._more_questions:
-            text.append(f"\n({self._more_questions} more after this one)", "dim")
+            text += Content.styled(f"\n({self._more_questions} more after this one)", "dim")
         self.query_one("#asked", Static).update(text)
 
     def _limit_asked_height(self) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult, RenderResult
 from textual.containers import Vertical
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import Markdown, Static
 
@@ -327,12 +328,13 @@ class ItemWidget(RowWidget):
         item = self.data
         if self._whole_output is not None and self._has_whole_output:
             item = {**item, "text": self._whole_output[1], "gap": "", "tail": ""}
-        text = format_item(item, self.opened)
+        text: Text | Content = format_item(item, self.opened)
         is_answered = item["kind"] == "permission" and item.get("state") != "open"
         if (diffs := self.data.get("diffs")) and (self.opened or not is_answered):  # its tool call's row has them, too
             max_lines = None if self.opened else MAX_COLLAPSED_DIFF_LINES
-            changes = format_diffs(diffs, max_lines, self.app.size.width - MARGIN_CELLS, OPEN_KEY)
-            text = Text("\n").join((text, changes)) if text else changes
+            width, is_ansi = self.app.size.width - MARGIN_CELLS, self.app.native_ansi_color
+            changes = format_diffs(diffs, max_lines, width, OPEN_KEY, is_ansi=is_ansi)
+            text = Content("\n").join((Content.from_rich_text(text), changes)) if text else changes
         body_widget = self.query_one(".body", Static)
         body_widget.update(text)
         body_widget.display = bool(text)
