@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from textual.app import App, ComposeResult
+from textual.containers import VerticalScroll
 
 from semel.channels.markdown import parse
 from semel.channels.styled_text import render_styled
+from semel.faces.terminal import rows
 from semel.faces.terminal.markdown_parts import make_terminal_parser
+from semel.faces.terminal.rows import make_widget
 
 FORMULAS = (
     "so \\(x_1 \\, x_2\\) is", "$a\\,b$ and $x_1 * y * z$", "and $$\\{a\\}$$ and \\[ \\alpha \\; b \\]",
@@ -53,3 +59,55 @@ def test_tasks_have_boxes_and_details_have_their_summary() -> None:
     ]
     for kept in ("a <details> tag", "<details> without", "`</details>`", "<summary>alone</summary>"):
         assert "".join(shown(kept)) == kept.replace("`", "")
+
+
+def test_marks_of_footnotes_keep_their_signs_and_code_and_links_have_none() -> None:
+    text = "One[^a], two[^b].\n\n[^a]: first\n[^b]: second[^a]"
+    assert shown(text) == ["One[^a], two[^b].", "[^a]: first", "[^b]: second[^a]"]
+    children = [child for token in make_terminal_parser().parse(text) for child in token.children or ()]
+    assert [child.attrs["href"] for child in children if child.type == "link_open"] == [
+        "footnote:a", "footnote:b", "footnote:a",
+    ]  # fmt: skip
+    assert sum(child.type == "strong_open" for child in children) == 2
+    for other in ("`[^a]`", "```\n[^a]: x\n```", "[x[^a]](https://e.org/)"):
+        links = [c for token in make_terminal_parser().parse(other) for c in token.children or () if "link" in c.type]
+        assert not any(str(child.attrs.get("href", "")).startswith("footnote:") for child in links)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_click_on_the_mark_of_a_footnote_shows_the_footnote_and_opens_no_browser(is_streamed: bool) -> None:
+    text = "See this[^a].\n\n" + "More.\n\n" * 60 + "[^a]: here it is\n"
+    row = make_widget(
+        {"seq": 1, "born": 1, "rev": 1, "at": 0, "role": "agent", "text": text[:9] if is_streamed else text}
+    )
+    app = OneRow(row)
+    opened: list[str] = []
+    app.open_url = lambda url, new_tab=True: opened.append(url)  # type: ignore[method-assign]
+    async with app.run_test(size=(60, 20)) as pilot:
+        for end in range(9, len(text) + 1, 31) if is_streamed else ():
+            row.data["text"] = text[:end]
+            await row.draw()
+        row.data["text"] = text
+        await row.draw()
+        await pilot.pause()
+        await pilot.click(offset=(10, 2))
+        await pilot.pause()
+        assert "[^a]: here it is" in app.seen()
+    assert not opened
+
+
+class OneRow(App[None]):
+    """One row in the terminal's style."""
+
+    CSS_PATH = Path(rows.__file__).with_name("chat.tcss")
+
+    def __init__(self, row: rows.RowWidget) -> None:
+        super().__init__()
+        self.row = row
+
+    def compose(self) -> ComposeResult:
+        yield VerticalScroll(self.row)
+
+    def seen(self) -> str:
+        """Return what is on the screen."""
+        return "\n".join(strip.text.rstrip() for strip in self.screen._compositor.render_strips())

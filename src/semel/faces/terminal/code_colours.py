@@ -17,8 +17,8 @@ _FADED = re.compile(r"(?<=\$text-)(\w+) \d+%")
 
 
 class CodeTheme(HighlightTheme):
-    """Textual's colours of code. None is faded: on a tint, it would be too faint in a light theme. What the rules of the
-    language cannot read has none: a change may begin in the middle of anything.
+    """Textual's colours of code, none of them faded: on a tint, they would be too faint in a light theme. What the
+    language's rules cannot read has no colour: a change may begin in the middle of anything.
     """
 
     STYLES = {  # noqa: RUF012 (as there)

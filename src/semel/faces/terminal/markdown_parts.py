@@ -18,13 +18,17 @@ _SUMMARY = re.compile(r"<summary>\s*")
 _DETAILS = re.compile(r"<details(?: open)?>\s*(?:<summary>\s*)?")
 _DETAILS_END = re.compile(r"\s*</details>\s*$")
 
+_NOTE = re.compile(r"\[\^([^\]\s]{1,40})\]")
+NOTE_SCHEME = "footnote:"  # of the links that lead to a footnote; the name follows
+
 MAX_PART_CHARS = 8_000  # after which a part of an agent's message ends with its block
 
 
 def make_terminal_parser() -> MarkdownIt:
     """Make a Markdown parser with the rules of chats: line breaks are kept, and links show their address.
 
-    The signs of a task become a box, and the tags of <details> become ▾ before the summary and ▴ at the end.
+    The signs of a task become a box, and the tags of <details> become ▾ before the summary and ▴ at the end. Marks of
+    footnotes are links to these, which `begins_note` finds.
     """
     parser = make_parser()
     parser.core.ruler.disable("whole_fences")  # streamed text needs one widget per block
@@ -44,6 +48,8 @@ def _adapt_tokens(state: StateCore) -> None:
         if token.type == "fence":
             token.info, language = split_fence_info(token.info)
             token.content = f"{language}\n{token.content}" if language else token.content
+        if token.children and "[^" in token.content:
+            token.children = _link_notes(token.children)
         for child in token.children or ():
             if child.type == "softbreak":
                 child.type = "hardbreak"
@@ -77,6 +83,34 @@ def _draw_details(children: Sequence[Token]) -> list[Token]:
         last.content = last.content[: tags.start()]
         drawn[-1:] = [*([last, Token("hardbreak", "br", 0)] if last.content else []), Token("text", "", 0, content="▴")]
     return drawn
+
+
+def _link_notes(children: Sequence[Token]) -> list[Token]:
+    """Make the mark of a footnote bold where the footnote begins, and a link where it is referred to. All signs stay:
+    the footnote may not have come yet.
+    """
+    drawn: list[Token] = []
+    links = 0  # that are open
+    for child in children:
+        links += child.nesting if child.type.startswith("link_") else 0
+        marks = [] if links or child.type != "text" else list(_NOTE.finditer(child.content))
+        end = 0
+        for mark in marks:
+            is_first = mark.start() == 0 and (not drawn or drawn[-1].type.endswith("break"))
+            begins = is_first and child.content.startswith(":", mark.end())
+            kind, tag = ("strong", "strong") if begins else ("link", "a")
+            opening = Token(f"{kind}_open", tag, 1, attrs={"href": NOTE_SCHEME + mark[1]})
+            drawn.append(Token("text", "", 0, content=child.content[end : mark.start()]))
+            drawn += [opening, Token("text", "", 0, content=mark[0]), Token(f"{kind}_close", tag, -1)]
+            end = mark.end()
+        drawn.append(Token("text", "", 0, content=child.content[end:]) if marks else child)
+    return drawn
+
+
+def begins_note(text: str, address: str) -> bool:
+    """Whether the footnote to which a link leads begins in a text of Markdown."""
+    name = re.escape(address.removeprefix(NOTE_SCHEME))
+    return re.search(rf"(?m)^[ >]{{0,9}}\[\^{name}\]:", text) is not None
 
 
 @cache

@@ -14,11 +14,18 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Markdown, Static
+from textual.widgets.markdown import MarkdownBlock
 
 from semel.acp_stream.display import render_coloured
 from semel.faces.terminal.ansi_text import style_output
 from semel.faces.terminal.diffs import format_diffs
-from semel.faces.terminal.markdown_parts import find_block_start, make_terminal_parser, split_parts
+from semel.faces.terminal.markdown_parts import (
+    NOTE_SCHEME,
+    begins_note,
+    find_block_start,
+    make_terminal_parser,
+    split_parts,
+)
 from semel.faces.terminal.wording import STOPPED_BY_OWNER, STOPPED_HERE, describe_own_tool, format_code, name_person
 from semel.faces.transcript import format_body, format_file, is_summary, list_remarks, speaker
 from semel.law.permission_questions import name_option
@@ -226,6 +233,17 @@ class AgentWidget(RowWidget):
         """The text that is shown."""
         return self._shown_text
 
+    def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
+        """Show the footnote that was clicked, or open another link in the browser."""
+        event.stop()
+        if not event.href.startswith(NOTE_SCHEME):
+            self.app.open_url(event.href)
+            return
+        blocks = [block for part in self._parts for block in part.query(MarkdownBlock)]
+        note = next((block for block in blocks if begins_note(block.source or "", event.href)), None)
+        if note is not None:
+            note.scroll_visible(animate=False)
+
     async def _draw(self) -> None:
         self._draw_head()
         text = visible(format_body(self.data, has_paths=False))
@@ -273,7 +291,7 @@ class AgentWidget(RowWidget):
 
 
 def _make_markdown(classes: str = "body") -> Markdown:
-    return Markdown(parser_factory=make_terminal_parser, classes=classes)
+    return Markdown(parser_factory=make_terminal_parser, classes=classes, open_links=False)
 
 
 class ItemWidget(RowWidget):
@@ -328,13 +346,13 @@ class ItemWidget(RowWidget):
         item = self.data
         if self._whole_output is not None and self._has_whole_output:
             item = {**item, "text": self._whole_output[1], "gap": "", "tail": ""}
-        text: Text | Content = format_item(item, self.opened)
+        text = Content.from_rich_text(format_item(item, self.opened))
         is_answered = item["kind"] == "permission" and item.get("state") != "open"
         if (diffs := self.data.get("diffs")) and (self.opened or not is_answered):  # its tool call's row has them, too
             max_lines = None if self.opened else MAX_COLLAPSED_DIFF_LINES
             width, is_ansi = self.app.size.width - MARGIN_CELLS, self.app.native_ansi_color
             changes = format_diffs(diffs, max_lines, width, OPEN_KEY, is_ansi=is_ansi)
-            text = Content("\n").join((Content.from_rich_text(text), changes)) if text else changes
+            text = Content("\n").join((text, changes)) if text else changes
         body_widget = self.query_one(".body", Static)
         body_widget.update(text)
         body_widget.display = bool(text)
