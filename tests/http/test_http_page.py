@@ -326,7 +326,8 @@ def test_a_new_session_begins_with_its_first_message(page: Browser, live: LiveHo
     page.until(lambda: page.texts("#choices select[name=agent]") != [], "the agents")
     page.run("""(() => { const s = document.querySelector('#choices select'); s.value = 'codex';
         s.dispatchEvent(new Event('change')); })()""")
-    page.until(lambda: "codex:web:" in (page.text("#under") or ""), "a session with that agent")
+    title = "document.querySelector('#title').title"
+    page.until(lambda: "codex:web:" in page.run(title), "a session with that agent")
     page.type("#text", f"hello there{KEYS['enter']}")
     bodies(page, "hello there")
     wait_live(page)
@@ -334,4 +335,4 @@ def test_a_new_session_begins_with_its_first_message(page: Browser, live: LiveHo
     assert rows[0]["key"].startswith("codex:web:") and rows[0]["last"] == "hello there"
     page.until(lambda: any("hello there" in text for text in page.texts("#sessions li")), "the list")
     page.press("alt", "n")
-    page.until(lambda: "main:web:" in (page.text("#under") or ""), "a session with the default agent")
+    page.until(lambda: "main:web:" in page.run(title), "a session with the default agent")

@@ -48,7 +48,7 @@ export function About({ shown }: { shown: ReadonlySignal<Shown | null> }) {
     <>
       <h1 id="title" title={key}>{name}</h1>
       <p id="under" title={[tools && WITHOUT_TOOLS, alone && DECIDES_ALONE].filter(Boolean).join("\n")}>
-        {[session.agent, name === key ? "" : key, home, used, tools, alone].filter(Boolean).join(" · ")}
+        {[session.agent, home, used, tools, alone].filter(Boolean).join(" · ")}
       </p>
     </>
   );

@@ -7,6 +7,7 @@ import { at } from "./api.ts";
 import { byId, freshId, h } from "./dom.ts";
 import { Choices, type Shown } from "./header.tsx";
 import { type Managing, askDelete, askTitle, changeSession, exportOf } from "./manage.tsx";
+import { plainly } from "./text.ts";
 import { t } from "./texts.ts";
 
 interface SessionMenuProps {
@@ -44,6 +45,7 @@ function SessionMenu({ shown, begin, managing, leave }: SessionMenuProps & { lea
       <a id="do-jsonl" download href={exportOf(key, "jsonl")} onClick={leave}>{t("Save as JSON lines")}</a>
       <button id="do-archive" type="button" onClick={change("PATCH", at(key), { archived: !archived })}>{archived ? t("Bring back to the list") : t("Archive")}</button>
       <button id="do-delete" type="button" class="danger" onClick={act(() => askDelete(managing, key, title))}>{t("Delete")}</button>
+      <p class="key" title={t("The key of this session, for the command line and the API")}>{plainly(key)}</p>
     </>
   );
 }

@@ -31,6 +31,7 @@ export const GERMAN = {
   "Archive": "Archivieren",
   "Bring back to the list": "In die Liste zurückholen",
   "Delete": "Löschen",
+  "The key of this session, for the command line and the API": "Der Schlüssel dieser Sitzung, für die Befehlszeile und die API",
   "Conversation": "Gespräch",
   "Show older": "Ältere zeigen",
   "Messages being sent": "Nachrichten, die gesendet werden",
