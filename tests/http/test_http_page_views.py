@@ -79,8 +79,9 @@ def test_the_gateway_tells_its_state_and_what_leaves_and_decides_about_it(page: 
     rejected = "#view [data-state=rejected] .facts"
     shows(page, f"{rejected} .text", "hello")
     shows(page, f"{rejected} .options button", "Send again", "Drop", "Why")
+    shows(page, "#view h2", "Rejected")
     page.click(f"{rejected} .options button:nth-of-type(2)")
-    shows(page, f"{rejected} .text")
+    shows(page, "#view .hint", "Nothing waits to leave, and nothing needs a decision.")
     assert page.run("document.title").endswith("Gateway: Outbox · Semel")
 
     page.click("#view .tabs a[href$=schedules]")

@@ -79,7 +79,7 @@ export const GERMAN_VIEWS = {
   "Semel looks whether these arrived.": "Semel prüft, ob diese ankamen.",
   "Leaving": "Geht ab",
   "Waiting to leave": "Wartet auf den Abgang",
-  "None.": "Nichts.",
+  "Nothing waits to leave, and nothing needs a decision.": "Nichts wartet auf den Abgang, und nichts ist zu entscheiden.",
   "These are the newest {count}. For all of them:": "Dies sind die neuesten {count}. Alle zeigt:",
   "1 attempt": "1 Versuch",
   "{count} attempts": "{count} Versuche",

@@ -1,13 +1,15 @@
 // What leaves for platforms and has not arrived: held and rejected parts with their decisions, and what waits to leave.
 
+import { Fragment } from "preact";
 import { ask } from "../api.ts";
 import { AFTER_NO, VERDICTS, type Verdict } from "../rows/fate.tsx";
 import { Time } from "../rows/parts.tsx";
 import { clock, openly, plainly } from "../text.ts";
 import { t } from "../texts.ts";
 import type { OutgoingPart } from "../wire.ts";
+import { byDestination } from "./destinations.ts";
 import { Deed, SessionName, StoryButton, Told } from "./pieces.tsx";
-import { usePolled } from "./polled.ts";
+import { type Polled, usePolled } from "./polled.ts";
 import type { ViewProps } from "./views.tsx";
 
 const EVERY_MS = 5000;
@@ -23,16 +25,22 @@ const SECTIONS: [state: Shown, title: string, about: string][] = [
 ];
 const DECISIONS: Partial<Record<Shown, readonly Verdict[]>> = { held: VERDICTS, rejected: AFTER_NO };
 
+type Answer = { parts: OutgoingPart[]; more: boolean };
+
 export function OutboxView({ list }: ViewProps) {
+  const all = SECTIONS.map(([state]) => usePolled<Answer>(`/v1/parts?state=${state}&limit=${LIMIT}`, EVERY_MS));
+  const isEmpty = all.every(({ data, problem }) => data && !data.parts.length && !problem);
   return (
     <>
-      {SECTIONS.map(([state, title, about]) => <PartsOf key={state} state={state} title={title} about={about} list={list} />)}
+      {isEmpty ? <p class="hint">{t("Nothing waits to leave, and nothing needs a decision.")}</p> : null}
+      {SECTIONS.map(([state, title, about], place) => <PartsOf key={state} state={state} title={title} about={about} list={list} polled={all[place]!} />)}
     </>
   );
 }
 
-function PartsOf({ state, title, about, list }: { state: Shown; title: string; about: string } & ViewProps) {
-  const polled = usePolled<{ parts: OutgoingPart[]; more: boolean }>(`/v1/parts?state=${state}&limit=${LIMIT}`, EVERY_MS);
+/** The parts in one state, by their destinations: in each, the first to leave comes first. */
+function PartsOf({ state, title, about, list, polled }: { state: Shown; title: string; about: string; polled: Polled<Answer> } & ViewProps) {
+  if (polled.data && !polled.data.parts.length && !polled.problem) return null;
   return (
     <section class="parts" data-state={state} aria-labelledby={`outbox-${state}`}>
       <h2 id={`outbox-${state}`}>{title}</h2>
@@ -40,10 +48,14 @@ function PartsOf({ state, title, about, list }: { state: Shown; title: string; a
         {({ parts, more }) => (
           <>
             {parts.length && about ? <p class="soft">{about}</p> : null}
-            {parts.length ? null : <p class="soft">{t("None.")}</p>}
-            <ul class="facts">
-              {parts.map((part) => <Part key={part.id} part={part} title={list.rows.value.get(part.session)?.title} decisions={DECISIONS[state] ?? []} again={polled.again} />)}
-            </ul>
+            {byDestination(parts).map(([dest, those]) => (
+              <Fragment key={dest}>
+                <h3>{plainly(dest)}</h3>
+                <ul class="facts">
+                  {those.map((part) => <Part key={part.id} part={part} title={list.rows.value.get(part.session)?.title} decisions={DECISIONS[state] ?? []} again={polled.again} />)}
+                </ul>
+              </Fragment>
+            ))}
             {more ? <p class="soft">{t("These are the newest {count}. For all of them:", { count: LIMIT })} <code>semel outbox list</code></p> : null}
           </>
         )}
@@ -73,7 +85,6 @@ function Part({ part, title, decisions, again }: PartProps) {
   return (
     <li>
       <p>
-        <b>{plainly(part.dest)}</b>
         <SessionName session={part.session} title={title} />
         <span class="soft">{[`p${part.id}`, tried, due].filter(Boolean).join(" · ")}</span>
         <Time at={part.at} />
