@@ -213,13 +213,19 @@ def test_older_history_comes_as_one_scrolls_up_and_moves_nothing(page: Browser, 
 def test_tool_output_shows_head_gap_and_tail_and_stays_as_the_reader_left_it(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     tool = live.do(lambda: script.item("tool", title="make test", status="running", live=True, text="one\n"))
+    shows(page, "#rows .tool .last", "one")
     page.click("#rows .tool summary")
     live.do(lambda: script.output(tool, "two\n"))
     shows(page, "#rows .tool .output", "one\ntwo\n")
+    shows(page, "#rows .tool .last")
+    page.click("#rows .tool summary")
+    shows(page, "#rows .tool .last", "two")
+    page.click("#rows .tool summary")
     live.do(lambda: script.set_item(tool, live=False, status="failed", exit=2, gap=5000, tail="last line"))
     shows(page, "#rows .tool .output", "one\ntwo\n", "last line")
     assert page.texts("#rows .tool .gap") == ["… 5,000 characters are not shown here … Show all"]
     assert page.texts("#rows .tool .state") == ["failed, exit 2"]
+    assert page.texts("#rows .tool .last") == []
     assert len(page.texts(ROWS)) == 1
     lines = [f"{number}: a line of a long output\n" for number in range(200)]
     live.do(lambda: script.set_item(tool, text="".join(lines), gap=0, tail=""))

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { shortened } from "../src/rows/shortened.ts";
+import { lastLine, shortened } from "../src/rows/shortened.ts";
 
 const lines = (count: number): string => Array.from({ length: count }, (_, place) => `line ${place}\n`).join("");
 
@@ -27,4 +27,11 @@ test("every character is shown or counted", () => {
     assert.ok(whole.head.startsWith(head) && (whole.tail || whole.head).endsWith(tail));
     assert.ok(head.length + tail.length <= 1000);
   }
+});
+
+test("the last line that has anything in it is shown, without colours and hidden signs", () => {
+  assert.equal(lastLine("one\n\u001b[32m two \u001b[0m\n\n"), "two");
+  assert.equal(lastLine("a\u202eb"), "a<U+202E>b");
+  assert.equal(lastLine(""), "");
+  assert.equal(lastLine(`${"x".repeat(9000)}\n`).length, 200);
 });

@@ -14,7 +14,7 @@ import type { RowContext } from "./context.ts";
 import { isOpened, setOpened } from "./opened.ts";
 import { Coded, Diffs, Files, Whose } from "./parts.tsx";
 import { RequestView, outcomeOf } from "./request.tsx";
-import { type Output as Whole, shortened } from "./shortened.ts";
+import { type Output as Whole, lastLine, shortened } from "./shortened.ts";
 import { ownToolWords } from "./wording.ts";
 import { locale, t, tWord } from "../texts.ts";
 
@@ -46,7 +46,7 @@ export function ItemView({ row, item, context }: ItemProps) {
 }
 
 /** A line that can be opened, for tool calls and thoughts. */
-function Folding({ row, item, context, label, name, isPlain = false, state, onToggle, children }: ItemProps & { label: string; name?: string; isPlain?: boolean; state: string; onToggle?: (isOpen: boolean) => void; children: preact.ComponentChildren }) {
+function Folding({ row, item, context, label, name, isPlain = false, last = "", state, onToggle, children }: ItemProps & { label: string; name?: string; isPlain?: boolean; last?: string; state: string; onToggle?: (isOpen: boolean) => void; children: preact.ComponentChildren }) {
   return (
     <>
       <Whose context={context} />
@@ -60,6 +60,7 @@ function Folding({ row, item, context, label, name, isPlain = false, state, onTo
         <summary>
           <span class="sign" aria-hidden="true" />
           <span class={isPlain ? "label plain" : "label"} title={name}>{label}</span>
+          {last ? <span class="last" aria-hidden="true">{last}</span> : null}
           <span class="state">{state}</span>
           <span class="took">{tookText(item.at, item.ended_at)}</span>
         </summary>
@@ -101,7 +102,7 @@ function ToolView({ row, item, context }: ItemProps) {
   const coloured = useColoured(item, context, isOpen);
   const hasMore = Boolean(item.files?.length || item.diffs?.length);
   return (
-    <Folding row={row} item={item} context={context} label={words ?? plainly(item.title || item.name || t("tool"))} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} state={stateOf(item, request)} onToggle={setOpen}>
+    <Folding row={row} item={item} context={context} label={words ?? plainly(item.title || item.name || t("tool"))} isPlain={words !== null} name={plainly(item.name || item.title || "tool")} last={item.status === "running" && !isOpen ? lastLine(item.tail || item.text || "") : ""} state={stateOf(item, request)} onToggle={setOpen}>
       {input !== "" && input !== item.title ? <LongOutput kind="input" whole={{ head: input, tail: "", left: 0 }} /> : null}
       <div class="diffs">
         <Diffs diffs={item.diffs} />
