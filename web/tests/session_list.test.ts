@@ -47,19 +47,28 @@ test("who needs somebody is known by requests, questions, held parts and failed 
   assert.deepEqual(list.needy.value.map((one) => one.key), ["b"]);
 });
 
-test("the archived sessions are asked for, and back from them the stream begins anew", async () => {
+test("while the archived sessions are listed, the others go on: which of them need somebody is known", async () => {
   stream().send("snapshot", { type: "snapshot", rev: 5, sessions: [session("a", 1)], more: false });
   list.toggleArchived();
   assert.match(requests[0]!.path, /archived=1/);
   requests[0]!.answer(200, { sessions: [session("old", 0, { archived: true })], more: false });
   await settle();
   assert.deepEqual(keys(), ["old"]);
-  stream().send("change", { type: "change", rev: 6, changes: [{ op: "session", ...session("a", 9) }] });
+  stream().send("change", { type: "change", rev: 6, changes: [{ op: "session", ...session("a", 9, { approvals: 1 }) }] });
   assert.deepEqual(keys(), ["old"]);
+  assert.deepEqual([list.needed.value, list.needy.value.map((one) => one.key)], [1, ["a"]]);
   list.toggleArchived();
-  assert.equal(stream().url, "/v1/stream?ping=1", "a snapshot, for what came meanwhile");
-  stream().send("snapshot", { type: "snapshot", rev: 6, sessions: [session("a", 9)], more: false });
   assert.deepEqual(keys(), ["a"]);
+});
+
+test("of others that the stream does not tell all of, the list is asked for beside the archived sessions", async () => {
+  list.toggleArchived();
+  list.showMore();
+  assert.deepEqual(requests.slice(-2).map(({ path }) => path), ["/v1/sessions?limit=400&archived=1", "/v1/sessions?limit=400"]);
+  requests.at(-1)!.answer(200, { sessions: [session("a", 1, { held: 1 })], more: false });
+  requests.at(-1)!.answer(200, { sessions: [session("old", 0, { archived: true })], more: false });
+  await settle();
+  assert.deepEqual([keys(), list.needed.value], [["old"], 1]);
 });
 
 test("a command is completed until its argument begins", () => {
