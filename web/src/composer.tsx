@@ -54,15 +54,15 @@ export class Composer {
     this.text.addEventListener("input", () => this.changed());
     this.text.addEventListener("blur", () => this.openMenu?.close());
     bindKeys(this.text, t("In the message box"), [
-      { key: "Enter", does: t("Send the message, or take the command that is chosen"), press: (event) => this.choose(event) || this.enter() },
+      { key: "Enter", does: t("Send the message, or take the command or file that is chosen"), press: (event) => this.choose(event) || this.enter() },
       { key: "Ctrl+Enter", does: t("Send the message"), press: () => (this.form.requestSubmit(), true) },
       { key: "Shift+Enter", does: t("Begin a line"), press: () => false },
       { key: "/", does: t("List the commands, at the beginning"), press: () => false },
       { key: "@", does: t("List the files of the agent's workspace"), press: () => false },
-      { key: "ArrowDown", does: t("Choose the next command"), press: (event) => this.choose(event) },
+      { key: "ArrowDown", does: t("Choose the next command or file"), press: (event) => this.choose(event) },
       { key: "ArrowUp", does: t("Choose the one above; in an empty box, edit your last message"), press: (event) => this.choose(event) || this.editLast() },
-      { key: "Tab", does: t("Take the command that is chosen"), press: (event) => this.choose(event) },
-      { key: "Escape", does: t("Close the list of commands, else leave the message that is edited, else stop the running turn"), press: (event) => this.choose(event) || this.leaveEdit() || this.stop() },
+      { key: "Tab", does: t("Take the command or file that is chosen"), press: (event) => this.choose(event) },
+      { key: "Escape", does: t("Close the list of commands or files, else leave the message that is edited, else stop the running turn"), press: (event) => this.choose(event) || this.leaveEdit() || this.stop() },
     ]);
     this.takeFiles();
   }
