@@ -346,17 +346,18 @@ class ItemWidget(RowWidget):
         item = self.data
         if self._whole_output is not None and self._has_whole_output:
             item = {**item, "text": self._whole_output[1], "gap": "", "tail": ""}
-        text = Content.from_rich_text(format_item(item, self.opened))
+        text = format_item(item, self.opened)
+        body: Text | Content = text
         is_answered = item["kind"] == "permission" and item.get("state") != "open"
         if (diffs := self.data.get("diffs")) and (self.opened or not is_answered):  # its tool call's row has them, too
             max_lines = None if self.opened else MAX_COLLAPSED_DIFF_LINES
             width, is_ansi = self.app.size.width - MARGIN_CELLS, self.app.native_ansi_color
             changes = format_diffs(diffs, max_lines, width, OPEN_KEY, is_ansi=is_ansi)
-            text = Content("\n").join((text, changes)) if text else changes
+            body = Content("\n").join((Content.from_rich_text(text), changes)) if text else changes
         body_widget = self.query_one(".body", Static)
-        body_widget.update(text)
-        body_widget.display = bool(text)
-        self.set_class(not text, "-one-line")
+        body_widget.update(body)
+        body_widget.display = bool(body)
+        self.set_class(not body, "-one-line")
         has_coloured_excerpt = bool(item.get("coloured")) and not _went_well(item)
         if (self.opened or has_coloured_excerpt) and self.can_load_output and self._requested_rev != self.data["rev"]:
             self._requested_rev = self.data["rev"]
