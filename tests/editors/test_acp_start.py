@@ -167,15 +167,22 @@ async def test_a_gateway_that_cannot_say_why_it_ends_ended_on_a_full_disk(
     assert len(started) == 1
 
 
-def test_an_interrupt_before_anything_was_read_ends_the_process_without_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["semel.faces.config", "semel.faces.acp.connection.serve_editor"])
+def test_an_interrupt_before_anything_was_read_ends_the_process_without_words(tmp_path: Path, module: str) -> None:
     """An editor may end it while it still imports."""
     code = (
-        "import os, signal, sys; sys.argv = ['semel', 'acp', '--data-dir', sys.argv[1]]\n"
-        "import semel.faces.start as start\n"
-        "start.serve_from_options = lambda options: os.kill(os.getpid(), signal.SIGINT)\n"
-        "start.main()\n"
+        "import os, signal, sys\n"
+        "data, module = sys.argv[1:]\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == module: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "sys.argv = ['semel', 'acp', '--data-dir', data]\n"
+        "from semel.faces.start import main\n"
+        "main()\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.DEVNULL, capture_output=True)
+    command = [sys.executable, "-c", code, str(tmp_path), module]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
     assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")
 
 

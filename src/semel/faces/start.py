@@ -35,10 +35,10 @@ def main() -> None:
     words = sys.argv[1:]
     options = read_editor_options(words[1:]) if words[:1] == ["acp"] and not sys.stdin.isatty() else None
     if options is not None:
-        from semel.faces.config.problems import ConfigError
-
         # Until the editor is served, nothing is read, and Ctrl+C ends the process without a traceback.
         previous_handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+        from semel.faces.config.problems import ConfigError
+
         try:
             sys.exit(serve_from_options(options))
         except ConfigError:
