@@ -20,6 +20,7 @@ from semel.faces.http.slow_clients import CLIENT_LIMITS, TimedConnection
 from semel.gateway.unix_socket import UnixListener
 
 BACKLOG = 512
+LAST_ANSWER_S = 1.0  # for requests that the stop cuts off, to be answered
 MAX_PORT = 65535
 
 
@@ -83,6 +84,9 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's, which keeps a connection open for ever if its client does not read the rest of an answer."""
         await super().shutdown(sockets)
+        if cut_off := list(self.server_state.tasks):
+            await asyncio.wait(cut_off, timeout=LAST_ANSWER_S)
+            await asyncio.sleep(0)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
         await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop
