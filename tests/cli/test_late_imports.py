@@ -17,6 +17,7 @@ LATE = {
     "semel.channels.http": "a configured channel",
     "semel.channels.discord.channel": "a configured channel",
     "semel.channels.email.channel": "a configured channel",
+    "semel.channels.irc.channel": "a configured channel",
     "semel.channels.matrix.channel": "a configured channel",
     "semel.channels.signal.channel": "a configured channel",
     "semel.channels.slack.channel": "a configured channel",
