@@ -78,7 +78,7 @@ test-oldest: ## Run the tests with the oldest versions of libraries that pyproje
 	@sh scripts/install .venv-oldest oldest
 	.venv-oldest/bin/python -m pytest $(USUAL_TESTS) $(or $(ARGS),$(SIDE_BY_SIDE))
 
-test-channels: .venv/.installed-dev ## Hold the channels and the suite that checks them against real servers: Synapse, Prosody, Dovecot (CHANNELS="matrix xmpp" to choose)
+test-channels: .venv/.installed-dev ## Hold the channels and the suite that checks them against real servers: Synapse, Prosody, InspIRCd, ngIRCd, Dovecot (CHANNELS="matrix xmpp" to choose)
 	@$(PY) scripts/channels_install.py $(CHANNELS)
 	CHANNELS="$(CHANNELS)" $(PY) -m pytest -m channels $(or $(ARGS),$(SIDE_BY_SIDE))
 

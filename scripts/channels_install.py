@@ -2,6 +2,7 @@
 
     matrix   Synapse, from PyPI, in a virtual environment of its own
     xmpp     Prosody, from Debian's packages, unpacked
+    irc      InspIRCd and ngIRCd, from Debian's packages, unpacked
     email    Dovecot, from Debian's packages, unpacked (where /usr cannot be overlaid: installed, never started)
 
 Everything goes below `.servers/` in the project and `make clean` removes it. A stamp is written last: an interrupted
@@ -23,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent / ".servers"
 SYNAPSE = "matrix-synapse==1.163.2"
 PROSODY = ("prosody", "lua5.4", "liblua5.4-0", "lua-expat", "lua-filesystem", "lua-sec", "lua-socket", "lua-bitop")
+IRCDS = ("inspircd", "ngircd")
 DOVECOT = ("dovecot-core", "dovecot-imapd")
 POLICY = Path("/usr/sbin/policy-rc.d")  # what it answers with 101 is not started (invoke-rc.d(8))
 FORMAT = 1  # of what is unpacked here; another number installs again
@@ -133,6 +135,15 @@ def prosody(home: Path) -> str:
     return "unpacked"
 
 
+def ircds(home: Path) -> str:
+    root = unpack(home, IRCDS)
+    (library,) = (root / "usr/lib").glob("*-linux-*")
+    env = {"LD_LIBRARY_PATH": str(library)}
+    run([root / "usr/sbin/inspircd", "--version"], "the unpacked InspIRCd does not run", env=env)
+    run([root / "usr/sbin/ngircd", "--version"], "the unpacked ngIRCd does not run", env=env)
+    return "unpacked"
+
+
 def overlaid(root: Path) -> bool:
     """Whether a process of its own can see Dovecot below /usr, where it was built to be."""
     mount = f"mount -t overlay overlay -o lowerdir={root / 'usr'}:/usr /usr && exec /usr/sbin/dovecot --version"
@@ -166,6 +177,7 @@ def dovecot(home: Path) -> str:
 SERVERS: dict[str, Callable[[], None]] = {
     "matrix": lambda: stamped("synapse", SYNAPSE, synapse),
     "xmpp": lambda: stamped("prosody", PROSODY, prosody),
+    "irc": lambda: stamped("ircds", IRCDS, ircds),
     "email": lambda: stamped("dovecot", DOVECOT, dovecot),
 }
 

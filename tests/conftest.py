@@ -93,9 +93,9 @@ SLOWEST = (
     "cli/test_doctor.py",
 )
 """The files that take longest, begun first: else a run with several workers waits for the last of them at its end."""
-SERVERS = {"synapse": "matrix", "prosody": "xmpp", "mail_server": "email"}
+SERVERS = {"synapse": "matrix", "prosody": "xmpp", "inspircd": "irc", "ngircd": "irc", "mail_server": "email"}
 """The fixtures of tests/servers, and for which channel each is (`make test-channels CHANNELS="matrix"`)."""
-FOLDERS = {"matrix": "matrix", "xmpp": "xmpp", "email_channel": "email"}
+FOLDERS = {"matrix": "matrix", "xmpp": "xmpp", "irc": "irc", "email_channel": "email"}
 """The folders whose tests with the marker `channels` need that server, also where they start one of their own."""
 
 

@@ -1,6 +1,6 @@
 """Fixtures: a real server for all tests of a folder. In its conftest.py: `from real_servers import synapse`.
 
-The tests are marked `channels`, and chosen by `make test-channels CHANNELS="matrix xmpp email"`.
+The tests are marked `channels`, and chosen by `make test-channels CHANNELS="matrix xmpp irc email"`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from ircds import Inspircd, Ngircd
 from mail import Mail
 from prosody import Prosody
 from synapse import Synapse
@@ -22,6 +23,18 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synapse]:
 @pytest.fixture(scope="session")
 def prosody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prosody]:
     with Prosody(tmp_path_factory.mktemp("xmpp")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def inspircd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inspircd]:
+    with Inspircd(tmp_path_factory.mktemp("irc"), accounts=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def ngircd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ngircd]:
+    with Ngircd(tmp_path_factory.mktemp("irc")) as server:
         yield server
 
 
