@@ -1,0 +1,176 @@
+"""The channel on a real InspIRCd with services: who is known, where answers go, and what does not let it in."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from irc_house import House
+from ircds import Ngircd
+from server_process import CERTIFICATE
+
+from semel.faces.channel_check import check_channel, send_test_message
+from semel.gateway.ports import Answers, Denied, NotSent, Offline, Receipt, Rejected, Unknown
+
+pytestmark = pytest.mark.channels
+LONG = " ".join(f"word{n} and ümläut" for n in range(400))
+
+
+async def test_a_private_message_of_an_account_is_heard_and_answered(house: House) -> None:
+    channel = house.channel(login="bot", password="pw")
+    async with house.running(channel), house.user("zoe", account=house.ann) as zoe:
+        await zoe.say(house.bot, "hello")
+        [event] = await house.heard(1)
+        assert event.sender is not None
+        assert (event.sender.id, event.sender.name, event.address, event.group) == (house.ann, "zoe", house.ann, False)
+        receipt = await channel.send(house.op(house.ann, "re: **hello**"))
+        await zoe.wait(lambda: zoe.texts == ["re: \x02hello\x02"] or zoe.texts == ["re: \x02hello"])
+        assert receipt.id == zoe.messages[0].tags["msgid"]
+
+
+async def test_an_answer_is_not_sent_to_a_nick_that_somebody_else_has_taken(house: House) -> None:
+    channel = house.channel()
+    async with house.running(channel):
+        async with house.user(house.ann) as ann:
+            await ann.say(house.bot, "hello")
+            await house.heard(1)
+            assert isinstance(await channel.send(house.op(house.ann, "one")), Receipt)
+        for account in (None, house.ben):
+            async with house.user(house.ann, account=account) as thief:
+                with pytest.raises(NotSent, match="nobody who is logged in as"):
+                    await channel.send(
+                        house.op(house.ann, "secret", answers=Answers("m", house.ann, {"nick": house.ann}))
+                    )
+                await thief.say(house.bot, "I am ann")
+                assert thief.texts == []
+        async with house.user("back", account=house.ann) as ann:  # the account is back under another nick
+            await ann.say(house.bot, "again")
+            await house.heard(3 if house.inbox.events[1].sender.id == house.ben else 2)  # type: ignore[union-attr]
+            await channel.send(house.op(house.ann, "two"))
+            await ann.wait(lambda: ann.texts == ["two"])
+
+
+async def test_who_has_no_account_is_not_heard(house: House) -> None:
+    async with (
+        house.running(house.channel(channels=[house.room])),
+        house.user(house.ann, house.room, account=None) as nobody,
+        house.user(house.ben, house.room) as ben,
+    ):
+        await nobody.say(house.bot, "a code")
+        await nobody.say(house.room, f"{house.bot}: do it")
+        await ben.say(house.room, f"{house.bot}: well?")
+        [event] = await house.heard(1)
+        assert event.sender is not None and event.sender.id == house.ben and event.text == "well?"
+
+
+async def test_a_long_text_arrives_whole_in_lines_that_no_server_cuts(house: House) -> None:
+    channel = house.channel(channels=[house.room], trust_nicks=True)
+    async with house.user(house.ann, house.room) as ann, house.running(channel):
+        await channel.send(house.op(house.room, LONG))
+        await ann.wait(lambda: "".join(ann.texts) == LONG)
+        assert all(len(text.encode()) <= 400 for text in ann.texts)
+
+
+async def test_a_line_that_is_refused_is_rejected_and_names_why(house: House) -> None:
+    channel = house.channel(channels=[house.room])
+    async with house.user(house.ann, house.room) as ann, house.running(channel):
+        ann.write("MODE", house.room, "+m")
+        await ann.settle()
+        with pytest.raises(Rejected, match=r"moderated.*404"):
+            await channel.send(house.op(house.room, "hello"))
+        with pytest.raises(Rejected, match="not among the channels"):
+            await channel.send(house.op("#elsewhere", "hello"))
+
+
+async def test_after_a_kick_the_channel_is_joined_again(house: House) -> None:
+    channel = house.channel(channels=[house.room], channel_key="k")
+    async with house.user(house.ann, house.room) as ann:
+        ann.write("MODE", house.room, "+k", "k")
+        await ann.settle()
+        async with house.running(channel):
+            ann.write("KICK", house.room, house.bot)
+            await ann.settle()
+            op = house.op(house.room, "back")
+            with suppress(NotSent):  # if the kick was not read when it left
+                await channel.send(op)
+            if not ann.texts:
+                await channel.send(op)
+            await ann.wait(lambda: ann.texts == ["back"])
+
+
+async def test_a_nick_that_is_in_use_is_taken_back_once_it_is_free(house: House) -> None:
+    channel = house.channel(keepalive=0.2, channels=[house.room])
+    async with house.user(house.ann, house.room) as ann:
+        async with house.user(house.bot, account=None), house.running(channel):
+            await channel.send(house.op(house.room, "as another"))
+            await ann.wait(lambda: ann.texts == ["as another"])
+            assert ann.messages[0].nick == f"{house.bot}_"
+        house.inbox.events.clear()
+        async with house.user(house.bot, account=None) as holder, house.running(channel):
+            holder.write("QUIT", "bye")
+            await ann.wait(lambda: any(line.command == "NICK" and line.params[0] == house.bot for line in ann.lines))
+            await channel.send(house.op(house.room, "as myself"))
+            await ann.wait(lambda: ann.texts[-1] == "as myself")
+            assert ann.messages[-1].nick == house.bot
+
+
+async def test_over_tls_a_certificate_logs_in_and_one_that_nobody_vouches_for_is_denied(
+    house: House, tmp_path: Path
+) -> None:
+    shutil.copy(CERTIFICATE, tmp_path / "own.pem")
+    secure = {"tls": "required", "server": "localhost", "port": house.server.tls_port}
+    channel = house.channel(**secure, ca_file=str(CERTIFICATE), certificate=str(tmp_path / "own.pem"))
+    assert not (await check_channel(channel)).problem
+    with pytest.raises(Denied, match="certificate is not trusted"):
+        await house.channel(**secure).run(house.inbox)
+
+
+async def test_a_wrong_password_is_denied_and_names_the_setting(house: House) -> None:
+    with pytest.raises(Denied, match="does not accept the account bot") as denied:
+        await house.channel(login="bot", password="wrong").run(house.inbox)
+    assert denied.value.settings == ("password",)
+
+
+async def test_a_server_that_tells_no_accounts_is_refused_unless_nicks_are_trusted(
+    ngircd: Ngircd, tmp_path: Path
+) -> None:
+    house = House(ngircd, tmp_path)
+    with pytest.raises(Denied, match="set trust_nicks = true"):
+        await house.channel().run(house.inbox)
+    async with house.user(house.ann, account=None) as ann, house.running(house.channel(trust_nicks=True)):
+        await ann.say(house.bot, "hello")
+        [event] = await house.heard(1)
+        assert event.sender is not None and event.sender.id == event.address == f"~{house.ann}"
+
+
+async def test_a_server_password_is_given(tmp_path: Path) -> None:
+    with Ngircd(tmp_path, password="open") as server:
+        house = House(server, tmp_path)
+        assert not (await check_channel(house.channel(trust_nicks=True, server_password="open"))).problem
+        with pytest.raises((Denied, Offline), match=r"(?i)password"):
+            await house.channel(trust_nicks=True, server_password="shut").run(house.inbox)
+
+
+async def test_a_test_message_is_confirmed_by_its_echo(house: House) -> None:
+    async with house.user(house.ann, house.room) as ann:
+        sent = await send_test_message(house.channel(channels=[house.room]), house.room)
+        await ann.wait(lambda: len(ann.texts) == 1)
+        assert sent.receipt == ann.messages[0].tags["msgid"]
+
+
+async def test_a_server_that_stops_answering_leaves_the_outcome_unknown(house: House) -> None:
+    channel = house.channel(channels=[house.room], timeout=2.0)
+    async with house.user(house.ann, house.room), house.running(channel) as run:
+        house.server.process.pause()
+        try:
+            with pytest.raises(Unknown):
+                await channel.send(house.op(house.room, "hello"))
+            with pytest.raises(Offline):
+                await asyncio.wait_for(run, 10)
+            with pytest.raises(NotSent):
+                await channel.send(house.op(house.room, "hello"))
+        finally:
+            house.server.process.resume()
