@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from real_servers import mail_server, prosody, synapse  # noqa: F401
+from real_servers import inspircd, mail_server, ngircd, prosody, synapse  # noqa: F401
 from rig_pigeon import PLUGIN
 
 import semel.channels
