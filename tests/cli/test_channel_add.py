@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import stat
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cli_house import Cli
+from irc_double import IrcDouble
 from terminal import semel
 
 from semel.channels import make
@@ -230,6 +232,31 @@ def test_what_is_no_secret_is_offered_again(cli: Cli, whatsapp: str) -> None:
         assert terminal.wait() == 0
     assert terminal.said.count("by which Meta signs what it sends): ") == 1
     assert load_config(config(cli)).gateway.channels["whatsapp"].options["phone_number_id"] == NUMBER_ID
+
+
+async def test_irc_asks_for_channels_and_password_which_may_be_left_out(cli: Cli) -> None:
+    async with IrcDouble() as server:
+        place = ("--set", "server=127.0.0.1", "--set", f"port={server.port}", "--set", "tls=none")
+        args = ("channel", "add", "irc", *place, "--set", "login=bot")
+        await asyncio.to_thread(_add_irc, cli, args)
+        assert server.said == [("#room", "A test message: Semel can write here.")]
+    options = load_config(config(cli)).gateway.channels["irc"].options
+    assert (options["nick"], options["channels"], options["password"]) == ("semel", ["#room"], "pw")
+    assert (cli.home / "irc.password").read_text().strip() == "pw"
+
+
+def _add_irc(cli: Cli, args: tuple[str, ...]) -> None:
+    with semel(*args, env=cli.env, cwd=cli.home) as terminal:
+        terminal.answer("nick (The nick to speak as. Required): ", "semel")
+        terminal.answer("like `#semel`; Enter: none): ", "#room")
+        terminal.answer("for SASL PLAIN; Enter: none): ", "wrong")
+        terminal.expect("does not accept the account bot")
+        terminal.answer_unseen("Enter the password again? (n: write nothing) [Y/n]:", "y")
+        terminal.answer("for SASL PLAIN; Enter: none): ", "pw")
+        terminal.expect("irc accepts the account.")
+        terminal.answer("Send a test message? Its address on the platform (Enter: no)", "#room")
+        terminal.expect("the test message was confirmed: message said1")
+        assert terminal.wait() == 0
 
 
 @pytest.mark.parametrize(

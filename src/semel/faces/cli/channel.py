@@ -49,7 +49,7 @@ def add(
         str,
         typer.Argument(
             metavar="KIND",
-            help="telegram, slack, signal, discord, whatsapp, matrix, xmpp, email, webhook, or a package's kind.",
+            help="telegram, slack, signal, discord, whatsapp, matrix, xmpp, irc, email, webhook, or a package's kind.",
         ),
     ],
     setting: Annotated[

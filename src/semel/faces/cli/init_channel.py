@@ -41,9 +41,14 @@ QUESTIONS = {
     "whatsapp": ("phone_number_id", "token", "app_secret", "verify_token"),
     "matrix": ("homeserver", "token"),
     "xmpp": ("jid", "password"),
+    "irc": ("server", "nick"),
     "email": ("address", "imap", "smtp", "password", "authserv"),
 }
 """Kind of channel -> the settings that are asked for. For other kinds: those that have no default."""
+
+
+OPTIONAL_QUESTIONS = {"irc": ("channels", "password")}
+"""Kind of channel -> further settings that a person is asked for, and may leave out."""
 
 
 class Way(NamedTuple):
@@ -69,6 +74,7 @@ CHANNEL_REMARKS = {
     "whatsapp": "a business phone number in an app of your own at Meta, and a public address with TLS",
     "matrix": "an account on a homeserver",
     "xmpp": "an account on an XMPP (Jabber) server",
+    "irc": "a nick on an IRC network, best with an account there",
     "email": "a mail account of its own",
 }
 FIRST_STEPS = {
@@ -144,10 +150,16 @@ def configure_channel(
         return None
     before = dict(setup.secrets)
     references = _read_options(setup, declared, options)
+    optional = OPTIONAL_QUESTIONS.get(kind, ()) if options.asks else ()
+    left_out: set[str] = set()
     answers: dict[str, str] = {}
     while True:
         missing_keys = [key for key in asked if key not in references]
         references |= _ask_settings(setup, name, kind, declared, options, missing_keys, answers)
+        for key in (key for key in optional if key not in references and key not in left_out):
+            answer = _ask_optional(setup, name, declared, key)
+            references |= {key: answer} if answer else {}
+            left_out |= set() if answer else {key}
         check = _check_channel(setup, name, kind, references)
         if not check.problem:
             _name_secret_files(setup, name)
@@ -160,7 +172,7 @@ def configure_channel(
             return references
         if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False, hidden=True):
             return references
-        wrong = [key for key in asked if key in check.settings] or asked
+        wrong = [key for key in (*asked, *optional) if key in check.settings and key not in left_out] or asked
         again = f"Enter the {' and the '.join(wrong)} again? ({otherwise})"
         if not wrong or not ask_yes_or_no(again, hidden=True):
             setup.discard(setup.secrets.keys() - before.keys())
@@ -250,6 +262,18 @@ def _ask_settings(
         else:
             references[key] = answers[key] = ask_text(question, default=answers.get(key))
     return references
+
+
+def _ask_optional(setup: Setup, name: str, declared: Kind, key: str) -> Any:
+    """Ask for a setting that may be left out. Return its value, a secret as a reference; "" if it is left out."""
+    from semel.faces.config.template import read_descriptions
+
+    is_secret = key in _list_secrets(declared)
+    question = f"{key} ({read_descriptions(declared.settings)[key].removesuffix('.')}; Enter: none)"
+    answer = ask_text(question, default="", hidden=is_secret)
+    if not answer:
+        return ""
+    return setup.keep_secret(f"{name}.{key}", answer) if is_secret else _read_value(declared, key, answer)
 
 
 def _list_secrets(declared: Kind) -> set[str]:
