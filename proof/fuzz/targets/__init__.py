@@ -23,6 +23,7 @@ READS: dict[str, tuple[str, ...]] = {
         "semel.ledger.admin.import_file", "semel.ledger.admin.import_session", "semel.gateway.api.archive",
         "semel.faces.documents",
     ),
+    "irc": ("semel.channels.irc", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
     "markdown": ("semel.channels.telegram", "semel.channels.matrix", "semel.channels.xmpp", "semel.channels.email",
         "semel.channels.markdown", "semel.channels.styled_text", "semel.faces.http.markdown", "semel.faces.documents"),
     "matrix": ("semel.channels.matrix", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
