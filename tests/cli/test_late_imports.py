@@ -19,6 +19,7 @@ LATE = {
     "semel.channels.email.channel": "a configured channel",
     "semel.channels.irc.channel": "a configured channel",
     "semel.channels.matrix.channel": "a configured channel",
+    "semel.channels.mattermost.channel": "a configured channel",
     "semel.channels.signal.channel": "a configured channel",
     "semel.channels.slack.channel": "a configured channel",
     "semel.channels.telegram.channel": "a configured channel",

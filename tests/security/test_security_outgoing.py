@@ -26,6 +26,8 @@ from semel.channels.http import request
 from semel.channels.matrix import transport
 from semel.channels.matrix.channel import MatrixChannel
 from semel.channels.matrix.settings import MatrixSettings
+from semel.channels.mattermost.channel import MattermostChannel
+from semel.channels.mattermost.settings import MattermostSettings
 from semel.channels.slack.channel import SlackChannel
 from semel.channels.slack.settings import SlackSettings
 from semel.channels.telegram.channel import TelegramChannel
@@ -95,6 +97,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
     fetchers = {where for where, _ in calls_of_functions("stream_file")}
     assert fetchers == {
         "channels/discord/transport.py",  # the address of a file in a message, at one of Discord's hosts for files only
+        "channels/mattermost/transport.py",  # the id of a file, behind its setting `url`
         "channels/slack/transport.py",  # the address of a file that Slack gave, at its own hosts only
         "channels/telegram/transport.py",  # a path that the Bot API gave, behind its own address
         "channels/whatsapp/transport.py",  # the address of a file that Meta gave, at its host for files only
@@ -108,6 +111,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
         "channels/webhook.py",  # its setting `url`
         "channels/discord/transport.py",  # its setting `api`, and paths below it
         "channels/matrix/transport.py",  # its setting `homeserver`, and paths below it
+        "channels/mattermost/transport.py",  # its setting `url`, and paths below it
         "channels/slack/transport.py",  # its setting `api` and methods below it; uploads at Slack's own hosts only
         "channels/telegram/transport.py",  # its setting `api`, and paths below it
         "channels/whatsapp/transport.py",  # its setting `api`, and paths below it
@@ -137,6 +141,10 @@ CHANNELS: dict[str, tuple[Callable[[str], Channel], str, str]] = {
     "discord": (
         lambda url: DiscordChannel("out", DiscordSettings(token=DISCORD_TOKEN, api=url, pace=0.0)), "7",
         r"POST /in/channels/[0-9]{1,20}/messages",
+    ),
+    "mattermost": (
+        lambda url: MattermostChannel("out", MattermostSettings(url=url, token="t" * 26, pace=0.0)), "c" * 26,
+        r"(POST /in/api/v4/(posts|channels/direct)|GET /in/api/v4/users/me)",
     ),
     "whatsapp": (
         lambda url: WhatsAppChannel("out", WhatsAppSettings("10000", BOT, "0" * 32, "0" * 16, api=url, settle=0.0)),

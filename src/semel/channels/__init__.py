@@ -16,7 +16,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from semel.channels import discord, email, irc, matrix, signal, slack, telegram, whatsapp, xmpp
+from semel.channels import discord, email, irc, matrix, mattermost, signal, slack, telegram, whatsapp, xmpp
 from semel.channels.webhook_settings import WebhookSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
@@ -73,6 +73,12 @@ _OWN = {
     "email": Kind(email.EmailSettings, email.make, find_missing_packages=email.find_missing_packages),
     "irc": Kind(irc.IrcSettings, irc.make, person=(irc.ACCOUNT_ID, irc.EXAMPLE_ID)),
     "matrix": Kind(matrix.MatrixSettings, matrix.make),
+    "mattermost": Kind(
+        mattermost.MattermostSettings,
+        mattermost.make,
+        person=(r"[a-z0-9]{26}", "kd6aogbxmbgb9nmdrtjcxkr4sw"),
+        find_missing_packages=mattermost.find_missing_packages,
+    ),
     "signal": Kind(signal.SignalSettings, signal.make, person=(signal.ACCOUNT_ID, signal.EXAMPLE_ID)),
     "slack": Kind(
         slack.SlackSettings,

@@ -41,7 +41,7 @@ class ChannelSettings(NamedTable):
     """
 
     kind: str = Field(examples=["webhook"])
-    """The platform: "telegram", "slack", "signal", "discord", "whatsapp", "matrix", "xmpp", "irc", "email",
+    """The platform: "telegram", "slack", "signal", "discord", "whatsapp", "matrix", "mattermost", "xmpp", "irc", "email",
     "webhook", or that of a package."""
     options: Mapping[str, Any] = Field(default_factory=dict, validation_alias="(options)", repr=False)
     narration: Narration = "last"
