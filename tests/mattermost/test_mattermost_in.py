@@ -1,0 +1,198 @@
+"""What comes from Mattermost: each post once, live or from the history, whatever breaks in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+from mattermost_house import MattermostHouse, mattermost
+
+from semel.channels.mattermost.parse import KEY_PROP
+from semel.gateway.ports import Denied, Kept, Missing, Offline
+from semel.testing.mattermost import BOT
+
+
+async def test_a_direct_message_is_heard_with_its_author(there: MattermostHouse) -> None:
+    await there.online()
+    id = there.double.write(there.direct, there.ann, "hello")
+    (event,) = await there.hear(1)
+    assert (event.kind, event.key, event.address, event.text) == ("message", id, there.direct, "hello")
+    assert event.sender is not None and (event.sender.id, event.sender.name) == (there.ann, "ann")
+    assert not event.group and abs(event.at - time.time()) < 60
+
+
+@pytest.mark.parametrize(
+    ("text", "is_mention", "read"),
+    [
+        ("@semel what is this?", True, "what is this?"),
+        ("@Semel: hi", True, "hi"),
+        ("ask @semel.", True, "ask @semel."),
+        ("mail me@semel or @semelina", False, "mail me@semel or @semelina"),
+        ("hello all", False, "hello all"),
+    ],
+)
+async def test_a_mention_is_a_whole_name(there: MattermostHouse, text: str, is_mention: bool, read: str) -> None:
+    await there.online()
+    there.double.write(there.room, there.ann, text)
+    (event,) = await there.hear(1)
+    assert (event.mentioned, event.text, event.group, event.title) == (is_mention, read, True, "garden")
+
+
+@pytest.mark.parametrize(
+    ("policy", "addresses"),
+    [
+        ("start", ["{room}:thread-{root}", "{room}:thread-{root}", "{room}"]),
+        ("own", ["{room}", "{room}:thread-{root}", "{room}"]),
+        ("room", ["{room}", "{room}", "{room}"]),
+    ],
+)
+async def test_threads_are_sessions_by_setting(tmp_path: Path, policy: str, addresses: list[str]) -> None:
+    async with mattermost(tmp_path, threads=policy) as there:
+        await there.online()
+        root = there.double.write(there.room, there.ann, "@semel look")
+        there.double.write(there.room, there.bob, "and this", root=root)
+        there.double.write(there.room, there.bob, "by the way")
+        events = await there.hear(3)
+        assert [event.address for event in events] == [each.format(room=there.room, root=root) for each in addresses]
+        assert [event.mentioned for event in events] == [True, True, False]
+
+
+async def test_a_thread_that_began_with_a_mention_is_known_after_a_restart(there: MattermostHouse) -> None:
+    await there.online()
+    root = there.double.write(there.room, there.ann, "@semel look")
+    await there.hear(1)
+    await there.again()
+    there.double.write(there.room, there.bob, "and this", root=root)
+    assert (await there.hear(2))[1].mentioned
+
+
+async def test_edits_deletions_and_reactions_are_heard(there: MattermostHouse) -> None:
+    await there.online()
+    id = there.double.write(there.room, there.ann, "first", root="")
+    there.double.edit(id, "second")
+    there.double.react(id, there.bob, "thumbsup")
+    there.double.react(id, there.bob, "thumbsup", removed=True)
+    there.double.remove(id)
+    events = await there.hear(5)
+    assert [(event.kind, event.of, event.text) for event in events[1:]] == [
+        ("edit", id, "second"), ("reaction", id, "👍"), ("reaction", id, "👍"), ("delete", id, ""),
+    ]  # fmt: skip
+    assert events[3].removed and len({event.key for event in events}) == 5
+    assert {event.address for event in events} == {there.room}
+
+
+async def test_what_nobody_wrote_and_what_the_bot_wrote_is_no_message(there: MattermostHouse) -> None:
+    await there.online()
+    there.double.write(there.room, there.ann, "ann joined", type="system_join_channel")
+    receipt = await there.channel.send(there.op("ours", to=there.room, key="k-9"))
+    there.double.write(there.room, there.ann, "mine", props={KEY_PROP: "k-9"})
+    events = await there.hear(2)
+    assert [(event.kind, event.key, event.of) for event in events[:1]] == [("echo", "k-9", receipt.id)]
+    assert [event.text for event in events if event.kind == "message"] == ["mine"]
+
+
+async def test_a_webhook_does_not_speak_for_who_made_it(there: MattermostHouse) -> None:
+    await there.online()
+    there.double.write(there.room, there.ann, "@semel /stop", props={"from_webhook": "true"})
+    (event,) = await there.hear(1)
+    assert event.sender is not None and event.sender.id != there.ann and event.sender.bot
+
+
+async def test_files_are_fetched_of_people_who_are_known(there: MattermostHouse) -> None:
+    await there.online()
+    there.inbox.strangers.add(there.bob)
+    for user in (there.ann, there.bob):
+        file = there.double.give_file(user, there.room, "a.txt", "content")
+        there.double.write(there.room, user, "see", file_ids=[file])
+    mine, theirs = await there.hear(2)
+    (kept,), (missing,) = mine.files, theirs.files
+    assert isinstance(kept, Kept) and (kept.name, kept.size) == ("a.txt", 7)
+    assert isinstance(missing, Missing) and len(there.double.asked("GET /files/")) == 1
+
+
+async def test_what_was_missed_is_put_once_and_before_online(there: MattermostHouse) -> None:
+    await there.online()
+    first = there.double.write(there.direct, there.ann, "first")
+    there.double.write(there.direct, there.ann, "gone")
+    await there.hear(2)
+    await there.stop()
+    for n in range(230):
+        there.double.write(there.direct, there.ann, f"missed {n}")
+    there.double.edit(first, "first, edited")
+    there.double.remove(there.double.shown(there.direct)[1]["id"])
+    there.double.write(there.room, there.bob, "@semel and here")
+    await there.again()
+    events = there.inbox.events[2:]
+    texts = [event.text for event in events if event.kind == "message"]
+    assert texts == [*(f"missed {n}" for n in range(230)), "and here"]
+    assert sorted(event.kind for event in events if event.kind != "message") == ["delete", "edit"]
+
+
+async def test_a_first_run_begins_at_the_present(there: MattermostHouse) -> None:
+    there.double.write(there.direct, there.ann, "old")
+    there.double.advance(10)
+    await there.online()
+    there.double.write(there.direct, there.ann, "new")
+    assert [event.text for event in await there.hear(1)] == ["new"]
+
+
+async def test_a_lost_event_ends_the_connection_and_its_post_is_read_from_the_history(there: MattermostHouse) -> None:
+    await there.online()
+    there.double.lose_event()
+    there.double.write(there.direct, there.ann, "after the gap")
+    assert there.task is not None
+    with pytest.raises(Offline, match="lost events"):
+        await asyncio.wait_for(there.task, 20)
+    there.task = None
+    await there.online()
+    assert [event.text for event in there.inbox.events] == ["after the gap"]
+
+
+async def test_a_disk_that_is_full_loses_nothing(there: MattermostHouse) -> None:
+    await there.online()
+    there.inbox.fail = OSError("no space left")
+    there.double.write(there.direct, there.ann, "hello")
+    assert there.task is not None
+    with pytest.raises(OSError):
+        await asyncio.wait_for(there.task, 20)
+    there.task = None
+    await there.online()
+    assert [event.text for event in there.inbox.events] == ["hello"]
+
+
+async def test_another_accounts_token_neither_hears_nor_speaks(there: MattermostHouse) -> None:
+    await there.online()
+    await there.stop()
+    there.inbox.at = json.dumps({**json.loads(str(there.inbox.at)), "bot": there.bob})
+    there.channel = there.fresh()
+    with pytest.raises(Denied, match="another account"):
+        await there.channel.run(there.inbox)
+    with pytest.raises(Exception, match="another account"):
+        await there.channel.send(there.op("x"))
+    assert there.double.people[BOT] and there.double.texts(there.direct) == []
+
+
+async def test_what_cannot_be_read_is_kept_and_the_rest_goes_on(there: MattermostHouse) -> None:
+    await there.online()
+    there.double.write(there.direct, there.ann, "odd", create_at="yesterday")
+    del there.double.rooms[there.direct].posts[next(iter(there.double.rooms[there.direct].posts))]
+    there.double.write(there.direct, there.ann, "even")
+    odd, even = await there.hear(2)
+    assert odd.kind == "unreadable" and b"odd" in odd.raw and even.text == "even"
+
+
+async def test_a_post_from_the_future_does_not_move_the_cursor_past_the_present(there: MattermostHouse) -> None:
+    await there.online()
+    there.double.write(there.direct, there.ann, "from tomorrow", create_at=there.double.now_ms() + 86_400_000)
+    await there.hear(1)
+    assert json.loads(str(there.inbox.at))["at"] < there.double.now_ms() + 60_000
+
+
+async def test_a_thread_that_is_no_id_is_kept_raw(there: MattermostHouse) -> None:
+    await there.online()
+    there.double.write(there.direct, there.ann, "odd", root="../x")
+    (event,) = await there.hear(1)
+    assert event.kind == "unreadable"
