@@ -27,6 +27,7 @@ READS: dict[str, tuple[str, ...]] = {
     "markdown": ("semel.channels.telegram", "semel.channels.matrix", "semel.channels.xmpp", "semel.channels.email",
         "semel.channels.markdown", "semel.channels.styled_text", "semel.faces.http.markdown", "semel.faces.documents"),
     "matrix": ("semel.channels.matrix", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
+    "mattermost": ("semel.channels.mattermost", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
     "mcp": ("semel.tools", "semel.faces.http.operations.agent_tools"),
     "search": ("semel.ledger.search",),
     "server": ("semel.faces.http",),
