@@ -263,6 +263,7 @@ def _add_irc(cli: Cli, args: tuple[str, ...]) -> None:
     ("kind", "words"),
     [
         ("discord", "discord needs one more package"),
+        ("mattermost", "mattermost needs one more package"),
         ("email", "email needs two more packages"),
         ("xmpp", "XMPP needs slixmpp"),
         ("slack", "Slack's Socket Mode needs websockets"),

@@ -28,6 +28,7 @@ PAGES = {
     "discord": "https://discord.com/developers/applications",
     "whatsapp": "https://developers.facebook.com/apps",
     "matrix": "https://matrix.org/ecosystem/servers/",
+    "mattermost": "https://docs.mattermost.com/developers/integrations/bot-accounts",
     "xmpp": "https://providers.xmpp.net/",
 }
 """Kind of channel -> the page where its account is made."""
@@ -49,7 +50,8 @@ def add(
         str,
         typer.Argument(
             metavar="KIND",
-            help="telegram, slack, signal, discord, whatsapp, matrix, xmpp, irc, email, webhook, or a package's kind.",
+            help="telegram, slack, signal, discord, whatsapp, matrix, mattermost, xmpp, irc, email, webhook, or a "
+            "package's kind.",
         ),
     ],
     setting: Annotated[

@@ -40,6 +40,7 @@ QUESTIONS = {
     "discord": ("token",),
     "whatsapp": ("phone_number_id", "token", "app_secret", "verify_token"),
     "matrix": ("homeserver", "token"),
+    "mattermost": ("url", "token"),
     "xmpp": ("jid", "password"),
     "irc": ("server", "nick"),
     "email": ("address", "imap", "smtp", "password", "authserv"),
@@ -73,12 +74,14 @@ CHANNEL_REMARKS = {
     "discord": "a bot of your own, made in the Developer Portal",
     "whatsapp": "a business phone number in an app of your own at Meta, and a public address with TLS",
     "matrix": "an account on a homeserver",
+    "mattermost": "a bot account on a Mattermost server",
     "xmpp": "an account on an XMPP (Jabber) server",
     "irc": "a nick on an IRC network, best with an account there",
     "email": "a mail account of its own",
 }
 FIRST_STEPS = {
     "slack": "Make the app first: https://api.slack.com/apps, From a manifest; `semel docs slack` shows the manifest.",
+    "mattermost": "Make the bot account first, and add it to a team: `semel docs mattermost` shows how.",
     "signal": "Install signal-cli and link or register the account first: `semel docs signal` shows how.",
     "whatsapp": "Make the app and its token first: https://developers.facebook.com/apps (`semel docs whatsapp`).",
 }
