@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from mattermost_house import MattermostHouse, mattermost
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "gateway")]
 
 
 @pytest.fixture
