@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from mattermost_house import MattermostHouse, mattermost
 from semel.channels.mattermost.parse import KEY_PROP
 from semel.channels.mattermost.receipts import TOKEN_REFUSED
 from semel.faces.channel_check import TEST_MESSAGE, check_channel, send_test_message
-from semel.gateway.ports import Answers, Caps, NotSent, Receipt, Rejected, Unknown
+from semel.gateway.ports import Answers, Caps, Denied, NotSent, Receipt, Rejected, Unknown
 from semel.testing.mattermost import BOT, MattermostDouble
 
 
@@ -178,3 +179,14 @@ async def test_set_up_names_what_is_wrong_and_reads_a_test_message_back(there: M
     there.double.rooms.clear()
     there.double.teams.clear()
     assert "is in no team" in (await check_channel(there.fresh())).problem
+
+
+async def test_a_token_that_is_revoked_while_it_runs_is_reported_by_the_channel(there: MattermostHouse) -> None:
+    await there.online()
+    there.double.token = "another0000000000000000000"
+    with pytest.raises(NotSent, match="does not accept this token"):
+        await there.channel.send(there.op("x"))
+    assert there.task is not None
+    with pytest.raises(Denied, match="does not accept this token"):
+        await asyncio.wait_for(there.task, 20)
+    there.task = None

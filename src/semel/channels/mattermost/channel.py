@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.mattermost.directory import MattermostDirectory
-from semel.channels.mattermost.receipts import TOKEN_REFUSED, TOKEN_RETRY_DELAY_S
+from semel.channels.mattermost.receipts import TOKEN_REFUSED, TOKEN_RETRY_DELAY_S, TokenRefused
 from semel.channels.mattermost.receive import MattermostReceiver
 from semel.channels.mattermost.send import LOOKS, MattermostSender
 from semel.channels.mattermost.settings import MattermostSettings
@@ -62,7 +62,11 @@ class MattermostChannel:
         """Make one attempt. Raises NotSent, Rejected or Unknown."""
         if self._receiver.another_bot is not None:
             raise NotSent(self._receiver.another_bot, TOKEN_RETRY_DELAY_S)
-        return await self._sender.send(op)
+        try:
+            return await self._sender.send(op)
+        except TokenRefused:
+            self._receiver.doubt_token()
+            raise
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Find a part and return its receipt; None if it was not sent after `since` (seconds since the epoch)."""

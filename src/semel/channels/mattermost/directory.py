@@ -12,6 +12,8 @@ from semel.gateway.ports import Denied, NotSent, Offline, Person, Unknown
 from semel.text.json_types import Json, objects_in, text_at
 
 _MAX_REMEMBERED = 5_000
+NO_SUCH_PATH = "api.context.404.app_error"
+"""The error of a server that does not know what it is asked for."""
 DIRECT = "D"
 """The type of a channel that is a direct message between two."""
 
@@ -55,6 +57,8 @@ class MattermostDirectory:
     async def list_channels(self) -> list[str]:
         """Return the ids of the channels that the bot is in, of all teams, with direct messages. Raises as `read`."""
         reply = await self._get("/users/me/channels")
+        if reply.error_id == NO_SUCH_PATH:
+            raise Offline("this server is too old: Semel needs Mattermost 6.1 or newer")
         if reply.status == 404 and reply.is_error:  # it is in none
             return []
         channels = objects_in(self._check(reply).data)

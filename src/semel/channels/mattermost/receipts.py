@@ -40,6 +40,10 @@ _HINTS = {
 }
 
 
+class TokenRefused(NotSent):
+    """Mattermost does not accept the token; nothing was sent."""
+
+
 def check_answer(reply: MattermostReply, op: Op | None = None) -> MattermostReply:
     """Return an answer of success. Raises NotSent, Rejected or Unknown by the table at the top of this module.
 
@@ -54,7 +58,7 @@ def check_answer(reply: MattermostReply, op: Op | None = None) -> MattermostRepl
     if not reply.is_error or reply.status >= 500 or reply.status == 408:
         raise Unknown(f"Mattermost: {reply.describe()}")
     if reply.status == 401:
-        raise NotSent(TOKEN_REFUSED, TOKEN_RETRY_DELAY_S)
+        raise TokenRefused(TOKEN_REFUSED, TOKEN_RETRY_DELAY_S)
     hint = _HINTS.get(reply.error_id, "")
     if reply.status == 403 and not hint:
         permission = _PERMISSIONS[op.kind] if op is not None else "read_channel"

@@ -46,6 +46,7 @@ class MattermostReceiver:
         self._directory = directory
         self._fetcher = MattermostFetcher(api, settings.fetch, settings.file_limit)
         self._sleep = sleep
+        self._is_doubted = asyncio.Event()  # set if the token was refused
 
     def __repr__(self) -> str:
         return f"<MattermostReceiver of {self._name} at {self._api.host}>"
@@ -54,6 +55,29 @@ class MattermostReceiver:
         """See `semel.gateway.ports.Channel.run`."""
         us = await self._directory.identify()
         await self._directory.check_membership()
+        self._is_doubted.clear()
+        tasks = [asyncio.create_task(self._receive(us, inbox)), asyncio.create_task(self._check_doubted_token())]
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def doubt_token(self) -> None:
+        """Ask the server about the token, which it has refused: a WebSocket may stay open although it was revoked."""
+        self._is_doubted.set()
+
+    async def _check_doubted_token(self) -> None:
+        """Ask who the bot is whenever its token was refused. Raises Denied if it is refused again, or Offline."""
+        while True:
+            await self._is_doubted.wait()
+            self._is_doubted.clear()
+            await self._directory.identify()
+
+    async def _receive(self, us: MattermostIdentity, inbox: Inbox) -> None:
         async with open_socket(self._settings) as socket:
             cursor = await self._load_cursor(us, inbox)
             parser = MattermostParser(us, cursor, self._directory, self._settings.threads)
