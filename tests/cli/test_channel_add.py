@@ -16,7 +16,7 @@ from irc_double import IrcDouble
 from terminal import semel
 
 from semel.channels import make
-from semel.faces.cli.init_channel import QUESTIONS, WAYS
+from semel.faces.cli.init_channel import OPTIONAL_QUESTIONS, QUESTIONS, WAYS
 from semel.faces.config.load import load_config
 from semel.gateway.settings import ChannelSettings
 from semel.testing.discord import TOKEN as DISCORD_TOKEN
@@ -312,7 +312,9 @@ OPTIONS = {
         "phone_number_id": NUMBER_ID, "token": WHATSAPP_TOKEN, "app_secret": APP_SECRET, "verify_token": "v" * 16,
     },
     "matrix": {"homeserver": "https://matrix.example.org", "token": "secret"},
+    "mattermost": {"url": "https://chat.example.org", "token": "t" * 26},
     "xmpp": {"jid": "bot@example.org", "password": "secret"},
+    "irc": {"server": "irc.example.org", "nick": "semel"},
     "email": {
         "address": "bot@example.org", "imap": "mail.example.org", "smtp": "mail.example.org", "password": "secret",
         "authserv": "mail.example.org",
@@ -326,7 +328,7 @@ def test_the_docs_say_what_each_kind_asks_for_and_whether_its_test_message_is_re
     rows = {cells[1].strip().lower(): cells for cells in (line.split("|") for line in table.splitlines())}
     assert rows.keys() == QUESTIONS.keys() == OPTIONS.keys()
     for kind, cells in rows.items():
-        asked = [*QUESTIONS[kind], *(way.setting for way in WAYS.get(kind, ()))]
+        asked = [*QUESTIONS[kind], *(way.setting for way in WAYS.get(kind, ())), *OPTIONAL_QUESTIONS.get(kind, ())]
         assert re.findall(r"`(\w+)`", cells[2]) == asked, kind
         channel = make(ChannelSettings(name=kind, kind=kind, options=OPTIONS[kind]))
         assert cells[4].strip().startswith("read back" if channel.caps.finds else "confirmed"), kind
