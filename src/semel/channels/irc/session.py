@@ -173,16 +173,16 @@ class IrcSession:
 
     async def ping(self) -> None:
         """Wait until the server has dealt with all earlier lines, which it does in order. Raises Offline."""
-        token = secrets.token_hex(8)
+        cookie = secrets.token_hex(8)
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def watch(received: Received) -> None:
             message = received.message
-            if message.command == "PONG" and message.last == token:
+            if message.command == "PONG" and message.last == cookie:
                 _finish(answered)
 
         async with self.watching(watch):
-            await self.write("PING", token)
+            await self.write("PING", cookie)
             await self.wait_for(answered, "PING")
 
     async def join(self, channel: str) -> str:
