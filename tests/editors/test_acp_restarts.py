@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from gateway_editor import Desk, GatewayEditor, end_gateways, gateways_of, opened_desk, start_together, until
 from system_house import DEMO, House, script
 
@@ -204,6 +205,7 @@ def test_a_gateway_that_cannot_start_says_why_to_the_editor(tmp_path: Path) -> N
         assert "the gateway did not start" in answer["error"]["message"] and "listen" in answer["error"]["message"]
 
 
+@pytest.mark.long
 def test_open_prompts_are_told_why_the_gateway_did_not_start_and_are_answered_when_one_runs(tmp_path: Path) -> None:
     """Of a prompt that is recorded, and of one that is not, in the 15 seconds after which one is started for them."""
     gate = tmp_path / "go on"
@@ -285,6 +287,7 @@ def test_a_cancel_and_an_answer_arrive_though_the_editor_closes_its_end_at_once(
         until(lambda: desk.house.texts(session, "agent") == ["gone"], "the answer counts")
 
 
+@pytest.mark.long
 def test_a_cancel_that_finds_no_gateway_is_told_on_stderr_when_the_editor_closes_its_end(tmp_path: Path) -> None:
     with opened_desk(tmp_path) as desk:
         editor = desk.editor("--no-start")

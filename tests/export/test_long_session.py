@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from gateway_world import World, until
 
 from semel.faces.documents import JsonlDocument
@@ -46,6 +47,7 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
+@pytest.mark.long
 async def test_a_long_session_is_indexed_found_in_and_exported_in_flat_memory(tmp_path: Path) -> None:
     async with World(tmp_path) as world:
         await world.gateway.record.write(fill)

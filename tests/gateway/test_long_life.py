@@ -7,6 +7,7 @@ import contextlib
 import gc
 from pathlib import Path
 
+import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.ports import Safety
@@ -27,6 +28,7 @@ async def test_what_earlier_turns_said_is_not_held_in_memory(tmp_path: Path) -> 
         assert "Answer 11." in held and not {f"Answer {n}." for n in range(10)} & set(held), held
 
 
+@pytest.mark.long
 async def test_turns_watchers_and_agents_that_are_over_leave_nothing_in_memory(tmp_path: Path) -> None:
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE, Platform())
     told = {"chat": ChannelSettings(name="chat", kind="fake", agent="demo")}

@@ -45,6 +45,7 @@ def load_older(page: Browser) -> None:
     page.until(lambda: not page.run(f"{OLDER}.disabled"), "older rows")
 
 
+@pytest.mark.long
 def test_three_thousand_rows_are_loaded_and_scrolled_at_little_cost(page: Browser, live: LiveHouse) -> None:
     script = live.script("long")
     rows = [("agent" if n % 2 else "user", TEXT.format(n), {}) for n in range(COUNT)]

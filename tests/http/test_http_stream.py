@@ -243,7 +243,7 @@ async def test_many_who_do_not_read_hold_one_text_together(house: House, world: 
         writer.write(f"GET {STREAM} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         await reader.readuntil(b"event: snapshot")
         writers.append(writer)
-    assert len([one for one in gc.get_objects() if isinstance(one, stream._Frame) and len(one.data) > 1_000_000]) == 1
+    assert len([one for one in gc.get_objects() if type(one) is stream._Frame and len(one.data) > 1_000_000]) == 1
     held = [one.transport.get_write_buffer_size() for one in house.server.server_state.connections]
     assert len(held) == 5 and max(held) <= 4 * stream.MAX_CHUNK_BYTES
     for writer in writers:

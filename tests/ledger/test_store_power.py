@@ -140,6 +140,7 @@ def found(path: Path) -> str:
     return "whole" if bool(tables) == bool(version) else f"{tables} tables, version {version}"
 
 
+@pytest.mark.long
 def test_a_crash_while_the_schema_is_made_leaves_a_file_that_opens_as_new(
     tmp_path: Path, disk: PowerDisk, cut: Path
 ) -> None:

@@ -154,6 +154,7 @@ def compare(
 STRETCH = frozenset({"conversation"})  # bounded by its stretch, which five turns do not fill
 
 
+@pytest.mark.long
 def test_a_message_costs_the_same_after_ten_entries_and_after_twenty_thousand(
     store: Store, small: dict[str, tuple[int, int]]
 ) -> None:

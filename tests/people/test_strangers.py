@@ -19,6 +19,7 @@ from semel.gateway.ports import Incoming, Person
 FLOOD = 100_000
 
 
+@pytest.mark.long
 async def test_a_hundred_thousand_messages_of_strangers_leave_ledger_and_memory_as_they_are(tmp_path: Path) -> None:
     async with Chat(tmp_path) as w:
         await w.people.pair("chat")  # a code waits, and they guess, too

@@ -176,6 +176,7 @@ CHANGES = [  # some hours before a clock is set
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @given(SPECS, st.sampled_from(CHANGES), st.integers(0, 240))
 @settings(max_examples=120, deadline=None)
 def test_nothing_is_skipped_or_doubled_where_a_clock_is_set(spec: str, change: tuple[str, str], later: int) -> None:

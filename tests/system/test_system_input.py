@@ -149,6 +149,7 @@ def test_bytes_that_are_not_quite_http_get_an_answer_and_hurt_nobody(house: Hous
     assert house.texts(SESSION, "user")[before:] == ["pi"] * 5, "what was cut off was not heard"
 
 
+@pytest.mark.long
 def test_who_connects_and_never_asks_is_let_go_and_meanwhile_delays_nobody(house: House) -> None:
     done: list[bytes] = []
     slow = [

@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from system_house import DEMO, House, left, opened, script, send, until
 
 CONFIG = "[gateway]\nmax_live_agents = 3\n" + DEMO
@@ -37,6 +38,7 @@ def cpu(house: House) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.long
 def test_many_turns_and_killed_agents_leave_nothing_behind_and_an_idle_gateway_sleeps(tmp_path: Path) -> None:
     with opened(House(tmp_path, CONFIG)) as house:
         most, over = 0, threading.Event()
