@@ -101,6 +101,27 @@ async def test_after_a_kick_the_channel_is_joined_again(house: House) -> None:
             await ann.wait(lambda: ann.texts == ["back"])
 
 
+async def test_a_channel_that_sends_us_elsewhere_or_wants_a_delay_breaks_no_connection(house: House) -> None:
+    channel = house.channel(channels=[house.room])
+    elsewhere = f"{house.room}-elsewhere"
+    async with house.user(house.ann, house.room, elsewhere) as ann:
+        ann.write("MODE", house.room, "+lL", "1", elsewhere)
+        await ann.settle()
+        async with house.running(channel):
+            with pytest.raises(NotSent, match="transferred"):
+                await channel.send(house.op(house.room, "hello"))
+            await ann.wait(lambda: any(line.command == "PART" and line.params[0] == elsewhere for line in ann.lines))
+            ann.write("MODE", house.room, "-lL+J", "60")
+            await ann.settle()
+            assert isinstance(await channel.send(house.op(house.room, "now")), Receipt)
+            ann.write("KICK", house.room, house.bot)
+            await ann.settle()
+            for _ in range(2):  # the kick may be read after the first line left
+                with pytest.raises(NotSent):
+                    await channel.send(house.op(house.room, "back"))
+            assert ann.texts == ["now"]
+
+
 async def test_a_nick_that_is_in_use_is_taken_back_once_it_is_free(house: House) -> None:
     channel = house.channel(keepalive=0.2, channels=[house.room])
     async with house.user(house.ann, house.room) as ann:

@@ -32,7 +32,7 @@ from semel.channels.irc.wire import IrcMessage, format_line, parse_line
 HISTORY = 400
 MODULES = [
     "cap", "ircv3", "ircv3_echomessage", "ircv3_labeledresponse", "ircv3_msgid", "ircv3_batch", "ircv3_servertime",
-    "ircv3_ctctags", "chanhistory", "ssl_gnutls", "sslinfo",
+    "ircv3_ctctags", "chanhistory", "kicknorejoin", "redirect", "ssl_gnutls", "sslinfo",
 ]  # fmt: skip
 ACCOUNT_MODULES = ["ircv3_accounttag", "services_account", "sasl", "spanningtree"]
 INSPIRCD = """

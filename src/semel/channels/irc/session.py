@@ -24,7 +24,6 @@ from semel.channels.irc.wire import IrcMessage, fold
 from semel.gateway.ports import Denied, Offline
 
 HISTORY_BATCHES = frozenset({"chathistory", "znc.in/playback"})
-JOIN_REFUSALS = frozenset({"403", "405", "407", "437", "471", "473", "474", "475", "476", "477", "479", "480", "489"})
 MAX_BATCHES = 1000
 
 
@@ -198,7 +197,7 @@ class IrcSession:
         def watch(received: Received) -> None:
             nonlocal refusal
             message = received.message
-            if message.command in JOIN_REFUSALS and self.fold(message.param(1)) == self.fold(channel):
+            if _is_refusal(message) and self.fold(message.param(1)) == self.fold(channel):
                 refusal = f"{channel}: {message.last}"
                 _finish(decided)
             elif self.is_in(channel):
@@ -271,6 +270,8 @@ class IrcSession:
         is_own = self.fold(message.nick) == self.fold(self.nick)
         match message.command:
             case "JOIN" if is_own:
+                if self.find_channel(message.param(0)) is None:  # a closed channel may send us to another one
+                    self._connection.write_at_once("PART", message.param(0))
                 self.joined.add(self.fold(message.param(0)))
                 self.prefix = message.source
             case "PART" if is_own:
@@ -280,6 +281,11 @@ class IrcSession:
             case "NICK" if is_own:
                 self._login.nick = message.param(0) or self.nick
                 self.prefix = ""
+
+
+def _is_refusal(message: IrcMessage) -> bool:
+    """Whether a message is an error reply. Servers have refusals of their own, such as 470, 495 and 926."""
+    return message.command == "926" or (message.command.isdigit() and "400" <= message.command < "600")
 
 
 def _finish(future: asyncio.Future[None]) -> None:
