@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,7 +133,7 @@ class IrcSession:
             raise
 
     async def close(self) -> None:
-        if self.alive:
+        with suppress(Offline):
             self._connection.write_at_once("QUIT", "Semel is stopping")
         await self._connection.close()
 
