@@ -64,7 +64,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for fn in (say, say_and_fail, refuse, say_and_lock, say_elsewhere):
         monkeypatch.setitem(locks.LOCKS, fn, lambda session, text: locks.Locks(keys=(session,)))
-    monkeypatch.setitem(locks.LOCKS, hold, lambda *_: locks.NOTHING)
+    monkeypatch.setitem(locks.LOCKS, hold, lambda *_: locks.Locks())
 
 
 @pytest.fixture
