@@ -162,6 +162,6 @@ def test_a_text_that_is_too_long_is_left_as_it_is() -> None:
     ],
 )
 def test_no_text_makes_the_page_hang(piece: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     render_html(piece * (20_000 // len(piece)))
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
