@@ -17,6 +17,7 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 
@@ -202,6 +203,14 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     `headers`: with names in lower case. `now`: seconds since the epoch, by default the clock's time.
     """
     return read_retry_after(headers.get("retry-after", ""), time.time() if now is None else now)
+
+
+def read_date(headers: Mapping[str, str]) -> float | None:
+    """Return the server's time by the Date header, in seconds since the epoch; None if there is none."""
+    try:
+        return parsedate_to_datetime(headers.get("date", "")).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def _describe_error(error: BaseException, host: str) -> str:

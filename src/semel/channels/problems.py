@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -70,3 +71,15 @@ def check_url(name: str, text: str, schemes: tuple[str, str] = ("https", "http")
         raise ValueError(f"{name} should begin with {schemes[0]}:// or {schemes[1]}:// and name a host{like}")
     if url.username or url.password:
         raise ValueError(f"{name} should hold no user name or password")
+
+
+def is_loopback(host: str | None) -> bool:
+    """Return whether a host names this machine, which no other one can listen to."""
+    if host is None:
+        return False
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
@@ -19,7 +18,7 @@ import httpx2
 from semel.channels.discord.rate_limits import MAX_RESET_S, RateLimits
 from semel.channels.discord.settings import DEFAULT_API, DiscordSettings
 from semel.channels.downloads import FileNotGiven, FileNotNow
-from semel.channels.http import request, retry_after, stream_file
+from semel.channels.http import read_date, request, retry_after, stream_file
 from semel.channels.uploads import encode_form
 from semel.gateway.ports import NotSent
 from semel.text.json_types import Json, text_at, value_at
@@ -122,7 +121,7 @@ class DiscordApi:
             method, self._settings.api + path, content, headers, timeout=self._settings.timeout + patience,
             allow_private=self._allow_private, most=MAX_ANSWER_BYTES,
         )  # fmt: skip
-        if (now := _read_date(answer.headers)) is not None:
+        if (now := read_date(answer.headers)) is not None:
             self.skew_s = now - time.time()
         reply = parse_reply(answer.status, answer.body, retry_after(answer.headers))
         self.limits.learn(method, path, reply.status, answer.headers, reply.retry_after)
@@ -175,10 +174,3 @@ def _find_first_message(errors: Any, depth: int = 8) -> str:
     if isinstance(errors.get("message"), str):
         return str(errors["message"])
     return next((text for each in errors.values() if (text := _find_first_message(each, depth - 1))), "")
-
-
-def _read_date(headers: Mapping[str, str]) -> float | None:
-    try:
-        return parsedate_to_datetime(headers.get("date", "")).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from semel.channels.problems import raise_problems
+from semel.channels.problems import is_loopback, raise_problems
 
 ACCOUNT_ID = r"~?[^\sA-Z:,!@*?#&+~\x00-\x20\x7f][^\sA-Z:,!@*?\x00-\x20\x7f]{0,59}"
 """An account's name, or "~" and a nick, in small letters: networks take no notice of case."""
@@ -63,7 +62,7 @@ class IrcSettings:
             yield f"nick is {self.nick!r}; it should be 1 to 30 letters, digits and -_[]{{}}\\|^`, no digit first"
         if self.port is not None and not 0 < self.port < 65536:
             yield "port should be between 1 and 65535"
-        if self.tls == "none" and not _is_loopback(self.server):
+        if self.tls == "none" and not is_loopback(self.server):
             yield (
                 'tls = "none" shows everything to everyone on the way: it is for a server on this machine, '
                 'with server = "127.0.0.1"'
@@ -107,12 +106,3 @@ class IrcSettings:
     def sasl(self) -> Literal["PLAIN", "EXTERNAL", ""]:
         """The SASL mechanism to log in with; "" without an account."""
         return "PLAIN" if self.password is not None else "EXTERNAL" if self.certificate is not None else ""
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -10,13 +10,12 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
 
 from semel.channels.downloads import FileNotGiven, FileNotNow
-from semel.channels.http import USER_AGENT, request, retry_after, stream_file
+from semel.channels.http import USER_AGENT, read_date, request, retry_after, stream_file
 from semel.channels.mattermost.settings import MattermostSettings
 from semel.channels.uploads import encode_form, limit_upload_time
 from semel.gateway.ports import NotSent
@@ -99,7 +98,7 @@ class MattermostApi:
             method, f"{self._settings.url}/api/v4{path}", content, headers, timeout=self._settings.timeout + patience,
             allow_private=True, most=MAX_ANSWER_BYTES,
         )  # fmt: skip
-        if (now := _read_date(answer.headers)) is not None:
+        if (now := read_date(answer.headers)) is not None:
             self.skew_s = now - time.time()
         reply = MattermostReply(answer.status, parse_body(answer.body), _read_wait(answer.status, answer.headers))
         if reply.status == 429 or answer.headers.get("x-ratelimit-remaining") == "0":
@@ -144,10 +143,3 @@ def _read_seconds(text: str | None) -> float | None:
     except ValueError:
         return None
     return seconds if 0 <= seconds <= MAX_RESET_S else None
-
-
-def _read_date(headers: Mapping[str, str]) -> float | None:
-    try:
-        return parsedate_to_datetime(headers.get("date", "")).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return None

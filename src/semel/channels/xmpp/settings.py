@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from semel.channels.problems import explain, raise_problems
+from semel.channels.problems import explain, is_loopback, raise_problems
 from semel.channels.xmpp import address
 
 
@@ -74,7 +73,7 @@ class XmppSettings:
             yield "port should be between 1 and 65535"
         if self.port is not None and self.server is None:
             yield "port has no effect without server: name the host it belongs to"
-        if self.tls == "none" and not _is_loopback(self.server):
+        if self.tls == "none" and not is_loopback(self.server):
             yield (
                 'tls = "none" shows the password to everyone on the way: it is for a server on this machine, '
                 'with server = "127.0.0.1"'
@@ -98,14 +97,3 @@ class XmppSettings:
     def name(self) -> str:
         """Our nick in rooms."""
         return self.nick or address.local_part(self.jid)
-
-
-def _is_loopback(host: str | None) -> bool:
-    if host is None:
-        return False
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
