@@ -253,11 +253,11 @@ def test_a_gateway_knows_in_time_that_it_may_have_been_replaced(
     from semel.ledger.postgres import members as module
 
     monkeypatch.setattr(module, "TRUST_S", 1.0)
+    began = time.monotonic()
     one, watcher = members("one"), Watcher()
     assert one.try_to_take_over()
     with open_store(url, one):
         monkeypatch.setattr(one, "_connect", connect_to_nobody)
-        began = time.monotonic()
         one.report_to(watcher)
         wait_until(lambda: bool(watcher.lost), 10.0)
         assert time.monotonic() - began > 0.9
