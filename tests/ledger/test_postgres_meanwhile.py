@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.store import note_restored, now_ms
 from semel.ledger.turns import permission_requests, turn_ops, turns
 from semel.ledger.turns.limits import LimitPolicy, ask_again
-from semel.ledger.turns.tool_calls import ToolCallRequest
+from semel.ledger.turns.tool_calls import ToolCallRequest, record_call
 
 pytestmark = needs_postgres
 CAPACITIES = {name: ChannelCapacity(rules, 4) for name, rules in RULES.items()}
@@ -109,6 +110,30 @@ def list_entries(ledger: StoredLedger, session: int) -> list[EntryRow]:
 
 def count_retries(ledger: StoredLedger) -> int:
     return int(ledger.store.statistics()["retries"])
+
+
+@pytest.mark.parametrize("home", ["mail:2", "web:page"])
+@pytest.mark.parametrize("locks_everything", [False, True])
+def test_a_text_is_recorded_in_a_session_that_is_being_added_at_a_destination_nothing_was_sent_to_before(
+    locks_everything: bool, home: str, ledgers: tuple[StoredLedger, StoredLedger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from semel.ledger.postgres import locks
+
+    one, other = ledgers
+    if locks_everything:
+        monkeypatch.delitem(locks.LOCKS, record_call)
+    begin_turn(one, hear_message(one, "job", None), b"token")
+    sender = Thread(target=lambda: send(one, b"token", home, "a report"))
+
+    def send_while_the_session_is_added() -> None:
+        sender.start()
+        sender.join(timeout=0.3)  # it waits for the line
+
+    interrupt(monkeypatch, "entry_shown", send_while_the_session_is_added)
+    added = hear_message(other, "new", home)
+    sender.join()
+    assert [entry.text for entry in list_entries(one, added)] == ["a report", "hello"]
+    assert one.broken() == []
 
 
 def test_a_text_is_recorded_in_a_session_that_was_added_at_its_destination_meanwhile(

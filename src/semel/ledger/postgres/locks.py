@@ -108,6 +108,7 @@ def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
         homes += [home for (home,) in connection.read(own[name], _bind(own[name].parameters, params, ids=ids, now=now))]
     if locks.everything:
         taken = Taken(frozenset(id for (id,) in connection.read(own["lock_every_session"], {})))
+        connection.send(own["lock_every_line"], {})
     elif ids or locks.keys or homes:
         wanted = {"ids": ids, "keys": list(locks.keys), "homes": homes}
         read_rows = connection.ask(own["lock_sessions"], wanted)
@@ -118,8 +119,11 @@ def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
 
         def read_taken() -> Taken:
             rows = read_rows()
-            lines = named.union(row[_HOME] for row in rows if not is_local(row[_HOME]))
-            _lock_lines(connection, lines - named if is_all_known else lines)
+            found = {row[_HOME] for row in rows}
+            lines = named.union(home for home in found if not is_local(home))
+            # Nothing is sent to a page or a terminal. So its line is locked only where no session stands for it yet.
+            needed = lines.union(set(homes) - found)
+            _lock_lines(connection, needed - named if is_all_known else needed)
             return Taken(frozenset(row[_ID] for row in rows), rows, lines)
 
         if is_all_known:
@@ -133,7 +137,7 @@ def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
 
 
 def _lock_lines(connection: Connection, dests: Collection[str]) -> None:
-    if dests:  # nothing is sent to a page or a terminal, so they have no line
+    if dests:
         connection.send(own_statements()["lock_lines"], {"dests": sorted(dests)})
 
 
