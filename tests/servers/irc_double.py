@@ -4,9 +4,11 @@
         server.port
         server.history["#room"] = [("ann", "m1", "2026-11-22T10:00:00.000Z", "hello")]
         server.said                                       # [(target, text)]
+        server.tell("semel", "ann", "hello")              # from the nick and account ann
 
-It knows the account "bot" with the password "pw", lets everybody join every channel, and echoes with labels. A page of
-history has at most `page` messages, whatever is asked for.
+It knows the account "bot" with the password "pw", lets everybody join every channel, and echoes with labels. Every nick
+is there, and is logged in to the account of its name. A page of history has at most `page` messages, whatever is asked
+for.
 """
 
 from __future__ import annotations
@@ -27,6 +29,16 @@ class IrcDouble:
         self.history: dict[str, list[tuple[str, str, str, str]]] = {}
         self.said: list[tuple[str, str]] = []
         self.asked: list[tuple[str, ...]] = []
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._told = 0
+
+    def tell(self, target: str, nick: str, text: str) -> None:
+        """Send a message of somebody else to every client."""
+        self._told += 1
+        for writer in self._writers:
+            writer.write(
+                f"@account={nick};msgid=told{self._told} :{nick}!{nick}@localhost PRIVMSG {target} :{text}\r\n".encode()
+            )
 
     async def __aenter__(self) -> IrcDouble:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -40,6 +52,7 @@ class IrcDouble:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nick = "*"
+        self._writers.add(writer)
         while line := await reader.readline():
             message = parse_line(line.rstrip(b"\r\n"))
             if message is None:
@@ -48,6 +61,7 @@ class IrcDouble:
                 nick = message.param(0)
             for answer in self._answer(message, nick):
                 writer.write(answer.encode() + b"\r\n")
+        self._writers.discard(writer)
         writer.close()
 
     def _answer(self, message: IrcMessage, nick: str) -> list[str]:
@@ -69,6 +83,12 @@ class IrcDouble:
                 return [f"@time=2026-11-22T12:00:00.000Z :double PONG double :{token}"]
             case "JOIN", (channel, *_):
                 return [f":{own} JOIN {channel}", f":double 366 {nick} {channel} :End of names"]
+            case "WHOIS", (who,):
+                return [
+                    f":double 311 {nick} {who} {who} localhost * :{who}",
+                    f":double 330 {nick} {who} {who} :is logged in as",
+                    f":double 318 {nick} {who} :End of WHOIS",
+                ]
             case "PRIVMSG", (target, text):
                 self.said.append((target, text))
                 tags = f"label={message.tags.get('label', '')};msgid=said{len(self.said)}"

@@ -42,8 +42,10 @@ from semel.timing.walltime import format_utc
 
 log = structlog.get_logger("semel.gateway")
 
+CHANNEL_TASK = "channel "  # how the names of the channels' tasks begin
 DUTIES_RETRY_S = 1.0  # delay after a ledger error while the duties are taken
 HAND_OVER_GRACE_S = 2.0  # how long a gateway that stops waits for messages under way, before another one has the duties
+MIN_SENDING_GRACE_S = 5.0  # how long `stop` waits at least for the parts that are under way, unless `grace` is shorter
 STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 
@@ -91,7 +93,7 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
     def _start_channels(self) -> None:
         self._start_task("outbox", self.outbox.run())
         for name, supervisor in self.channel_manager.supervisors().items():
-            self._start_task(f"channel {name}", supervisor.run())
+            self._start_task(f"{CHANNEL_TASK}{name}", supervisor.run())
 
     def _start_timers(self) -> None:
         self._start_task("schedules", self.schedules.run())
@@ -164,42 +166,53 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
             await self.record.write(spawn_rows.record_end, orphan.id, reason)
 
     async def stop(self, grace: float | None = None) -> None:
-        """Stop accepting events, wait up to `grace` seconds for running turns, then end everything.
+        """Start nothing new, wait up to `grace` seconds for running turns, then end everything.
 
-        The next gateway resumes the turns that did not finish. `grace`: None takes the setting `grace_s`.
+        The channels go on until the turns have ended: a person can still answer what an agent asks, and what they write
+        is recorded for the next gateway, which also resumes the turns that did not finish. Then they go on until the
+        parts that are under way have been sent: these have the rest of the grace, or MIN_SENDING_GRACE_S if that is
+        longer. `grace`: None takes the setting `grace_s`.
         """
         await self.jobs.stop()
         if "jobs" in self._tasks:
             await asyncio.wait({self._tasks.pop("jobs")})
         self.stopping = True
         grace = self.settings.grace_s if grace is None else grace
+        ends_at = asyncio.get_running_loop().time() + grace
         sending = self._tasks.pop("outbox", None)
-        for task in self._tasks.values():
-            task.cancel()
-        if self._tasks:
-            _, unfinished = await asyncio.wait(self._tasks.values(), timeout=STOP_TIMEOUT_S)
-            for task in unfinished:  # a channel that swallows its cancellation must not block the stop
-                log.error("it was told to end and did not; it is left behind", task=task.get_name())
-        await self.commands.stop()
+        await self._end_tasks({name for name in self._tasks if not name.startswith(CHANNEL_TASK)})
         for deletion in self._deletions:
             deletion.cancel()
         if self.seats is not None and sending is not None:
             await self._hand_over_duties(self.seats, sending)
             sending = None
         await self.turns.stop(grace)
+        await self.commands.stop()
         await self.typing.stop()
         await self.spawns.stop(2.0)
-        await self.outbox.stop(min(grace, 5.0))
+        await self.outbox.stop(max(min(grace, MIN_SENDING_GRACE_S), ends_at - asyncio.get_running_loop().time()))
         if sending is not None:
             await sending
+        await self._end_tasks(set(self._tasks))
         await self.searches.close()
         if self.seats is not None:
             await asyncio.to_thread(self.seats.hints.close)
+
+    async def _end_tasks(self, names: set[str]) -> None:
+        """Cancel these background tasks, and wait for their end."""
+        tasks = [self._tasks.pop(name) for name in names]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, unfinished = await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
+            for task in unfinished:  # a channel that swallows its cancellation must not block the stop
+                log.error("it was told to end and did not; it is left behind", task=task.get_name())
 
     async def _hand_over_duties(self, seats: Seats, sending: asyncio.Task[None]) -> None:
         """Let another gateway send, receive and fire, while running turns end here. It sends what they still say."""
         await self.outbox.stop(HAND_OVER_GRACE_S)
         await sending
+        await self._end_tasks(set(self._tasks))
         seats.has_duties = False
         await asyncio.to_thread(self.hand_over)
 

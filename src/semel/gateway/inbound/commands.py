@@ -68,6 +68,7 @@ class Commands:
     def __post_init__(self) -> None:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._again: set[int] = set()
+        self._stopping = False
 
     def __repr__(self) -> str:
         return f"<Commands {len(self._tasks)} sessions served>"
@@ -125,7 +126,9 @@ class Commands:
             await self._serve(session)
 
     def wake(self, session: int) -> None:
-        """Start a task that executes this session's recorded commands."""
+        """Start a task that executes this session's recorded commands, unless the gateway is stopping."""
+        if self._stopping:
+            return
         if session in self._tasks:
             self._again.add(session)
             return
@@ -134,6 +137,7 @@ class Commands:
 
     async def stop(self) -> None:
         """Stop executing commands. The next gateway executes those that are left."""
+        self._stopping = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -1,0 +1,73 @@
+"""A gateway that is told to stop keeps its chats until its turns have ended and what it began to send has left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, heard
+from irc_double import IrcDouble
+
+from semel.testing.scripted_agent import prompt
+
+LINES = [f"line {n}" for n in range(9)]
+CONFIG = """
+[channels.irc]
+kind = "irc"
+server = "127.0.0.1"
+port = {port}
+tls = "none"
+nick = "semel"
+pace = 0.3
+[people.ann]
+role = "owner"
+accounts = ["irc:ann"]
+"""
+
+
+@pytest.fixture
+async def chat(cli: Cli) -> AsyncIterator[IrcDouble]:
+    async with IrcDouble() as server:
+        (cli.home / "semel.toml").write_text(SCRIPTED + CONFIG.format(port=server.port))
+        yield server
+
+
+async def stop(cli: Cli, process: Any) -> None:
+    """Wait for its end, and check that it was a good one."""
+    said, _ = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
+    assert process.returncode == 0, said
+    laws = await asyncio.to_thread(cli, "doctor", "--laws")
+    assert laws.stdout.splitlines()[-1] == "all laws hold"
+
+
+async def until_said(server: IrcDouble, text: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not any(text in said for _, said in server.said):
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.long
+async def test_a_part_whose_lines_leave_one_by_one_leaves_whole(cli: Cli, chat: IrcDouble) -> None:
+    process = await asyncio.to_thread(cli.up)
+    await asyncio.to_thread(heard, process, "channel online")
+    chat.tell("semel", "ann", prompt("\n\n".join(LINES)))
+    await until_said(chat, LINES[2])
+    process.terminate()
+    await stop(cli, process)
+    assert [text for _, text in chat.said] == LINES
+    assert [part["state"] for part in await asyncio.to_thread(cli.json, "outbox", "list")] == ["sent"]
+
+
+async def test_an_answer_in_the_grace_is_the_answer(cli: Cli, chat: IrcDouble) -> None:
+    process = await asyncio.to_thread(cli.up)
+    await asyncio.to_thread(heard, process, "channel online")
+    chat.tell("semel", "ann", PERMISSION)
+    await until_said(chat, "/approve")
+    process.terminate()
+    await asyncio.to_thread(heard, process, "stopping")
+    chat.tell("semel", "ann", "/approve 1")
+    await stop(cli, process)
+    entries = await asyncio.to_thread(cli.json, "show", "demo:irc:ann")
+    assert entries[-1]["text"] == "Thank you, it is tidy now."
