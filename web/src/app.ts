@@ -429,7 +429,7 @@ function route(): boolean {
   if (isView) return true;
   if (wasView) composer.takeFocus();
   tellSeen();
-  const found = /^#\/(s|new)\/([^/]+)(?:\/(\d{1,15}))?$/.exec(location.hash);
+  const found = /^#\/(s|new)\/([^/]+)(?:\/(\d{1,15}|open))?$/.exec(location.hash);
   if (!found) return false;
   let key: string;
   try {
@@ -438,7 +438,7 @@ function route(): boolean {
     return false; // a broken address, typed by hand
   }
   if (key !== open.key) choose(key, found[1] === "new" && !sessions.rows.value.has(key));
-  if (found[3]) jump.aim(Number(found[3]));
+  if (found[3]) jump.aim(found[3] === "open" ? "open" : Number(found[3]));
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Jumps to a message of the open session. Up to a near message, history is loaded into the view; a far one is shown in
+// Jumps to a message of the open session, or to what needs somebody there. Up to a near message, history is loaded into the view; a far one is shown in
 // a separate view of the entries around it.
 
 import { ask, at } from "./api.ts";
@@ -28,7 +28,7 @@ export class Jump {
   /** The last entry of a view that is apart; null if the newest entries are shown. */
   last: number | null = null;
   private props: JumpProps;
-  private target: number | null = null;
+  private target: number | "open" | null = null;
 
   /**
    * opened() returns the open {key, view, watch}. anew(session) replaces its view by an empty one that gets no changes,
@@ -40,9 +40,9 @@ export class Jump {
     byId("newest").addEventListener("click", () => props.back());
   }
 
-  /** Goes to the entry `seq`, as soon as the view has its first snapshot. */
-  aim(seq: number): void {
-    this.target = seq;
+  /** Goes to the entry `target`, or to the first row that needs somebody, as soon as the view has its first snapshot. */
+  aim(target: number | "open"): void {
+    this.target = target;
     void this.go();
   }
 
@@ -61,6 +61,10 @@ export class Jump {
     const seq = this.target;
     if (!seq || (view.rev === null && this.last === null)) return; // the first snapshot calls this again
     this.target = null;
+    if (seq === "open") {
+      const need = view.firstNeed(); // none if it was answered meanwhile
+      return need && this.props.reveal(need);
+    }
     try {
       if (!view.rows.has(`e${seq}`)) await this.reach(key!, view, seq);
     } catch (error) {

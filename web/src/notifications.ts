@@ -1,11 +1,12 @@
-// Notifications of this browser: one when a session needs somebody while nobody looks at the page. They are switched on
-// in the settings; the page never asks for them by itself.
+// Notifications of this browser: one when a session needs somebody while nobody looks at the page, or still does a while
+// after the reader has left. They are switched on in the settings; the page never asks for them by itself.
 
 import { keep, kept } from "./kept.ts";
 import { type SessionList, needsOf } from "./session_list.ts";
 import { whatIsNeeded } from "./sessions.tsx";
 import { called } from "./text.ts";
 import { t } from "./texts.ts";
+import { AWAY_MS, UntoldNeeds, leave } from "./untold_needs.ts";
 import type { ListedSession } from "./wire.ts";
 
 const WORKER = "/page/worker.js";
@@ -25,23 +26,45 @@ export async function setNotifying(on: boolean): Promise<boolean> {
 }
 
 const registration = () => navigator.serviceWorker.getRegistration(WORKER);
-const addressOf = (key: string): string => `#/s/${encodeURIComponent(key)}`;
+const addressOf = (key: string): string => `#/s/${encodeURIComponent(key)}/open`;
 
-/** Tells the worker about the sessions that begin to need somebody, and about those that no longer do. */
+/**
+ * Tells the worker about the sessions that begin to need somebody while nobody looks, about those that still do a while
+ * after the reader has left, and about those that no longer do.
+ */
 export function notifyOfNeeds(list: SessionList): void {
   if (!canNotify) return;
-  let known = new Map<string, number>();
+  const untold = new UntoldNeeds();
+  const notify = (keys: string[]): void => {
+    if (!document.hidden || !isNotifying()) return;
+    const due = list.needy.peek().filter(({ key }) => keys.includes(key));
+    for (const session of due) void tell({ show: notificationOf(session), told: [session.key, needsOf(session)] });
+  };
+  let isListed = false; // the first value is from before anything was fetched
   list.needy.subscribe((needy) => {
-    const needs = new Map(needy.map((session) => [session.key, needsOf(session)]));
-    const more = needy.filter((session) => needsOf(session) > (known.get(session.key) ?? 0));
-    const gone = [...known.keys()].filter((key) => !needs.has(key));
-    known = needs;
-    if (!isNotifying()) return;
-    if (document.hidden) for (const session of more) void tell({ show: notificationOf(session), open: addressOf(session.key) });
-    for (const key of gone) void tell({ hide: addressOf(key) });
+    if (!isListed) return void (isListed = true);
+    const { due, over } = untold.take(new Map(needy.map((session) => [session.key, needsOf(session)])));
+    notify(due);
+    if (isNotifying()) for (const key of over) void tell({ hide: addressOf(key) });
   });
-  navigator.serviceWorker.addEventListener("message", ({ data }) => (location.hash = data.open)); // one was clicked
+  let away: ReturnType<typeof setTimeout> | undefined;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(away);
+    if (!document.hidden) return;
+    leave();
+    away = setTimeout(() => notify(untold.due()), AWAY_MS);
+  });
+  navigator.serviceWorker.addEventListener("message", ({ data }) => {
+    if (data.told) untold.keepTold(...(data.told as [string, number]));
+    else goTo(data.open);
+  });
   if (isNotifying()) void navigator.serviceWorker.register(WORKER).catch(() => {}); // the browser may have removed it
+}
+
+/** Goes to a session after its notification was clicked, also if the page's address is this one. */
+function goTo(address: string): void {
+  if (location.hash === address) dispatchEvent(new HashChangeEvent("hashchange"));
+  else location.hash = address;
 }
 
 function notificationOf(session: ListedSession): { tag: string; title: string; body: string } {

@@ -54,6 +54,12 @@ function isUnsettled(row: Row): boolean {
   return Boolean(data.live || (isEntry(data) ? data.waiting : data.state === "open"));
 }
 
+/** Whether a row has something to decide: an open request or question, or a held part. */
+function needsPerson(row: Row): boolean {
+  const data = row.data.peek();
+  return isEntry(data) ? Boolean(data.delivery?.some((one) => one.state === "held")) : data.state === "open";
+}
+
 /** Whether a row is an entry of somebody else than the agent: what an agent did belongs together. */
 function beginsTurn(row: Row): boolean {
   const data = row.data.peek();
@@ -314,6 +320,11 @@ export class Transcript {
   items(kind: string): Item[] {
     const all = this.order.map((row) => row.data.peek());
     return all.filter((data): data is Item => !isEntry(data) && data.kind === kind);
+  }
+
+  /** The first row that needs somebody, of those loaded. */
+  firstNeed(): Row | undefined {
+    return this.shown.peek().find(needsPerson);
   }
 
   hasEntryOf(event: number | undefined): boolean {

@@ -10,18 +10,23 @@ interface FakePage {
   visibilityState: "visible" | "hidden";
 }
 
-/** A worker with these pages open, and what it did. */
+/** A worker with these pages open, the one used last first, and what it did. */
 function started(...pages: FakePage[]) {
   const done: unknown[] = [];
+  const notifications = new Map<string, unknown>(); // by tag, those on the screen: their data
   const handlers: Record<string, (event: unknown) => void> = {};
-  const open = pages.map((page) => ({ ...page, postMessage: (message: unknown) => done.push(message), focus: () => done.push("focus") }));
+  const open = pages.map((page) => ({ ...page, postMessage: (message: unknown) => done.push(message), focus: () => done.push(`focus ${page.url}`) }));
   vm.runInNewContext(readFileSync("worker.js", "utf8"), {
     URL,
     addEventListener: (name: string, handler: (event: unknown) => void) => (handlers[name] = handler),
     clients: { matchAll: async () => open, openWindow: async (address: string) => done.push(address) },
     registration: {
-      getNotifications: async ({ tag }: { tag: string }) => [{ close: () => done.push(`closed ${tag}`) }],
-      showNotification: async (title: string, options: { body: string }) => done.push(`${title}: ${options.body}`),
+      getNotifications: async ({ tag }: { tag: string }) =>
+        notifications.has(tag) ? [{ data: notifications.get(tag), close: () => notifications.delete(tag) && done.push(`closed ${tag}`) }] : [],
+      showNotification: async (title: string, { body, tag, data }: { body: string; tag: string; data: unknown }) => {
+        notifications.set(tag, data);
+        done.push(`${title}: ${body}`);
+      },
     },
   });
   const tell = async (name: string, event: object): Promise<unknown[]> => {
@@ -33,23 +38,41 @@ function started(...pages: FakePage[]) {
   return { handlers, tell };
 }
 
-const NEED = { show: { tag: "#/s/a", title: "a needs you", body: "1 approval" }, open: "#/s/a" };
-const click = { notification: { data: "#/s/a", close: () => {} } };
+const TAG = "#/s/a/open";
+const need = (count: number) => ({ data: { show: { tag: TAG, title: "a needs you", body: `${count} open` }, told: ["a", count] } });
+const click = { notification: { tag: TAG, close: () => {} } };
 
 test("a need is shown while no page is visible, and only then", async () => {
-  assert.deepEqual(await started({ url: "http://x/", visibilityState: "hidden" }).tell("message", { data: NEED }), ["a needs you: 1 approval"]);
+  const one = started({ url: "http://x/", visibilityState: "hidden" });
+  assert.deepEqual(await one.tell("message", need(1)), ["a needs you: 1 open", { told: ["a", 1] }]);
   const two = started({ url: "http://x/", visibilityState: "hidden" }, { url: "http://x/", visibilityState: "visible" });
-  assert.deepEqual(await two.tell("message", { data: NEED }), []);
+  assert.deepEqual(await two.tell("message", need(1)), []);
+});
+
+test("what two tabs tell is shown once, and one need more is shown again", async () => {
+  const worker = started({ url: "http://x/", visibilityState: "hidden" });
+  await worker.tell("message", need(1));
+  await worker.tell("message", need(1));
+  const done = await worker.tell("message", need(2));
+  assert.deepEqual(done.filter((one) => typeof one === "string"), ["a needs you: 1 open", "a needs you: 2 open"]);
 });
 
 test("what is no longer needed is taken away", async () => {
-  assert.deepEqual(await started().tell("message", { data: { hide: "#/s/a" } }), ["closed #/s/a"]);
+  const worker = started({ url: "http://x/", visibilityState: "hidden" });
+  await worker.tell("message", need(1));
+  assert.equal((await worker.tell("message", { data: { hide: TAG } })).at(-1), `closed ${TAG}`);
 });
 
-test("a click leads an open page to the session, or opens one", async () => {
-  const open = started({ url: "http://x/v1/blobs/1", visibilityState: "visible" }, { url: "http://x/#/s/b", visibilityState: "hidden" });
-  assert.deepEqual(await open.tell("notificationclick", click), [{ open: "#/s/a" }, "focus"]);
-  assert.deepEqual(await started().tell("notificationclick", click), ["/#/s/a"]);
+test("a click leads the page of the session to it, else a visible one, else the one used last; or opens one", async () => {
+  const blob: FakePage = { url: "http://x/v1/blobs/1", visibilityState: "visible" };
+  const last: FakePage = { url: "http://x/#/s/b", visibilityState: "hidden" };
+  const seen: FakePage = { url: "http://x/#/s/ab", visibilityState: "visible" };
+  const own: FakePage = { url: "http://x/#/s/a/7", visibilityState: "hidden" };
+  const cases: [FakePage[], FakePage][] = [[[blob, last, seen, own], own], [[blob, last, seen], seen], [[blob, last], last]];
+  for (const [pages, led] of cases) {
+    assert.deepEqual(await started(...pages).tell("notificationclick", click), [{ open: TAG }, `focus ${led.url}`]);
+  }
+  assert.deepEqual(await started(blob).tell("notificationclick", click), [`/${TAG}`]);
 });
 
 test("it answers no request, so it serves no old page and keeps no conversation", () => {
