@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
 from textual.app import App, ComposeResult
 from textual.widgets import OptionList, Static
 
+from semel.faces.terminal import line_matcher
 from semel.faces.terminal.app import ChatApp
-from semel.faces.terminal.diffs import TINTS, format_diffs
+from semel.faces.terminal.diffs import COARSE, TINTS, format_diffs
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import make_widget
 
@@ -92,6 +96,39 @@ def test_wide_terminals_show_changes_side_by_side_and_every_character(width: int
     assert "".join(half[1].strip() for half in halves[1:]).count("x") == len(long)
     assert "  12- 漢字" in [half[0] for half in halves] and "⋮" in lines
     assert format_diffs([{"path": "b", "left_out": 5}], width=width).plain == "b\n5 characters are not shown here"
+
+
+def test_a_change_of_10_000_lines_is_compared_in_bounded_time_and_a_coarse_comparison_says_so() -> None:
+    old = [f"line {number}" for number in range(10_000)]
+    new = [line if number % 7 else f"{line} changed" for number, line in enumerate(old)]
+    diff = {"path": "a.txt", "oldText": "\n".join(old), "newText": "\n".join(new)}
+    start = time.process_time()
+    lines = format_diffs([diff]).plain.split("\n")
+    assert time.process_time() - start < 1
+    assert [line for line in lines if line.startswith("+")] == [f"+{line}" for line in new[::7]]
+    assert [line[1:] for line in lines[2:] if line[0] != "-"] == new and COARSE not in lines
+    few = {"path": "a.txt", "oldText": "\n".join("abcde" * 2000), "newText": "\n".join("bcdae" * 2000)}
+    start = time.process_time()
+    assert format_diffs([few], 5).plain.split("\n")[1] == COARSE
+    assert time.process_time() - start < 1
+    other = {**few, "newText": "\n".join("fghij" * 2000)}
+    assert COARSE not in format_diffs([other]).plain, "no line is in both"
+
+
+@given(
+    old=st.lists(st.sampled_from("abcdefghijkl")),
+    new=st.lists(st.sampled_from("abcdefghijkl")),
+    limit=st.integers(0, 99),
+)
+def test_what_is_shown_as_the_same_is_the_same_whatever_is_too_much_to_compare(
+    old: list[str], new: list[str], limit: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_matcher, "MAX_COMPARED", limit)
+        shown = line_matcher.LineMatcher(old, new).get_opcodes()
+    assert all(old[a:b] == new[c:d] for tag, a, b, c, d in shown if tag == "equal")
+    assert [place for _, a, b, _, _ in shown for place in range(a, b)] == list(range(len(old)))
+    assert [place for _, _, _, c, d in shown for place in range(c, d)] == list(range(len(new)))
 
 
 async def test_a_call_and_a_request_for_permission_show_the_changes() -> None:

@@ -26,17 +26,17 @@ class CodeTheme(HighlightTheme):
     }
 
 
-def colour_lines(lines: Sequence[str], path: str, first: int) -> Sequence[Sequence[Span]]:
-    """Return the colours of each line. Of a large text, they begin at the line number `first`, from 0 on, and end after
-    MAX_COLOURED_CHARS: a later line has none.
+def colour_lines(lines: Sequence[str], path: str, first: int, end: int) -> Sequence[Sequence[Span]]:
+    """Return the colours of each line. Of a large text, they begin at line `first`, from 0 on, and end before line
+    `end`, or after MAX_COLOURED_CHARS: other lines have none.
     """
     none: Sequence[Span] = ()
     language = _find_language(PurePath(path).name)
     if not language:
         return [none] * len(lines)
-    begin = first if sum(map(len, lines)) > MAX_COLOURED_CHARS else 0
+    begin, last = (first, end) if sum(map(len, lines)) > MAX_COLOURED_CHARS else (0, len(lines))
     end, chars = begin, 0
-    while end < len(lines) and (chars := chars + len(lines[end]) + 1) <= MAX_COLOURED_CHARS:
+    while end < last and (chars := chars + len(lines[end]) + 1) <= MAX_COLOURED_CHARS:
         end += 1
     coloured = _colour_text("\n".join(lines[begin:end]), language) if end > begin else []
     if len(coloured) != end - begin:

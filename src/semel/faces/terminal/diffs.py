@@ -6,7 +6,6 @@ those of the theme (code_colours.py).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import zip_longest
@@ -15,6 +14,7 @@ from rich.cells import cell_len, chop_cells
 from textual.content import Content, Span
 
 from semel.faces.terminal.code_colours import colour_lines
+from semel.faces.terminal.line_matcher import LineMatcher
 from semel.text.json_types import Json
 from semel.text.visible import visible
 
@@ -27,6 +27,7 @@ TAB_CELLS = 8
 CONTEXT_LINES = 3
 MAX_KEPT_DIFFS = 16  # whose lines were compared: they are drawn for each width, and in the request for the change
 DIVIDER = " │ "
+COARSE = "too many lines for a comparison: some that are shown as changed may be the same"
 
 Piece = tuple[str, str, Sequence[Span]]  # a text, the style of all of it, and the colours in it
 Line = list[Piece]
@@ -43,7 +44,7 @@ def format_diffs(
     `is_ansi`: whether the theme has but the terminal's sixteen colours. A tint of these would hide the text on it: the
     lines themselves are red or green.
     """
-    lines = [line for diff in diffs for line in _list_lines(diff, width)]
+    lines = [line for diff in diffs for line in _list_lines(diff, width, max_lines)]
     if is_ansi:
         lines = [[_draw_in_ansi(piece) for piece in line] for line in lines]
     if max_lines is not None and len(lines) > max_lines + 1:
@@ -74,19 +75,26 @@ def _join_lines(lines: Sequence[Line]) -> Content:
     return Content("".join(text[:-1]), spans)
 
 
-def _list_lines(diff: Json, width: int) -> Iterator[Line]:
-    """Name the file, and say so if its text is too large to be here; then the changes."""
+def _list_lines(diff: Json, width: int, max_lines: int | None) -> Iterator[Line]:
+    """Name the file, and say so if its text is too large to be here; then the changes, coloured up to `max_lines`."""
     is_new = diff.get("oldText") is None and not diff.get("left_out")
     yield [(visible(f"{diff['path']}{' (a new file)' if is_new else ''}"), "bold", ())]
     if diff.get("left_out"):
         yield [(f"{diff['left_out']:,} characters are not shown here", "dim", ())]
     old, new = (diff.get("oldText") or "").splitlines(), (diff.get("newText") or "").splitlines()
-    groups = _group_changes(tuple(old), tuple(new))
+    groups, is_coarse = _group_changes(tuple(old), tuple(new))
     if not groups:
         return
-    first = groups[0][0]
-    coloured_old = _colour(old, str(diff["path"]), first[1])
-    coloured_new = _colour(new, str(diff["path"]), first[3])
+    if is_coarse:
+        yield [(COARSE, "dim", ())]
+    (_, first_old, end_old, first_new, end_new), *rest = [opcode for group in groups for opcode in group]
+    count = end_new - first_new
+    for _, old_start, old_end, new_start, new_end in rest:
+        if max_lines is not None and count > max_lines:
+            break
+        count, end_old, end_new = count + max(old_end - old_start, new_end - new_start), old_end, new_end
+    coloured_old = _colour(old, str(diff["path"]), first_old, end_old)
+    coloured_new = _colour(new, str(diff["path"]), first_new, end_new)
     list_group = _pair_group if width >= SIDE_BY_SIDE_CELLS else _list_group
     for number, group in enumerate(groups):
         if number and width >= SIDE_BY_SIDE_CELLS:
@@ -95,13 +103,15 @@ def _list_lines(diff: Json, width: int) -> Iterator[Line]:
 
 
 @lru_cache(maxsize=MAX_KEPT_DIFFS)
-def _group_changes(old: tuple[str, ...], new: tuple[str, ...]) -> Sequence[Group]:
-    return list(difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT_LINES))
+def _group_changes(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[Sequence[Group], bool]:
+    """Return the groups of changes, and whether some lines in them were not compared."""
+    matcher = LineMatcher(old, new)
+    return list(matcher.get_grouped_opcodes(CONTEXT_LINES)), matcher.is_coarse
 
 
-def _colour(lines: Sequence[str], path: str, first: int) -> Sequence[Piece]:
+def _colour(lines: Sequence[str], path: str, first: int, end: int) -> Sequence[Piece]:
     shown = [visible(line).expandtabs(TAB_CELLS) for line in lines]
-    return [(line, "", colours) for line, colours in zip(shown, colour_lines(shown, path, first), strict=True)]
+    return [(line, "", colours) for line, colours in zip(shown, colour_lines(shown, path, first, end), strict=True)]
 
 
 def _list_group(group: Group, old: Sequence[Piece], new: Sequence[Piece], width: int) -> Iterator[Line]:
