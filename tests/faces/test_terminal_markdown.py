@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from textual.app import App, ComposeResult
 from textual.containers import VerticalScroll
+from textual.pilot import Pilot
+from textual.widgets.markdown import MarkdownBlock
 
 from semel.channels.markdown import parse
 from semel.channels.styled_text import render_styled
@@ -66,7 +68,7 @@ def test_marks_of_footnotes_keep_their_signs_and_code_and_links_have_none() -> N
     assert shown(text) == ["One[^a], two[^b].", "[^a]: first", "[^b]: second[^a]"]
     children = [child for token in make_terminal_parser().parse(text) for child in token.children or ()]
     assert [child.attrs["href"] for child in children if child.type == "link_open"] == [
-        "footnote:a", "footnote:b", "footnote:a",
+        "footnote:a", "footnote:b", "footnote-mark:a", "footnote-mark:b", "footnote:a",
     ]  # fmt: skip
     assert sum(child.type == "strong_open" for child in children) == 2
     for other in ("`[^a]`", "```\n[^a]: x\n```", "[x[^a]](https://e.org/)"):
@@ -93,7 +95,37 @@ async def test_a_click_on_the_mark_of_a_footnote_shows_the_footnote_and_opens_no
         await pilot.click(offset=(10, 2))
         await pilot.pause()
         assert "[^a]: here it is" in app.seen()
+        await click_note(pilot, "[^a]:")
+        assert "See this[^a]." in app.seen(), "back to the mark"
     assert not opened
+
+
+async def click_note(pilot: Pilot[None], text: str) -> None:
+    assert isinstance(pilot.app, OneRow)
+    lines = pilot.app.seen().split("\n")
+    y = next(y for y, line in enumerate(lines) if text in line)
+    await pilot.click(offset=(lines[y].index(text) + 1, y))
+    await pilot.pause()
+
+
+async def test_the_way_back_from_a_footnote_leads_to_the_mark_that_was_clicked_else_to_the_first() -> None:
+    note = "[^a]: here it is"
+    text = "First[^a].\n\n" + "More.\n\n" * 40 + "Second[^a].\n\n" + "More.\n\n" * 40 + f"{note}\n"
+    row = make_widget({"seq": 1, "born": 1, "rev": 1, "at": 0, "role": "agent", "text": text})
+    app = OneRow(row)
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.pause()
+        scroll = app.query_one(VerticalScroll)
+        for clicked, seen in (("", "First"), ("Second", "Second")):
+            if clicked:
+                scroll.scroll_to(y=app.query(MarkdownBlock)[41].virtual_region.y, animate=False)
+                await pilot.pause()
+                await click_note(pilot, "[^a].")
+                assert note in app.seen()
+            scroll.scroll_end(animate=False)
+            await pilot.pause()
+            await click_note(pilot, "[^a]:")
+            assert f"{seen}[^a]." in app.seen()
 
 
 class OneRow(App[None]):

@@ -20,6 +20,7 @@ _DETAILS_END = re.compile(r"\s*</details>\s*$")
 
 _NOTE = re.compile(r"\[\^([^\]\s]{1,40})\]")
 NOTE_SCHEME = "footnote:"  # of the links that lead to a footnote; the name follows
+MARK_SCHEME = "footnote-mark:"  # of those that lead from a footnote to where it is referred to
 
 MAX_PART_CHARS = 8_000  # after which a part of an agent's message ends with its block
 
@@ -28,7 +29,7 @@ def make_terminal_parser() -> MarkdownIt:
     """Make a Markdown parser with the rules of chats: line breaks are kept, and links show their address.
 
     The signs of a task become a box, and the tags of <details> become ▾ before the summary and ▴ at the end. Marks of
-    footnotes are links to these, which `begins_note` finds.
+    footnotes are links to these, which `holds_target` finds.
     """
     parser = make_parser()
     parser.core.ruler.disable("whole_fences")  # streamed text needs one widget per block
@@ -86,8 +87,8 @@ def _draw_details(children: Sequence[Token]) -> list[Token]:
 
 
 def _link_notes(children: Sequence[Token]) -> list[Token]:
-    """Make the mark of a footnote bold where the footnote begins, and a link where it is referred to. All signs stay:
-    the footnote may not have come yet.
+    """Make the mark of a footnote a link to where the footnote begins, and there a bold one back. All signs stay: the
+    other end may not have come yet.
     """
     drawn: list[Token] = []
     links = 0  # that are open
@@ -98,19 +99,24 @@ def _link_notes(children: Sequence[Token]) -> list[Token]:
         for mark in marks:
             is_first = mark.start() == 0 and (not drawn or drawn[-1].type.endswith("break"))
             begins = is_first and child.content.startswith(":", mark.end())
-            kind, tag = ("strong", "strong") if begins else ("link", "a")
-            opening = Token(f"{kind}_open", tag, 1, attrs={"href": NOTE_SCHEME + mark[1]})
+            address = (MARK_SCHEME if begins else NOTE_SCHEME) + mark[1]
+            link = [Token("link_open", "a", 1, attrs={"href": address}), Token("text", "", 0, content=mark[0])]
+            link.append(Token("link_close", "a", -1))
+            bold = [Token("strong_open", "strong", 1), *link, Token("strong_close", "strong", -1)]
             drawn.append(Token("text", "", 0, content=child.content[end : mark.start()]))
-            drawn += [opening, Token("text", "", 0, content=mark[0]), Token(f"{kind}_close", tag, -1)]
+            drawn += bold if begins else link
             end = mark.end()
         drawn.append(Token("text", "", 0, content=child.content[end:]) if marks else child)
     return drawn
 
 
-def begins_note(text: str, address: str) -> bool:
-    """Whether the footnote to which a link leads begins in a text of Markdown."""
-    name = re.escape(address.removeprefix(NOTE_SCHEME))
-    return re.search(rf"(?m)^[ >]{{0,9}}\[\^{name}\]:", text) is not None
+def holds_target(text: str, address: str) -> bool:
+    """Whether a text of Markdown has what a link leads to: the begin of a footnote, or a mark that refers to it."""
+    scheme, _, name = address.partition(":")
+    begins = rf"^[ >]{{0,9}}\[\^{re.escape(name)}\]:"
+    if scheme != MARK_SCHEME.removesuffix(":"):
+        return re.search(begins, text, re.MULTILINE) is not None
+    return f"[^{name}]" in re.sub(begins, "", text, flags=re.MULTILINE)
 
 
 @cache
