@@ -193,6 +193,21 @@ async def test_a_mention_can_open_a_thread_where_it_is_answered(tmp_path: Path) 
         assert [event.address for event in heard if event.text == "thanks"] == [message.address]
 
 
+async def test_every_message_in_a_thread_that_the_bot_opened_is_for_it(tmp_path: Path) -> None:
+    async with discord(tmp_path, threads="open") as house:
+        await house.online()
+        id = house.double.write(house.room, ANN, f"<@{BOT}> prune the roses, please")
+        with pytest.raises(NotSent, match="a thread was opened"):
+            await house.channel.send(house.op("Gladly.", to=f"{house.room}:thread-{id}"))
+        other = house.double.thread(house.room, "gossip")
+        house.double.write(id, ANN, "and the hedge")
+        house.double.write(other, ANN, "lovely weather")
+        await house.restart(threads="open")
+        house.double.write(id, ANN, "and the lawn")
+        heard = {event.text: event.mentioned for event in await house.heard_next("after")}
+        assert heard["and the hedge"] and heard["and the lawn"] and not heard["lovely weather"]
+
+
 async def test_a_thread_that_was_deleted_is_not_opened_for_ever(tmp_path: Path) -> None:
     async with discord(tmp_path, threads="open") as house:
         id = house.double.write(house.room, ANN, f"<@{BOT}> hello")

@@ -25,7 +25,10 @@ MAX_CHANNELS = 20_000
 
 @dataclass(frozen=True)
 class DiscordChannelInfo:
-    """A channel or a thread. `parent`: the channel of a thread, "" for others. `last`: its newest message, 0: none."""
+    """A channel or a thread. `parent`: the channel of a thread, "" for others. `last`: its newest message, 0: none.
+
+    `opener`: the id of the account that opened the thread, "" for others.
+    """
 
     id: str
     type: int
@@ -33,6 +36,7 @@ class DiscordChannelInfo:
     guild: str = ""
     parent: str = ""
     last: int = 0
+    opener: str = ""
 
 
 class Places:
@@ -70,6 +74,7 @@ class Places:
         info = DiscordChannelInfo(
             str(id), type, str(channel.get("name") or ""), str(channel.get("guild_id") or guild or ""),
             str(parent) if is_snowflake(parent) else "", int(str(last)) if is_snowflake(last) else 0,
+            str(channel.get("owner_id") or "") if type in THREAD_TYPES else "",
         )  # fmt: skip
         self._channels[info.id] = info
         return info
@@ -110,6 +115,11 @@ class Places:
         """Return whether a message in this channel can open a thread: in text and announcement channels."""
         info = self._channels.get(channel)
         return info is not None and info.type in THREADED_TYPES
+
+    def is_opened_by(self, account: str, channel: str) -> bool:
+        """Return whether this is a thread that the account is known to have opened."""
+        info = self._channels.get(channel)
+        return info is not None and info.opener == account
 
     def title(self, channel: str) -> str:
         """Return the name of a channel as people read it, such as "Garden #roses"; "" if it is not known."""

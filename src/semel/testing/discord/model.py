@@ -75,6 +75,7 @@ class DiscordChannelModel:
     name: str = ""
     guild: str = ""
     parent: str = ""
+    owner: str = ""
     user: DiscordAccount | None = None
     hidden: bool = False
     shows_history: bool = True
@@ -91,7 +92,13 @@ class DiscordChannelModel:
             "archived": False, "locked": False, "auto_archive_duration": 4320,
             "archive_timestamp": "2026-01-01T00:00:00+00:00",
         }  # fmt: skip
-        return body | {"owner_id": "1", "message_count": 0, "member_count": 1, "flags": 0, "thread_metadata": state}
+        return body | {
+            "owner_id": self.owner or "1",
+            "message_count": 0,
+            "member_count": 1,
+            "flags": 0,
+            "thread_metadata": state,
+        }
 
 
 @dataclass

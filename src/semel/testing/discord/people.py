@@ -61,11 +61,11 @@ class DiscordPeople:
         """Add a text channel."""
         return self._add(DiscordChannelModel(self.snowflake(), TEXT, name, guild, hidden=hidden), "CHANNEL_CREATE")
 
-    def thread(self, parent: str, name: str = "thread", id: str = "") -> str:
-        """Add a thread to a channel. `id`: that of the message that opens it."""
-        place = self.channels[parent]
+    def thread(self, parent: str, name: str = "thread", id: str = "", owner: str = "") -> str:
+        """Add a thread to a channel. `id`: that of the message that opens it. `owner`: who opens it."""
+        guild = self.channels[parent].guild
         return self._add(
-            DiscordChannelModel(id or self.snowflake(), THREAD, name, place.guild, parent), "THREAD_CREATE"
+            DiscordChannelModel(id or self.snowflake(), THREAD, name, guild, parent, owner), "THREAD_CREATE"
         )
 
     def direct(self, user: str) -> str:

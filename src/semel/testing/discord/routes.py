@@ -215,7 +215,8 @@ def _open_thread(double: DiscordDouble, call: Call) -> Any:
     name = str(call.body.get("name") or "")
     if not 1 <= len(name) <= 100:
         raise invalid_form("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
-    return ApiAnswer(201, double.channels[double.thread(call.path[0], name, id=call.path[1])].json())
+    thread = double.thread(call.path[0], name, id=call.path[1], owner=double.me.id)
+    return ApiAnswer(201, double.channels[thread].json())
 
 
 def _respond(double: DiscordDouble, call: Call) -> Any:
