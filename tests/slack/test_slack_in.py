@@ -70,6 +70,19 @@ async def test_one_message_of_a_person_under_two_time_stamps_is_one(there: Slack
     assert len(there.inbox.events) == 3
 
 
+async def test_one_message_under_two_time_stamps_is_one_also_around_a_kill(there: SlackHouse) -> None:
+    await there.online()
+    first = there.double.write(there.direct, ANN, "once", gesture="g-1")
+    await there.hear(1)
+    await there.acknowledged()
+    await there.stop()
+    del there.double.conversations[there.direct].messages[first]
+    there.double.write(there.direct, ANN, "once", gesture="g-1")
+    await there.again()
+    there.double.write(there.direct, ANN, "last")
+    assert [event.text for event in await there.hear(2)] == ["once", "last"]
+
+
 @pytest.mark.parametrize(
     ("policy", "mention", "plain", "reply"),
     [("start", "C100:thread-{0}", "C100", "C100:thread-{1}"), ("own", "C100", "C100", "C100:thread-{1}"),

@@ -10,14 +10,17 @@ in a channel and grows with each message there.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field
 
-from semel.text.json_types import list_at, text_at
+from semel.text.json_types import list_at, object_at, text_at
 
 MAX_REMEMBERED_THREADS = 50
 """How many threads the cursor names: those in which the bot spoke or was addressed last."""
+MAX_REMEMBERED_GESTURES = 100
+"""How many messages the cursor knows by their `client_msg_id`. A repeat was seen after 39 seconds."""
 _MARK = ":thread-"
 _TS = re.compile(r"(\d{1,12})\.(\d{6})")
 _NUMBER = re.compile(r"\d{7,18}")
@@ -97,7 +100,8 @@ class SlackCursor:
     `team`, `bot`: whose messages they are. `first`: when the channel first ran; older messages are never read. `at`:
     the time stamp up to which everything was put, apart from what Slack delivers late. Both are seconds since the
     epoch. `threads`: threads that the bot takes part in, as (channel, `ts`), the least recent first. The value says
-    whether the thread began with a mention of the bot, so that every reply in it is for the bot.
+    whether the thread began with a mention of the bot, so that every reply in it is for the bot. `gestures`: the `ts`
+    of the newest messages, by digests of their channel, author and `client_msg_id`.
     """
 
     team: str
@@ -105,6 +109,7 @@ class SlackCursor:
     first: float
     at: float
     threads: dict[tuple[str, str], bool] = field(default_factory=dict)
+    gestures: dict[str, str] = field(default_factory=dict)
 
     def join_thread(self, channel: str, ts: str, began_with_us: bool = False) -> None:
         """Remember that the bot takes part in a thread. `began_with_us`: its first message mentions the bot."""
@@ -117,13 +122,21 @@ class SlackCursor:
         """Return whether a thread is known to have begun with a mention of the bot."""
         return ts is not None and self.threads.get((channel, ts), False)
 
+    def find_first(self, channel: str, author: str, gesture: str, ts: str) -> str:
+        """Return the `ts` of the first message with a `client_msg_id`: `ts`, which is then remembered, if it is new."""
+        identity = hashlib.blake2b(f"{channel} {author} {gesture}".encode(), digest_size=8).hexdigest()
+        first = self.gestures.setdefault(identity, ts)
+        if len(self.gestures) > MAX_REMEMBERED_GESTURES:
+            del self.gestures[next(iter(self.gestures))]
+        return first
+
     def advance(self, ts: float) -> None:
         self.at = max(self.at, ts)
 
     def dump(self) -> str:
         threads = [[channel, ts, began] for (channel, ts), began in self.threads.items()]
         fields = {"team": self.team, "bot": self.bot, "first": self.first, "at": self.at, "threads": threads}
-        return json.dumps(fields, separators=(",", ":"))
+        return json.dumps(fields | {"gestures": self.gestures}, separators=(",", ":"))
 
     @classmethod
     def load(cls, text: str) -> SlackCursor:
@@ -133,4 +146,5 @@ class SlackCursor:
         if team is None or bot is None:
             raise ValueError("the saved cursor is not one of Slack")
         threads = {(str(channel), str(ts)): bool(began) for channel, ts, began in list_at(saved, "threads")}
-        return cls(team, bot, float(saved["first"]), float(saved["at"]), threads)
+        gestures = {str(gesture): str(ts) for gesture, ts in object_at(saved, "gestures").items()}
+        return cls(team, bot, float(saved["first"]), float(saved["at"]), threads, gestures)

@@ -79,8 +79,6 @@ class SlackParser:
         self._cursor = cursor
         self._policy = policy
         self._addresses = RecentMap[str, str](MAX_REMEMBERED_MESSAGES)  # by message id: reactions do not say a thread
-        self._gestures = RecentMap[tuple[str, str, str], str](MAX_REMEMBERED_MESSAGES)
-        """(channel, author, client_msg_id) -> the key of the first message with it."""
 
     # ------------------------------------------------------------ entrances
 
@@ -147,11 +145,9 @@ class SlackParser:
         if self._us.wrote(message):
             return self._parse_own(channel, message)
         incoming = self._make_incoming("message", channel, message, message)
-        if (id := text_at(message, "client_msg_id")) is not None:
-            gesture = channel, _author_id(message), id
-            if self._gestures.get(gesture, incoming.key) != incoming.key:
-                return []
-            self._gestures[gesture] = incoming.key
+        gesture, ts = text_at(message, "client_msg_id"), str(message["ts"])
+        if gesture is not None and self._cursor.find_first(channel, _author_id(message), gesture, ts) != ts:
+            return []
         return [SlackDraft(incoming, _parse_files(message))]
 
     def _parse_own(self, channel: str, message: Json) -> list[SlackDraft]:
