@@ -222,6 +222,18 @@ async def test_what_refers_to_something_unknown_is_heard_in_the_room(tmp_path: P
     ]
 
 
+async def test_a_reaction_to_a_message_of_another_room_does_not_reach_that_room(tmp_path: Path) -> None:
+    related = {"m.relates_to": {"rel_type": "m.annotation", "event_id": "$1", "key": "✅"}}
+    thumb = {**said("$2"), "type": "m.reaction", "content": related}
+    join = {ROOM: {"timeline": {"events": [said("$1")]}}, "!other:test": {"timeline": {"events": [thumb]}}}
+    inbox = KeptInbox(tmp_path, AT)
+    async with Double() as server:
+        server.on("GET", "/sync", answer(200, {"next_batch": "s2", "rooms": {"join": join}}), HANG)
+        async with running(server, inbox):
+            await inbox.wait(2)
+    assert [one.address for one in inbox.events] == [ROOM, "!other:test"]
+
+
 # ---------------------------------------------------------------- files
 
 FILE = {"msgtype": "m.file", "body": "a.txt", "url": "mxc://test/1"}

@@ -114,14 +114,18 @@ class EventResolver:
         return replace(incoming, address=origin.place.address)
 
     async def _find_origin(self, id: str, room: Room) -> Origin | None:
-        """Find the author and place of an event; None if it is missing or hidden from us. Raises Offline or Denied."""
+        """Find the author and place of an event of this room; None if it is missing or hidden from us.
+
+        An event may name one of another room, whose conversation it must not reach. Raises Offline or Denied.
+        """
         if id not in self._origins:
             event = await self._reader.get_json(room_path(room.id, "event", id))
             if event is None or not isinstance(event.get("sender"), str):
                 return None
             self._remember({**event, "event_id": id}, room.id)
         self._origins.move_to_end(id)
-        return self._origins[id]
+        origin = self._origins[id]
+        return origin if origin.place.room == room.id else None
 
     def _remember(self, event: Any, room: str) -> None:
         """Remember who sent an event and where. The first version is kept, because a deletion empties later ones."""
