@@ -86,24 +86,26 @@ def format_request(
     seconds: float,
     approvers: str = "the owner",
     place: AnswerPlace = "chat",
+    emoji: Sequence[str] = (),
 ) -> str:
     """Format a request for a chat, in Markdown.
 
     `first_number`: the number of the first of `options`. `seconds`: for how long it can be answered. `approvers`: who
-    may answer, as a phrase. `place`: where they can.
+    may answer, as a phrase. `place`: where they can. `emoji`: the reactions that answer it, one for each option, or one
+    to deny a request without options.
     """
     lines = [describe_request(title, tool_input)]
-    lines += (
-        ["", *(f"{n}. {name_option(option)}" for n, option in enumerate(options, first_number)), ""]
-        if options
-        else [""]
-    )
+    marks = [f"{each} " for each in emoji] or [""] * len(options)
+    names = [f"{mark}{name_option(option)}" for mark, option in zip(marks, options, strict=False)]
+    lines += ["", *(f"{n}. {name}" for n, name in enumerate(names, first_number)), ""] if options else [""]
     numbered = f", /approve N (N: {first_number} to {first_number + len(options) - 1})" if len(options) > 1 else ""
     if place == "elsewhere":
         lines.append(f"The owner answers it on the page or in the terminal, {_within(seconds)}.")
     else:
         answers = "replies to this with" if place == "group" else "answers"
-        lines.append(f"{_capitalize(approvers)} {answers} /approve{numbered} or /deny, {_within(seconds)}.")
+        key = "an option's emoji" if options else "".join(emoji)
+        reacts = f", or reacts with {key}" if emoji else ""
+        lines.append(f"{_capitalize(approvers)} {answers} /approve{numbered} or /deny{reacts}, {_within(seconds)}.")
     return "\n".join(lines)
 
 

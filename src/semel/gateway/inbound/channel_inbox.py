@@ -18,10 +18,11 @@ from semel.gateway.inbound.admission import AccountDirectory, Verdict
 from semel.gateway.inbound.channel_supervisor import ChannelStatus
 from semel.gateway.inbound.commands import GREET
 from semel.gateway.inbound.inbox import MAX_TEXT_CHARS, EventInbox
-from semel.gateway.ports import Heard, Incoming, Kept, Missing, Person
+from semel.gateway.ports import Heard, Incoming, Kept, Missing, Person, press_key
 from semel.law import identity
 from semel.law.commands import AgentMessage
 from semel.law.wake import Busy
+from semel.ledger.delivery import buttons
 from semel.ledger.inbound import channel_batch as rows
 from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import delivery_reports, hear
@@ -54,11 +55,12 @@ class ChannelInbox:
     def __init__(
         self, inbox: EventInbox, channel: str, people: AccountDirectory, received_files: ReceivedFiles,
         status: ChannelStatus, kick: Callable[[], None],
-        channels: Collection[str] = (), numbered: bool = False,
+        channels: Collection[str] = (), numbered: bool = False, button_reactions: bool = False,
     ) -> None:  # fmt: skip
-        """Connect the inbox of a channel. `kick`: wakes the outbox. `numbered`: `Caps.numbered` of the channel.
+        """Connect the inbox of a channel. `kick`: wakes the outbox.
 
-        `channels`: the channels that can send a notice about a failed message.
+        `numbered`, `button_reactions`: as in the channel's `Caps`. `channels`: the channels that can send a notice
+        about a failed message.
         """
         self.received_files = received_files
         self._inbox = inbox
@@ -69,6 +71,7 @@ class ChannelInbox:
         self._kick = kick
         self._channels = tuple(channels)
         self._numbered = numbered
+        self._button_reactions = button_reactions
         self.doubtful_until = 0  # ms: events up to then may have been answered before a restore (Law 14)
 
     async def cursor(self) -> str | None:
@@ -135,7 +138,7 @@ class ChannelInbox:
         files = _stored_file_ids(event.files)
         batch.files += files
         problem = _find_wrong_type(event)
-        event = _scrub_event(event) if problem is None else event
+        event = await self._read_press(_scrub_event(event), batch) if problem is None else event
         verdict = Verdict() if problem is not None else await self._people.judge(self._channel, event)
         if verdict.refused is not None:
             self._status.count(f"refused:{verdict.refused}")
@@ -156,6 +159,26 @@ class ChannelInbox:
             await self._read_failure(event, batch)
             return
         batch.items.append(await self._read_message(event, verdict, session))
+
+    async def _read_press(self, event: Incoming, batch: _PreparedBatch) -> Incoming:
+        """Return a reaction that stands for an answer as that answer (`Caps.button_reactions`), else the event itself.
+
+        The message may be reported, in this batch, by an echo before the reaction. Raises LedgerError.
+        """
+        if not self._button_reactions or event.kind != "reaction" or event.removed or not event.of:
+            return event
+        echoes = (item for item in batch.items if isinstance(item, rows.OwnMessageReport) and item.id == event.of)
+        echo = next(echoes, None)
+        key = echo.key if echo is not None else None
+        session = self._session_key(event)
+        answer = await self._inbox.record.read(
+            buttons.find_answer, self._channel, session, event.of, key, event.text
+        )  # fmt: skip
+        if answer is None:
+            return event
+        return replace(
+            event, kind="message", key=press_key(answer, event.of, event.key), text=answer, mentioned=True
+        )  # fmt: skip
 
     async def _read_failure(self, report: Incoming, batch: _PreparedBatch) -> None:
         """Add a failure report to the batch: a message failed after the platform had accepted it.

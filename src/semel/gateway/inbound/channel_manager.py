@@ -32,7 +32,7 @@ class ChannelManager:
         self.inboxes = {
             name: ChannelInbox(
                 inbox, name, people, ReceivedFiles(inbox.record, store), self.status[name], kick,
-                tuple(channels), channel.caps.numbered,
+                tuple(channels), channel.caps.numbered, channel.caps.button_reactions,
             )
             for name, channel in channels.items()
         }  # fmt: skip

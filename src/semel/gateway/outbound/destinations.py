@@ -13,7 +13,8 @@ from typing import Any
 from semel.gateway.outbound.attachment_text import describe_file
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings, DestinationSettings
-from semel.ledger.delivery.buttons import with_buttons
+from semel.law.identity import escape_address
+from semel.ledger.delivery.buttons import with_buttons, with_reactions
 from semel.ledger.delivery.cutting import Leg, is_local
 from semel.text.message_markup import HOME, match_name
 from semel.text.split import render_parts
@@ -193,15 +194,37 @@ class Destinations:
             for leg, part in zip(legs, parts, strict=True)
         )
 
+    def are_buttons_reactions(self, dest: str | None, session: str) -> bool:
+        """Return whether a reaction to this session's request at `dest` is its button.
+
+        It is not if what people do there reaches another session.
+        """
+        name, _, address = (dest or "").partition(":")
+        channel = self.channels.get(name)
+        is_own = session.endswith(f":{name}:{escape_address(address)}")
+        return channel is not None and is_own and channel.caps.button_reactions and channel.caps.reactions
+
     def legs_with_buttons(
-        self, dest: str | None, session: str, text: str, buttons: Sequence[Mapping[str, Any]]
+        self,
+        dest: str | None,
+        session: str,
+        text: str,
+        buttons: Sequence[Mapping[str, Any]],
+        emoji: Sequence[str] = (),
     ) -> tuple[Leg, ...]:
-        """Return the legs of a text with these buttons under it (`Button` as JSON objects)."""
+        """Return the legs of a text with these buttons under it (`Button` as JSON objects).
+
+        `emoji`: the reactions that stand for the buttons, where reactions are buttons.
+        """
         channel = self.channels.get((dest or "").partition(":")[0])
         are_taken_away = channel is not None and channel.caps.edits and channel.caps.button_edits
-        return with_buttons(
-            self.legs(dest, session, text), [dict(button) for button in buttons], are_taken_away=are_taken_away
-        )
+        legs = self.legs(dest, session, text)
+        if emoji:
+            answers = [str(button["answer"]) for button in buttons]
+            return with_reactions(legs, list(zip(emoji, answers, strict=True)), are_taken_away=are_taken_away)
+        if channel is not None and channel.caps.button_reactions:
+            return legs
+        return with_buttons(legs, [dict(button) for button in buttons], are_taken_away=are_taken_away)
 
     def legs(self, dest: str | None, session: str, text: str, op: Mapping[str, Any] | None = None) -> tuple[Leg, ...]:
         """Split a text into the legs for a destination. Return () if there is none, or if it is not on a channel.

@@ -57,6 +57,9 @@ class Caps:
     button_edits: bool = False
     """Whether an edit replaces the buttons of its message, too: with those of the `Op`, or with none. Once a request is
     over, the gateway then edits it: its buttons go away, and a line says how it was answered, and by whom."""
+    button_reactions: bool = False
+    """Whether a reaction is a button: the gateway reacts to a request with an emoji for each answer, and a person's
+    reaction with one of these is a press. The channel only sends and reports reactions, and gets no `Op.buttons`."""
     account_refusals: tuple[str, ...] = ()
     """The reasons of `NotSent` that say that the platform refuses the account. A restart may bring a corrected one, so
     parts that wait after such a refusal are then tried at once."""

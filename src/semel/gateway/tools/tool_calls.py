@@ -30,6 +30,7 @@ from semel.gateway.tracing import Attributes, TurnTrace
 from semel.gateway.turns.agent_pool import AgentPool, token_digest
 from semel.gateway.turns.run import Run
 from semel.law import echo
+from semel.law.answer_emoji import choose_for_question
 from semel.ledger.delivery.claims import ClaimRequest, ClaimResult
 from semel.ledger.inbound import channel_batch
 from semel.ledger.storage.errors import LedgerError
@@ -299,7 +300,10 @@ class ToolCallHandler:
             text = f"{text}\n\n{REPLY_IN_GROUP}"
         more = {"kind": "ask", "options": options}
         place = self._place(call, None)
-        legs = self.places.legs_with_buttons(place.dest, call.caller.key, text, _list_buttons(options))
+        buttons = _list_buttons(options)
+        are_reactions = self.places.are_buttons_reactions(place.dest, call.caller.key)
+        emoji = choose_for_question(buttons) if are_reactions else ()
+        legs = self.places.legs_with_buttons(place.dest, call.caller.key, text, buttons, emoji)
         return replace(self._say(call, text, place, kind="ask", more=more), legs=legs), None
 
 

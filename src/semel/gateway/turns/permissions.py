@@ -15,7 +15,7 @@ from semel.acp_stream.own_tools import MCP_SERVER_NAME, list_whole_names
 from semel.gateway.ports import MAX_BUTTONS, Asked, Conversation
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.call_details import read_requested_change
-from semel.law import permission_questions
+from semel.law import answer_emoji, permission_questions
 from semel.law.access import ROLES, approves, format_approvers
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.transcript.entries import read_object
@@ -97,13 +97,15 @@ class Permissions:
     on_expired: Callable[[turn_ops.Op], None]  # called when a deadline passes, with the operation that shows it
     is_seen: Callable[[], bool] = lambda: True
     """Returns whether anyone can see a request now. If nobody can, it is denied at once."""
-    make_legs: Callable[[str, Sequence[Json]], tuple[Leg, ...]] = lambda text, buttons: ()
-    """Splits a text with buttons into the legs for the session's home; () if the commit alone shows it there."""
+    make_legs: Callable[[str, Sequence[Json], Sequence[str]], tuple[Leg, ...]] = lambda text, buttons, emoji: ()
+    """Splits a text with buttons, or with the emoji that stand for them, into the legs for the session's home; () if
+    the commit alone shows it there."""
     approvals: Collection[str] = ()  # who may answer there, besides the owner
     last_number: int = 0  # the last option number that people were shown in this session
     may_wait: Callable[[], bool] = lambda: True
     """Returns whether this turn may hold its agent until somebody answers. If not, its request is denied at once."""
     readers: Readers = field(default_factory=lambda: Readers())
+    are_buttons_reactions: bool = False  # whether a request at the session's home is answered by reactions
 
     def __post_init__(self) -> None:
         self.open: dict[int, OpenRequest] = {}
@@ -152,12 +154,13 @@ class Permissions:
         first = self._next_number
         self._next_number = permission_questions.numbers_from(first, body["options"])[-1] + 1
         approvers = format_approvers(self.approvals)
+        buttons = permission_questions.list_buttons(body["options"], first, self.readers.place)
+        emoji = answer_emoji.choose_for_request(buttons) if self.are_buttons_reactions else ()
         question = permission_questions.format_request(
             str(body["title"]), body["input"], body["options"], first, self.deadline, approvers,
-            self.readers.place,
+            self.readers.place, emoji,
         )  # fmt: skip
-        buttons = permission_questions.list_buttons(body["options"], first, self.readers.place)
-        legs = self.make_legs(question, buttons[:MAX_BUTTONS])
+        legs = self.make_legs(question, buttons[:MAX_BUTTONS], emoji)
         announce = turn_ops.Announcement(question, legs) if legs else None
         open_body = {**body, "state": "open", "first": first, "approvers": approvers, "place": self.readers.place}
         lifetime_ms = round(self.deadline * 1000)

@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from semel.law import permission_questions as law
+from semel.law.answer_emoji import is_same_emoji
 from semel.ledger.delivery import parts
-from semel.ledger.storage.rows import AddedClaim, ClaimRow, EntryRow, ItemRow, OutgoingPart, PartRow
+from semel.ledger.storage.rows import AddedClaim, ClaimKind, ClaimRow, EntryRow, ItemRow, OutgoingPart, PartRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries, part_requests
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 REASON = "its buttons are taken away"
 """The reason of the quiet claim."""
+OFFER_REASON = "its answers are offered as reactions"
+"""The reason of the quiet claim of our reactions to a request: one for each answer, as a button to press."""
 
 
 def with_buttons(
@@ -33,19 +36,78 @@ def with_buttons(
 
     `are_taken_away`: the channel can take them away once they are of no use.
     """
-    if not legs or not buttons:
-        return tuple(legs)
-    more = {"buttons": list(buttons)} | ({"closes": True} if are_taken_away else {})
+    return _with_fields(legs, {"buttons": list(buttons)}, are_taken_away) if buttons else tuple(legs)
+
+
+def with_reactions(
+    legs: Sequence[Leg], offered: Sequence[tuple[str, str]], *, are_taken_away: bool = False
+) -> tuple[Leg, ...]:
+    """Return the legs, the last one of which offers these (emoji, answer) as reactions (`offer_reactions`).
+
+    `are_taken_away`: the message is edited once they are of no use. Our reactions stay.
+    """
+    return _with_fields(legs, {"offered": [list(pair) for pair in offered]}, are_taken_away)
+
+
+def _with_fields(legs: Sequence[Leg], fields: dict[str, Any], are_taken_away: bool) -> tuple[Leg, ...]:
+    if not legs:
+        return ()
+    more = fields | ({"closes": True} if are_taken_away else {})
     return (*legs[:-1], replace(legs[-1], op={**legs[-1].op, **more}))
 
 
-def find_button_part(tx: Tx, session: int, seq: int | None) -> int | None:
-    """Return the part whose buttons are taken away later; None if there is none. `seq`: the entry that asks."""
+def begin_asking(tx: Tx, session: int, seq: int | None) -> int | None:
+    """Queue the reactions that the message of a request offers, if any. `seq`: the entry that asks.
+
+    Return the part whose buttons are taken away later; None if there is none.
+    """
     entry = tx.one(EntryRow, "entry_get", session=session, seq=seq) if seq is not None else None
     last = None
     if entry is not None and entry.claim is not None:
         last = next(reversed(tx.all(PartRow, "parts_of_claim", claim=entry.claim)), None)
-    return last.id if last is not None and entries.load(last.op).get("closes") else None
+    if last is None:
+        return None
+    op = entries.load(last.op)
+    _offer_reactions(tx, parts.get(tx, last.id), [emoji for emoji, _ in op.get("offered", ())])
+    return last.id if op.get("closes") else None
+
+
+def _offer_reactions(tx: Tx, posted: OutgoingPart, emoji: Sequence[str]) -> None:
+    """Queue a reaction to the message `posted` for each emoji, so that people only have to press it.
+
+    They are parts of a quiet claim: they say nothing that the message does not say, so their failure causes no notice.
+    """
+    if not emoji:
+        return
+    claim = _add_quiet_claim(tx, posted, "reaction", OFFER_REASON)
+    for n, each in enumerate(emoji):
+        _queue_part(tx, posted, claim, n, {"kind": "react", "text": each, "target_part": posted.id})
+
+
+def is_late_offer(tx: Tx, row: OutgoingPart) -> bool:
+    """Return whether a part is a reaction by which we offer an answer to a request that is over."""
+    if row.reason != OFFER_REASON:
+        return False
+    asking = tx.one(OutgoingPart, "part_get", id=entries.load(row.op).get("target_part"))
+    return asking is None or part_requests.is_over(tx, asking.claim)
+
+
+def find_answer(tx: Tx, channel: str, session: str, message: str, key: str | None, emoji: str) -> str | None:
+    """Return the answer for which a reaction to a message of ours stands; None if that offers no such reaction.
+
+    `session`: the key of the session in which the reaction is heard: only its own messages count. `message`: the
+    platform's id of the message. `key`: its idempotency key, if the platform reports it only now.
+    """
+    id = tx.value(int, "part_of_receipt", receipt=message, channel=channel)
+    if id is None and key is not None:
+        id = tx.value(int, "part_by_key", key=key)
+    posted = tx.one(OutgoingPart, "part_get", id=id) if id is not None else None
+    if posted is None or (posted.channel, posted.session_key) != (channel, session):
+        return None
+    op = entries.load(posted.op)
+    if "target_part" in op:  # an edit may have the receipt of what it edits
+        op = entries.load(parts.get(tx, op["target_part"]).op)
+    return next((answer for offered, answer in op.get("offered", ()) if is_same_emoji(offered, emoji)), None)
 
 
 def keep_buttons(tx: Tx, claim: ClaimRow, op: dict[str, Any]) -> dict[str, Any]:
@@ -66,17 +128,23 @@ def take_away_buttons(tx: Tx, item: int) -> None:
     text = _find_current_text(tx, posted)
     if text is None:
         return
-    claim = tx.get(
-        AddedClaim, "claim_add", session=row.session, turn=None, root=None, how="notice", kind="edit", late=0,
+    claim = _add_quiet_claim(tx, posted, "edit", REASON)
+    ended = _add_ending(tx, posted, text, _describe_ending(row))
+    _queue_part(tx, posted, claim, 0, {"kind": "edit", "buttons": [], "text": ended, "target_part": part})
+
+
+def _add_quiet_claim(tx: Tx, posted: OutgoingPart, kind: ClaimKind, reason: str) -> int:
+    return tx.get(
+        AddedClaim, "claim_add", session=posted.session, turn=None, root=None, how="notice", kind=kind, late=0,
         spawn=None, conn=None, call=None, tool=None, args=None, dest=posted.dest, digest=None, text="",
-        outcome="quiet", reason=REASON, echo_of=None, seq=None, at=tx.now,
+        outcome="quiet", reason=reason, echo_of=None, seq=None, at=tx.now,
     ).id  # fmt: skip
-    op = {
-        "kind": "edit", "session": posted.session_key, "address": posted.dest.partition(":")[2], "buttons": [],
-        "text": _add_ending(tx, posted, text, _describe_ending(row)), "target_part": part,
-    }  # fmt: skip
+
+
+def _queue_part(tx: Tx, posted: OutgoingPart, claim: int, n: int, fields: dict[str, Any]) -> None:
+    op = {"session": posted.session_key, "address": posted.dest.partition(":")[2], **fields}
     tx.number(
-        "part_add", line=parts.take_place(tx, posted.dest), claim=claim, n=0, lo=0, hi=0, channel=posted.channel,
+        "part_add", line=parts.take_place(tx, posted.dest), claim=claim, n=n, lo=0, hi=0, channel=posted.channel,
         dest=posted.dest, key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ notice has left before the settlement was recorded, or it does not leave. Its en
 
 from __future__ import annotations
 
-from semel.ledger.delivery import held_notice, other_channel, part_transitions, parts, reservations
+from semel.ledger.delivery import buttons, held_notice, other_channel, part_transitions, parts, reservations
 from semel.ledger.delivery.part_transitions import PartMove
 from semel.ledger.storage.rows import OutgoingPart, PartRow
 from semel.ledger.storage.sql import Tx
@@ -19,17 +19,24 @@ ERROR = "what it told of was settled before it left"
 
 def drop_if_stale(tx: Tx, row: OutgoingPart) -> bool:
     """Drop the parts of a queued notice of which nothing has left, if it is stale. Return whether it was."""
+    if row.state == "queued" and buttons.is_late_offer(tx, row):
+        _drop(tx, row)
+        return True
     may_have_left = row.n > 0 or row.first is not None or row.marked
     if row.state != "queued" or row.how != "notice" or may_have_left or not _is_stale(tx, row):
         return False
     for id in [part.id for part in tx.all(PartRow, "parts_of_claim", claim=row.claim)]:
         part = parts.get(tx, id)
-        move = PartMove.of(part)
-        move.drop_before_departure(ERROR)
-        part_transitions.write_move(tx, move)
+        _drop(tx, part)
         reservations.delete_placeholder(tx, part)
     tx.run("claim_because", id=row.claim, reason=f"{row.reason}{REASON_SUFFIX}")
     return True
+
+
+def _drop(tx: Tx, row: OutgoingPart) -> None:
+    move = PartMove.of(row)
+    move.drop_before_departure(ERROR)
+    part_transitions.write_move(tx, move)
 
 
 def _is_stale(tx: Tx, row: OutgoingPart) -> bool:

@@ -90,7 +90,7 @@ WHERE t.joined IS NOT NULL AND c.outcome = 'echo' AND c.how = 'block' AND c.id >
 
 -- name: book_unsaid_unsent
 -- only what was said is sent, apart from placeholders, the part that posts one, and the part that deletes it; and from
--- the edits that take the buttons of a request away
+-- the edits that take the buttons of a request away, and the reactions that are its buttons
 SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim LEFT JOIN part m ON m.claim = c.id AND m.n = 0
 WHERE c.outcome <> 'said' AND NOT (
   c.outcome = 'quiet' AND c.text = '' AND c.reason IN ('reserved', 'filled', 'withdrawn') AND (c.erased IS NOT NULL
@@ -100,6 +100,12 @@ WHERE c.outcome <> 'said' AND NOT (
 AND NOT (
   c.outcome = 'quiet' AND c.text = '' AND c.kind = 'edit' AND c.reason = 'its buttons are taken away' AND (c.erased IS NOT NULL
     OR (p.n = 0 AND p.op ->> 'kind' = 'edit' AND EXISTS(
+      SELECT 1 FROM part b JOIN claim s ON s.id = b.claim WHERE b.id = CAST(p.op ->> 'target_part' AS BIGINT)
+      AND s.outcome = 'said' AND s.session = c.session AND b.dest = p.dest)))
+)
+AND NOT (
+  c.outcome = 'quiet' AND c.text = '' AND c.kind = 'reaction' AND c.reason = 'its answers are offered as reactions' AND (c.erased IS NOT NULL
+    OR (p.op ->> 'kind' = 'react' AND EXISTS(
       SELECT 1 FROM part b JOIN claim s ON s.id = b.claim WHERE b.id = CAST(p.op ->> 'target_part' AS BIGINT)
       AND s.outcome = 'said' AND s.session = c.session AND b.dest = p.dest)))
 )

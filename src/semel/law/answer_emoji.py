@@ -1,0 +1,40 @@
+"""The emoji by which a request or a question is answered where a reaction to its message is its button.
+
+An emoji means an option only on the message under which it was offered, so it can mean no other request (Law 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MAX_OFFERED = 10
+"""How many emoji are offered under one message: each is a reaction that is sent."""
+STYLE_EMOJI = {"allow": "✅", "deny": "❌"}
+OTHER_EMOJI = "🔵🟡🟣🟠🟢🟤🔴⚪⚫🔶"
+NUMBER_EMOJI = (*(f"{n}\ufe0f\u20e3" for n in range(1, 10)), "🔟")
+_VARIATION_SELECTOR = "\ufe0f"  # whether it follows an emoji depends on the client
+
+
+def choose_for_request(buttons: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return an emoji of its own for each button of a permission request; () if there are too many buttons.
+
+    The numbers of its options count on over a session, so these are no numbers.
+    """
+    if len(buttons) > MAX_OFFERED:
+        return ()
+    free, emoji = dict(STYLE_EMOJI), []
+    others = iter(OTHER_EMOJI)
+    for button in buttons:
+        emoji.append(free.pop(str(button.get("style")), "") or next(others))
+    return tuple(emoji)
+
+
+def choose_for_question(buttons: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the number of each option of a question as an emoji; () if there are too many options."""
+    return NUMBER_EMOJI[: len(buttons)] if len(buttons) <= MAX_OFFERED else ()
+
+
+def is_same_emoji(one: str, other: str) -> bool:
+    """Return whether two reactions are the same emoji."""
+    return one.replace(_VARIATION_SELECTOR, "") == other.replace(_VARIATION_SELECTOR, "")
