@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from matrix_house import House
 from python_process import Process, run_python, start_python
 
+from semel.law.identity import escape_address
 from semel.testing import scripted_agent
 
 PATIENCE = 90.0
@@ -49,6 +51,21 @@ async def until(what: Callable[[], Awaitable[Any]], why: str, seconds: float = P
         assert time.monotonic() < end, f"{why}: not within {seconds:.0f} s"
         await asyncio.sleep(0.05)
     return found
+
+
+async def answered(house: House, room: str, count: int) -> list[str]:
+    """What the bot said there, once it is so much."""
+
+    async def said() -> list[str]:
+        texts = await house.alice.texts(room, house.bot.name)
+        return texts if len(texts) >= count else []
+
+    return list(await until(said, f"{count} answers"))
+
+
+def session(address: str) -> str:
+    """The session of a room or a thread."""
+    return f"main:chat:{escape_address(address)}"
 
 
 class Gateway:

@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-from matrix_gateway import Gateway, until
+from matrix_gateway import Gateway, answered, session, until
 from matrix_house import House
 from synapse import Refused
 
-from semel.law.identity import escape_address
 from semel.testing import scripted_agent
 
 pytestmark = pytest.mark.channels
-
-
-@pytest.fixture
-async def gateway(house: House, tmp_path: Path) -> AsyncIterator[Gateway]:
-    running = Gateway(tmp_path / "gateway", house.server.url, house.bot.id, house.alice.id, house.bob.id)
-    await running.up()
-    yield running
-    running.end()
-
-
-async def answered(house: House, room: str, count: int) -> list[str]:
-    """What the bot said there, once it is so much."""
-
-    async def said() -> list[str]:
-        texts = await house.alice.texts(room, house.bot.name)
-        return texts if len(texts) >= count else []
-
-    return list(await until(said, f"{count} answers"))
-
-
-def session(address: str) -> str:
-    return f"main:chat:{escape_address(address)}"
 
 
 async def test_alice_invites_talks_edits_reacts_and_sends_a_file(house: House, gateway: Gateway) -> None:

@@ -42,6 +42,8 @@ class MatrixChannel:
             reactions=True,
             typing=True,
             threads=True,
+            button_edits=True,
+            button_reactions=True,
             files=True,
             file_limit=settings.file_limit,
             dialect="matrix",
