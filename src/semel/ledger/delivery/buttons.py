@@ -68,7 +68,8 @@ def begin_asking(tx: Tx, session: int, seq: int | None) -> int | None:
     if last is None:
         return None
     op = entries.load(last.op)
-    _offer_reactions(tx, parts.get(tx, last.id), [emoji for emoji, _ in op.get("offered", ())])
+    if "offered" in op:
+        _offer_reactions(tx, parts.get(tx, last.id), [emoji for emoji, _ in op["offered"]])
     return last.id if op.get("closes") else None
 
 
@@ -77,8 +78,6 @@ def _offer_reactions(tx: Tx, posted: OutgoingPart, emoji: Sequence[str]) -> None
 
     They are parts of a quiet claim: they say nothing that the message does not say, so their failure causes no notice.
     """
-    if not emoji:
-        return
     claim = _add_quiet_claim(tx, posted, "reaction", OFFER_REASON)
     for n, each in enumerate(emoji):
         _queue_part(tx, posted, claim, n, {"kind": "react", "text": each, "target_part": posted.id})
