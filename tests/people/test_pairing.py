@@ -283,6 +283,16 @@ async def test_a_code_for_what_cannot_be_is_refused_with_what_to_do(tmp_path: Pa
             await d.people.pair("other")
 
 
+async def test_a_stranger_may_invite_us_only_while_a_code_waits_on_that_channel(tmp_path: Path) -> None:
+    async with Chat(tmp_path) as w:
+        assert await w.people.may_invite("chat", BOB) and not await w.people.may_invite("chat", EVE)
+        code = (await w.people.pair("chat"))["code"]
+        assert await w.people.may_invite("chat", EVE) and not await w.people.may_invite("other", EVE)
+        await w.tell(code, EVE)
+        await w.until_shown("You are paired as Eve")
+        assert not await w.people.may_invite("chat", Person("@mia", "Mia"))
+
+
 async def test_the_code_stands_nowhere_in_the_ledger(tmp_path: Path) -> None:
     async with Chat(tmp_path) as w:
         shown, other = (await w.people.pair("chat"))["code"], (await w.people.pair("chat"))["code"]

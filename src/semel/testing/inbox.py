@@ -61,6 +61,9 @@ class KeptInbox:
     async def known(self, sender: Person, group: str = "") -> bool:
         return sender.id not in self.strangers
 
+    async def may_invite(self, sender: Person) -> bool:
+        return await self.known(sender)
+
     async def has_heard(self, key: str) -> bool:
         return key in self._keys
 

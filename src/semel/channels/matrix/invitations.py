@@ -1,7 +1,8 @@
 """Accept or decline invitations to rooms.
 
-Invitations of people who may speak here are accepted. Others stay unanswered, so that strangers cannot find out whether
-the account is in use; they are counted, and accepted once their sender becomes known. An invitation to an encrypted
+Invitations of people who may speak here are accepted, and of everybody while a pairing code waits. Others stay
+unanswered, so that strangers cannot find out whether the account is in use; they are counted, and accepted once their
+sender becomes known. An invitation to an encrypted
 room is declined with a reason that its members can see, because we could not read anything there.
 """
 
@@ -93,7 +94,7 @@ class Invitations:
     async def _may_answer(self, invite: Invite) -> bool:
         if self._policy == "never":
             return False
-        return self._policy == "all" or await self._inbox.known(Person(invite.sender))
+        return self._policy == "all" or await self._inbox.may_invite(Person(invite.sender))
 
     async def _answer(self, room: str, invite: Invite) -> None:
         """Accept the invitation, or decline it if the room is encrypted.

@@ -193,6 +193,10 @@ class AccountDirectory(Roster):
         strangers = channel_settings.room(group).strangers if group else channel_settings.strangers
         return (channel, sender.id) in self.accounts or strangers == "guest"
 
+    async def may_invite(self, channel: str, sender: Person) -> bool:
+        """Return whether to accept this person's invitation: they may speak, or a pairing code waits on the channel."""
+        return self.pairing.has_open_code(channel) or await self.may_speak(channel, sender)
+
     def role_of(self, source: str) -> law.Role:
         """Return the role of a program that reports events with this source.
 

@@ -82,6 +82,10 @@ class ChannelInbox:
         """Return whether this person may speak here (see `ports.Inbox.known`)."""
         return await self._people.may_speak(self._channel, sender, group)
 
+    async def may_invite(self, sender: Person) -> bool:
+        """Return whether to accept this person's invitation (see `ports.Inbox.may_invite`)."""
+        return await self._people.may_invite(self._channel, sender)
+
     async def has_heard(self, key: str) -> bool:
         """Return whether an event with this key is recorded (see `ports.Inbox.has_heard`)."""
         return await self._inbox.record.read(lambda tx: tx.exists("event_known", source=self._source, key=key))

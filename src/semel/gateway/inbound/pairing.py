@@ -87,6 +87,10 @@ class Pairing:
         self._expire()
         return [code for code in self._open.values() if code.channel == channel]
 
+    def has_open_code(self, channel: str) -> bool:
+        """Return whether a code waits to be used on this channel."""
+        return bool(self._open_codes(channel))
+
     async def show(self, channel: str, name: str, role: str) -> IssuedCode:
         """Create a code. Raises Conflict if MAX_OPEN_CODES codes are open on the channel.
 

@@ -301,7 +301,13 @@ class Inbox(Protocol):
         """Return whether this person may speak on this channel.
 
         `group`: the address of the group where they want to speak; "" for a direct conversation. Call this before
-        accepting an invitation, which is not a message, and before downloading a file.
+        downloading a file.
+        """
+
+    async def may_invite(self, sender: Person) -> bool:
+        """Return whether to accept this person's invitation to a conversation, which is not a message.
+
+        That is so if they may speak, or while a pairing code waits: only there they can send it.
         """
 
     async def has_heard(self, key: str) -> bool:
