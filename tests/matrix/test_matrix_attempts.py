@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,23 @@ def channel(server: Double, **settings: Any) -> Channel:
 
 def post(address: str = ROOM, text: str = "hello", **more: Any) -> Op:
     return Op(**{"key": "k-1", "kind": "post", "address": address, "text": text, **more})
+
+
+async def test_a_token_of_any_device_sends_nothing_that_the_room_has_already() -> None:
+    there = {"event_id": "$o", "sender": "@bot:test", "type": "m.room.message", "content": {"dev.semel.key": "k-1"}}
+    unnamed = {"user": "", "password": None, "token": "token-2"}
+    async with Double() as server:
+        server.on("PUT", "/send/", OK)
+        server.on("GET", "/messages", answer(200, {"chunk": [there]}), answer(502))
+        old, new = post(at=1.0), post(at=time.time() + 60.0)
+        unpinned = channel(server, **unnamed)
+        assert await unpinned.send(old) == Receipt("$o")
+        with pytest.raises(NotSent):
+            await unpinned.send(old)
+        assert not server.asked("PUT", "/send/")
+        assert await unpinned.send(new) == Receipt("$1")
+        assert await channel(server, **unnamed, device="DEV").send(old) == Receipt("$1")
+        assert len(server.asked("GET", "/messages")) == 2
 
 
 @pytest.mark.parametrize(

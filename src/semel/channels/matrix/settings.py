@@ -78,6 +78,11 @@ class MatrixSettings:
         """The device id for logins. It must stay the same, because transaction ids are valid per device."""
         return self.device or DEVICE
 
+    @property
+    def has_pinned_device(self) -> bool:
+        """Whether every login is known to be of the same device; a token may be another device's than the last one."""
+        return self.token is None or bool(self.device)
+
 
 def _check_homeserver(text: str, allow_http: bool) -> None:
     url = parse_url("homeserver", text)
