@@ -14,6 +14,8 @@ from test_buttons import ask, edits, posted, until_edited
 
 from semel.gateway.ports import Incoming, Person
 from semel.law.answer_emoji import choose_for_question, choose_for_request
+from semel.ledger.admin import explain
+from semel.ledger.delivery import parts
 from semel.testing.channels import Fault, Post
 
 REACTING = {"button_reactions": True, "button_edits": True}
@@ -60,6 +62,9 @@ async def test_a_request_offers_an_emoji_for_each_option_and_a_reaction_answers_
         assert (await request(w, "demo:chat:room"))["by"] == "ada"
         await w.sent()
         assert offered(w, post) == emoji
+        [part] = [one["id"] for one in await w.gateway.record.read(parts.list_newest) if one["text"] == emoji[0]]
+        story = await w.gateway.record.read(explain.tell_story, f"p{part}")
+        assert "can be answered by a reaction" in str(story)
 
 
 async def test_a_reaction_of_who_may_not_answer_or_to_another_message_allows_nothing(tmp_path: Path) -> None:
@@ -73,7 +78,8 @@ async def test_a_reaction_of_who_may_not_answer_or_to_another_message_allows_not
         await react(w, hello, "✅")
         await react(w, replace(post, address="dm"), "✅")  # as if it were one of this conversation
         await react(w, post, "👍")
-        assert (await request(w, "demo:chat:room"))["state"] == "open" and w.shown() == []
+        assert (await request(w, "demo:chat:room"))["state"] == "open"
+        assert [one.get("kind") for one in await w.entries(KEY)] == ["reaction"]
         heard = [one for one in await w.entries("demo:chat:room") if one.get("kind") == "reaction"]
         assert [one["emoji"] for one in heard] == ["✅", "👍"], "any other reaction stays one"
         await w.tell("/approve", room="room", group=True, mentioned=True)

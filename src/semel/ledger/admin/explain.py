@@ -447,6 +447,8 @@ def _list_claim_lines(tx: Tx, claim_row: ClaimRow) -> list[Json]:
         head = f"c{claim_row.id}: a message{to} is reserved before its text is known"
     elif claim_row.outcome == "quiet" and claim_row.reason == buttons.REASON:
         head = f"c{claim_row.id}: a request{to} is over"
+    elif claim_row.outcome == "quiet" and claim_row.reason == buttons.OFFER_REASON:
+        head = f"c{claim_row.id}: a request{to} can be answered by a reaction"
     out = [_line(claim_row.at, f"{head} -> {fate[claim_row.outcome]}")]
     for part_row in tx.all(PartRow, "parts_of_claim", claim=claim_row.id):
         out += list_part_lines(tx, part_row)
