@@ -309,6 +309,7 @@ class Inbox(Protocol):
 
         That is so if they may speak, or while a pairing code waits: only there they can send it.
         """
+        return await self.known(sender)
 
     async def has_heard(self, key: str) -> bool:
         """Return whether an event with this key (`Incoming.key`) is recorded: its files need not be fetched again."""
