@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,15 @@ async def test_without_the_pinned_device_the_homeserver_would_show_it_twice(hous
     await house.channel().send(one)
     await house.channel(device="OTHER").send(one)
     assert await house.alice.texts(room, house.bot.name) == ["twice", "twice"]
+
+
+async def test_a_new_token_of_another_device_shows_nothing_twice(house: House) -> None:
+    room = await house.pair()
+    one = op(room, "once", at=time.time())
+    first = await house.channel(token=house.server.login(house.bot.name, "FIRST")["access_token"]).send(one)
+    later = house.channel(token=house.server.login(house.bot.name, "SECOND")["access_token"])
+    assert await later.send(one) == first
+    assert await house.alice.texts(room, house.bot.name) == ["once"]
 
 
 async def test_an_edit_replaces_and_a_deletion_removes(house: House) -> None:
