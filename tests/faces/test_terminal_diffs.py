@@ -101,13 +101,13 @@ def test_wide_terminals_show_changes_side_by_side_and_every_character(width: int
 def test_a_change_of_10_000_lines_is_compared_in_bounded_time_and_a_coarse_comparison_says_so() -> None:
     old = [f"line {number}" for number in range(10_000)]
     new = [line if number % 7 else f"{line} changed" for number, line in enumerate(old)]
-    diff = {"path": "a.txt", "oldText": "\n".join(old), "newText": "\n".join(new)}
+    diff: dict[str, Any] = {"path": "a.txt", "oldText": "\n".join(old), "newText": "\n".join(new)}
     start = time.process_time()
     lines = format_diffs([diff]).plain.split("\n")
     assert time.process_time() - start < 1
     assert [line for line in lines if line.startswith("+")] == [f"+{line}" for line in new[::7]]
     assert [line[1:] for line in lines[2:] if line[0] != "-"] == new and COARSE not in lines
-    few = {"path": "a.txt", "oldText": "\n".join("abcde" * 2000), "newText": "\n".join("bcdae" * 2000)}
+    few: dict[str, Any] = {"path": "a.txt", "oldText": "\n".join("abcde" * 2000), "newText": "\n".join("bcdae" * 2000)}
     start = time.process_time()
     assert format_diffs([few], 5).plain.split("\n")[1] == COARSE
     assert time.process_time() - start < 1

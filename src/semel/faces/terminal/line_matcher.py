@@ -21,15 +21,16 @@ class LineMatcher(SequenceMatcher[str]):
     def __init__(self, old: Sequence[str], new: Sequence[str]):
         self.is_coarse = False
         self._left = MAX_COMPARED
+        self._old, self._new = old, new
         super().__init__(None, old, new)
 
     def get_matching_blocks(self) -> list[Match]:
         """Return the blocks of equal lines, in order; the last one is empty and stands behind both texts."""
-        old_end, new_end = len(self.a), len(self.b)
+        old_end, new_end = len(self._old), len(self._new)
         if old_end * new_end <= MAX_COMPARED:
             return super().get_matching_blocks()
-        start = _count_equal(self.a, self.b)
-        end = _count_equal(self.a[start:][::-1], self.b[start:][::-1])
+        start = _count_equal(self._old, self._new)
+        end = _count_equal(self._old[start:][::-1], self._new[start:][::-1])
         matches = [Match(0, 0, start)]
         old, new = start, start  # where the next part begins
         for old_line, new_line in [*self._list_anchors(start, end), (old_end - end, new_end - end)]:
@@ -41,7 +42,7 @@ class LineMatcher(SequenceMatcher[str]):
 
     def _list_anchors(self, start: int, end: int) -> Sequence[tuple[int, int]]:
         """List lines that both texts have once between their equal ends, in the order of both: as many as there are."""
-        old, new = self.a[start : len(self.a) - end], self.b[start : len(self.b) - end]
+        old, new = self._old[start : len(self._old) - end], self._new[start : len(self._new) - end]
         counts = Counter(new)
         places = {line: place for place, line in enumerate(new, start) if counts[line] == 1}
         counts = Counter(old)
@@ -50,7 +51,7 @@ class LineMatcher(SequenceMatcher[str]):
 
     def _compare(self, old: int, old_end: int, new: int, new_end: int) -> Iterator[Match]:
         """Compare a part of both texts by difflib, unless too much was compared."""
-        old_lines, new_lines = self.a[old:old_end], self.b[new:new_end]
+        old_lines, new_lines = self._old[old:old_end], self._new[new:new_end]
         size = len(old_lines) * len(new_lines)
         if size > self._left:
             self.is_coarse |= not set(old_lines).isdisjoint(new_lines)
