@@ -317,6 +317,7 @@ async def test_a_wrong_token_waits_for_a_right_one(anna: TelegramHouse) -> None:
         (lambda d: d.member(GROUP, "kicked"), str(GROUP), "add the bot to the group again"),
         (lambda d: d.member(GROUP, "left"), str(GROUP), "not a member"),
         (lambda d: None, "99", "never wrote"),
+        (lambda d: None, f"{FORUM}:topic-99", "this topic does not exist"),
         (lambda d: None, "@somebody", "not a Telegram address"),
     ],
 )
@@ -326,6 +327,17 @@ async def test_a_definite_no_is_rejected_and_says_what_to_do(
     prepare(group.double)
     with pytest.raises(Rejected, match=why):
         await group.channel.send(group.op("x", to=to))
+
+
+async def test_what_is_for_a_private_topic_that_is_gone_goes_to_the_chat(there: TelegramHouse) -> None:
+    there.double.write(ANNA, "hello")
+    topic = there.double.topic(ANNA, "Garden")
+    del there.double.chats[ANNA].topics[topic]
+    op = there.op("In March.", to=f"{ANNA}:topic-{topic}")
+    with pytest.raises(NotSent, match="thread not found"):
+        await there.channel.send(op)
+    await there.channel.send(op)
+    assert there.double.texts(ANNA) == ["In March."]
 
 
 async def test_a_group_that_moved_is_followed(group: TelegramHouse) -> None:

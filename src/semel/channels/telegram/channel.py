@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.recent_map import RecentMap
@@ -21,6 +22,7 @@ from semel.channels.telegram.receipts import (
     DocumentNeeded,
     GroupMigrated,
     PlainNeeded,
+    TopicGone,
     receipt_of,
 )
 from semel.channels.telegram.receive import TelegramReceiver, Topics
@@ -74,6 +76,7 @@ class TelegramChannel:
         self._moved: dict[int, int] = {}
         self._plain_keys = RecentMap[str, None](MAX_PLAIN_KEYS)  # keys of parts to send without formatting
         self._document_keys = RecentMap[str, None](MAX_PLAIN_KEYS)  # keys of parts whose file goes as a document
+        self._topicless_keys = RecentMap[str, None](MAX_PLAIN_KEYS)  # keys of parts whose private topic is gone
         self._topics = Topics()
         self._receiver = TelegramReceiver(
             name,
@@ -96,12 +99,13 @@ class TelegramChannel:
         """See `semel.gateway.ports.Channel.send`."""
         if self._receiver.another_bot is not None:
             raise NotSent(self._receiver.another_bot, TOKEN_RETRY_DELAY_S)
+        sent = replace(op, address=str(parse_address(op.address).chat)) if op.key in self._topicless_keys else op
         call = make_call(
-            op, self._moved, plain=op.key in self._plain_keys, previews=self.settings.previews,
+            sent, self._moved, plain=op.key in self._plain_keys, previews=self.settings.previews,
             as_document=op.key in self._document_keys,
         )  # fmt: skip
         try:
-            receipt = await self._attempt(op, call)
+            receipt = await self._attempt(sent, call)
             self._topics.learn(receipt.id, op.address)
             return receipt
         except (PlainNeeded, DocumentNeeded) as refusal:
@@ -114,6 +118,11 @@ class TelegramChannel:
                 raise Rejected(f"Telegram: {refusal}") from None
             keys[op.key] = None
             raise NotSent(f"Telegram refuses it as it is ({refusal}); the next attempt goes {how}", 0) from None
+        except TopicGone as refusal:
+            if op.key in self._topicless_keys:
+                raise Rejected(f"Telegram: {refusal}") from None
+            self._topicless_keys[op.key] = None
+            raise NotSent(f"Telegram: {refusal}; the next attempt goes to the chat itself", 0) from None
         except GroupMigrated as move:
             if self._moved.get(chat := parse_address(op.address).chat) == move.chat:
                 raise Rejected(f"Telegram says that {move}, and says the same of that group") from None

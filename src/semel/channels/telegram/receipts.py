@@ -6,6 +6,7 @@
 | 429 | `NotSent`, for `retry_after` seconds |
 | 401, 404 | `NotSent`: the token is refused; it may be corrected |
 | 400 with `migrate_to_chat_id` | new message: `NotSent`, the next attempt goes to the new chat; change: `Rejected` |
+| 400 about the topic of a private chat | `NotSent`: the next attempt goes to the chat |
 | 400 about the formatting or the kind of file | `NotSent`: the next attempt goes without formatting, or as a document |
 | edit: "is not modified"; delete: "not found" | sent: the message is already in the requested state |
 | 4xx whose body is truncated | `NotSent` |
@@ -15,7 +16,7 @@
 
 from __future__ import annotations
 
-from semel.channels.telegram.address import message_id
+from semel.channels.telegram.address import message_id, parse_address
 from semel.channels.telegram.transport import TelegramReply
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Unknown
 
@@ -25,6 +26,7 @@ TOKEN_REFUSED = (
 TOKEN_RETRY_DELAY_S = 60.0
 """Seconds after which a refused token is tried again."""
 _FORMAT_ERRORS = ("can't parse", "entity beg", "entities")
+_TOPIC_GONE = "message thread not found"
 _FILE_KIND_ERRORS = (
     "photo_",
     "image_process",
@@ -52,13 +54,17 @@ class GroupMigrated(Exception):
         self.chat = chat
 
 
+class TopicGone(Exception):
+    """The topic of a private chat does not exist; nothing was sent. The chat itself may take the message."""
+
+
 class CaptionNeeded(Exception):
     """The message to edit is a file, whose text is a caption; nothing was edited."""
 
 
 def receipt_of(op: Op, reply: TelegramReply) -> Receipt:
     """Return the receipt for an answer to a part. Raises NotSent, Rejected or Unknown; or PlainNeeded, DocumentNeeded,
-    GroupMigrated or CaptionNeeded if a different call may succeed."""
+    GroupMigrated, TopicGone or CaptionNeeded if a different call may succeed."""
     if reply.ok:
         return _sent_receipt(op, reply)
     if reply.status == 429:
@@ -102,6 +108,8 @@ def _refused_receipt(op: Op, reply: TelegramReply) -> Receipt:
         return Receipt(op.target or op.key)
     if op.kind == "edit" and "there is no text in the message to edit" in description:
         raise CaptionNeeded
+    if op.kind in ("post", "file") and _TOPIC_GONE in description and not parse_address(op.address).is_shared:
+        raise TopicGone(reply.error_text)
     if op.kind in ("post", "edit", "file") and any(word in description for word in _FORMAT_ERRORS):
         raise PlainNeeded(reply.error_text)
     if op.kind == "file" and any(word in description for word in _FILE_KIND_ERRORS):
@@ -116,7 +124,7 @@ def _describe_refusal(reply: TelegramReply) -> str:
         ("bot was blocked", "this person blocked the bot; they must unblock it"),
         ("can't initiate", "this person must write to the bot first"),
         ("chat not found", "the bot is not there, or this person never wrote to it"),
-        ("message thread not found", "this topic does not exist (any more)"),
+        (_TOPIC_GONE, "this topic does not exist (any more)"),
         ("not a member", "add the bot to the group again"),
         ("was kicked", "add the bot to the group again"),
         ("reaction_invalid", "this chat does not allow this reaction"),
