@@ -42,18 +42,12 @@ async def stop(cli: Cli, process: Any) -> None:
     assert laws.stdout.splitlines()[-1] == "all laws hold"
 
 
-async def until_said(server: IrcDouble, text: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not any(text in said for _, said in server.said):
-            await asyncio.sleep(0.02)
-
-
 @pytest.mark.long
 async def test_a_part_whose_lines_leave_one_by_one_leaves_whole(cli: Cli, chat: IrcDouble) -> None:
     process = await asyncio.to_thread(cli.up)
     await asyncio.to_thread(heard, process, "channel online")
     chat.tell("semel", "ann", prompt("\n\n".join(LINES)))
-    await until_said(chat, LINES[2])
+    await chat.wait_said(LINES[2])
     process.terminate()
     await stop(cli, process)
     assert [text for _, text in chat.said] == LINES
@@ -64,7 +58,7 @@ async def test_an_answer_in_the_grace_is_the_answer(cli: Cli, chat: IrcDouble) -
     process = await asyncio.to_thread(cli.up)
     await asyncio.to_thread(heard, process, "channel online")
     chat.tell("semel", "ann", PERMISSION)
-    await until_said(chat, "/approve")
+    await chat.wait_said("/approve")
     process.terminate()
     await asyncio.to_thread(heard, process, "stopping")
     chat.tell("semel", "ann", "/approve 1")

@@ -58,7 +58,7 @@ async def test_after_five_lines_one_leaves_per_pace_and_what_waits_when_the_line
         assert time.monotonic() - begun > 0.6
         waiting = asyncio.create_task(connection.write("PING", "late"))
         await asyncio.sleep(0)
-        connection.lose(Offline("the cable is out"))
+        connection.give_up(Offline("the cable is out"))
         with pytest.raises(Offline, match="the cable is out"):
             await waiting
         await connection.close()

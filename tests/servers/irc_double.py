@@ -31,6 +31,14 @@ class IrcDouble:
         self.asked: list[tuple[str, ...]] = []
         self._writers: set[asyncio.StreamWriter] = set()
         self._told = 0
+        self._more = asyncio.Event()
+
+    async def wait_said(self, text: str, seconds: float = 60.0) -> None:
+        """Wait for a message to somebody that holds this text. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while not any(text in said for _, said in self.said):
+                self._more.clear()
+                await self._more.wait()
 
     def tell(self, target: str, nick: str, text: str) -> None:
         """Send a message of somebody else to every client."""
@@ -91,6 +99,7 @@ class IrcDouble:
                 ]
             case "PRIVMSG", (target, text):
                 self.said.append((target, text))
+                self._more.set()
                 tags = f"label={message.tags.get('label', '')};msgid=said{len(self.said)}"
                 return [f"@{tags} :{own} PRIVMSG {target} :{text}"]
             case "CHATHISTORY", ("AFTER", channel, start, _):

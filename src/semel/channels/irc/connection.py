@@ -61,7 +61,7 @@ class IrcConnection:
 
     async def close(self) -> None:
         """Close the connection. Afterwards no task and no socket of it is left."""
-        self.lose(Offline("the connection was closed"))
+        self.give_up(Offline("the connection was closed"))
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -72,7 +72,7 @@ class IrcConnection:
                     await self._writer.wait_closed()
             self._writer.transport.abort()
 
-    def lose(self, why: Offline | Denied) -> None:
+    def give_up(self, why: Offline | Denied) -> None:
         """Give up the connection."""
         if not self.over.done():
             self.over.set_result(why)
@@ -105,21 +105,21 @@ class IrcConnection:
                 try:
                     line = await reader.readline()
                 except ValueError:
-                    self.lose(Offline(f"the server sends a line of more than {MAX_RECEIVED_BYTES} bytes"))
+                    self.give_up(Offline(f"the server sends a line of more than {MAX_RECEIVED_BYTES} bytes"))
                     return
                 if not line.endswith(b"\n"):  # a line that breaks off is none
-                    self.lose(Offline("the server closed the connection"))
+                    self.give_up(Offline("the server closed the connection"))
                     return
                 message = parse_line(line.rstrip(b"\r\n"))
                 if message is not None:
                     self._on_message(message)
         except (OSError, ssl.SSLError) as error:
-            self.lose(Offline(f"the connection broke: {error.strerror or error}"))
+            self.give_up(Offline(f"the connection broke: {error.strerror or error}"))
         except (Offline, Denied) as error:
-            self.lose(error)
+            self.give_up(error)
         except Exception as error:  # whatever it is, nothing is read any more
             log.exception("a line could not be dealt with")
-            self.lose(Offline(f"a line of the server could not be dealt with: {type(error).__name__}"))
+            self.give_up(Offline(f"a line of the server could not be dealt with: {type(error).__name__}"))
 
 
 def make_tls_context(settings: IrcSettings) -> ssl.SSLContext | None:

@@ -76,7 +76,7 @@ def is_own(message: IrcMessage, session: IrcSession) -> bool:
 def identify(message: IrcMessage, session: IrcSession) -> Person | None:
     """Return who wrote a message; None if nobody can be known for certain."""
     is_bot = message.command == "NOTICE" or "bot" in message.tags or "draft/bot" in message.tags
-    account = fold(message.tags.get("account", "")) if session.has("account-tag") else ""
+    account = fold(message.tags.get("account", "")) if session.has_capability("account-tag") else ""
     if re.fullmatch(ACCOUNT_ID, account) and not account.startswith(NICK_MARK):
         return Person(account, message.nick, is_bot)
     by_nick = f"{NICK_MARK}{fold(message.nick)}"

@@ -21,11 +21,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from semel.channels.connection_loss import run_until_lost
 from semel.channels.irc.parse import NICK_MARK, is_own, message_id, parse_message
 from semel.channels.irc.session import IrcSession, Received
 from semel.channels.irc.wire import fold
 from semel.channels.recent_map import RecentMap
-from semel.gateway.ports import Inbox, Incoming, Offline
+from semel.gateway.ports import Inbox, Incoming
 
 log = logging.getLogger(__name__)
 
@@ -67,16 +68,7 @@ class IrcReceiver:
 
     async def run(self) -> None:
         """Receive until the connection is lost. Raises Offline or Denied, and the inbox's exceptions."""
-        work, lost = asyncio.create_task(self._work()), asyncio.create_task(self.session.lost())
-        try:
-            await asyncio.wait({work, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done() and (self.session.alive or not isinstance(work.exception(), Offline)):
-                work.result()
-            raise await lost
-        finally:
-            work.cancel()
-            lost.cancel()
-            await asyncio.gather(work, lost, return_exceptions=True)
+        await run_until_lost(self._work(), self.session.wait_until_lost(), lambda: self.session.alive)
 
     async def _work(self) -> None:
         self._positions = parse_cursor(await self.inbox.cursor())
@@ -85,7 +77,7 @@ class IrcReceiver:
         now = self.session.clock or self._now()
         present = {fold(name): Position(now, now) for name in self.session.settings.channels}
         self._positions = {name: self._positions.get(name, start) for name, start in present.items()}
-        if self.session.has("draft/chathistory"):
+        if self.session.has_capability("draft/chathistory"):
             for name in self.session.settings.channels:
                 await self._read_missed(name)
         await self.inbox.put([], self._cursor())
@@ -121,11 +113,11 @@ class IrcReceiver:
         while self.session.is_in(channel):
             page: list[str] = []
 
-            def watch(received: Received, page: list[str] = page) -> None:
+            def note_id(received: Received, page: list[str] = page) -> None:
                 if received.played_back and received.message.command in ("PRIVMSG", "NOTICE"):
                     page.append(message_id(received.message))
 
-            async with self.session.watching(watch):
+            async with self.session.watch_messages(note_id):
                 await self.session.write("CHATHISTORY", "AFTER", channel, start, str(HISTORY_PAGE))
                 await self.session.ping()
             if not page or not page[-1] or start == f"msgid={page[-1]}":
@@ -138,7 +130,7 @@ class IrcReceiver:
         if received.message.command not in ("PRIVMSG", "NOTICE"):
             return
         if len(self._waiting) >= MAX_WAITING_MESSAGES:
-            self.session.lose("more messages came than can wait")
+            self.session.give_up("more messages came than can wait")
             return
         self._waiting.append(received)
         self._more.set()
@@ -180,7 +172,11 @@ class IrcReceiver:
             return None
         if event.at < max(int(position.start), position.at - CLOCK_SLACK_S):  # some servers give whole seconds
             return None
-        by_nick = event.sender is not None and event.sender.id.startswith(NICK_MARK) and self.session.has("account-tag")
+        by_nick = (
+            event.sender is not None
+            and event.sender.id.startswith(NICK_MARK)
+            and self.session.has_capability("account-tag")
+        )
         if by_nick and await self.inbox.has_heard(event.key):  # perhaps of an account, which InspIRCd does not keep
             return None
         return event

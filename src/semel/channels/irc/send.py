@@ -125,22 +125,22 @@ class IrcSender:
     async def _send_line(self, op: Op, target: str, text: str, n: int) -> str:
         """Send one line and return its id; "" if the server gives none. Raises NotSent, Rejected or Unknown."""
         session = self.session
-        has_echo = session.has("echo-message")
-        label = f"{op.key}.{n}"[:64] if has_echo and session.has("labeled-response") else ""
+        has_echo = session.has_capability("echo-message")
+        label = f"{op.key}.{n}"[:64] if has_echo and session.has_capability("labeled-response") else ""
         line = _Line(
             target, text, label, asyncio.get_running_loop().create_future(), session.find_channel(target) or ""
         )
         tags = {"label": label} if label else {}
-        if n == 0 and op.n == 0 and op.answers is not None and session.has("message-tags") and line.channel:
+        if n == 0 and op.n == 0 and op.answers is not None and session.has_capability("message-tags") and line.channel:
             tags["+draft/reply"] = op.answers.id
-        async with session.watching(lambda received: self._watch(line, received)):
+        async with session.watch_messages(lambda received: self._note_answer(line, received)):
             try:
                 await session.write("PRIVMSG", target, text, tags=tags)
             except Offline as lost:
                 raise NotSent(str(lost)) from None
             try:
                 if has_echo:
-                    await session.wait_for(line.decided, "PRIVMSG")
+                    await session.wait_for_answer(line.decided, "PRIVMSG")
                 else:
                     await session.ping()
             except Offline as lost:
@@ -163,7 +163,7 @@ class IrcSender:
             return NotSent(why, NOT_NOW_DELAY_S if message.command in ("263", "439") else ABSENT_DELAY_S)
         return Rejected(why)
 
-    def _watch(self, line: _Line, received: Received) -> None:
+    def _note_answer(self, line: _Line, received: Received) -> None:
         """Note what the server says of a line."""
         message = received.message
         if line.decided.done() or received.played_back:

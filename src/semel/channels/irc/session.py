@@ -92,7 +92,7 @@ class IrcSession:
         """Whether the connection is logged in and not known to be lost."""
         return self._ready.done() and not self._connection.over.done()
 
-    def has(self, capability: str) -> bool:
+    def has_capability(self, capability: str) -> bool:
         return capability in self._login.capabilities
 
     def fold(self, name: str) -> str:
@@ -137,11 +137,11 @@ class IrcSession:
             self._connection.write_at_once("QUIT", "Semel is stopping")
         await self._connection.close()
 
-    def lose(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
         """Give up the connection."""
-        self._connection.lose(Offline(why))
+        self._connection.give_up(Offline(why))
 
-    async def lost(self) -> Offline | Denied:
+    async def wait_until_lost(self) -> Offline | Denied:
         """Wait until the connection is lost. Returns the reason."""
         return await asyncio.shield(self._connection.over)
 
@@ -152,7 +152,7 @@ class IrcSession:
         await self._connection.write(command, *params, tags=tags)
 
     @asynccontextmanager
-    async def watching(self, watcher: Watcher) -> AsyncIterator[None]:
+    async def watch_messages(self, watcher: Watcher) -> AsyncIterator[None]:
         """Pass each message to `watcher`, too, for as long as the block lasts."""
         self._watchers.append(watcher)
         try:
@@ -160,14 +160,14 @@ class IrcSession:
         finally:
             self._watchers.remove(watcher)
 
-    async def wait_for(self, answer: asyncio.Future[None], asked: str) -> None:
+    async def wait_for_answer(self, answer: asyncio.Future[None], asked: str) -> None:
         """Wait for an answer of the server. Raises Offline if there is none, and gives the connection up."""
         futures: list[asyncio.Future[Any]] = [answer, self._connection.over]
         await asyncio.wait(futures, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
             return
         if not self._connection.over.done():
-            self.lose(f"{self.settings.server} did not answer in time ({asked})")
+            self.give_up(f"{self.settings.server} did not answer in time ({asked})")
         raise Offline(str(self._connection.over.result()))
 
     async def ping(self) -> None:
@@ -175,14 +175,14 @@ class IrcSession:
         cookie = secrets.token_hex(8)
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def watch(received: Received) -> None:
+        def note_pong(received: Received) -> None:
             message = received.message
             if message.command == "PONG" and message.last == cookie:
                 _finish(answered)
 
-        async with self.watching(watch):
+        async with self.watch_messages(note_pong):
             await self.write("PING", cookie)
-            await self.wait_for(answered, "PING")
+            await self.wait_for_answer(answered, "PING")
 
     async def join(self, channel: str) -> str:
         """Join a channel, unless we are in it. Returns why the server does not let us in; "" if we are in.
@@ -194,7 +194,7 @@ class IrcSession:
         decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         refusal = ""
 
-        def watch(received: Received) -> None:
+        def note_outcome(received: Received) -> None:
             nonlocal refusal
             message = received.message
             if _is_refusal(message) and self.fold(message.param(1)) == self.fold(channel):
@@ -203,10 +203,10 @@ class IrcSession:
             elif self.is_in(channel):
                 _finish(decided)
 
-        async with self.watching(watch):
+        async with self.watch_messages(note_outcome):
             key = [self.settings.channel_key] if self.settings.channel_key else []
             await self.write("JOIN", channel, *key)
-            await self.wait_for(decided, f"JOIN {channel}")
+            await self.wait_for_answer(decided, f"JOIN {channel}")
         return refusal
 
     async def find_account(self, nick: str) -> NickState:
@@ -214,7 +214,7 @@ class IrcSession:
         decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         exists, account = False, ""
 
-        def watch(received: Received) -> None:
+        def note_reply(received: Received) -> None:
             nonlocal exists, account
             message = received.message
             if message.command == "263" or (
@@ -226,9 +226,9 @@ class IrcSession:
             elif message.command == "330" and self.fold(message.param(1)) == self.fold(nick):
                 account = message.param(2)
 
-        async with self.watching(watch):
+        async with self.watch_messages(note_reply):
             await self.write("WHOIS", nick)
-            await self.wait_for(decided, f"WHOIS {nick}")
+            await self.wait_for_answer(decided, f"WHOIS {nick}")
         return NickState(exists, account)
 
     # ------------------------------------------------------------ incoming messages

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
+from semel.channels.connection_loss import run_until_lost
 from semel.channels.recent_map import RecentMap
 from semel.channels.xmpp import address as jids
 from semel.channels.xmpp import ns
@@ -78,17 +79,7 @@ class XmppReceiver:
 
     async def run(self) -> None:
         """Receive until the connection is lost. Raises Offline or Denied, or an exception of the inbox."""
-        work = asyncio.create_task(self._work())
-        lost = asyncio.create_task(self.session.lost())
-        try:
-            await asyncio.wait({work, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done() and (self.session.alive or not isinstance(work.exception(), Offline)):
-                work.result()
-            raise await lost
-        finally:
-            work.cancel()
-            lost.cancel()
-            await asyncio.gather(work, lost, return_exceptions=True)
+        await run_until_lost(self._work(), self.session.wait_until_lost(), lambda: self.session.alive)
 
     async def _work(self) -> None:
         await self._prepare()

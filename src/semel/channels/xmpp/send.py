@@ -234,7 +234,7 @@ class XmppSender:
                 reflection.set_result(message)
 
         self.session.watchers.append(watch)
-        lost = asyncio.create_task(self.session.lost())
+        lost = asyncio.create_task(self.session.wait_until_lost())
         try:
             self._write(stanza)
             await wait_first(self.session.settings.timeout, reflection, lost)

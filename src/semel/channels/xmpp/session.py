@@ -109,7 +109,7 @@ class XmppSession:
         if self._stream is not None:
             self._stream.lose(Offline(why))
 
-    async def lost(self) -> Offline | Denied:
+    async def wait_until_lost(self) -> Offline | Denied:
         """Wait until the connection is lost. Returns the reason."""
         if self._stream is None:
             return Offline("the connection was closed")
