@@ -13,7 +13,7 @@ from irc_house import House
 
 from semel.channels.irc.connection import IrcConnection
 from semel.channels.irc.settings import IrcSettings
-from semel.gateway.ports import Offline
+from semel.gateway.ports import Offline, Unknown
 
 CURSOR = '{"#room":[1795341600.0,1795341600.0,"m0"]}'  # 2026-11-22T10:00:00Z
 
@@ -62,3 +62,16 @@ async def test_after_five_lines_one_leaves_per_pace_and_what_waits_when_the_line
         with pytest.raises(Offline, match="the cable is out"):
             await waiting
         await connection.close()
+
+
+async def test_a_line_that_the_server_drops_is_unknown_and_breaks_no_connection(tmp_path: Path) -> None:
+    async with IrcDouble() as server:
+        server.dropped.add("one")
+        double: Any = server
+        house = House(double, tmp_path)
+        channel = house.channel()
+        async with house.running(channel):
+            with pytest.raises(Unknown, match="did not show the line"):
+                await channel.send(house.op("ann", "one"))
+            await channel.send(house.op("ann", "two"))
+            assert server.said == [("ann", "two")]

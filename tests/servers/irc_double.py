@@ -7,8 +7,8 @@
         server.tell("semel", "ann", "hello")              # from the nick and account ann
 
 It knows the account "bot" with the password "pw", lets everybody join every channel, and echoes with labels. Every nick
-is there, and is logged in to the account of its name. A page of history has at most `page` messages, whatever is asked
-for.
+is there, and is logged in to the account of its name, or to that in `accounts`. A text in `dropped` is acknowledged and
+nothing else. A page of history has at most `page` messages, whatever is asked for.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class IrcDouble:
         self.page = page
         self.history: dict[str, list[tuple[str, str, str, str]]] = {}
         self.said: list[tuple[str, str]] = []
+        self.accounts: dict[str, str] = {}
+        self.dropped: set[str] = set()
         self.asked: list[tuple[str, ...]] = []
         self._writers: set[asyncio.StreamWriter] = set()
         self._told = 0
@@ -94,9 +96,11 @@ class IrcDouble:
             case "WHOIS", (who,):
                 return [
                     f":double 311 {nick} {who} {who} localhost * :{who}",
-                    f":double 330 {nick} {who} {who} :is logged in as",
+                    f":double 330 {nick} {who} {self.accounts.get(who, who)} :is logged in as",
                     f":double 318 {nick} {who} :End of WHOIS",
                 ]
+            case "PRIVMSG", (_, text) if text in self.dropped:
+                return [f"@label={message.tags['label']} :double ACK"]
             case "PRIVMSG", (target, text):
                 self.said.append((target, text))
                 self._more.set()

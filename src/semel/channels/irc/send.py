@@ -39,6 +39,7 @@ ABSENT_DELAY_S = 60.0
 class _Line:
     """One line on its way. `refused_by`: the reply that refuses it. `echo`: the message as the server shows it.
 
+    `is_unseen`: the server has dealt with it, and has neither shown nor refused it: a filter, or the person's block.
     `channel`: the one that it is for; "" if it is for a person.
     """
 
@@ -47,6 +48,7 @@ class _Line:
     label: str
     decided: asyncio.Future[None]
     channel: str = ""
+    is_unseen: bool = False
     echo: IrcMessage | None = None
     refused_by: IrcMessage | None = None
 
@@ -147,6 +149,8 @@ class IrcSender:
                 raise Unknown(str(lost)) from None
         if line.refused_by is not None:
             raise self._refusal(line)
+        if line.is_unseen:
+            raise Unknown(f"{target}: the server did not show the line to us; perhaps it or the person dropped it")
         id = message_id(line.echo) if line.echo is not None else ""
         if id:
             self.sent_ids[id] = target
@@ -173,6 +177,9 @@ class IrcSender:
             if is_this and (line.label or message.last == line.text):
                 line.echo = message
                 line.decided.set_result(None)
+        elif message.command == "ACK" and line.label and received.label == line.label:
+            line.is_unseen = True
+            line.decided.set_result(None)
         elif _is_error(message) and (received.label == line.label if line.label else self._is_about(message, line)):
             line.refused_by = message
             line.decided.set_result(None)
