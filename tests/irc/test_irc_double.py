@@ -64,6 +64,23 @@ async def test_after_five_lines_one_leaves_per_pace_and_what_waits_when_the_line
         await connection.close()
 
 
+async def test_who_takes_a_nick_while_a_long_answer_leaves_does_not_get_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.channels.irc.send.NICK_CHECK_S", 0.0)
+    async with IrcDouble() as server:
+        double: Any = server
+        house = House(double, tmp_path)
+        channel = house.channel(pace=0.2)
+        async with house.running(channel):
+            sending = asyncio.create_task(channel.send(house.op("ann", "\n\n".join(f"secret {n}" for n in range(8)))))
+            await server.wait_said("secret 0")
+            server.accounts["ann"] = "mal"
+            with pytest.raises(Unknown, match="lines were taken: nobody who is logged in as ann"):
+                await sending
+            assert len(server.said) < 4
+
+
 async def test_a_line_that_the_server_drops_is_unknown_and_breaks_no_connection(tmp_path: Path) -> None:
     async with IrcDouble() as server:
         server.dropped.add("one")

@@ -31,6 +31,8 @@ NOT_NOW = frozenset({"263", "401", "403", "437", "439", "442"})
 the channel, or it is busy."""
 NOT_NOW_DELAY_S = 5.0
 REJOIN_DELAY_S = 1.0
+NICK_CHECK_S = 5.0
+"""How long it counts that a person's nick has their account. Lines leave slowly, and the nick may change hands."""
 ABSENT_DELAY_S = 60.0
 """Seconds before the next attempt if a person is not there, or a channel does not let us in."""
 
@@ -113,8 +115,13 @@ class IrcSender:
 
     async def _send_lines(self, op: Op, target: str, lines: list[str]) -> Receipt:
         id = ""
+        clock = asyncio.get_running_loop().time
+        checked_at = clock()
         for n, text in enumerate(lines):
             try:
+                if clock() > checked_at + NICK_CHECK_S:
+                    await self._check_target(op, target)
+                    checked_at = clock()
                 id = await self._send_line(op, target, text, n) or id
             except NotSent as no:
                 if n == 0:
@@ -123,6 +130,15 @@ class IrcSender:
             except Rejected as no:
                 raise Rejected(f"{n} of {len(lines)} lines were taken: {no}" if n else str(no)) from None
         return Receipt(id or op.key)
+
+    async def _check_target(self, op: Op, target: str) -> None:
+        """Check that the rest of a text still belongs there. Raises NotSent or Rejected."""
+        try:
+            found = await self._find_target(op)
+        except Offline as lost:
+            raise NotSent(str(lost)) from None
+        if found != target:
+            raise NotSent(f"{op.address} now has the nick {found}", NOT_NOW_DELAY_S)
 
     async def _send_line(self, op: Op, target: str, text: str, n: int) -> str:
         """Send one line and return its id; "" if the server gives none. Raises NotSent, Rejected or Unknown."""
