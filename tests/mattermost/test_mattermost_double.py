@@ -22,12 +22,13 @@ from semel.testing.mattermost.routes import call_route
 
 Json = dict[str, Any]
 REFERENCE = "https://docs.mattermost.com/api/reference"
-SOURCE = "the server's source, app/post.go, deduplicateCreatePost"
 
 
 @dataclass
 class Case:
-    """A request, and the documented answer. `error`: its id, "" if there is none. `has`: fields of the answer.
+    """A request, and the documented answer. `error`: its id, "" if there is none. `has`: fields of the answer; None for
+    one that is not there. `page`: the part of the reference that says so, or the file of the server's source
+    (https://github.com/mattermost/mattermost, server/channels or server).
 
     In paths and bodies ROOM, OUT, POST, THEIRS and ANN stand for ids: a channel with the bot, one without, a post of
     the bot, a post of Ann.
@@ -38,7 +39,7 @@ class Case:
     status: int = 200
     error: str = ""
     has: Json = field(default_factory=dict)
-    page: str = REFERENCE
+    page: str = field(kw_only=True)
     prepare: Callable[[MattermostDouble], None] = lambda double: None
 
 
@@ -55,47 +56,82 @@ def save(double: MattermostDouble) -> None:
 
 
 DENIED = "api.context.permissions.app_error"
+USERS, CHANNELS, POSTS = "users, Get a user", "channels, Get a channel", "posts, Create a post"
 CASES = [
-    Case("GET /users/me", has={"id": BOT, "username": "semel", "is_bot": True}),
-    Case("GET /users/ANN", has={"username": "ann", "is_bot": False}),
-    Case("GET /users/nobody", status=404, error="app.user.missing_account.const"),
-    Case("GET /channels/ROOM", has={"type": "O", "display_name": "room"}),
-    Case("GET /channels/OUT", status=403, error=DENIED),
-    Case("POST /channels/direct", [BOT, "ANN"], 201, has={"type": "D", "display_name": ""}),
-    Case("POST /channels/direct", [BOT], 400, "api.context.invalid_body_param.app_error"),
-    Case("POST /posts", {"channel_id": "ROOM", "message": "x"}, 201, has={"user_id": BOT, "edit_at": 0, "root_id": ""}),
-    Case("POST /posts", {"channel_id": "ROOM", "message": "x", "props": {"a": 1}}, 201, has={"props": {"a": 1}}),
-    Case("POST /posts", {"channel_id": "ROOM", "message": "x", "root_id": "THEIRS"}, 201),
+    Case("GET /users/me", has={"id": BOT, "username": "semel", "is_bot": True}, page=USERS),
+    Case("GET /users/ANN", has={"username": "ann", "is_bot": None}, page="source: public/model/user.go, omitempty"),
+    Case("GET /users/nobody", status=404, error="app.user.missing_account.const", page="source: app/user.go, GetUser"),
+    Case("GET /channels/ROOM", has={"type": "O", "display_name": "room"}, page=CHANNELS),
+    Case("GET /channels/OUT", status=403, error=DENIED, page=CHANNELS),
+    Case(
+        "POST /channels/direct", [BOT, "ANN"], 201, has={"type": "D", "display_name": ""},
+        page="channels, Create a direct message channel",
+    ),
+    Case(
+        "POST /channels/direct", [BOT], 400, "api.context.invalid_body_param.app_error",
+        page="source: api4/channel.go, createDirectChannel",
+    ),
+    Case(
+        "POST /posts", {"channel_id": "ROOM", "message": "x"}, 201, has={"user_id": BOT, "edit_at": 0, "root_id": ""},
+        page=POSTS,
+    ),
+    Case(
+        "POST /posts", {"channel_id": "ROOM", "message": "x", "props": {"a": 1}}, 201, has={"props": {"a": 1}},
+        page=POSTS,
+    ),
+    Case("POST /posts", {"channel_id": "ROOM", "message": "x", "root_id": "THEIRS"}, 201, page=POSTS),
     Case(
         "POST /posts", {"channel_id": "ROOM", "message": "x", "root_id": "gone"}, 400,
-        "api.post.create_post.root_id.app_error",
+        "api.post.create_post.root_id.app_error", page="source: app/post.go, CreatePost",
     ),
-    Case("POST /posts", {"channel_id": "ROOM", "message": "x" * 16_383}, 201),
+    Case(
+        "POST /posts", {"channel_id": "ROOM", "message": "x", "file_ids": ["of another"]}, 201, has={"file_ids": []},
+        page="source: app/post.go, attachFileIDsToPost: left out, and no error",
+    ),
+    Case(
+        "POST /posts", {"channel_id": "ROOM", "message": "x" * 16_383}, 201,
+        page="source: public/model/post.go, PostMessageMaxRunesV2",
+    ),
     Case(
         "POST /posts", {"channel_id": "ROOM", "message": "x" * 16_384}, 400,
-        "model.post.is_valid.message_length.app_error",
+        "model.post.is_valid.message_length.app_error", page="source: public/model/post.go, IsValid",
     ),
-    Case("POST /posts", {"channel_id": "OUT", "message": "x"}, 403, DENIED),
-    Case("POST /posts", {"channel_id": "ROOM", "message": "x"}, 403, DENIED, prepare=lack("create_post")),
+    Case("POST /posts", {"channel_id": "OUT", "message": "x"}, 403, DENIED, page=POSTS),
+    Case("POST /posts", {"channel_id": "ROOM", "message": "x"}, 403, DENIED, page=POSTS, prepare=lack("create_post")),
     Case(
         "POST /posts", {"channel_id": "ROOM", "message": "x"}, 400,
-        "api.post.create_post.can_not_post_to_deleted.error", prepare=archive,
+        "api.post.create_post.can_not_post_to_deleted.error", page="source: app/post.go, CreatePostAsUser",
+        prepare=archive,
     ),
     Case(
         "POST /posts", {"channel_id": "ROOM", "message": "x", "pending_post_id": "saving"}, 500,
-        "api.post.deduplicate_create_post.pending", page=SOURCE, prepare=save,
+        "api.post.deduplicate_create_post.pending", page="source: app/post.go, deduplicateCreatePost", prepare=save,
     ),
-    Case("GET /posts/POST", has={"message": "ours"}),
-    Case("GET /posts/gone", status=404, error="app.post.get.app_error"),
-    Case("PUT /posts/POST/patch", {"message": "new"}, has={"message": "new"}),
-    Case("PUT /posts/THEIRS/patch", {"message": "new"}, 403, DENIED),
-    Case("DELETE /posts/POST", has={"status": "OK"}),
-    Case("DELETE /posts/gone", status=404, error="app.post.get.app_error"),
-    Case("POST /reactions", {"user_id": BOT, "post_id": "THEIRS", "emoji_name": "eyes"}, 201, has={"user_id": BOT}),
-    Case("POST /reactions", {"user_id": BOT, "post_id": "gone", "emoji_name": "eyes"}, 404, "app.post.get.app_error"),
-    Case("POST /users/me/typing", {"channel_id": "ROOM"}, has={"status": "OK"}),
-    Case("GET /channels/OUT/posts", status=403, error=DENIED),
-    Case("GET /nothing", status=404, error="api.context.404.app_error"),
+    Case("GET /posts/POST", has={"message": "ours"}, page="posts, Get a post"),
+    Case("GET /posts/gone", status=404, error="app.post.get.app_error", page="posts, Get a post"),
+    Case("PUT /posts/POST/patch", {"message": "new"}, has={"message": "new"}, page="posts, Patch a post"),
+    Case(
+        "PUT /posts/POST/patch", {"message": "ours"}, has={"edit_at": 0},
+        page="source: app/post.go, UpdatePost: the same text is no edit",
+    ),
+    Case("PUT /posts/THEIRS/patch", {"message": "new"}, 403, DENIED, page="posts, Patch a post"),
+    Case(
+        "PUT /posts/gone/patch", {"message": "new"}, 403, DENIED,
+        page="source: api4/post.go, postPatchChecks: also if it is gone",
+    ),
+    Case("DELETE /posts/POST", has={"status": "OK"}, page="posts, Delete a post"),
+    Case("DELETE /posts/gone", status=404, error="app.post.get.app_error", page="source: api4/post.go, deletePost"),
+    Case(
+        "POST /reactions", {"user_id": BOT, "post_id": "THEIRS", "emoji_name": "eyes"}, 201, has={"user_id": BOT},
+        page="reactions, Create a reaction",
+    ),
+    Case(
+        "POST /reactions", {"user_id": BOT, "post_id": "gone", "emoji_name": "eyes"}, 403, DENIED,
+        page="source: api4/reaction.go, saveReaction: of a post that never was",
+    ),
+    Case("POST /users/me/typing", {"channel_id": "ROOM"}, has={"status": "OK"}, page="users, Publish a user typing"),
+    Case("GET /channels/OUT/posts", status=403, error=DENIED, page="posts, Get posts for a channel"),
+    Case("GET /nothing", status=404, error="api.context.404.app_error", page="source: web/handlers.go, Handle404"),
 ]  # fmt: skip
 
 
@@ -123,8 +159,8 @@ def test_a_request_is_answered_as_documented(case: Case) -> None:
 
     status, answer = call(double, fill(case.request), json.loads(fill(json.dumps(case.body))))
     expected = case.has if not case.error else {"id": case.error, "status_code": case.status}
-    assert status == case.status, case.page
-    assert {name: answer[name] for name in expected} == expected, case.page
+    assert status == case.status, f"{REFERENCE}: {case.page}"
+    assert {name: answer.get(name) for name in expected} == expected, f"{REFERENCE}: {case.page}"
 
 
 def test_pages_have_the_newest_first_and_since_tells_of_changes(double: MattermostDouble, room: str) -> None:
@@ -140,7 +176,9 @@ def test_pages_have_the_newest_first_and_since_tells_of_changes(double: Mattermo
     double.edit(ids[0], "new")
     double.remove(ids[1])
     changed = call(double, f"GET /channels/{room}/posts", since=since)[1]
-    assert set(changed["order"]) == {ids[0], ids[1]} and changed["posts"][ids[1]]["delete_at"]
+    former = [post for post in changed["posts"].values() if post["original_id"]]  # source: post_store.go, Update
+    assert set(changed["order"]) == {ids[0], ids[1], former[0]["id"]} and changed["posts"][ids[1]]["delete_at"]
+    assert [(post["original_id"], post["message"]) for post in former] == [(ids[0], "0")] and former[0]["delete_at"]
     assert ids[1] not in call(double, f"GET /channels/{room}/posts", before=ids[3])[1]["order"]
 
 
@@ -165,6 +203,29 @@ def test_events_are_numbered_and_only_of_channels_with_the_bot(double: Mattermos
         ("posted", 0), ("post_edited", 1), ("post_deleted", 2),
     ]  # fmt: skip
     assert json.loads(events[0]["data"]["post"])["id"] == id if events[0] is not None else False
+
+
+async def test_a_wrong_token_closes_the_websocket_and_a_request_tells_whether_it_is_logged_in() -> None:
+    """The server's source, app/platform/websocket_router.go, ServeWebSocket, and wsapi/system.go, ping."""
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import ConnectionClosed
+
+    async def ask(seq: int, action: str, **data: str) -> Json:
+        await socket.send(json.dumps({"seq": seq, "action": action, "data": data}))
+        while "seq_reply" not in (answer := json.loads(await socket.recv())):
+            pass
+        return dict(answer)
+
+    double = MattermostDouble()
+    async with serve(double) as urls:
+        async with connect(urls.websocket, proxy=None) as socket:
+            with pytest.raises(ConnectionClosed):
+                await ask(1, "authentication_challenge", token="wrong")
+        async with connect(urls.websocket, proxy=None) as socket:
+            assert (await ask(1, "authentication_challenge", token=TOKEN))["status"] == "OK"
+            assert (await ask(2, "ping"))["data"]["text"] == "pong"
+            double.forget_logins()
+            assert (await ask(3, "ping"))["error"]["id"] == "api.web_socket_router.not_authenticated.app_error"
 
 
 async def test_too_many_requests_and_a_wrong_token_are_answered_over_http() -> None:

@@ -131,6 +131,24 @@ async def test_what_was_missed_is_put_once_and_before_online(there: MattermostHo
     assert sorted(event.kind for event in events if event.kind != "message") == ["delete", "edit"]
 
 
+async def test_changes_of_the_time_away_are_put_and_nothing_that_did_not_change(there: MattermostHouse) -> None:
+    """Mattermost keeps each former text as a deleted post, and a reply changes the post that its thread began with."""
+    old = there.double.write(there.room, there.ann, "old")
+    there.double.edit(old, "old, edited before the bot was there")
+    there.double.advance(120)
+    await there.online()
+    first = there.double.write(there.room, there.ann, "first")
+    await there.hear(1)
+    await there.stop()
+    there.double.advance(120)
+    for text in ("first, edited", "first, edited twice"):
+        there.double.edit(first, text)
+    there.double.write(there.room, there.bob, "a reply", root=old)
+    await there.again()
+    heard = [(event.kind, event.of, event.text) for event in there.inbox.events[1:]]
+    assert sorted(heard, key=str) == [("edit", first, "first, edited twice"), ("message", None, "a reply")]
+
+
 async def test_a_first_run_begins_at_the_present(there: MattermostHouse) -> None:
     there.double.write(there.direct, there.ann, "old")
     there.double.advance(10)

@@ -177,7 +177,7 @@ async def test_set_up_names_what_is_wrong_and_reads_a_test_message_back(there: M
     there.double.lacks.add("create_post")
     assert "the permission create_post" in (await send_test_message(there.fresh(), there.direct)).problem
     there.double.rooms.clear()
-    there.double.teams.clear()
+    there.double.teams.clear()  # of no channel, the server tells as "[" and then an error
     assert "is in no team" in (await check_channel(there.fresh())).problem
 
 

@@ -100,7 +100,8 @@ class MattermostApi:
         )  # fmt: skip
         if (now := read_date(answer.headers)) is not None:
             self.skew_s = now - time.time()
-        reply = MattermostReply(answer.status, parse_body(answer.body), _read_wait(answer.status, answer.headers))
+        status, data = parse_answer(answer.status, answer.body)
+        reply = MattermostReply(status, data, _read_wait(status, answer.headers))
         if reply.status == 429 or answer.headers.get("x-ratelimit-remaining") == "0":
             reset = _read_seconds(answer.headers.get("x-ratelimit-reset"))
             delay = reply.retry_after if reply.status == 429 else reset
@@ -120,6 +121,15 @@ def _check_download(response: httpx2.Response) -> None:
         raise FileNotNow(f"Mattermost answers HTTP {status}", retry_after(response.headers))
     if status != 200:
         raise FileNotGiven(f"Mattermost does not give it to the bot (HTTP {status})")
+
+
+def parse_answer(status: int, body: bytes) -> tuple[int, Any]:
+    """Return (the status, the JSON of the body). An error may follow on "[" that the server wrote before it looked (the
+    server's source, api4/channel.go, getChannelsForUser): then they are the error's."""
+    data = parse_body(body)
+    error = parse_body(body[1:]) if data is None and body.startswith(b"[{") else None
+    code = value_at(error, "status_code")
+    return (code, error) if isinstance(code, int) and 400 <= code < 600 else (status, data)
 
 
 def parse_body(body: bytes) -> Any:

@@ -12,15 +12,15 @@ In a process of its own, controlled over HTTP:
 
     semel-mattermost-double --port 8086      # prints the settings of a channel
 
-Modelled, as https://docs.mattermost.com/api/reference documents it; tests/mattermost/test_mattermost_double.py has a
-table of requests and documented answers:
+Modelled, as https://docs.mattermost.com/api/reference documents it, and the server's source where that is silent;
+tests/mattermost/test_mattermost_double.py has a table of requests and documented answers:
 
 - the token, errors in Mattermost's words, 200 entries of a page at most
 - posts: create with `root_id`, `file_ids`, `props` and `pending_post_id` (folded for 30 s, 500 while the first is being
   saved), 16,383 characters, patch, delete, pages (`per_page`, `page`, `before`, `since` with 1000 posts at most);
-  posts of one millisecond; archived channels; channels that the bot is not in
+  posts of one millisecond; former texts, kept as deleted posts; archived channels; channels that the bot is not in
 - files, reactions, typing, direct messages, people, teams
-- the WebSocket: challenge, hello, numbered events, an event that is lost, connections that end
+- the WebSocket: challenge, hello, numbered events, an event that is lost, connections that end or lose their login
 - rate limits with their headers (`rate`)
 - faults, before or after a request took effect: `semel.testing.mattermost.model.MattermostFault`
 

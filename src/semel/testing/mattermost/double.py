@@ -32,7 +32,7 @@ class MattermostDouble:
         self.rate = rate
         self.ahead = 0.0
         self.now: Callable[[], float] = lambda: now() + self.ahead
-        self.people: dict[str, Json] = {BOT: {"id": BOT, "username": "semel", "is_bot": True, "delete_at": 0}}
+        self.people: dict[str, Json] = {BOT: _describe_person(BOT, "semel", is_bot=True)}
         self.teams: list[Json] = [{"id": self.new_id("team"), "display_name": "Garden"}]
         self.rooms: dict[str, MattermostRoom] = {}
         self.files: dict[str, Json] = {}
@@ -56,7 +56,7 @@ class MattermostDouble:
     def person(self, username: str, is_bot: bool = False) -> str:
         """Add a person. Returns the id."""
         id = self.new_id("user")
-        self.people[id] = {"id": id, "username": username, "is_bot": is_bot, "delete_at": 0}
+        self.people[id] = _describe_person(id, username, is_bot=is_bot)
         return id
 
     def direct(self, user: str) -> str:
@@ -134,6 +134,11 @@ class MattermostDouble:
         for link in self.links:
             link.seq += 1
 
+    def forget_logins(self) -> None:
+        """Forget that the WebSockets were logged in: they stay open, and hear nothing more."""
+        for link in self.links:
+            link.is_logged_in = False
+
     # ------------------------------------------------------------ what the routes call
 
     def now_ms(self) -> int:
@@ -170,6 +175,10 @@ class MattermostDouble:
                 return room, room.posts[id]
         raise MattermostError(404, "app.post.get.app_error", "Unable to get the post.")
 
+    def is_shown(self, post: str) -> bool:
+        """Return whether there is a post, and it is not deleted."""
+        return any(post in room.posts and not room.posts[post]["delete_at"] for room in self.rooms.values())
+
     def check_permission(self, name: str) -> None:
         if name in self.lacks:
             raise MattermostError(403, "api.context.permissions.app_error", "You do not have the permission.")
@@ -178,14 +187,12 @@ class MattermostDouble:
         """Write a post, and tell the bot of it. `fields`: message, root_id, file_ids, props, type."""
         room = self.rooms[channel]
         now, id = self._take_time(), self.new_id("post")
-        infos = [
-            {name: value for name, value in self.files[file].items() if name != "content"}
-            for file in fields.get("file_ids") or []
-        ]
+        files = [self.files[file] for file in fields.get("file_ids") or [] if self._attach(file, id, user, channel)]
+        infos = [{name: value for name, value in file.items() if name != "content"} for file in files]
         post = {
             "id": id, "create_at": now, "update_at": now, "edit_at": 0, "delete_at": 0, "user_id": user,
-            "channel_id": channel, "root_id": "", "message": "", "type": "", "props": {}, "file_ids": [],
-            "metadata": {"files": infos} if infos else {}, **fields,
+            "channel_id": channel, "root_id": "", "original_id": "", "message": "", "type": "", "props": {},
+            "metadata": {"files": infos} if infos else {}, **fields, "file_ids": [file["id"] for file in files],
         }  # fmt: skip
         pending = post.pop("pending_post_id", "")
         room.posts[id] = post
@@ -196,6 +203,14 @@ class MattermostDouble:
             first["update_at"] = now  # a reply changes the post that its thread began with
         return post
 
+    def _attach(self, file: str, post: str, user: str, channel: str) -> bool:
+        """Attach a file to a post. Returns False if it is another's or has a post: the server tells nobody of that."""
+        known = self.files.get(file)
+        if known is None or (known["user_id"], known["channel_id"], known["post_id"]) != (user, channel, ""):
+            return False
+        known["post_id"] = post
+        return True
+
     def _take_time(self) -> int:
         """Return the time of a new post: several share a millisecond, but no more than a server saves in one."""
         at, count = self._moment
@@ -205,20 +220,23 @@ class MattermostDouble:
 
     def change_post(self, id: str, text: str) -> Json:
         room, post = self.find_post(id)
-        post |= {"message": text, "edit_at": self.now_ms(), "update_at": self.now_ms()}
+        now, old = self.now_ms(), self.new_id("old")
+        room.posts[old] = {**post, "id": old, "original_id": id, "delete_at": now, "update_at": now}  # as it was
+        post |= {"message": text, "edit_at": post["edit_at"] if text == post["message"] else now, "update_at": now}
         self.tell("post_edited", room, {"post": json.dumps(post)})
         return post
 
     def delete_post(self, id: str) -> None:
         room, post = self.find_post(id)
+        told = json.dumps(post)  # as it was before
         post |= {"delete_at": self.now_ms(), "update_at": self.now_ms()}
-        self.tell("post_deleted", room, {"delete_by": post["user_id"], "post": json.dumps(post)})
+        self.tell("post_deleted", room, {"delete_by": post["user_id"], "post": told})
 
     def add_file(self, user: str, channel: str, name: str, mime: str, content: bytes) -> Json:
         id = self.new_id("file")
         self.files[id] = {
             "id": id, "user_id": user, "channel_id": channel, "name": name, "mime_type": mime, "size": len(content),
-            "content": content,
+            "content": content, "post_id": "",
         }  # fmt: skip
         return self.files[id]
 
@@ -226,17 +244,26 @@ class MattermostDouble:
         """Tell the WebSockets of the bot an event of a channel, if it is in it."""
         if BOT in room.members:
             for link in self.links:
+                link.is_logged_in = link.is_logged_in and link.token in ("", self.token)
                 link.tell({"event": event, "data": data, "broadcast": {"channel_id": room.id}})
 
 
 class MattermostLink:
-    """One open WebSocket. `queue`: what is to be sent; None closes it."""
+    """One open WebSocket. `token`: it logged in with it. `queue`: what is to be sent; None closes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, token: str = "") -> None:
+        self.token = token
         self.queue: asyncio.Queue[Json | None] = asyncio.Queue()
         self.seq = 0
+        self.is_logged_in = True
 
     def tell(self, event: Json) -> None:
-        """Number an event and send it."""
+        """Number an event and send it, if the connection is logged in."""
+        if not self.is_logged_in:
+            return
         self.queue.put_nowait({**event, "seq": self.seq})
         self.seq += 1
+
+
+def _describe_person(id: str, username: str, *, is_bot: bool) -> Json:
+    return {"id": id, "username": username, "delete_at": 0} | ({"is_bot": True} if is_bot else {})

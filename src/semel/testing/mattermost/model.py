@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 from semel.text.json_types import Json
 
-MattermostFaultKind = Literal["drop", "hang", "500", "502", "429", "401", "400", "403"]
+MattermostFaultKind = Literal["drop", "hang", "500", "502", "429", "401", "400", "403", "empty"]
 
 
 class MattermostError(Exception):
-    """A request was refused. `id`: Mattermost's name of the error."""
+    """A request was refused. `id`: Mattermost's name of the error. `began`: what of an answer of success went first."""
 
-    def __init__(self, status: int, id: str, message: str = "It did not work.") -> None:
+    def __init__(self, status: int, id: str, message: str = "It did not work.", began: str = "") -> None:
         super().__init__(id)
         self.status = status
+        self.began = began
         self.id = id
         self.message = message
 
@@ -31,7 +32,8 @@ class MattermostError(Exception):
 class MattermostFault:
     """What goes wrong with requests whose "METHOD PATH" matches `pattern`.
 
-    `how`: "drop" (the connection is closed), "hang", "502" (a proxy's page), or a status. `after`: the request takes
+    `how`: "drop" (the connection is closed), "hang", "502" (a proxy's page), "empty" (a page
+    without a post), or a status. `after`: the request takes
     effect before it fails. `times`: how many requests fail; None: all. `skip`: how many pass before them.
     """
 

@@ -30,8 +30,8 @@ def _list_teams(double: MattermostDouble, call: MattermostCall) -> tuple[int, An
 
 def _list_channels(double: MattermostDouble, call: MattermostCall) -> tuple[int, Any]:
     rooms = [room for room in double.rooms.values() if BOT in room.members]
-    if not rooms:  # as the server does
-        raise MattermostError(404, "app.channel.get_channels.not_found.app_error", "No channels were found.")
+    if not rooms:  # the server has begun its answer before it looks
+        raise MattermostError(404, "app.channel.get_channels.not_found.app_error", "No channels were found.", began="[")
     return 200, [room.describe() for room in rooms if not room.delete_at]
 
 
@@ -97,9 +97,6 @@ def _check_post(double: MattermostDouble, fields: Json, channel: str) -> None:
         raise MattermostError(400, "api.post.create_post.empty.app_error", "The message is empty.")
     if root and (root not in room.posts or room.posts[root]["delete_at"] or room.posts[root]["root_id"]):
         raise MattermostError(400, "api.post.create_post.root_id.app_error", "Invalid RootId parameter.")
-    for id in fields.get("file_ids") or []:
-        if id not in double.files or double.files[id]["channel_id"] != channel:
-            raise MattermostError(400, "api.post.create_post.file_ids.app_error", "Invalid file.")
 
 
 def _get_post(double: MattermostDouble, call: MattermostCall) -> tuple[int, Any]:
@@ -107,6 +104,8 @@ def _get_post(double: MattermostDouble, call: MattermostCall) -> tuple[int, Any]
 
 
 def _patch_post(double: MattermostDouble, call: MattermostCall) -> tuple[int, Any]:
+    if not double.is_shown(call.ids[0]):
+        raise MattermostError(403, "api.context.permissions.app_error", "You do not have the permission.")
     _check_own(double, call.ids[0], "edit_post")
     text = str(call.body.get("message", ""))
     if len(text) > MAX_MESSAGE_CHARS:
@@ -128,6 +127,8 @@ def _check_own(double: MattermostDouble, post: str, permission: str) -> None:
 
 def _react(double: MattermostDouble, call: MattermostCall) -> tuple[int, Any]:
     double.check_permission("add_reaction")
+    if not any(call.body["post_id"] in room.posts for room in double.rooms.values()):
+        raise MattermostError(403, "api.context.permissions.app_error", "You do not have the permission.")
     double.find_post(str(call.body["post_id"]))
     if not re.fullmatch(r"[a-z0-9_+-]{1,64}", str(call.body["emoji_name"])):
         raise MattermostError(400, "model.reaction.is_valid.emoji_name.app_error", "Invalid emoji name.")

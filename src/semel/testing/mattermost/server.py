@@ -17,7 +17,7 @@ from semel.testing.http_requests import HttpRequest
 from semel.testing.mattermost.double import MattermostDouble, MattermostLink
 from semel.testing.mattermost.model import MattermostCall, MattermostError, MattermostFault
 from semel.testing.mattermost.routes import call_route
-from semel.text.json_types import text_at
+from semel.text.json_types import Json, text_at
 
 if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 PREFIX = "/api/v4"
 _CONTROL = (
     "person direct channel archive write give_file edit remove react texts shown asked fail advance disconnect "
-    "lose_event"
+    "lose_event forget_logins"
 )
 CONTROL = frozenset(_CONTROL.split())
 """The methods of the double that `POST /control/NAME` calls. Their arguments are JSON."""
+NOT_LOGGED_IN = MattermostError(401, "api.web_socket_router.not_authenticated.app_error")
+BAD_ACTION = MattermostError(500, "api.web_socket_router.bad_action.app_error")
 UNAUTHORIZED = MattermostError(401, "api.context.session_expired.app_error", "Invalid or expired session.")
 
 
@@ -66,16 +68,17 @@ async def _link(double: MattermostDouble, connection: ServerConnection) -> None:
     """Serve one connection: wait for the challenge, say hello, send events."""
     from websockets.exceptions import ConnectionClosed
 
-    link = MattermostLink()
+    link = MattermostLink(double.token)
     sending: asyncio.Task[None] | None = None
     try:
         async for message in connection:
             request = json.loads(message)
+            if link in double.links:
+                await connection.send(json.dumps(_reply_on_socket(double, link, request)))
+                continue
             if request.get("action") != "authentication_challenge":
                 continue
-            if text_at(request, "data", "token") != double.token:
-                error = {"status": "FAIL", "seq_reply": request.get("seq"), "error": UNAUTHORIZED.body()}
-                await connection.send(json.dumps(error))
+            if text_at(request, "data", "token") != double.token:  # it is closed, without a word
                 return
             await connection.send(json.dumps({"status": "OK", "seq_reply": request.get("seq")}))
             link.tell({"event": "hello", "data": {"connection_id": double.new_id("link")}, "broadcast": {}})
@@ -89,6 +92,17 @@ async def _link(double: MattermostDouble, connection: ServerConnection) -> None:
         if sending is not None:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
+
+
+def _reply_on_socket(double: MattermostDouble, link: MattermostLink, request: Json) -> Json:
+    """Return the answer to a request on a WebSocket, whose token is looked up again."""
+    if link.token != double.token:
+        link.is_logged_in = False
+    if not link.is_logged_in:
+        return {"status": "FAIL", "seq_reply": request.get("seq"), "error": NOT_LOGGED_IN.body()}
+    if request.get("action") == "ping":
+        return {"status": "OK", "seq_reply": request.get("seq"), "data": {"text": "pong"}}
+    return {"status": "FAIL", "seq_reply": request.get("seq"), "error": BAD_ACTION.body()}
 
 
 async def _send(connection: ServerConnection, link: MattermostLink) -> None:
@@ -133,6 +147,9 @@ def _call(double: MattermostDouble, request: HttpRequest, path: str, call: Matte
         status, answer = call_route(double, request.method, path, call)
         return _reply(double, status, answer, limits)
     except MattermostError as error:
+        if error.began:
+            body = error.began + json.dumps(error.body())
+            return HttpReply(200, body.encode(), {"content-type": "application/json", **limits})
         return _reply(double, error.status, error.body(), limits)
 
 
@@ -157,6 +174,8 @@ async def _apply_fault(fault: MattermostFault) -> HttpReply:
             await asyncio.Event().wait()
         case "502":
             return HttpReply(502, b"<html><body>bad gateway</body></html>", {"content-type": "text/html"})
+        case "empty":
+            return HttpReply(200, b'{"order": [], "posts": {}}', {"content-type": "application/json"})
         case "429":
             headers = {"content-type": "text/plain", "retry-after": str(fault.retry_after)}
             return HttpReply(429, b"limit exceeded\n", headers)
