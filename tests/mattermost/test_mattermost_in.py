@@ -149,6 +149,33 @@ async def test_changes_of_the_time_away_are_put_and_nothing_that_did_not_change(
     assert sorted(heard, key=str) == [("edit", first, "first, edited twice"), ("message", None, "a reply")]
 
 
+async def test_posts_of_one_millisecond_that_fill_more_than_a_page_are_put_once(there: MattermostHouse) -> None:
+    await there.online()
+    there.double.write(there.direct, there.ann, "first")
+    await there.hear(1)
+    await there.stop()
+    at = there.double.now_ms()
+    expected = [f"{n}" for n in range(250)]
+    for text in expected:
+        there.double.write(there.direct, there.ann, text, create_at=at, update_at=at)
+    there.double.write(there.direct, there.ann, "last", create_at=at + 1, update_at=at + 1)
+    await there.again()
+    assert sorted(event.text for event in there.inbox.events[1:]) == sorted([*expected, "last"])
+
+
+async def test_a_page_that_lost_its_place_is_not_taken_for_the_end(there: MattermostHouse) -> None:
+    """Before a post that was deleted for good, the server finds nothing."""
+    await there.online()
+    await there.stop()
+    for n in range(150):
+        there.double.write(there.direct, there.ann, f"{n}", create_at=there.double.now_ms() + n)
+    there.double.fail("GET /channels/.*/posts", "empty", skip=1)
+    with pytest.raises(Offline, match="page"):
+        await there.channel.run(there.inbox)
+    await there.again()
+    assert len(there.inbox.events) == 150
+
+
 async def test_a_first_run_begins_at_the_present(there: MattermostHouse) -> None:
     there.double.write(there.direct, there.ann, "old")
     there.double.advance(10)

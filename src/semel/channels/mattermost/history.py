@@ -1,8 +1,9 @@
 """Read a channel's posts page by page, the newest first (https://docs.mattermost.com/api/reference, "Get posts for a
 channel").
 
-The next page is asked for as what is before the oldest post of this one, so posts that are written meanwhile shift
-nothing. `since` is no way to read a history: it gives at most 1000 posts, and has no pages. It serves for changes.
+The next page is asked for as what is before a post of this one, so posts that are written meanwhile shift nothing.
+Posts of one millisecond that fill more than a page are read by the page's number. `since` is no way to read a history:
+it gives at most 1000 posts, and has no pages. It serves for changes.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ async def list_posts(
 
     `read`: makes a GET and returns a successful answer, or raises. Raises NotAPage.
     """
-    before = ""
+    before, number = "", 0
     seen: set[str] = set()
     while True:
-        page = read_page(await read(f"/channels/{channel}/posts?per_page={PAGE_SIZE}{before}"))
+        page = read_page(await read(f"/channels/{channel}/posts?per_page={PAGE_SIZE}&page={number}{before}"))
+        if not page and before and not number:
+            raise NotAPage("Mattermost's page ends before the post that it was to begin with")
         unseen = [post for post in page if post["id"] not in seen]
         for post in unseen:
             if post["create_at"] <= since_ms:
@@ -39,17 +42,21 @@ async def list_posts(
             yield post
         if not unseen:
             return
-        seen = {post["id"] for post in page}
-        before = f"&before={_find_anchor(page)}"
+        seen |= {post["id"] for post in page}
+        anchor = _find_anchor(page)
+        if anchor is None:
+            number += 1
+        else:
+            before, number = f"&before={anchor}", 0
 
 
-def _find_anchor(page: list[Json]) -> str:
-    """Return the oldest post of a page that is younger than its last.
+def _find_anchor(page: list[Json]) -> str | None:
+    """Return the oldest post of a page that is younger than its last; None if all are of one millisecond.
 
-    Before a post means before its millisecond, which its last post may share with the next page's first.
+    Before a post means before its millisecond, which the last post may share with the next page's first.
     """
     last = page[-1]
-    return str(next((post["id"] for post in reversed(page) if post["create_at"] > last["create_at"]), last["id"]))
+    return next((str(post["id"]) for post in reversed(page) if post["create_at"] > last["create_at"]), None)
 
 
 def read_page(reply: MattermostReply) -> list[Json]:
