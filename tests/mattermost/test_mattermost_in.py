@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from mattermost_house import MattermostHouse, mattermost
 
+from semel.channels.mattermost import sockets
 from semel.channels.mattermost.parse import KEY_PROP
 from semel.gateway.ports import Denied, Kept, Missing, Offline
 from semel.testing.mattermost import BOT
@@ -174,6 +175,36 @@ async def test_a_page_that_lost_its_place_is_not_taken_for_the_end(there: Matter
         await there.channel.run(there.inbox)
     await there.again()
     assert len(there.inbox.events) == 150
+
+
+async def test_a_connection_that_the_server_no_longer_counts_as_logged_in_is_given_up(
+    there: MattermostHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays open, and hears nothing more (the server's source, app/platform/web_conn.go, IsAuthenticated)."""
+    monkeypatch.setattr(sockets, "LOGIN_CHECK_INTERVAL_S", 0.05)
+    await there.online()
+    there.double.forget_logins()
+    there.double.write(there.direct, there.ann, "unheard")
+    assert there.task is not None
+    with pytest.raises(Offline, match="logged in"):
+        await asyncio.wait_for(there.task, 20)
+    there.task = None
+    await there.online()
+    assert [event.text for event in there.inbox.events] == ["unheard"]
+
+
+async def test_a_token_that_is_revoked_while_nothing_is_said_is_reported(
+    there: MattermostHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "LOGIN_CHECK_INTERVAL_S", 0.05)
+    await there.online()
+    there.double.token = "another0000000000000000000"
+    assert there.task is not None
+    with pytest.raises(Offline):
+        await asyncio.wait_for(there.task, 20)
+    there.task = None
+    with pytest.raises(Denied, match="does not accept this token"):
+        await there.channel.run(there.inbox)
 
 
 async def test_a_first_run_begins_at_the_present(there: MattermostHouse) -> None:

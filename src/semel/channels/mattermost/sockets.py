@@ -2,6 +2,10 @@
 
 After the authentication challenge, the server says hello, and then numbers its events. A gap in the numbers means that
 an event was lost: the connection is given up, and the history is read.
+
+A server that no longer counts a connection as logged in (the token was revoked, or the database failed when the session
+was looked up) leaves it open and sends it no more events. Only the answer to a request tells, so one is made now and
+then (the server's source, app/platform/web_conn.go and websocket_router.go).
 """
 
 from __future__ import annotations
@@ -10,13 +14,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import TYPE_CHECKING
 
 from semel.channels.http import USER_AGENT, system_tls_context
-from semel.channels.mattermost.receipts import TOKEN_REFUSED
 from semel.channels.mattermost.settings import MattermostSettings
 from semel.channels.mattermost.transport import parse_body
-from semel.gateway.ports import Denied, Offline
+from semel.gateway.ports import Offline
 from semel.text.json_types import Json, text_at
 
 if TYPE_CHECKING:
@@ -27,6 +31,9 @@ MAX_WAITING_EVENTS = 5_000
 """Events that may wait while the history is read; if there are more, the connection is not read."""
 PING_INTERVAL_S = 20.0
 """Seconds between our pings. A connection that answers none for as long is taken as lost."""
+LOGIN_CHECK_INTERVAL_S = 30.0
+"""Seconds between two requests that ask whether the connection is still logged in."""
+NOT_LOGGED_IN = "api.web_socket_router.not_authenticated.app_error"
 MAX_BATCH = 200
 _BURST_S = 0.005
 """Seconds in which a next event still belongs to the same batch."""
@@ -52,6 +59,8 @@ class MattermostSocket:
                 raise Offline(f"Mattermost closed the WebSocket ({_describe(error)})") from None
             event = parse_event(message)
             if event is not None:
+                if text_at(event, "error", "id") == NOT_LOGGED_IN:
+                    raise Offline("Mattermost no longer counts the WebSocket as logged in", 0.0)
                 self._count(event)
                 return event
 
@@ -72,7 +81,7 @@ class MattermostSocket:
         return events
 
     async def begin(self, token: str) -> None:
-        """Answer the challenge, and wait for hello. Raises Denied if the token is refused."""
+        """Answer the challenge, and wait for hello. The server closes the connection if it refuses the token."""
         from websockets.exceptions import ConnectionClosed
 
         challenge = {"seq": 1, "action": "authentication_challenge", "data": {"token": token}}
@@ -82,10 +91,19 @@ class MattermostSocket:
             raise Offline(f"Mattermost closed the WebSocket ({_describe(error)})") from None
         while True:
             event = await self.next()
-            if event.get("status") == "FAIL":
-                raise Denied(TOKEN_REFUSED, ["token"])
             if event.get("event") == "hello":
                 self.id = text_at(event, "data", "connection_id") or ""
+                return
+
+    async def check_login(self) -> None:
+        """Ask at intervals whether the connection is still logged in; `next` reads the answers. Ends with it."""
+        from websockets.exceptions import ConnectionClosed
+
+        for number in count(2):
+            await asyncio.sleep(LOGIN_CHECK_INTERVAL_S)
+            try:
+                await self._connection.send(json.dumps({"seq": number, "action": "ping"}))
+            except ConnectionClosed:
                 return
 
     def _count(self, event: Json) -> None:
@@ -101,7 +119,7 @@ class MattermostSocket:
 
 @asynccontextmanager
 async def open_socket(settings: MattermostSettings) -> AsyncIterator[MattermostSocket]:
-    """Open a connection and wait for hello. Raises Denied if the token is refused, and Offline."""
+    """Open a connection and wait for hello. Raises Offline, also if the token is refused."""
     from websockets.asyncio.client import connect
     from websockets.exceptions import WebSocketException
 
@@ -125,7 +143,11 @@ async def open_socket(settings: MattermostSettings) -> AsyncIterator[MattermostS
                 await socket.begin(settings.token)
         except TimeoutError:
             raise Offline("Mattermost opened a WebSocket and did not say hello") from None
-        yield socket
+        checking = asyncio.create_task(socket.check_login())
+        try:
+            yield socket
+        finally:
+            checking.cancel()
 
 
 def parse_event(message: str | bytes) -> Json | None:
