@@ -93,6 +93,34 @@ async def test_a_file_is_uploaded_once_and_shown_by_one_post(there: MattermostHo
     assert len(there.double.asked("POST /files")) == 1
 
 
+async def test_a_deleted_message_is_gone_whatever_the_server_calls_it(there: MattermostHouse) -> None:
+    """A server before 7 answers 403 where a newer one answers 404; then the post itself is asked for."""
+    gone, here = [(await there.channel.send(there.op(text))).id for text in ("gone", "here")]
+    there.double.remove(gone)
+    there.double.fail("DELETE /posts", "403", times=None)
+    assert await there.channel.send(there.op(kind="delete", target=gone)) == Receipt(gone)
+    with pytest.raises(Rejected, match="delete_post"):
+        await there.channel.send(there.op(kind="delete", target=here))
+    with pytest.raises(Rejected, match="it was deleted, or"):
+        await there.channel.send(there.op("new", kind="edit", target=gone))
+
+
+async def test_a_file_is_uploaded_anew_once_its_upload_may_have_been_used(there: MattermostHouse) -> None:
+    """An upload belongs to one post: from a second one, the server leaves it out and says nothing."""
+    path = there.tmp_path / "plan.txt"
+    path.write_bytes(b"the plan")
+    op = there.op("here it is", kind="file", file=path, name="plan.txt", mime="text/plain")
+    there.double.fail("POST /posts", "drop", after=True)
+    with pytest.raises(Unknown):
+        await there.channel.send(op)
+    there.double.remove(there.double.shown(there.direct)[0]["id"])  # a person deleted it; so no look finds it
+    there.double.advance(31)
+    assert await there.channel.find(op, time.time() - 60) is None
+    await there.channel.send(op)
+    (post,) = there.double.shown(there.direct)
+    assert [there.double.files[id]["name"] for id in post["file_ids"]] == ["plan.txt"]
+
+
 ANSWERS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("429", {"retry_after": 7}, NotSent, "too many"),
     ("401", {}, NotSent, "does not accept this token"),

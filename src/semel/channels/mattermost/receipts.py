@@ -6,7 +6,7 @@
 | 429 | `NotSent`, for Retry-After or X-Ratelimit-Reset |
 | 401 in Mattermost's words | `NotSent`: a person corrects the token |
 | 3xx | `NotSent`; redirects are not followed |
-| delete: 404 in Mattermost's words | sent: the post is gone |
+| delete: 404 in Mattermost's words | sent: the post is gone (older servers: 403, and `MattermostSender` asks for it) |
 | other 4xx in Mattermost's words | `Rejected` |
 | 4xx in other words | `Unknown`: from a proxy, not from Mattermost |
 | 5xx, 408, 2xx with something else | `Unknown` |
@@ -63,6 +63,8 @@ def check_answer(reply: MattermostReply, op: Op | None = None) -> MattermostRepl
     if reply.status == 403 and not hint:
         permission = _PERMISSIONS[op.kind] if op is not None else "read_channel"
         hint = f"add the bot to the team and the channel; there it needs the permission {permission}"
+        if op is not None and op.target:
+            hint = f"it was deleted, or {hint}"
     raise Rejected(f"Mattermost: {reply.describe()}{f' ({hint})' if hint else ''}")
 
 

@@ -52,14 +52,30 @@ class MattermostSender:
         """Make one attempt to send a part. Raises NotSent, Rejected or Unknown."""
         match op.kind:
             case "post" | "file":
-                return receipt_of(op, await self._api.call("POST", "/posts", await self._make_post(op)))
+                return await self._post(op)
             case "edit":
                 body: Json = {"message": _write_text(op)}
                 return receipt_of(op, await self._api.call("PUT", f"/posts/{_check_target(op)}/patch", body))
             case "react":
                 return await self._react(op)
             case "delete":
-                return receipt_of(op, await self._api.call("DELETE", f"/posts/{_check_target(op)}"))
+                return await self._delete(op)
+
+    async def _post(self, op: Op) -> Receipt:
+        post = await self._make_post(op)
+        try:
+            return receipt_of(op, await self._api.call("POST", "/posts", post))
+        except Unknown:
+            self._uploads.pop(op.key, None)  # a post may have it; the server leaves it out of a second one
+            raise
+
+    async def _delete(self, op: Op) -> Receipt:
+        path = f"/posts/{_check_target(op)}"
+        reply = await self._api.call("DELETE", path)
+        if reply.status == 403 and reply.is_error:  # of older servers also if the post is gone
+            asked = await self._api.call("GET", path)
+            reply = asked if asked.status == 404 else reply
+        return receipt_of(op, reply)
 
     async def _react(self, op: Op) -> Receipt:
         name = to_name(op.text)
