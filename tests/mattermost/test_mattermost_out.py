@@ -13,7 +13,7 @@ from mattermost_house import MattermostHouse, mattermost
 from semel.channels.mattermost.parse import KEY_PROP
 from semel.channels.mattermost.receipts import TOKEN_REFUSED
 from semel.faces.channel_check import TEST_MESSAGE, check_channel, send_test_message
-from semel.gateway.ports import Answers, Caps, Denied, NotSent, Receipt, Rejected, Unknown
+from semel.gateway.ports import CLOCK_MARGIN_S, Answers, Caps, Denied, NotSent, Receipt, Rejected, Unknown
 from semel.testing.mattermost import BOT, MattermostDouble
 
 
@@ -171,6 +171,14 @@ async def test_a_part_whose_answer_was_lost_is_found_or_proved_absent(there: Mat
     assert [found.id] == posts if was_taken and found is not None else (found, posts) == (None, [])
     looks = there.double.asked(f"/channels/{there.direct}/posts")
     assert len(looks) >= (3 if was_taken else 9), "absence is believed after three looks, to the last page"
+
+
+async def test_a_message_with_links_is_not_absent_while_their_previews_may_be_fetched(there: MattermostHouse) -> None:
+    """The server saves it afterwards (its source, app/post.go, CreatePost: getEmbedsAndImages comes before Save)."""
+    op = there.op("see ![a](https://e.org/a.png) and https://e.org")
+    with pytest.raises(Unknown, match="previews"):
+        await there.channel.find(op, time.time() - CLOCK_MARGIN_S - 11)
+    assert await there.channel.find(op, time.time() - CLOCK_MARGIN_S - 13) is None
 
 
 @pytest.mark.parametrize("how", ["403", "500", "502", "drop"])

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from semel.gateway.inbound.channel_supervisor import find_secrets
 from semel.gateway.ports import (
+    CLOCK_MARGIN_S,
     Channel,
     Denied,
     Heard,
@@ -34,8 +35,6 @@ CHECK_TIMEOUT_S = 30.0
 LOGIN_TIMEOUT_S = 5.0
 """Seconds that a test message waits for the login; a webhook has none."""
 MAX_SETTLE_S = 10.0
-CLOCK_MARGIN_S = 60.0
-"""A look-up covers messages from this many seconds before the attempt on, because clocks differ."""
 TEST_MESSAGE = "A test message: Semel can write here."
 
 

@@ -4,12 +4,15 @@ Each post carries the part's key in two places. `pending_post_id`: a server that
 with the post that exists and makes no new one. It is not in the API reference, and each server of a cluster remembers
 its own: so it is a second lock, and no promise rests on it. `props`: by it, `find` recognises the post in the history,
 which it reads from before the first attempt to the last page. Absence is believed only when LOOKS looks, with pauses,
-have not found it.
+have not found it, and not while the server may still be fetching the previews of its links, which comes before it saves
+the post (the server's source, app/post.go, CreatePost).
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections.abc import Awaitable, Callable
 
 from semel.channels.mattermost.address import MattermostPlace, is_id, parse_address
@@ -22,7 +25,7 @@ from semel.channels.mattermost.transport import MattermostApi, MattermostReply
 from semel.channels.recent_map import RecentMap
 from semel.channels.slack.emoji import to_name
 from semel.channels.uploads import name_file, read_file
-from semel.gateway.ports import REPEAT_PREFIX, NotSent, Op, Receipt, Rejected, Unknown
+from semel.gateway.ports import CLOCK_MARGIN_S, REPEAT_PREFIX, NotSent, Op, Receipt, Rejected, Unknown
 from semel.text.json_types import Json, objects_in, text_at, value_at
 
 LOOKS = 3
@@ -31,6 +34,9 @@ CLOCK_TOLERANCE_S = 3.0
 """Seconds by which a post may seem older than it is, once the server's clock is compared with ours."""
 UNKNOWN_SKEW_S = 600.0
 """Seconds by which our clock may be ahead of the server's if it could not be compared."""
+PREVIEW_TIME_S = 6.0
+"""Seconds that the server may take for the preview of a link: 5 by its setting LinkMetadataTimeoutMilliseconds."""
+_LINK = re.compile(r"https?://", re.I)
 _MAX_REMEMBERED = 500
 
 
@@ -166,6 +172,9 @@ class MattermostSender:
                 await self._sleep(self._settings.settle / 2)
             if (receipt := await self._look(op, place.channel, since)) is not None:
                 return receipt
+        links = len(_LINK.findall(op.text))
+        if links and time.time() < since + CLOCK_MARGIN_S + PREVIEW_TIME_S * links:
+            raise Unknown("Mattermost may still be fetching the previews of its links, and save it afterwards")
         return None
 
     async def _look(self, op: Op, channel: str, since: float) -> Receipt | None:

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.clock import Clock
-from semel.gateway.ports import Answers, Button, Caps, Channel, NotSent, Op, Receipt, Rejected, Unknown
+from semel.gateway.ports import CLOCK_MARGIN_S, Answers, Button, Caps, Channel, NotSent, Op, Receipt, Rejected, Unknown
 from semel.ledger.delivery.send_queue import AttemptOutcome, Departure
 
-CLOCK_MARGIN_S = 60.0
-"""A look-up covers messages from this many seconds before the first attempt on, because clocks differ."""
 MAX_RETRY_AFTER_S = 30 * 86400.0
 """The longest Retry-After in seconds that is accepted from a platform."""
 

@@ -17,6 +17,7 @@ from semel.gateway.ports.agent import (
     Update,
 )  # fmt: skip
 from semel.gateway.ports.channel import (
+    CLOCK_MARGIN_S,
     MAX_ANSWER_BYTES,
     MAX_BUTTONS,
     REPEAT_PREFIX,
@@ -47,9 +48,9 @@ from semel.ledger.turns.summary import Summary
 from semel.text.json_types import Json
 
 __all__ = [
-    "BY_AGENT", "MAX_ANSWER_BYTES", "MAX_BUTTONS", "RECORD", "REPEAT_PREFIX", "Agent", "AgentError", "Answered",
-    "Answers", "Asked", "Background", "Button", "CannotBegin", "Caps", "Channel", "Conversation", "Deed", "Denied",
-    "Died", "Heard", "Inbox", "Incoming", "Inside", "Job", "Json", "Kept", "Launch", "Missing", "NotSent", "Offline",
-    "Op", "Orphan", "Past", "Person", "Receipt", "Rejected", "Safety", "Signal", "Spoken", "Stretch", "Summary",
-    "TooLarge", "Unknown", "Update", "press_key",
+    "BY_AGENT", "CLOCK_MARGIN_S", "MAX_ANSWER_BYTES", "MAX_BUTTONS", "RECORD", "REPEAT_PREFIX", "Agent",
+    "AgentError", "Answered", "Answers", "Asked", "Background", "Button", "CannotBegin", "Caps", "Channel",
+    "Conversation", "Deed", "Denied", "Died", "Heard", "Inbox", "Incoming", "Inside", "Job", "Json", "Kept",
+    "Launch", "Missing", "NotSent", "Offline", "Op", "Orphan", "Past", "Person", "Receipt", "Rejected", "Safety",
+    "Signal", "Spoken", "Stretch", "Summary", "TooLarge", "Unknown", "Update", "press_key",
 ]  # fmt: skip

@@ -14,6 +14,9 @@ from semel.law.wake import Busy
 REPEAT_PREFIX = "(repeat) "
 """The text with which a part begins if it may have arrived before (`Op.marked`). It is the same on every platform."""
 
+CLOCK_MARGIN_S = 60.0
+"""Seconds by which `since` of `Channel.find` lies before the part's first attempt, because clocks differ."""
+
 
 class Safety(enum.StrEnum):
     """A safety class: how an unknown outcome is resolved on a platform (docs/laws.md, safety classes)."""
