@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from semel.faces.http.problems import Problem
@@ -69,25 +70,26 @@ _PAGE = Returns("The page.", str, "text/html")
 @router.route("GET", "/", _PAGE, access=Access.PAGE, documented=False)
 async def page(call: ApiCall) -> Response:
     """The page."""
-    if not load_files():
-        raise Problem("unavailable", "The page is not built. In a clone of Semel: `make page`, then start it again.")
-    return _serve(call, load_files()["index.html"])
+    return serve_file(call.request, "index.html")
 
 
 @router.route("GET", "/page/{name}", _PAGE, access=Access.PAGE, documented=False)
 async def asset(call: ApiCall, name: Annotated[str, Param("The file's name.")]) -> Response:
     """A file of the page."""
+    return serve_file(call.request, name)
+
+
+def serve_file(request: Request, name: str) -> Response:
+    """Return a file of the page. Raises Problem."""
+    if not load_files():
+        raise Problem("unavailable", "The page is not built. In a clone of Semel: `make page`, then start it again.")
     file = load_files().get(name)
     if file is None:
         raise Problem("no-such-path", "The page has no such file. If it was open during an upgrade, load it again.")
-    return _serve(call, file)
-
-
-def _serve(call: ApiCall, file: PageFile) -> Response:
     headers = {"etag": file.etag, "cache-control": file.cache_control, "vary": "accept-encoding"}
-    if file.etag in call.request.headers.get("if-none-match", ""):
+    if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    if file.packed is not None and _takes_gzip(call.request.headers.get("accept-encoding", "")):
+    if file.packed is not None and _takes_gzip(request.headers.get("accept-encoding", "")):
         headers |= {"content-encoding": "gzip"}
         return Response(file.packed, headers=headers, media_type=file.media_type)
     return Response(file.body, headers=headers, media_type=file.media_type)

@@ -1,7 +1,8 @@
 """What a gateway answers while it waits to take over from another one (`semel.faces.cluster`).
 
 It is alive, but not ready: a load balancer asks the active gateway. Whoever asks this one all the same is answered by
-the active one, if its address is known (`forwarding.py`).
+the active one, if its address is known (`forwarding.py`). While nobody is active, it serves the page, which says that
+there is no connection, keeps what is written, and goes on by itself.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
+from semel.faces.http import static
 from semel.faces.http.app import assemble_app
 from semel.faces.http.cluster_routing import OF_AGENTS, OWN_PATHS
 from semel.faces.http.forwarding import FORWARDED_BY, Forwarder, Unavailable
 from semel.faces.http.routing import Operation, json_response
-from semel.faces.http.security import check_access
+from semel.faces.http.security import Access, check_access
 from semel.faces.http.settings import Settings
 from semel.ledger.storage.cluster import ClusterGateway
 
@@ -39,6 +41,8 @@ async def _answer(request: Request, operation: Operation, settings: Settings, fo
     if is_forwarded and active is not None and active.address is not None:
         body = await forwarder.read_body(request, operation)
         return await forwarder.forward(request, operation, active, body)
+    if active is None and operation.access is Access.PAGE:
+        return static.serve_file(request, request.path_params.get("name", "index.html"))
     if active is None:
         known = "This gateway waits for its place, and no other one is known"
         raise Unavailable(f"{known}; nothing was accepted. `semel status` says why.")
