@@ -9,6 +9,8 @@ import pytest
 from browser import Browser
 from live_house import LiveHouse, shows, visit
 
+from semel.ledger.transcript import views
+
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
 
 STARTED = 1_760_000_000_000  # in ms
@@ -69,3 +71,20 @@ def test_a_page_without_a_cluster_has_no_such_dialog_and_asks_once(page: Browser
     asked = "performance.getEntriesByType('resource').filter((one) => one.name.endsWith('/v1/gateways')).length"
     page.until(lambda: page.run(asked), "it asks")
     assert page.run(asked) == 1 and page.run("document.querySelector('#gateways-button').hidden")
+
+
+def test_a_session_whose_gateway_is_gone_or_silent_says_so_above_the_box(
+    page: Browser, live: LiveHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = views._session_json
+    monkeypatch.setattr(views, "_session_json", lambda *row: {**whole(*row), "gateway": "delta"})
+    live.begin("s")
+    tell_gateways(live, monkeypatch, gateway("alpha"), delta=["s"])
+    visit(page, live)
+    shows(page, "#busy", "working · delta is gone: it goes on when delta runs again")
+    tell_gateways(live, monkeypatch, gateway("alpha"), gateway("delta", silent_s=7.0))
+    page.run("document.dispatchEvent(new Event('visibilitychange'))")
+    page.until(lambda: (page.text("#busy") or "").startswith("working · delta is silent since"), "it is silent")
+    tell_gateways(live, monkeypatch, gateway("alpha"), gateway("delta"))
+    page.run("document.dispatchEvent(new Event('visibilitychange'))")
+    shows(page, "#busy", "working")

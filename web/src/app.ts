@@ -52,7 +52,7 @@ const empty = signal<EmptyConversation | null>(null);
 const leaving = signal(0); // counts the changes of the messages that are on their way
 const outgoing = new Outgoing({ accepted, changed: () => leaving.value++ });
 const channels = new Channels();
-const gateways = new Gateways();
+const gateways = new Gateways(() => drawState());
 byId("manage-button").addEventListener("click", openSessionMenu);
 byId("people-button").addEventListener("click", () => void withLater(({ openPeople }) => openPeople()));
 const REST = 60000;
@@ -333,7 +333,7 @@ function drawState(): void {
   const asked = open.view.items("permission").some((item) => item.state === "open") ? t("the agent asks for permission") : "";
   byId("busy").classList.remove("wrong");
   byId("composer").dataset.state = session.state || "idle";
-  const doing = failed ? [t("the turn failed")] : [running ? asked || silence() || t("working") : "", waiting];
+  const doing = failed ? [t("the turn failed")] : [running ? asked || silence() || t("working") : "", waiting, running || waiting ? gateways.troubleOf(session.gateway) : ""];
   say(byId("busy"), doing.filter(Boolean).join(" · "));
   show(byId("stop"), running || session.state === "waiting"); // also what is about to begin
   busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);

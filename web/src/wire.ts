@@ -128,6 +128,8 @@ export interface SessionState {
   waiting?: number;
   turn?: number;
   title?: string | null;
+  /** The gateway of a cluster that serves it. */
+  gateway?: string;
   archived?: boolean;
   busy?: BusyMode;
   retry_at?: number;
