@@ -31,6 +31,8 @@ export class SessionList {
   private readonly current = signal(NONE); // those that are not archived
   private readonly old = signal(NONE);
   private readonly shown = computed(() => (this.archived.value ? this.old : this.current).value);
+  /** Whether the sessions that are shown were fetched: if not, nobody knows whether there are any. */
+  readonly isFetched = computed(() => this.shown.value !== NONE);
   readonly rows = computed(() => this.shown.value.rows);
   readonly more = computed(() => this.shown.value.more && this.limit < MAX_LISTED);
   /** The sessions, the newest first. */

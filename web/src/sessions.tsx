@@ -43,7 +43,7 @@ export function Sessions({ list, open, chosen, menu }: SessionsProps & MenuProps
           return begins ? [<li key={`day ${group}`} class="day">{t(group)}</li>, link] : [link]; // no session's key has a blank
         })}
       </ul>
-      {sessions.length ? null : <p id="no-sessions" class="hint">{archived ? t("No session is archived.") : t("No sessions yet.")}</p>}
+      {sessions.length || !list.isFetched.value ? null : <p id="no-sessions" class="hint">{archived ? t("No session is archived.") : t("No sessions yet.")}</p>}
       {list.more.value ? <button id="more-sessions" type="button" class="quiet" onClick={() => list.showMore()}>{t("More sessions")}</button> : null}
     </>
   );

@@ -77,3 +77,15 @@ test("a command is completed until its argument begins", () => {
   assert.deepEqual(commandsLike("/st", commands).map(({ text }) => text), ["/status", "/stop", "/steer"]);
   assert.deepEqual(commandsLike("/STO", commands).map(({ text }) => text), ["/stop"]);
 });
+
+test("a list that could not be fetched does not count as an empty one", async () => {
+  const other = new SessionList();
+  void other.refresh();
+  requests.at(-1)!.answer(503, { detail: "away" });
+  await settle();
+  assert.equal(other.isFetched.value, false);
+  void other.refresh();
+  requests.at(-1)!.answer(200, { sessions: [], more: false });
+  await settle();
+  assert.equal(other.isFetched.value, true);
+});
