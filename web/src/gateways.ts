@@ -69,7 +69,7 @@ export class Gateways {
     const { gateways, missing_gateways: missing } = this.found.peek();
     const silent = gateways.find((one) => one.name === gateway && isSilent(one));
     if (silent) return tellSilence(silent);
-    return missing.some((one) => one.gateway === gateway) ? t("{gateway} is gone: it goes on when {gateway} runs again", { gateway: plainly(gateway!) }) : "";
+    return missing.some((one) => one.gateway === gateway) ? t("{gateway} is gone: start it", { gateway: plainly(gateway!) }) : "";
   }
 }
 

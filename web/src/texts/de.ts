@@ -298,7 +298,7 @@ export const GERMAN = {
   "{count} sessions wait": "{count} Sitzungen warten",
   "{sessions} for {gateway}, which is gone": "{sessions} auf {gateway}, das fort ist",
   "{sessions} for it": "{sessions} darauf",
-  "{gateway} is gone: it goes on when {gateway} runs again": "{gateway} ist fort: es geht weiter, wenn {gateway} wieder läuft",
+  "{gateway} is gone: start it": "{gateway} ist fort: wieder starten",
   "{name} is silent since {when}": "{name} schweigt seit {when}",
   "active": "aktiv",
   "serves, too": "bedient auch",
