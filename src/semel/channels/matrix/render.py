@@ -13,11 +13,11 @@ from functools import cache
 from urllib.parse import quote, unquote
 
 import nh3
-from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, parse, write_out_links
+from semel.channels.markdown_html import HTML_OPTIONS, ImagelessRenderer, escape_html
 from semel.text.visible import visible
 from semel.text.wellformed import scrub
 
@@ -30,12 +30,6 @@ SCHEMES = frozenset({"http", "https", "ftp", "mailto", "magnet"})
 _USER = re.compile(r"(?<![\w@/.:#])@[a-z0-9._=/+-]+:(?:[A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(?::\d{1,5})?(?![\w-])")
 _LINK_PREFIX = "https://matrix.to/#/"
 _INSIDE = "inside a link"
-_OPTIONS = OptionsDict(
-    {
-        "maxNesting": 20, "html": False, "linkify": False, "typographer": False, "quotes": "", "xhtmlOut": False,
-        "breaks": True, "langPrefix": "language-", "highlight": None, "store_labels": False,
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,28 +51,22 @@ def render(text: str) -> Rendered:
     mentions = tuple(dict.fromkeys(_find_mentions(tokens)))
     if not mentions and all(_is_plain(token) for token in tokens):
         return Rendered(body)
-    html = _cleaner().clean(_MatrixRenderer().render(tokens, _OPTIONS, {})).strip()
+    html = _cleaner().clean(_MatrixRenderer().render(tokens, HTML_OPTIONS, {})).strip()
     return Rendered(body, html, mentions)
 
 
-class _MatrixRenderer(RendererHTML):
+class _MatrixRenderer(ImagelessRenderer):
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         text = tokens[idx].content
         pieces, position = [], 0
         for mention in () if tokens[idx].meta.get(_INSIDE) else _USER.finditer(text):
             href = _LINK_PREFIX + quote(mention[0], safe="@:")
             pieces += [
-                _escape(text[position : mention.start()]),
-                f'<a href="{_escape(href)}">{_escape(mention[0])}</a>',
+                escape_html(text[position : mention.start()]),
+                f'<a href="{escape_html(href)}">{escape_html(mention[0])}</a>',
             ]
             position = mention.end()
-        return "".join(pieces) + _escape(text[position:])
-
-    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        token = tokens[idx]
-        src = str(token.attrGet("src") or "")
-        label = self.renderInlineAsText(token.children or [], options, env) or src
-        return f'<a href="{_escape(src)}">{_escape(label)}</a>'
+        return "".join(pieces) + escape_html(text[position:])
 
 
 @cache
@@ -118,7 +106,3 @@ def _find_mentions(tokens: Sequence[Token]) -> Iterator[str]:
                 token.meta[_INSIDE] = True
             elif token.type == "text":
                 yield from _USER.findall(token.content)
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
