@@ -25,6 +25,7 @@ LATE = {
     "semel.channels.telegram.channel": "a configured channel",
     "semel.channels.webhook": "a configured channel",
     "semel.channels.whatsapp.channel": "a configured channel",
+    "semel.channels.teams.channel": "a configured channel",
     "semel.channels.xmpp.channel": "a configured channel",
     "pydantic_ai": "an agent that is a model",
     "fastmcp": "an agent that is a model",

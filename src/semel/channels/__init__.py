@@ -16,7 +16,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from semel.channels import discord, email, irc, matrix, mattermost, signal, slack, telegram, whatsapp, xmpp
+from semel.channels import discord, email, irc, matrix, mattermost, signal, slack, teams, telegram, whatsapp, xmpp
 from semel.channels.webhook_settings import WebhookSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
@@ -85,6 +85,12 @@ _OWN = {
         slack.make,
         person=(r"[UW][A-Z0-9]{1,40}", "U0123ABCDEF"),
         find_missing_packages=slack.find_missing_packages,
+    ),
+    "teams": Kind(
+        teams.TeamsSettings,
+        teams.make,
+        person=(teams.ACCOUNT_ID, teams.EXAMPLE_ID),
+        find_missing_packages=teams.find_missing_packages,
     ),
     "telegram": Kind(telegram.TelegramSettings, telegram.make, person=(r"-?[0-9]{1,19}", "123456789")),
     "whatsapp": Kind(

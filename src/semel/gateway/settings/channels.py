@@ -41,8 +41,8 @@ class ChannelSettings(NamedTable):
     """
 
     kind: str = Field(examples=["webhook"])
-    """The platform: "telegram", "slack", "signal", "discord", "whatsapp", "matrix", "mattermost", "xmpp", "irc",
-    "email", "webhook", or that of a package."""
+    """The platform: "telegram", "slack", "signal", "discord", "whatsapp", "teams", "matrix", "mattermost", "xmpp",
+    "irc", "email", "webhook", or that of a package."""
     options: Mapping[str, Any] = Field(default_factory=dict, validation_alias="(options)", repr=False)
     narration: Narration = "last"
     """Which text of a turn is delivered: last (only the closing text), or all (every block of text)."""
