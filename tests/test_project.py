@@ -39,7 +39,7 @@ def test_every_installed_command_exists() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["discord", "mattermost", "slack", "telegram", "whatsapp"])
+@pytest.mark.parametrize("name", ["discord", "mattermost", "slack", "teams", "telegram", "whatsapp"])
 def test_the_page_of_a_channel_names_the_program_that_simulates_its_platform(name: str) -> None:
     page = (ROOT / f"docs/{name}.md").read_text()
     assert f".venv/bin/semel-{name}-double" in page and f"    semel-{name}-double --port " in page
@@ -49,12 +49,20 @@ def test_the_page_of_a_channel_names_the_program_that_simulates_its_platform(nam
     assert done.stdout.startswith(f"usage: semel-{name}-double ")
 
 
-@pytest.mark.parametrize("name", ["discord", "mattermost", "slack"])
-def test_a_double_without_its_library_says_what_to_install(name: str) -> None:
-    code = f"import sys; sys.modules['websockets'] = None; from semel.testing.{name}.__main__ import main; main()"
+@pytest.mark.parametrize(
+    ("name", "library", "package"),
+    [
+        ("discord", "websockets", "websockets>=15"),
+        ("mattermost", "websockets", "websockets>=15"),
+        ("slack", "websockets", "websockets>=15"),
+        ("teams", "cryptography", "pyjwt[crypto]>=2.10"),
+    ],
+)
+def test_a_double_without_its_library_says_what_to_install(name: str, library: str, package: str) -> None:
+    code = f"import sys; sys.modules['{library}'] = None; from semel.testing.{name}.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "--port", "0"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith(f"semel-{name}-double needs websockets: ") and "websockets>=15" in done.stderr
+    assert done.stderr.startswith(f"semel-{name}-double needs {library}: ") and package in done.stderr
 
 
 def test_make_without_a_target_lists_all_of_them() -> None:
@@ -201,7 +209,7 @@ def test_what_is_installed_is_named_by_version_and_hash_and_by_no_index(path: Pa
         ("dev", ["dev"]),
         ("proof", ["dev", "proof"]),
         ("docs", ["docs"]),
-        ("oldest", ["dev", "model", "xmpp", "slack", "discord", "mattermost", "email"]),
+        ("oldest", ["dev", "model", "xmpp", "slack", "discord", "mattermost", "teams", "email"]),
     ],
 )
 def test_what_is_installed_is_what_the_package_asks_for(name: str, extras: list[str]) -> None:

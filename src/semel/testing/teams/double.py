@@ -1,0 +1,402 @@
+"""The double itself, in memory: the bot, the people, what they do, and what the bot sends."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import time
+import uuid
+from collections import defaultdict, deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+
+from semel.channels.teams.cards import CARD_TYPE
+from semel.testing.teams.model import (
+    APP_ID,
+    MAX_MESSAGE_BYTES,
+    TENANT,
+    ConnectorError,
+    FaultKind,
+    SigningKey,
+    TeamsConversation,
+    TeamsDelivery,
+    TeamsFault,
+    TeamsPerson,
+)
+from semel.text.json_types import Json, list_at, object_at, objects_in, text_at
+
+TOKEN_LIFE_S = 3600
+MAX_ATTEMPTS = 4
+RATES = ((1.0, 7), (2.0, 8), (30.0, 60))
+"""(seconds, how many messages may go to one conversation in them)."""
+BOT = {"id": f"28:{APP_ID}", "name": "Semel"}
+
+
+class TeamsDouble:
+    """One bot. The package's docstring lists what is modelled.
+
+    `now`: returns seconds since the epoch. `limits`: whether messages are limited in number. `repeat_s`: after how many
+    seconds a request that was not taken comes again. `shuffle`: whether requests come in any order. `callback`: the
+    address of the webhook. `service_url`: where Teams says that it is served.
+    """
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], float] = time.time,
+        limits: bool = False,
+        repeat_s: float = 0.2,
+        shuffle: bool = False,
+    ) -> None:
+        self.now = now
+        self.limits = limits
+        self.repeat_s = repeat_s
+        self.shuffle = shuffle
+        self.callback = ""
+        self.service_url = ""
+        self.is_disabled = False  # by the administrator
+        self.keys = [SigningKey()]
+        self.tokens: dict[str, float] = {}  # access token -> when it ends
+        self.people: dict[str, TeamsPerson] = {}
+        self.conversations: dict[str, TeamsConversation] = {}
+        self.sent: dict[str, Json] = {}  # our messages, by their ids: {"id", "conversation", "message", "is_deleted"}
+        self.requests: list[Json] = []  # calls: {"call", "path", "arguments", "status"}
+        self.faults: list[TeamsFault] = []
+        self.deliveries: list[TeamsDelivery] = []
+        self.delivered: list[Json] = []
+        self._numbers = itertools.count(1_790_000_000_000)
+        self._dice = random.Random(7)
+        self._rates: defaultdict[str, deque[float]] = defaultdict(deque)
+
+    def __repr__(self) -> str:
+        return f"<TeamsDouble {len(self.people)} people, {len(self.sent)} messages, {len(self.deliveries)} to post>"
+
+    # ------------------------------------------------------------ people and places
+
+    def person(self, name: str, *, id: str = "", has_chat: bool = True) -> str:
+        """Add a person. Returns their id. `has_chat`: whether they have the chat with the bot open."""
+        id = id or str(uuid.UUID(int=self._dice.getrandbits(128), version=4))
+        self.people[id] = TeamsPerson(id, name)
+        if has_chat:
+            self._open_chat(id)
+        return id
+
+    def group(self, name: str, *people: str) -> str:
+        """Add a group chat with the bot. Returns its address."""
+        return self._add(f"19:{self._dice.getrandbits(128):032x}@thread.v2", "groupChat", name, people).address
+
+    def channel(self, name: str, *people: str) -> str:
+        """Add a channel of a team with the bot. Returns its address."""
+        return self._add(f"19:{self._dice.getrandbits(128):032x}@thread.tacv2", "channel", name, people).address
+
+    def remove_bot(self, address: str) -> None:
+        """Remove the bot from a group chat or a channel."""
+        base = self._find(address).base
+        for known in list(self.conversations.values()):
+            if known.base == base:
+                known.people.clear()
+
+    # ------------------------------------------------------------ what people do
+
+    def write(
+        self, person: str, text: str, *, address: str = "", mention: bool = True, reply_to: str = "", id: str = ""
+    ) -> str:
+        """Let a person write. Returns Teams' id of the message. In a channel without a thread, it begins one.
+
+        `address`: by default the chat with the bot. In groups the bot hears only what mentions it.
+        """
+        conversation = self._find(address or f"@{person}")
+        id = id or self._new_id()
+        if conversation.kind == "channel" and conversation.id == conversation.base:
+            conversation = self._add_thread(conversation, id)
+        is_group = conversation.kind != "personal"
+        message: Json = {"textFormat": "plain", "text": text, "locale": "en-US"}
+        if is_group and mention:
+            mark = f"<at>{BOT['name']}</at>"
+            message["text"] = f"{mark} {text}\n"
+            message["entities"] = [{"type": "mention", "mentioned": BOT, "text": mark}]
+        message["attachments"] = [{"contentType": "text/html", "content": f"<p>{text}</p>"}]
+        if reply_to:
+            message["replyToId"] = reply_to
+        if mention or not is_group:
+            self.tell(person, conversation.address, {"type": "message", "id": id, **message})
+        return id
+
+    def edit(self, person: str, id: str, text: str, *, address: str = "", event: str = "editMessage") -> None:
+        """Let a person edit a message, or with `event="undeleteMessage"` take its deletion back."""
+        self.tell(
+            person, address or f"@{person}",
+            {"type": "messageUpdate", "id": id, "text": text, "channelData": {"eventType": event}},
+        )  # fmt: skip
+
+    def delete(self, person: str, id: str, *, address: str = "") -> None:
+        """Let a person delete a message of theirs."""
+        data = {"channelData": {"eventType": "softDeleteMessage"}}
+        self.tell(person, address or f"@{person}", {"type": "messageDelete", "id": id, **data})
+
+    def react(self, person: str, id: str, kind: str, *, address: str = "", removed: bool = False) -> None:
+        """Let a person react to a message of ours."""
+        name = "reactionsRemoved" if removed else "reactionsAdded"
+        activity = {"type": "messageReaction", "id": self._new_event(), "replyToId": id, name: [{"type": kind}]}
+        self.tell(person, address or f"@{person}", activity)
+
+    def press(self, person: str, id: str, label: str) -> None:
+        """Let a person press a button under a message of ours."""
+        sent = self.sent[id]
+        button = next(each for each in self.buttons(id) if each["title"] == label)
+        activity = {"type": "message", "id": self._new_event(), "replyToId": id, "value": button["data"]}
+        self.tell(person, self.conversations[sent["conversation"]].address, activity)
+
+    def install(self, person: str) -> None:
+        """Let a person add the app."""
+        self._open_chat(person)
+        self.tell(person, f"@{person}", {"type": "installationUpdate", "action": "add", "id": self._new_event()})
+
+    def tell(self, person: str, address: str, activity: Json) -> None:
+        """Let an activity of a person be posted."""
+        conversation = self._find(address)
+        who = self.people[person]
+        data: Json = {"tenant": {"id": TENANT}, **object_at(activity, "channelData")}
+        if conversation.kind == "channel":
+            data |= {
+                "channel": {"id": conversation.base, "name": conversation.name},
+                "team": {"id": "19:team@thread.tacv2"},
+            }
+        stamp = (
+            datetime.fromtimestamp(self.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + f"{next(self._numbers) % 10}Z"
+        )
+        whole = {
+            "timestamp": stamp, "serviceUrl": self.service_url, "channelId": "msteams", "from": who.account,
+            "conversation": conversation.describe(), "recipient": BOT, **activity, "channelData": data,
+        }  # fmt: skip
+        self.deliveries.append(TeamsDelivery(whole))
+
+    # ------------------------------------------------------------ what the tester sees and does
+
+    def shown(self, address: str) -> list[Json]:
+        """Return our messages that people see there, in order: {"id", "conversation", "message", "is_deleted"}."""
+        ids = {known.id for known in self.conversations.values() if known.address == address}
+        return [sent for sent in self.sent.values() if sent["conversation"] in ids and not sent["is_deleted"]]
+
+    def texts(self, address: str) -> list[str]:
+        """Return what people read there of our messages, in order."""
+        return [read_text(sent["message"]) for sent in self.shown(address)]
+
+    def buttons(self, id: str) -> list[Json]:
+        """Return the buttons under a message of ours."""
+        cards = [each["content"] for each in objects_in(self.sent[id]["message"].get("attachments"))]
+        return [action for card in cards for block in card["body"] for action in list_at(block, "actions")]
+
+    def fail(
+        self, call: str, how: FaultKind, *, after: bool = False, times: int | None = 1, status: int = 400,
+        code: str = "BadArgument",
+    ) -> None:  # fmt: skip
+        """Add a `TeamsFault`, which has the same fields. Earlier faults strike first."""
+        self.faults.append(TeamsFault(call, how, after, times, status, code))
+
+    def again(self) -> None:
+        """Post everything again, as after lost answers."""
+        self.deliveries += [TeamsDelivery(activity) for activity in self.delivered]
+
+    def take_requests(self) -> list[tuple[dict[str, str], bytes]]:
+        """Return the requests that wait to be posted, as (headers, body)."""
+        activities = [delivery.activity for delivery in self.deliveries]
+        self.deliveries.clear()
+        self.delivered += activities
+        return [self.make_request(activity) for activity in activities]
+
+    def make_request(self, activity: Json, **claims: Any) -> tuple[dict[str, str], bytes]:
+        """Return (headers, body) of the request that delivers an activity. `claims`: see `SigningKey.sign`."""
+        token = self.keys[0].sign(str(activity["serviceUrl"]), self.now(), **claims)
+        return {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}, json.dumps(activity).encode()
+
+    # ------------------------------------------------------------ what the server calls
+
+    def fault(self, call: str) -> TeamsFault | None:
+        """Return the fault that strikes a call of this name, or None."""
+        return next((fault for fault in self.faults if fault.fits(call)), None)
+
+    def give_token(self) -> Json:
+        """Return the answer with a new access token."""
+        token = f"token-{next(self._numbers)}"
+        self.tokens[token] = self.now() + TOKEN_LIFE_S
+        return {
+            "token_type": "Bearer",
+            "expires_in": TOKEN_LIFE_S,
+            "ext_expires_in": TOKEN_LIFE_S,
+            "access_token": token,
+        }
+
+    def check_access(self, token: str) -> None:
+        """Check an access token. Raises ConnectorError."""
+        if self.tokens.get(token, 0.0) < self.now():
+            raise ConnectorError(401, "BotNotRegistered", "No registration found for this bot.")
+        if self.is_disabled:
+            raise ConnectorError(403, "BotDisabledByAdmin", "The tenant admin disabled this bot.")
+
+    def take(self, conversation: str, activity: Json) -> Json:
+        """Take a new activity of the bot. Returns the answer. Raises ConnectorError."""
+        known = self._check_place(conversation)
+        if activity.get("type") == "typing":
+            return {"id": self._new_event()}
+        if known.id == known.base and known.kind == "channel":
+            raise ConnectorError(400, "BadSyntax", "A channel's message needs a conversation of its own.")
+        self._check_message(activity)
+        self._count(known.base)
+        if activity.get("text") and activity.get("attachments"):  # Teams splits it, and names neither
+            self._keep(known, {**activity, "attachments": []})
+            self._keep(known, {**activity, "text": ""})
+            return {}
+        return {"id": self._keep(known, activity)}
+
+    def create(self, parameters: Json) -> Json:
+        """Create a conversation. Returns the answer. Raises ConnectorError."""
+        if text_at(parameters, "bot", "id") != BOT["id"]:
+            raise ConnectorError(400, "BadSyntax", "Incorrect bot id")
+        channel = text_at(parameters, "channelData", "channel", "id")
+        if channel:
+            base = self._check_place(channel)
+            message = object_at(parameters, "activity")
+            self._check_message(message)
+            self._count(base.base)
+            thread = self._add_thread(base, self._new_id())
+            id = self._keep(thread, message, thread.id.rpartition("=")[2])
+            return {"id": thread.id, "activityId": id}
+        members = objects_in(parameters.get("members"))
+        person = next(
+            (
+                each
+                for each in self.people.values()
+                if members and members[0].get("id") in (each.id, each.account["id"])
+            ),
+            None,
+        )
+        if person is None or len(members) != 1 or parameters.get("tenantId") != TENANT:
+            raise ConnectorError(400, "BadSyntax", "Bad format of conversation parameters")
+        if not person.has_app:
+            raise ConnectorError(
+                403, "ForbiddenOperationException", "The bot is not installed in user's personal scope"
+            )
+        return {"id": self._open_chat(person.id).id}
+
+    def change(self, conversation: str, id: str, activity: Json | None) -> Json | None:
+        """Edit a message of the bot; delete it if there is no activity. Returns the answer. Raises ConnectorError."""
+        known = self._check_place(conversation)
+        sent = self.sent.get(id)
+        if sent is None or sent["is_deleted"] or self.conversations[sent["conversation"]].base != known.base:
+            raise ConnectorError(404, "ActivityNotFoundInConversation", "The activity was not found.")
+        if activity is None:
+            sent["is_deleted"] = True
+            return None
+        self._check_message(activity)
+        sent["message"] = activity
+        return {"id": id}
+
+    # ------------------------------------------------------------ what the poster calls
+
+    def next_delivery(self, at: float) -> TeamsDelivery | None:
+        """Return an activity to post now, if one is due. `at`: the loop's time."""
+        due = [delivery for delivery in self.deliveries if delivery.due <= at]
+        if not due:
+            return None
+        return self._dice.choice(due) if self.shuffle else due[0]
+
+    def note_delivery(self, delivery: TeamsDelivery, was_taken: bool, at: float) -> None:
+        """Note how a request was answered: one that was not taken comes again a few times."""
+        delivery.attempts += 1
+        delivery.due = at + self.repeat_s
+        if was_taken:
+            self.delivered.append(delivery.activity)
+        if was_taken or delivery.attempts >= MAX_ATTEMPTS:
+            self.deliveries.remove(delivery)
+
+    # ------------------------------------------------------------ inside
+
+    def _new_id(self) -> str:
+        return str(next(self._numbers))
+
+    def _new_event(self) -> str:
+        return f"f:{uuid.UUID(int=self._dice.getrandbits(128), version=4)}"
+
+    def _find(self, address: str) -> TeamsConversation:
+        return next(known for known in self.conversations.values() if known.address == address)
+
+    def _add(self, id: str, kind: Any, name: str, people: Any) -> TeamsConversation:
+        self.conversations[id] = TeamsConversation(id, kind, id, id, name, set(people))
+        return self.conversations[id]
+
+    def _add_thread(self, channel: TeamsConversation, message: str) -> TeamsConversation:
+        id = f"{channel.base};messageid={message}"
+        return self.conversations.setdefault(
+            id, TeamsConversation(id, "channel", id, channel.base, channel.name, channel.people)
+        )
+
+    def _open_chat(self, person: str) -> TeamsConversation:
+        id = f"a:1{person.replace('-', '') * 4}"[:131]
+        return self.conversations.setdefault(id, TeamsConversation(id, "personal", f"@{person}", id, people={person}))
+
+    def _check_place(self, conversation: str) -> TeamsConversation:
+        known = self.conversations.get(conversation)
+        if known is None:
+            raise ConnectorError(404, "ConversationNotFound", "Conversation not found.")
+        if not known.people:
+            raise ConnectorError(403, "BotNotInConversationRoster", "The bot is not part of the conversation roster.")
+        if known.kind == "personal" and any(self.people[id].has_blocked for id in known.people):
+            raise ConnectorError(403, "ConversationBlockedByUser", "User blocked the conversation with the bot.")
+        return known
+
+    def _check_message(self, activity: Json) -> None:
+        if activity.get("type") != "message" or activity.get("textFormat", "markdown") not in (
+            "plain",
+            "markdown",
+            "xml",
+        ):
+            raise ConnectorError(400, "BadSyntax", "Bad format of activity")
+        attachments = objects_in(activity.get("attachments"))
+        if not str(activity.get("text") or "").strip() and not attachments:
+            raise ConnectorError(400, "BadSyntax", "Activity has no content")
+        if len(json.dumps(activity, ensure_ascii=False).encode("utf-16-le")) > MAX_MESSAGE_BYTES:
+            raise ConnectorError(413, "MessageSizeTooBig", "Message size too large.")
+        for attachment in attachments:
+            rows = [list_at(block, "actions") for block in list_at(attachment, "content", "body")]
+            if attachment.get("contentType") != CARD_TYPE or any(len(row) > 6 for row in rows):
+                raise ConnectorError(400, "BadSyntax", "The card is not valid")
+
+    def _count(self, base: str) -> None:
+        """Count a message. Raises ConnectorError if there are too many."""
+        sent, now = self._rates[base], self.now()
+        for seconds, most in RATES if self.limits else ():
+            if sum(at > now - seconds for at in sent) >= most:
+                raise ConnectorError(429, "Throttled", "Too many requests.", retry_after=int(seconds))
+        sent.append(now)
+        while len(sent) > RATES[-1][1]:
+            sent.popleft()
+
+    def _keep(self, conversation: TeamsConversation, activity: Json, id: str = "") -> str:
+        id = id or self._new_id()
+        self.sent[id] = {"id": id, "conversation": conversation.id, "message": activity, "is_deleted": False}
+        return id
+
+
+def read_text(message: Json) -> str:
+    """Return what people read of a message."""
+    lines = [
+        "".join(str(run.get("text")) for run in objects_in(block.get("inlines")))
+        for attachment in objects_in(message.get("attachments"))
+        for block in objects_in(object_at(attachment, "content").get("body"))
+        if block.get("type") == "RichTextBlock"
+    ]
+    text = str(message.get("text") or "")
+    if message.get("textFormat") == "xml":
+        for mark in ("<br>", "<br />"):
+            text = text.replace(mark, "")  # a line break stands after it
+        text = unescape(_strip_tags(text)).strip()
+    return text or "\n".join(lines)
+
+
+def _strip_tags(html: str) -> str:
+    """Return HTML without its tags."""
+    return "".join(piece.rpartition(">")[2] for piece in html.split("<")) if "<" in html else html

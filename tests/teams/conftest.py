@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from teams_house import TeamsHouse, teams
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "gateway")]
+
+
+@pytest.fixture
+async def there(tmp_path: Path) -> AsyncIterator[TeamsHouse]:
+    async with teams(tmp_path) as house:
+        yield house
