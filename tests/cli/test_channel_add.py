@@ -20,6 +20,7 @@ from semel.faces.cli.init_channel import OPTIONAL_QUESTIONS, QUESTIONS, WAYS
 from semel.faces.config.load import load_config
 from semel.gateway.settings import ChannelSettings
 from semel.testing.discord import TOKEN as DISCORD_TOKEN
+from semel.testing.teams.model import APP_ID, CLIENT_SECRET, TENANT
 from semel.testing.telegram import TOKEN, TelegramControl
 from semel.testing.whatsapp.model import APP_SECRET, NUMBER_ID
 from semel.testing.whatsapp.model import TOKEN as WHATSAPP_TOKEN
@@ -264,6 +265,7 @@ def _add_irc(cli: Cli, args: tuple[str, ...]) -> None:
     [
         ("discord", "discord needs one more package"),
         ("mattermost", "mattermost needs one more package"),
+        ("teams", "teams needs one more package"),
         ("email", "email needs two more packages"),
         ("xmpp", "XMPP needs slixmpp"),
         ("slack", "Slack's Socket Mode needs websockets"),
@@ -273,7 +275,7 @@ def test_a_missing_package_is_named_before_anything_is_asked(cli: Cli, tmp_path:
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.util\n"
         "find = importlib.util.find_spec\n"
-        "missing = {'websockets', 'slixmpp', 'aiosmtplib', 'imap_tools'}\n"
+        "missing = {'websockets', 'slixmpp', 'jwt', 'aiosmtplib', 'imap_tools'}\n"
         "importlib.util.find_spec = lambda name, *rest: None if name in missing else find(name, *rest)\n"
     )
     with semel("channel", "add", kind, env={**cli.env, "PYTHONPATH": str(tmp_path)}, cwd=cli.home) as terminal:
@@ -311,6 +313,7 @@ OPTIONS = {
     "whatsapp": {
         "phone_number_id": NUMBER_ID, "token": WHATSAPP_TOKEN, "app_secret": APP_SECRET, "verify_token": "v" * 16,
     },
+    "teams": {"app_id": APP_ID, "tenant": TENANT, "client_secret": CLIENT_SECRET},
     "matrix": {"homeserver": "https://matrix.example.org", "token": "secret"},
     "mattermost": {"url": "https://chat.example.org", "token": "t" * 26},
     "xmpp": {"jid": "bot@example.org", "password": "secret"},

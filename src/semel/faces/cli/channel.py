@@ -27,12 +27,13 @@ PAGES = {
     "signal": "https://github.com/AsamK/signal-cli",
     "discord": "https://discord.com/developers/applications",
     "whatsapp": "https://developers.facebook.com/apps",
+    "teams": "https://dev.teams.microsoft.com/bots",
     "matrix": "https://matrix.org/ecosystem/servers/",
     "mattermost": "https://docs.mattermost.com/developers/integrations/bot-accounts",
     "xmpp": "https://providers.xmpp.net/",
 }
 """Kind of channel -> the page where its account is made."""
-HOOK_SETTINGS = {"slack": "signing_secret", "whatsapp": "verify_token"}
+HOOK_SETTINGS = {"slack": "signing_secret", "whatsapp": "verify_token", "teams": "app_id"}
 """Kind of channel -> the setting with which its platform posts to the gateway."""
 
 channel = typer.Typer(help="Add a channel, or write one for another platform.", no_args_is_help=True)
@@ -50,8 +51,8 @@ def add(
         str,
         typer.Argument(
             metavar="KIND",
-            help="telegram, slack, signal, discord, whatsapp, matrix, mattermost, xmpp, irc, email, webhook, or a "
-            "package's kind.",
+            help="telegram, slack, signal, discord, whatsapp, teams, matrix, mattermost, xmpp, irc, email, webhook, "
+            "or a package's kind.",
         ),
     ],
     setting: Annotated[

@@ -65,8 +65,8 @@ def init(
         typer.Option(
             "--channel",
             metavar="KIND",
-            help="A channel: telegram, slack, signal, discord, whatsapp, matrix, mattermost, xmpp, irc, email; or "
-            "none.",
+            help="A channel: telegram, slack, signal, discord, whatsapp, teams, matrix, mattermost, xmpp, irc, email; "
+            "or none.",
         ),
     ] = None,
     setting: Annotated[

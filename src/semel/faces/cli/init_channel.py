@@ -39,6 +39,7 @@ QUESTIONS = {
     "signal": ("account",),
     "discord": ("token",),
     "whatsapp": ("phone_number_id", "token", "app_secret", "verify_token"),
+    "teams": ("app_id", "tenant", "client_secret"),
     "matrix": ("homeserver", "token"),
     "mattermost": ("url", "token"),
     "xmpp": ("jid", "password"),
@@ -73,6 +74,7 @@ CHANNEL_REMARKS = {
     "signal": "a phone number of its own, or yours, over signal-cli",
     "discord": "a bot of your own, made in the Developer Portal",
     "whatsapp": "a business phone number in an app of your own at Meta, and a public address with TLS",
+    "teams": "a bot of your own in a Microsoft 365 organisation, and a public address with TLS",
     "matrix": "an account on a homeserver",
     "mattermost": "a bot account on a Mattermost server",
     "xmpp": "an account on an XMPP (Jabber) server",
@@ -84,6 +86,7 @@ FIRST_STEPS = {
     "mattermost": "Make the bot account first, and add it to a team: `semel docs mattermost` shows how.",
     "signal": "Install signal-cli and link or register the account first: `semel docs signal` shows how.",
     "whatsapp": "Make the app and its token first: https://developers.facebook.com/apps (`semel docs whatsapp`).",
+    "teams": "Register the bot first: `semel docs teams` shows how, and has the app's manifest.",
 }
 """Kind of channel -> what a person does at the platform before its settings can be answered."""
 NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
