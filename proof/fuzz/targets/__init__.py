@@ -36,6 +36,7 @@ READS: dict[str, tuple[str, ...]] = {
     "split": ("semel.text.split", "semel.text.fences", "semel.text.graphemes"),
     "sse": ("semel.faces.http", "semel.gateway.api.reads", "semel.gateway.turns.stream_view"),
     "stream": ("semel.acp_stream",),
+    "teams": ("semel.channels.teams", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
     "telegram": ("semel.channels.telegram", "semel.gateway.inbound.channel_inbox", "semel.law.identity"),
     "times": ("semel.timing", "semel.gateway.clock", "semel.gateway.settings.tables"),
     "tools": ("semel.faces.http.operations.agent_tools", "semel.faces.http.routing", "semel.tools"),
