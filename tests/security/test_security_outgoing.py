@@ -30,6 +30,8 @@ from semel.channels.mattermost.channel import MattermostChannel
 from semel.channels.mattermost.settings import MattermostSettings
 from semel.channels.slack.channel import SlackChannel
 from semel.channels.slack.settings import SlackSettings
+from semel.channels.teams.channel import TeamsChannel
+from semel.channels.teams.settings import TeamsSettings
 from semel.channels.telegram.channel import TelegramChannel
 from semel.channels.telegram.settings import TelegramSettings
 from semel.channels.webhook import WebhookChannel, WebhookSettings
@@ -37,6 +39,7 @@ from semel.channels.whatsapp.channel import WhatsAppChannel
 from semel.channels.whatsapp.settings import WhatsAppSettings
 from semel.gateway.ports import Channel, NotSent, Offline, Op, Rejected, Unknown
 from semel.testing.inbox import KeptInbox
+from semel.testing.teams.model import APP_ID, TENANT
 
 ROOT = Path(__file__).parents[2] / "src/semel"
 
@@ -113,6 +116,8 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
         "channels/matrix/transport.py",  # its setting `homeserver`, and paths below it
         "channels/mattermost/transport.py",  # its setting `url`, and paths below it
         "channels/slack/transport.py",  # its setting `api` and methods below it; uploads at Slack's own hosts only
+        "channels/teams/authentication.py",  # its setting `openid`, and the address of keys that is named there
+        "channels/teams/transport.py",  # its setting `login`; the URL that a signed token named, and paths below it
         "channels/telegram/transport.py",  # its setting `api`, and paths below it
         "channels/whatsapp/transport.py",  # its setting `api`, and paths below it
         "channels/xmpp/files.py",  # the account's own server, and links that known people send: public addresses only
@@ -123,7 +128,7 @@ TAKEN = json.dumps(
     {
         "ok": True, "result": {"message_id": 1, "date": 1, "chat": {"id": 7}},
         "user_id": "@bot:x", "device_id": "D", "event_id": "$e", "room_id": "!r:x", "id": "m1",
-        "channel": "C7", "ts": "1.000001",
+        "channel": "C7", "ts": "1.000001", "access_token": "t", "expires_in": 3600,
     }
 ).encode()  # fmt: skip
 BOT = "123456:" + "A" * 35
@@ -149,6 +154,13 @@ CHANNELS: dict[str, tuple[Callable[[str], Channel], str, str]] = {
     "whatsapp": (
         lambda url: WhatsAppChannel("out", WhatsAppSettings("10000", BOT, "0" * 32, "0" * 16, api=url, settle=0.0)),
         "16505551234", r"POST /in/10000/messages",
+    ),
+    "teams": (
+        lambda url: TeamsChannel(
+            "out", TeamsSettings(APP_ID, TENANT, "0" * 16, pace=0.0, service_url=url, login=url, openid=url)
+        ),
+        "@7faf8ab2-3d56-4244-b585-20c8a42ed2b8",
+        r"POST /in/(72f988bf-86f1-41af-91ab-2d7cd011db47/oauth2/v2\.0/token|v3/conversations(/[^/?]+/activities)?)",
     ),
     "matrix": (
         lambda url: MatrixChannel("out", MatrixSettings(homeserver=url.removesuffix("/in"), token="token-of-matrix")),
