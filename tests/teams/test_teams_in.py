@@ -149,6 +149,23 @@ async def test_while_the_keys_cannot_be_read_nothing_is_taken(there: TeamsHouse)
     assert [(await there.take(*request))[0] for _ in range(3)] == [503, 503, 200]
 
 
+async def test_known_keys_are_used_for_days_while_they_cannot_be_read_again(there: TeamsHouse) -> None:
+    async def post(text: str) -> int:
+        there.double.write(ANN, text)
+        [request] = there.double.take_requests()
+        return (await there.take(*request))[0]
+
+    assert await post("one") == 200
+    there.double.fail("openid", "502", times=None)
+    there.now += 2 * 86400.0
+    assert [await post("two"), await post("three")] == [200, 200]
+    assert there.calls("openid") == ["openid"] * 2  # not for each request
+    there.now += 4 * 86400.0
+    assert await post("four") == 503
+    there.double.faults.clear()
+    assert await post("four") == 200
+
+
 async def test_no_access_token_goes_to_an_address_without_tls(there: TeamsHouse) -> None:
     there.double.write(ANN, "hello")
     activity = there.double.deliveries.pop().activity

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 _PERSON = re.compile(r"@([0-9A-Za-z:_-]{1,115})")
-_SHARED = re.compile(r"(19:[A-Za-z0-9_.@:-]{1,80})(?:;messageid=([0-9]{1,20}))?")
+_SHARED = re.compile(r"(19:[A-Za-z0-9_.@:-]{1,115})(?:;messageid=([0-9]{1,20}))?")
 _MESSAGE = re.compile(r"[A-Za-z0-9:_.=-]{1,200}")
 _CHANNEL_END = "@thread.tacv2"
 

@@ -28,6 +28,9 @@ ALGORITHM = "RS256"
 CHANNEL_ID = "msteams"
 CLOCK_TOLERANCE_S = 300.0
 KEYS_LIFE_S = 24 * 3600.0
+"""Seconds after which the keys are read again."""
+MAX_KEYS_AGE_S = 5 * 24 * 3600.0
+"""Seconds for which the keys are used while they cannot be read again. Microsoft's own library keeps them as long."""
 MIN_KEYS_AGE_S = 300.0
 """Seconds before the keys are read again for the sake of a token with an unknown key."""
 MAX_KEYS_BYTES = 1024 * 1024
@@ -41,6 +44,7 @@ class TeamsAuthenticator:
         self._clock = clock
         self._keys: dict[str, Json] = {}
         self._read_at = 0.0
+        self._refresh_at = 0.0
         self._reading = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -63,10 +67,16 @@ class TeamsAuthenticator:
         return url.rstrip("/")
 
     async def read_keys(self) -> None:
-        """Read the keys, unless they are fresh. Raises Offline."""
+        """Read the keys, unless they are fresh. Raises Offline if there are none that may still be used."""
         async with self._reading:
-            if not self._keys or self._clock() - self._read_at > KEYS_LIFE_S:
+            if self._clock() < self._refresh_at:
+                return
+            try:
                 await self._read_keys()
+            except Offline:
+                if not self._keys or self._clock() - self._read_at > MAX_KEYS_AGE_S:
+                    raise
+                self._refresh_at = self._clock() + MIN_KEYS_AGE_S
 
     def _decode(self, token: str, key: Json) -> Json:
         try:
@@ -116,6 +126,7 @@ class TeamsAuthenticator:
         if not keys:
             raise Offline("Microsoft names no keys: check the setting `openid`")
         self._keys, self._read_at = keys, self._clock()
+        self._refresh_at = self._read_at + KEYS_LIFE_S
 
     async def _get(self, address: str) -> Json:
         try:
