@@ -20,7 +20,8 @@ from semel.faces.cli.init_channel import OPTIONAL_QUESTIONS, QUESTIONS, WAYS
 from semel.faces.config.load import load_config
 from semel.gateway.settings import ChannelSettings
 from semel.testing.discord import TOKEN as DISCORD_TOKEN
-from semel.testing.teams.model import APP_ID, CLIENT_SECRET, TENANT
+from semel.testing.teams import APP_ID, CLIENT_SECRET, TENANT, TeamsDouble
+from semel.testing.teams import serve as serve_teams
 from semel.testing.telegram import TOKEN, TelegramControl
 from semel.testing.whatsapp.model import APP_SECRET, NUMBER_ID
 from semel.testing.whatsapp.model import TOKEN as WHATSAPP_TOKEN
@@ -233,6 +234,32 @@ def test_what_is_no_secret_is_offered_again(cli: Cli, whatsapp: str) -> None:
         assert terminal.wait() == 0
     assert terminal.said.count("by which Meta signs what it sends): ") == 1
     assert load_config(config(cli)).gateway.channels["whatsapp"].options["phone_number_id"] == NUMBER_ID
+
+
+async def test_teams_asks_for_the_secret_again_and_says_where_microsoft_posts(cli: Cli) -> None:
+    double = TeamsDouble()
+    ann = double.person("Ann")
+    async with serve_teams(double) as settings:
+        await asyncio.to_thread(_add_teams, cli, settings, f"@{ann}")
+        assert len(double.texts(f"@{ann}")) == 1
+    assert CLIENT_SECRET not in config(cli).read_text()
+    assert (cli.home / "teams.client_secret").read_text().strip() == CLIENT_SECRET
+
+
+def _add_teams(cli: Cli, settings: dict[str, str], address: str) -> None:
+    urls = [word for name in ("service_url", "login", "openid") for word in ("--set", f"{name}={settings[name]}")]
+    with semel("channel", "add", "teams", *urls, env=cli.env, cwd=cli.home) as terminal:
+        terminal.answer("registration in Microsoft Entra): ", APP_ID)
+        terminal.answer("the bot is a single-tenant one): ", TENANT)
+        terminal.answer("(not the secret's id)): ", "the-id-of-the-secret")
+        terminal.expect("AADSTS7000215")
+        terminal.answer_unseen("Enter the client_secret again? (n: write nothing) [Y/n]:", "y")
+        terminal.answer("(not the secret's id)): ", CLIENT_SECRET)
+        terminal.expect("teams accepts the account.")
+        terminal.expect("https://YOUR-ADDRESS/v1/hooks/teams")
+        terminal.answer("Send a test message? Its address on the platform (Enter: no)", address)
+        terminal.expect("the test message was confirmed")
+        assert terminal.wait() == 0
 
 
 async def test_irc_asks_for_channels_and_password_which_may_be_left_out(cli: Cli) -> None:

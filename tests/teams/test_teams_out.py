@@ -164,12 +164,18 @@ async def test_a_token_that_is_refused_is_replaced_and_one_that_ends_is_renewed(
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"client_secret": "not-the-right-secret"}, {"app_id": "00000000-0c5e-4c5e-9a51-3f0d7b1f6a20"}]
+    ("wrong", "names"),
+    [
+        ({"client_secret": "not-the-right-secret"}, ("client_secret",)),
+        ({"app_id": "00000000-0c5e-4c5e-9a51-3f0d7b1f6a20"}, ("app_id", "tenant")),
+    ],
 )
-async def test_wrong_credentials_are_denied_before_anything_is_online(there: TeamsHouse, wrong: dict[str, str]) -> None:
+async def test_wrong_credentials_are_denied_and_named_before_anything_is_online(
+    there: TeamsHouse, wrong: dict[str, str], names: tuple[str, ...]
+) -> None:
     with pytest.raises(Denied, match="AADSTS") as caught:
         await there.fresh(**wrong).run(there.inbox)
-    assert caught.value.settings == ("app_id", "tenant", "client_secret") and there.inbox.onlines == 0
+    assert caught.value.settings == names and there.inbox.onlines == 0
     assert wrong.get("client_secret", "-----") not in str(caught.value)
 
 

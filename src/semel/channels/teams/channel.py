@@ -52,10 +52,6 @@ class TeamsChannel:
         """See `semel.gateway.ports.Channel.run`."""
         await self._receiver.run(inbox)
 
-    async def check(self) -> None:
-        """See `semel.gateway.ports.Channel`."""
-        await self._receiver.check_account()
-
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle a request of Teams. Returns (HTTP status, response body), after the commit."""
         return await self._receiver.take_request(inbox, headers, body)

@@ -18,7 +18,7 @@ code responses", and https://learn.microsoft.com/microsoftteams/platform/bots/ho
 from __future__ import annotations
 
 from semel.channels.teams.address import TeamsPlace, make_message_id
-from semel.channels.teams.transport import TOKEN_REFUSED, TOKEN_RETRY_DELAY_S, TeamsReply, TokenRefused
+from semel.channels.teams.transport import TOKEN_RETRY_DELAY_S, TeamsReply, TokenRefused
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Unknown
 from semel.text.json_types import text_at
 
@@ -44,7 +44,7 @@ def check_reply(reply: TeamsReply) -> TeamsReply:
     if reply.status == 429:
         raise NotSent("Teams says: too many messages", reply.retry_after or RATE_RETRY_DELAY_S)
     if reply.status == 401:
-        raise TokenRefused(f"{TOKEN_REFUSED} ({reply.describe()})", TOKEN_RETRY_DELAY_S)
+        raise TokenRefused(reply.describe())
     if 300 <= reply.status < 400:
         raise NotSent(f"HTTP {reply.status}, a redirect: check the setting `service_url`", TOKEN_RETRY_DELAY_S)
     if not reply.is_error or reply.status >= 500 or reply.status < 400 or reply.status in _UNCLEAR:

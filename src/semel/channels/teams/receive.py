@@ -52,8 +52,8 @@ class TeamsReceiver:
     async def run(self, inbox: Inbox) -> None:
         """See `semel.gateway.ports.Channel.run`."""
         await self.check_account()
-        self._inbox = inbox
         await inbox.cursor()
+        self._inbox = inbox
         inbox.online()
         while True:
             with suppress(TimeoutError):
@@ -73,7 +73,7 @@ class TeamsReceiver:
             await self._authenticator.read_keys()
             status = await self._api.reach()
         except TokenRefused as error:
-            raise Denied(str(error), ["app_id", "tenant", "client_secret"]) from None
+            raise Denied(str(error), error.settings) from None
         except (NotSent, Unknown) as error:
             raise Offline(str(error)) from None
         if status in (502, 503, 504):

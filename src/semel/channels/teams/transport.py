@@ -37,8 +37,15 @@ _REFUSALS = frozenset({"invalid_client", "unauthorized_client", "invalid_request
 (https://learn.microsoft.com/entra/identity-platform/reference-error-codes)."""
 
 
+CREDENTIALS = ("app_id", "tenant", "client_secret")
+
+
 class TokenRefused(NotSent):
-    """Microsoft does not accept the bot's credentials; nothing was sent."""
+    """Microsoft does not accept the bot's credentials; nothing was sent. `settings`: those that are wrong."""
+
+    def __init__(self, words: str, settings: tuple[str, ...] = CREDENTIALS) -> None:
+        super().__init__(f"{TOKEN_REFUSED} ({words})", TOKEN_RETRY_DELAY_S)
+        self.settings = settings
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ def _classify_refusal(reply: TeamsReply) -> NotSent:
     error = text_at(reply.data, "error")
     if error in _REFUSALS:
         words = (text_at(reply.data, "error_description") or error).splitlines()[0][:200]
-        return TokenRefused(f"{TOKEN_REFUSED} ({scrub(words)})", TOKEN_RETRY_DELAY_S)
+        return TokenRefused(scrub(words), CREDENTIALS[2:] if error == "invalid_client" else CREDENTIALS[:2])
     return NotSent(f"Microsoft's login service gives no token now: HTTP {reply.status}", reply.retry_after)
 
 
