@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-import httpx2
+from rig_hooked import HookedRig
 
 from semel.gateway.ports import Safety
-from semel.testing.conformance import Front, HttpFront, HttpRequest, Rig
-from semel.testing.conformance.process import CHANNEL_NAME
+from semel.testing.conformance import Front, HttpFront, HttpRequest
 from semel.testing.teams import TeamsDouble, serve
 from semel.testing.teams.model import ConnectorError
 from semel.testing.teams.server import make_settings
@@ -25,12 +24,9 @@ def says(request: HttpRequest) -> bool:
     return request.method in ("POST", "PUT") and "/activities" in request.target and b'"typing"' not in request.body
 
 
-class TeamsRig(Rig):
+class TeamsRig(HookedRig):
     kind = "teams"
     safety = Safety.AT_MOST_ONCE
-    hears = False
-    hooked = True
-    backfills = False
     person = ANN
 
     async def __aenter__(self) -> TeamsRig:
@@ -62,12 +58,6 @@ class TeamsRig(Rig):
     def addresses(self) -> Sequence[str]:
         return self.places
 
-    def reach(self, gateway: str) -> None:
-        self.double.callback = f"{gateway}/v1/hooks/{CHANNEL_NAME}"
-
-    async def has_posted_all(self) -> bool:
-        return not self.double.deliveries
-
     async def shown(self, address: str) -> Sequence[str]:
         return self.double.texts(address)
 
@@ -75,16 +65,7 @@ class TeamsRig(Rig):
         """Post a message as Teams does. Its id is made of the text: the repeat of a message has its id."""
         id = str(int(hashlib.sha256(text.encode()).hexdigest()[:12], 16))
         self.double.write(ANN, text, id=id)
-        delivery = self.double.deliveries.pop()
-        headers, body = self.double.make_request(delivery.activity)
-        async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=30) as client:
-            answer = await client.post(f"{gateway}/v1/hooks/{CHANNEL_NAME}", content=body, headers=headers)
-        assert answer.status_code == 200, answer.text
-        self.double.delivered.append(delivery.activity)
-
-    async def again(self, gateway: str) -> bool:
-        self.double.again()
-        return True
+        await self.post_newest(gateway)
 
     def refusal(self, status: int, seconds: int) -> bytes:
         return json.dumps(ConnectorError(status, "Throttled" if status == 429 else "BadArgument").body()).encode()

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-import httpx2
+from rig_hooked import HookedRig, hook_of
 
 from semel.gateway.ports import Safety
-from semel.testing.conformance import Front, HttpFront, HttpRequest, Rig
-from semel.testing.conformance.process import CHANNEL_NAME
+from semel.testing.conformance import Front, HttpFront, HttpRequest
 from semel.testing.whatsapp import APP_SECRET, NUMBER_ID, TOKEN, VERIFY_TOKEN, WhatsAppDouble, serve
 from semel.testing.whatsapp.model import GraphError
 from semel.testing.whatsapp.server import confirm_address
@@ -26,12 +25,9 @@ def says(request: HttpRequest) -> bool:
     return request.target.endswith("/messages") and b'"typing_indicator"' not in request.body
 
 
-class WhatsAppRig(Rig):
+class WhatsAppRig(HookedRig):
     kind = "whatsapp"
     safety = Safety.AT_MOST_ONCE
-    hears = False
-    hooked = True
-    backfills = False
     person = PEOPLE[0]
 
     async def __aenter__(self) -> WhatsAppRig:
@@ -60,30 +56,15 @@ class WhatsAppRig(Rig):
     def addresses(self) -> Sequence[str]:
         return PEOPLE
 
-    def reach(self, gateway: str) -> None:
-        self.double.callback = f"{gateway}/v1/hooks/{CHANNEL_NAME}"
-
-    async def has_posted_all(self) -> bool:
-        return not self.double.deliveries
-
     async def shown(self, address: str) -> Sequence[str]:
         return self.double.texts(address)
 
     async def write(self, text: str, gateway: str) -> None:
         """Post a message as Meta does. Its id is made of the text: Meta's repeat of a message has its id."""
-        assert await confirm_address(self.double, f"{gateway}/v1/hooks/{CHANNEL_NAME}")
+        assert await confirm_address(self.double, hook_of(gateway))
         id = f"wamid.{base64.b64encode(text.encode()).decode()}"
         self.double.tell(PEOPLE[0], {"type": "text", "text": {"body": text}}, id=id)
-        delivery = self.double.deliveries.pop()
-        headers, body = self.double.make_request(delivery.payload)
-        async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=30) as client:
-            answer = await client.post(f"{gateway}/v1/hooks/{CHANNEL_NAME}", content=body, headers=headers)
-        assert answer.status_code == 200, answer.text
-        self.double.delivered.append(delivery.payload)
-
-    async def again(self, gateway: str) -> bool:
-        self.double.again()
-        return True
+        await self.post_newest(gateway)
 
     def refusal(self, status: int, seconds: int) -> bytes:
         code, message = ERRORS.get(status, (131000, "Something went wrong"))

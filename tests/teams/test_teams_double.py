@@ -225,6 +225,18 @@ def test_activities_have_the_documented_fields() -> None:
     assert reaction["reactionsAdded"] == [{"type": "like"}] and reaction["replyToId"] == "7", EVENTS
 
 
+def test_a_request_that_is_not_taken_comes_again_and_is_lost_then() -> None:
+    """No page promises a repeat, so the channel must not need one."""
+    double = make_double()
+    double.write(ANN, "hello")
+    for at in (0.0, 1.0, 2.0, 3.0):
+        delivery = double.next_delivery(at)
+        assert delivery is not None
+        double.note_delivery(delivery, 503, at)
+        assert double.next_delivery(at) is None
+    assert double.next_delivery(9.0) is None and double.delivered == []
+
+
 def test_the_program_serves_the_double() -> None:
     arguments = [sys.executable, "-m", "semel.testing.teams", "--port", "0"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:

@@ -40,10 +40,10 @@ async def post(world: World, house: TeamsHouse) -> None:
     while True:
         await asyncio.sleep(0.01)
         if (delivery := house.double.next_delivery(loop.time())) is not None:
-            headers, body = house.double.make_request(delivery.activity)
+            headers, body = house.double.make_request(delivery.payload)
             lowered = {name.lower(): value for name, value in headers.items()}
             status, _ = await world.gateway.hook("teams", lowered, body)
-            house.double.note_delivery(delivery, status == 200, loop.time())
+            house.double.note_delivery(delivery, status, loop.time())
 
 
 async def shown(house: TeamsHouse, words: str, address: str = CHAT) -> str:

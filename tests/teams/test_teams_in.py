@@ -101,7 +101,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 async def test_only_a_token_of_microsofts_for_this_bot_is_believed(there: TeamsHouse) -> None:
     there.double.write(ANN, "hello")
-    activity = there.double.deliveries.pop().activity
+    activity = there.double.deliveries.pop().payload
     for why, claims in REFUSED.items():
         assert (await there.take(*there.double.make_request(activity, **claims)))[0] == 401, why
     headers, body = there.double.make_request(activity)
@@ -128,7 +128,7 @@ async def test_only_a_token_of_microsofts_for_this_bot_is_believed(there: TeamsH
 
 async def test_a_key_without_endorsement_is_refused_and_a_new_key_is_read(there: TeamsHouse) -> None:
     there.double.write(ANN, "hello")
-    activity = there.double.deliveries.pop().activity
+    activity = there.double.deliveries.pop().payload
     assert (await there.take(*there.double.make_request(activity)))[0] == 200
     there.double.keys[0] = SigningKey("key-2", ["webchat"])
     assert (await there.take(*there.double.make_request(activity)))[0] == 401
@@ -168,7 +168,7 @@ async def test_known_keys_are_used_for_days_while_they_cannot_be_read_again(ther
 
 async def test_no_access_token_goes_to_an_address_without_tls(there: TeamsHouse) -> None:
     there.double.write(ANN, "hello")
-    activity = there.double.deliveries.pop().activity
+    activity = there.double.deliveries.pop().payload
     elsewhere = {**activity, "serviceUrl": "http://192.0.2.1/teams/"}
     assert (await there.take(*there.double.make_request(elsewhere)))[0] == 401
     there.channel = there.fresh(service_url=DEFAULT_SERVICE)

@@ -223,9 +223,9 @@ def test_a_request_is_signed_over_its_bytes_and_comes_again_until_it_is_taken(do
     headers, body = double.make_request(delivery.payload)
     right = hmac.new(APP_SECRET.encode(), body, hashlib.sha256).hexdigest()
     assert headers["X-Hub-Signature-256"] == f"sha256={right}"
-    double.note_delivery(delivery, False, 0.0)
+    double.note_delivery(delivery, 503, 0.0)
     assert double.next_delivery(0.1) is None and double.next_delivery(0.2) is delivery
-    double.note_delivery(delivery, True, 0.2)
+    double.note_delivery(delivery, 200, 0.2)
     assert double.next_delivery(9.0) is None
 
 

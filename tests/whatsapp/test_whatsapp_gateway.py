@@ -46,7 +46,7 @@ async def post(world: World, house: WhatsAppHouse) -> None:
             headers, body = house.double.make_request(delivery.payload)
             lowered = {name.lower(): value for name, value in headers.items()}
             status, _ = await world.gateway.hook("whatsapp", lowered, body)
-            house.double.note_delivery(delivery, status == 200, loop.time())
+            house.double.note_delivery(delivery, status, loop.time())
 
 
 async def shown(house: WhatsAppHouse, words: str) -> str:

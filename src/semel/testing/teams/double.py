@@ -22,10 +22,10 @@ from semel.testing.teams.model import (
     FaultKind,
     SigningKey,
     TeamsConversation,
-    TeamsDelivery,
     TeamsFault,
     TeamsPerson,
 )
+from semel.testing.webhook_posts import Delivery
 from semel.text.json_types import Json, list_at, object_at, objects_in, text_at
 
 TOKEN_LIFE_S = 3600
@@ -65,7 +65,7 @@ class TeamsDouble:
         self.sent: dict[str, Json] = {}  # our messages, by their ids: {"id", "conversation", "message", "is_deleted"}
         self.requests: list[Json] = []  # calls: {"call", "path", "arguments", "status"}
         self.faults: list[TeamsFault] = []
-        self.deliveries: list[TeamsDelivery] = []
+        self.deliveries: list[Delivery] = []
         self.delivered: list[Json] = []
         self._numbers = itertools.count(1_790_000_000_000)
         self._dice = random.Random(7)
@@ -172,7 +172,7 @@ class TeamsDouble:
             "timestamp": stamp, "serviceUrl": self.service_url, "channelId": "msteams", "from": who.account,
             "conversation": conversation.describe(), "recipient": BOT, **activity, "channelData": data,
         }  # fmt: skip
-        self.deliveries.append(TeamsDelivery(whole))
+        self.deliveries.append(Delivery(whole))
 
     # ------------------------------------------------------------ what the tester sees and does
 
@@ -199,19 +199,19 @@ class TeamsDouble:
 
     def again(self) -> None:
         """Post everything again, as after lost answers."""
-        self.deliveries += [TeamsDelivery(activity) for activity in self.delivered]
+        self.deliveries += [Delivery(activity) for activity in self.delivered]
 
     def take_requests(self) -> list[tuple[dict[str, str], bytes]]:
         """Return the requests that wait to be posted, as (headers, body)."""
-        activities = [delivery.activity for delivery in self.deliveries]
+        activities = [delivery.payload for delivery in self.deliveries]
         self.deliveries.clear()
         self.delivered += activities
         return [self.make_request(activity) for activity in activities]
 
-    def make_request(self, activity: Json, **claims: Any) -> tuple[dict[str, str], bytes]:
+    def make_request(self, payload: Json, **claims: Any) -> tuple[dict[str, str], bytes]:
         """Return (headers, body) of the request that delivers an activity. `claims`: see `SigningKey.sign`."""
-        token = self.keys[0].sign(str(activity["serviceUrl"]), self.now(), **claims)
-        return {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}, json.dumps(activity).encode()
+        token = self.keys[0].sign(str(payload["serviceUrl"]), self.now(), **claims)
+        return {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}, json.dumps(payload).encode()
 
     # ------------------------------------------------------------ what the server calls
 
@@ -297,19 +297,20 @@ class TeamsDouble:
 
     # ------------------------------------------------------------ what the poster calls
 
-    def next_delivery(self, at: float) -> TeamsDelivery | None:
+    def next_delivery(self, at: float) -> Delivery | None:
         """Return an activity to post now, if one is due. `at`: the loop's time."""
         due = [delivery for delivery in self.deliveries if delivery.due <= at]
         if not due:
             return None
         return self._dice.choice(due) if self.shuffle else due[0]
 
-    def note_delivery(self, delivery: TeamsDelivery, was_taken: bool, at: float) -> None:
+    def note_delivery(self, delivery: Delivery, status: int, at: float) -> None:
         """Note how a request was answered: one that was not taken comes again a few times."""
+        was_taken = 200 <= status < 300
         delivery.attempts += 1
         delivery.due = at + self.repeat_s
         if was_taken:
-            self.delivered.append(delivery.activity)
+            self.delivered.append(delivery.payload)
         if was_taken or delivery.attempts >= MAX_ATTEMPTS:
             self.deliveries.remove(delivery)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from semel.testing.call_faults import CallFault
 from semel.text.json_types import Json
 
 APP_ID = "28b3e9f1-0c5e-4c5e-9a51-3f0d7b1f6a20"
@@ -44,32 +45,16 @@ def make_fault_error(how: str) -> ConnectorError:
 
 
 @dataclass
-class TeamsFault:
-    """What goes wrong with calls of this name: token, openid, keys, post, create, edit, delete, typing, look; "*": any.
+class TeamsFault(CallFault):
+    """What goes wrong with calls of this name: token, openid, keys, post, create, edit, delete, typing, look.
 
     `how`: "drop" (the connection is closed), "hang", "cut" (the answer breaks off), "500" and its like, "html" (a page
-    with status 200), or "error" (with `status` and `code`). `after`: the call takes effect before it fails. `times`:
-    how many calls fail; None: all.
+    with status 200), or "error" (with `status` and `code`).
     """
 
-    call: str
-    how: FaultKind
-    after: bool = False
-    times: int | None = 1
+    HOWS = get_args(FaultKind)
     status: int = 400
     code: str = "BadArgument"
-
-    def __post_init__(self) -> None:
-        if self.how not in get_args(FaultKind):
-            raise ValueError(f"how is {self.how!r}, and should be one of {', '.join(get_args(FaultKind))}")
-
-    def fits(self, call: str) -> bool:
-        """Return whether it strikes a call of this name. The call counts against `times`."""
-        if self.call not in ("*", call) or self.times == 0:
-            return False
-        if self.times is not None:
-            self.times -= 1
-        return True
 
 
 @dataclass
@@ -101,15 +86,6 @@ class TeamsConversation:
         named = {"name": self.name} if self.name and self.kind == "groupChat" else {}
         group = {} if self.kind == "personal" else {"isGroup": True}
         return {"id": self.id, "conversationType": self.kind, "tenantId": TENANT, **group, **named}
-
-
-@dataclass
-class TeamsDelivery:
-    """An activity that was not taken yet. `due`: of the next attempt, on the loop's clock."""
-
-    activity: Json
-    attempts: int = 0
-    due: float = 0.0
 
 
 class SigningKey:

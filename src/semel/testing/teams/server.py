@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
-
-import httpx2
 
 from semel.testing.http_double import HttpReply, ReplyCut, serve_http
 from semel.testing.http_requests import HttpRequest
@@ -23,6 +21,7 @@ from semel.testing.teams.model import (
     TeamsFault,
     make_fault_error,
 )
+from semel.testing.webhook_posts import post_deliveries
 from semel.text.json_types import Json
 
 CONTROL = frozenset(
@@ -34,7 +33,6 @@ CONTROL = frozenset(
 """The methods of the double that `POST /control/NAME` calls."""
 TOKEN_PATH = f"/login/{TENANT}/oauth2/v2.0/token"
 CONVERSATIONS_PATH = "/teams/v3/conversations"
-IDLE_S = 0.02
 
 
 @asynccontextmanager
@@ -46,13 +44,8 @@ async def serve(double: TeamsDouble, port: int = 0) -> AsyncIterator[dict[str, s
 
     async with serve_http(answer, port) as url:
         double.service_url = double.service_url or f"{url}/teams/"
-        posting = asyncio.create_task(_post_deliveries(double))
-        try:
+        async with post_deliveries(double):
             yield make_settings(url)
-        finally:
-            posting.cancel()
-            with suppress(asyncio.CancelledError):
-                await posting
 
 
 def make_settings(url: str) -> dict[str, str]:
@@ -61,24 +54,6 @@ def make_settings(url: str) -> dict[str, str]:
         "app_id": APP_ID, "tenant": TENANT, "client_secret": CLIENT_SECRET, "service_url": f"{url}/teams",
         "login": f"{url}/login", "openid": f"{url}/openid",
     }  # fmt: skip
-
-
-async def _post_deliveries(double: TeamsDouble) -> None:
-    """Post what waits, one request after the other."""
-    loop = asyncio.get_running_loop()
-    async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=15) as client:
-        while True:
-            delivery = double.next_delivery(loop.time()) if double.callback else None
-            if delivery is None:
-                await asyncio.sleep(IDLE_S)
-                continue
-            headers, body = double.make_request(delivery.activity)
-            try:
-                answer = await client.post(double.callback, content=body, headers=headers)
-                was_taken = answer.is_success
-            except httpx2.HTTPError:
-                was_taken = False
-            double.note_delivery(delivery, was_taken, loop.time())
 
 
 async def _answer(double: TeamsDouble, request: HttpRequest) -> HttpReply:

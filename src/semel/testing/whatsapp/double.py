@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any, Literal
 
+from semel.testing.webhook_posts import Delivery
 from semel.testing.whatsapp.messages import check_message, check_upload, fill_template
 from semel.testing.whatsapp.model import (
     APP_SECRET,
@@ -20,7 +21,6 @@ from semel.testing.whatsapp.model import (
     NUMBER_ID,
     TOKEN,
     VERIFY_TOKEN,
-    Delivery,
     FaultKind,
     GraphError,
     StoredMedia,
@@ -289,9 +289,9 @@ class WhatsAppDouble:
             return None
         return self._dice.choice(due) if self.shuffle else due[0]
 
-    def note_delivery(self, delivery: Delivery, was_taken: bool, at: float) -> None:
+    def note_delivery(self, delivery: Delivery, status: int, at: float) -> None:
         """Note how a request was answered: one that was not taken comes again later."""
-        if was_taken:
+        if status == 200:
             self.deliveries.remove(delivery)
             self.delivered.append(delivery.payload)
             return

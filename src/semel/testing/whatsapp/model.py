@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from semel.testing.call_faults import CallFault
 from semel.text.json_types import Json
 
 NUMBER_ID = "106540352242922"
@@ -42,31 +43,15 @@ class GraphError(Exception):
 
 
 @dataclass
-class WhatsAppFault:
-    """What goes wrong with calls of this name ("*": any): messages, typing, upload, media, file, number, token.
+class WhatsAppFault(CallFault):
+    """What goes wrong with calls of this name: messages, typing, upload, media, file, number, token.
 
-    `how`: "drop" (the connection is closed), "hang", "500", "502" (a page), "429", or "error" (with `code`). `after`:
-    the call takes effect before it fails. `times`: how many calls fail; None: all.
+    `how`: "drop" (the connection is closed), "hang", "500", "502" (a page), "429", or "error" (with `code`).
     """
 
-    call: str
-    how: FaultKind
-    after: bool = False
-    times: int | None = 1
+    HOWS = get_args(FaultKind)
     code: int = 131000
     status: int = 400
-
-    def __post_init__(self) -> None:
-        if self.how not in get_args(FaultKind):
-            raise ValueError(f"how is {self.how!r}, and should be one of {', '.join(get_args(FaultKind))}")
-
-    def fits(self, call: str) -> bool:
-        """Return whether it strikes a call of this name. The call counts against `times`."""
-        if self.call not in ("*", call) or self.times == 0:
-            return False
-        if self.times is not None:
-            self.times -= 1
-        return True
 
 
 @dataclass
@@ -101,15 +86,6 @@ class StoredMedia:
     mime: str
     content: bytes = field(repr=False)
     url_until: float = 0.0
-
-
-@dataclass
-class Delivery:
-    """A request to the webhook that was not answered with 200 yet. `due`: of the next attempt, on the loop's clock."""
-
-    payload: Json
-    attempts: int = 0
-    due: float = 0.0
 
 
 def invalid(message: str, details: str = "") -> GraphError:

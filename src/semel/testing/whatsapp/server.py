@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -14,6 +14,7 @@ import httpx2
 from semel.testing.http_double import HttpReply, ReplyCut, serve_http
 from semel.testing.http_forms import BadForm, parse_parameters
 from semel.testing.http_requests import HttpRequest
+from semel.testing.webhook_posts import post_deliveries
 from semel.testing.whatsapp.double import WhatsAppDouble, decode_content, no_such_object
 from semel.testing.whatsapp.model import NUMBER_ID, GraphError, WhatsAppFault, invalid
 from semel.text.json_types import Json
@@ -26,7 +27,6 @@ CONTROL = frozenset(
 )  # fmt: skip
 """The methods of the double that `POST /control/NAME` calls."""
 PREFIX = "/graph/"
-IDLE_S = 0.02
 
 
 @asynccontextmanager
@@ -38,13 +38,8 @@ async def serve(double: WhatsAppDouble, port: int = 0) -> AsyncIterator[str]:
 
     async with serve_http(answer, port) as url:
         double.url = f"{url}/graph"
-        posting = asyncio.create_task(_post_deliveries(double))
-        try:
+        async with post_deliveries(double):
             yield double.url
-        finally:
-            posting.cancel()
-            with suppress(asyncio.CancelledError):
-                await posting
 
 
 async def confirm_address(double: WhatsAppDouble, address: str) -> bool:
@@ -53,24 +48,6 @@ async def confirm_address(double: WhatsAppDouble, address: str) -> bool:
     async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=20) as client:
         answer = await client.get(address, params=query)
     return answer.status_code == 200 and answer.text == query["hub.challenge"]
-
-
-async def _post_deliveries(double: WhatsAppDouble) -> None:
-    """Post what waits, one request after the other."""
-    loop = asyncio.get_running_loop()
-    async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=20) as client:
-        while True:
-            delivery = double.next_delivery(loop.time()) if double.callback else None
-            if delivery is None:
-                await asyncio.sleep(IDLE_S)
-                continue
-            headers, body = double.make_request(delivery.payload)
-            try:
-                answer = await client.post(double.callback, content=body, headers=headers)
-                was_taken = answer.status_code == 200
-            except httpx2.HTTPError:
-                was_taken = False
-            double.note_delivery(delivery, was_taken, loop.time())
 
 
 async def _answer(double: WhatsAppDouble, request: HttpRequest) -> HttpReply:
