@@ -68,6 +68,18 @@ async def test_edits_deletions_and_reactions_are_heard_once_each(there: TeamsHou
     assert await there.hear() == []
 
 
+async def test_a_reaction_in_a_thread_is_heard_there_though_teams_names_the_channel_only(there: TeamsHouse) -> None:
+    thread = f"{there.garden};messageid={there.double.write(ANN, 'hello', address=there.garden)}"
+    receipt = await there.channel.send(there.op("hello", to=thread))
+    there.double.react(BOB, receipt.id.rpartition("/")[2], "heart", address=thread)
+    _, reaction = await there.hear()
+    assert (reaction.kind, reaction.address, reaction.of, reaction.text) == ("reaction", thread, receipt.id, "❤️")
+    there.channel = there.fresh()  # which remembers no messages
+    there.double.react(BOB, receipt.id.rpartition("/")[2], "sad", address=thread)
+    [reaction] = await there.hear()
+    assert reaction.address == there.garden
+
+
 async def test_a_new_person_is_greeted_and_files_are_named(there: TeamsHouse) -> None:
     there.double.install(ANN)
     attachment = {

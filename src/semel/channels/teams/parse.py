@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -48,10 +48,14 @@ class TeamsBatch:
     conversation: str = ""
 
 
-def parse_activity(activity: Json) -> TeamsBatch:
-    """Parse an activity. Raises nothing."""
+def parse_activity(activity: Json, threads: Mapping[str, str]) -> TeamsBatch:
+    """Parse an activity. Raises nothing.
+
+    `threads`: the addresses of threads, by the ids of messages as if they were in the channel itself: Teams does not
+    name the thread of a message to which somebody reacts.
+    """
     try:
-        return _parse_activity(activity)
+        return _parse_activity(activity, threads)
     except Exception as error:  # it is kept, and not posted for ever (Law 1)
         raw = json.dumps(activity, ensure_ascii=False, default=repr).encode("utf-8", "backslashreplace")
         return TeamsBatch([make_unreadable(raw, f"it cannot be read ({type(error).__name__}: {error})")])
@@ -62,7 +66,7 @@ def make_unreadable(raw: bytes, why: str) -> Incoming:
     return Incoming("unreadable", f"unreadable/{hashlib.sha256(raw).hexdigest()}", raw=raw, why=scrub(why)[:300])
 
 
-def _parse_activity(activity: Json) -> TeamsBatch:
+def _parse_activity(activity: Json, threads: Mapping[str, str]) -> TeamsBatch:
     kind = activity.get("type")
     if kind not in ("message", "messageUpdate", "messageDelete", "messageReaction", "installationUpdate"):
         return TeamsBatch([])
@@ -79,8 +83,9 @@ def _parse_activity(activity: Json) -> TeamsBatch:
         return TeamsBatch([])
     match kind:
         case "messageReaction":
-            of = make_message_id(place, str(activity["replyToId"]))
-            return replace(batch, events=list(_read_reactions(activity, replace(incoming, of=of))))
+            address = threads.get(make_message_id(place, str(activity["replyToId"])), str(place))
+            of = make_message_id(address, str(activity["replyToId"]))
+            return replace(batch, events=list(_read_reactions(activity, replace(incoming, address=address, of=of))))
         case "installationUpdate":
             opens = activity.get("action") == "add" and bool(place.person)
             return replace(batch, events=[replace(incoming, text="/start", opens=True)] if opens else [])

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from semel.channels.recent_map import RecentMap
+from semel.channels.teams.address import make_message_id, parse_message_id
 from semel.channels.teams.authentication import TeamsAuthenticator
 from semel.channels.teams.parse import TeamsBatch, make_unreadable, parse_activity
 from semel.channels.teams.places import TeamsPlaces
@@ -26,7 +27,7 @@ from semel.text.wellformed import scrub
 WATCH_INTERVAL_S = 60.0
 """Seconds between two calls that find out whether Microsoft can be reached and accepts the bot. After an attempt to
 send that makes one doubt it, the call is made at once."""
-_log = logging.getLogger("semel.teams")
+MAX_REMEMBERED = 5_000
 
 
 class TeamsReceiver:
@@ -40,6 +41,7 @@ class TeamsReceiver:
         self._authenticator = TeamsAuthenticator(settings, clock)
         self._putting = asyncio.Lock()
         self._is_doubted = asyncio.Event()
+        self._threads = RecentMap[str, str](MAX_REMEMBERED)  # see `parse_activity`
         self._inbox: Inbox | None = None  # None before the first request and the first run
 
     def __repr__(self) -> str:
@@ -61,6 +63,12 @@ class TeamsReceiver:
                     await self._is_doubted.wait()
             self._is_doubted.clear()
             await self.check_account()
+
+    def note_message(self, id: str) -> None:
+        """Note where one of our messages is."""
+        place, number = parse_message_id(id)
+        if place.thread:
+            self._threads[make_message_id(place.chat, number)] = str(place)
 
     def doubt_account(self) -> None:
         """Find out now whether Microsoft can be reached and accepts the bot, and not only after WATCH_INTERVAL_S."""
@@ -92,7 +100,7 @@ class TeamsReceiver:
         if activity is None:
             await inbox.put((make_unreadable(body, "the body is no JSON object"),), None)
             return 200, {}
-        await self._put(parse_activity(activity), url, inbox)
+        await self._put(parse_activity(activity, self._threads), url, inbox)
         return 200, {}
 
     async def _put(self, batch: TeamsBatch, url: str, inbox: Inbox) -> None:

@@ -49,11 +49,14 @@ class TeamsSender:
     async def send(self, op: Op) -> Receipt:
         """Make one attempt to send a part. Raises NotSent, Rejected or Unknown."""
         try:
-            return await self._attempt(op)
+            receipt = await self._attempt(op)
         except (NotSent, Unknown) as error:
             if isinstance(error, TokenRefused | Unknown) or error.retry_after is None:
                 self._receiver.doubt_account()
             raise
+        if op.kind == "post":
+            self._receiver.note_message(receipt.id)
+        return receipt
 
     async def _attempt(self, op: Op) -> Receipt:
         try:

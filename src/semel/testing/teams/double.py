@@ -168,9 +168,12 @@ class TeamsDouble:
         stamp = (
             datetime.fromtimestamp(self.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + f"{next(self._numbers) % 10}Z"
         )
+        described = conversation.describe()
+        if activity["type"] == "messageReaction":  # which names no thread
+            described["id"] = conversation.base
         whole = {
             "timestamp": stamp, "serviceUrl": self.service_url, "channelId": "msteams", "from": who.account,
-            "conversation": conversation.describe(), "recipient": BOT, **activity, "channelData": data,
+            "conversation": described, "recipient": BOT, **activity, "channelData": data,
         }  # fmt: skip
         self.deliveries.append(Delivery(whole))
 
