@@ -55,7 +55,7 @@ def test_the_page_of_a_channel_names_the_program_that_simulates_its_platform(nam
         ("discord", "websockets", "websockets>=15"),
         ("mattermost", "websockets", "websockets>=15"),
         ("slack", "websockets", "websockets>=15"),
-        ("teams", "cryptography", "pyjwt[crypto]>=2.10"),
+        ("teams", "cryptography", "pyjwt[crypto]>=2.15"),
     ],
 )
 def test_a_double_without_its_library_says_what_to_install(name: str, library: str, package: str) -> None:
