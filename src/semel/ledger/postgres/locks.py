@@ -108,7 +108,7 @@ def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
         homes += [home for (home,) in connection.read(own[name], _bind(own[name].parameters, params, ids=ids, now=now))]
     if locks.everything:
         taken = Taken(frozenset(id for (id,) in connection.read(own["lock_every_session"], {})))
-        connection.send(own["lock_every_line"], {})
+        _lock_lines(connection, homes)
     elif ids or locks.keys or homes:
         wanted = {"ids": ids, "keys": list(locks.keys), "homes": homes}
         read_rows = connection.ask(own["lock_sessions"], wanted)

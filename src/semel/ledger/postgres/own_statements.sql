@@ -59,10 +59,6 @@ ON CONFLICT(day, scope, subject) DO UPDATE SET turns = spent.turns + excluded.tu
 -- all of them: for what runs once at a start, and for a function that is not listed
 SELECT s.id FROM session s ORDER BY s.id FOR NO KEY UPDATE
 
--- name: lock_every_line
--- the same for the lines: nobody else gives out a place, or adds a session at a destination
-LOCK TABLE line IN SHARE ROW EXCLUSIVE MODE
-
 -- name: lock_lines
 -- the lines of these destinations. One that nothing was sent to yet gets its line here: else whoever sends there first, and
 -- whoever adds a session there at the same time, would hold nothing in common. The WHERE keeps each row that is there as
