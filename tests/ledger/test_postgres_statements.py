@@ -103,3 +103,15 @@ def test_no_transaction_of_the_ledger_sends_a_message() -> None:
     files = [file for part in ("postgres", "queries") for file in folder.joinpath(part).iterdir()]
     texts = {file.name: file.read_text("utf-8") for file in files if file.name.endswith((".py", ".sql"))}
     assert {name for name, text in texts.items() if re.search(r"(?i)\b(pg_)?notify\b", text)} == {"hints.py"}
+
+
+def test_no_transaction_of_the_ledger_locks_a_table_or_a_number() -> None:
+    """Both are held against all others, whatever these write; and a number's lock may outlive what it was for."""
+    from semel.ledger.postgres.statements import own_statements, statements
+
+    found = {
+        name
+        for name, statement in (statements() | own_statements()).items()
+        if re.search(rb"(?i)\bLOCK\s+TABLE\b|\bpg_(try_)?advisory", statement.sql)
+    }
+    assert found == {"member_lock", "member_lock_joining"}  # they are no transactions of the ledger
