@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from semel.channels import ChannelError, make
+from semel.channels.emoji_names import to_character, to_name
 from semel.channels.slack.account import NEEDED_SCOPES, WANTED_SCOPES
-from semel.channels.slack.emoji import to_character, to_name
 from semel.channels.slack.parse_text import read_text
 from semel.channels.slack.render import render_mrkdwn
 from semel.channels.slack.settings import SlackSettings

@@ -20,11 +20,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from semel.channels.emoji_names import to_character
 from semel.channels.mattermost.address import MattermostCursor, MattermostPlace, check_id, is_id
 from semel.channels.mattermost.directory import DIRECT, MattermostDirectory, MattermostIdentity
 from semel.channels.mattermost.settings import MattermostThreads
 from semel.channels.recent_map import RecentMap
-from semel.channels.slack.emoji import to_character
 from semel.gateway.ports import Denied, Incoming, Offline, Person
 from semel.text.json_types import Json, object_at, objects_in, text_at
 from semel.text.media_types import is_sound

@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 
+from semel.channels.emoji_names import to_name
 from semel.channels.mattermost.address import MattermostPlace, is_id, parse_address
 from semel.channels.mattermost.history import NotAPage, list_posts
 from semel.channels.mattermost.parse import KEY_PROP, part_key
@@ -23,7 +24,6 @@ from semel.channels.mattermost.render import MAX_TEXT_CHARS, render
 from semel.channels.mattermost.settings import MattermostSettings
 from semel.channels.mattermost.transport import MattermostApi, MattermostReply
 from semel.channels.recent_map import RecentMap
-from semel.channels.slack.emoji import to_name
 from semel.channels.uploads import name_file, read_file
 from semel.gateway.ports import CLOCK_MARGIN_S, REPEAT_PREFIX, NotSent, Op, Receipt, Rejected, Unknown
 from semel.text.json_types import Json, objects_in, text_at, value_at

@@ -22,6 +22,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from semel.channels.emoji_names import to_character
 from semel.channels.recent_map import RecentMap
 from semel.channels.slack.account import SlackIdentity
 from semel.channels.slack.address import (
@@ -32,7 +33,6 @@ from semel.channels.slack.address import (
     message_id,
     to_number,
 )
-from semel.channels.slack.emoji import to_character
 from semel.channels.slack.parse_text import read_text
 from semel.channels.slack.settings import ThreadPolicy
 from semel.gateway.ports import Incoming, Person, press_key

@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from semel.channels.emoji_names import to_name
 from semel.channels.recent_map import RecentMap
 from semel.channels.slack.address import SlackPlace, message_id, parse_address, parse_message_id
-from semel.channels.slack.emoji import to_name
 from semel.channels.slack.parse import METADATA_TYPE, part_key
 from semel.channels.slack.receipts import PlainNeeded, check_reply, receipt_of
 from semel.channels.slack.render import (

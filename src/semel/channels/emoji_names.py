@@ -1,7 +1,6 @@
-"""Reactions: Slack names emoji (`thumbsup`), agents write characters (👍).
+"""Translate emoji: Slack and Mattermost have names for them (`thumbsup`), agents write characters (👍).
 
-Slack has a name for each emoji and each workspace has names of its own; the table holds the frequent ones. Any other
-name stays as `:name:`, both ways.
+The table holds the frequent names. Any other, such as that of a workspace's own emoji, stays as `:name:`, both ways.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def to_character(name: str) -> str:
 
 
 def to_name(emoji: str) -> str | None:
-    """Return Slack's name of an emoji, or the name in `:name:`; None for anything else."""
+    """Return the name of an emoji, or the name in `:name:`; None for anything else."""
     text = emoji.strip()
     plain = _TONE.sub("", text.replace("\ufe0f", "")).partition("\u200d")[0]
     if plain in _NAMES:
