@@ -67,7 +67,7 @@ async def test_after_five_lines_one_leaves_per_pace_and_what_waits_when_the_line
 async def test_who_takes_a_nick_while_a_long_answer_leaves_does_not_get_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.channels.irc.send.NICK_CHECK_S", 0.0)
+    monkeypatch.setattr("semel.channels.irc.send.NICK_CHECK_INTERVAL_S", 0.0)
     async with IrcDouble() as server:
         double: Any = server
         house = House(double, tmp_path)

@@ -62,9 +62,9 @@ async def test_a_message_and_its_mention_and_every_repeat_are_one(tmp_path: Path
 async def test_one_message_of_a_person_under_two_time_stamps_is_one(there: SlackHouse) -> None:
     await there.online()
     for _ in range(2):
-        there.double.write(there.direct, ANN, "once", gesture="g-1")
-    there.double.write(there.direct, ANN, "once", gesture="g-2")
-    there.double.write(ROOM, ANN, "elsewhere", gesture="g-1")
+        there.double.write(there.direct, ANN, "once", client_msg_id="g-1")
+    there.double.write(there.direct, ANN, "once", client_msg_id="g-2")
+    there.double.write(ROOM, ANN, "elsewhere", client_msg_id="g-1")
     assert [event.text for event in await there.hear(3)] == ["once", "once", "elsewhere"]
     await there.acknowledged()
     assert len(there.inbox.events) == 3
@@ -72,12 +72,12 @@ async def test_one_message_of_a_person_under_two_time_stamps_is_one(there: Slack
 
 async def test_one_message_under_two_time_stamps_is_one_also_around_a_kill(there: SlackHouse) -> None:
     await there.online()
-    first = there.double.write(there.direct, ANN, "once", gesture="g-1")
+    first = there.double.write(there.direct, ANN, "once", client_msg_id="g-1")
     await there.hear(1)
     await there.acknowledged()
     await there.stop()
     del there.double.conversations[there.direct].messages[first]
-    there.double.write(there.direct, ANN, "once", gesture="g-1")
+    there.double.write(there.direct, ANN, "once", client_msg_id="g-1")
     await there.again()
     there.double.write(there.direct, ANN, "last")
     assert [event.text for event in await there.hear(2)] == ["once", "last"]

@@ -179,12 +179,12 @@ class DispatchParser:
         incoming = Incoming(
             kind, key, str(place), self._person(message), text, time_of(int(id)), group=is_group,
             of=_replied_id(message, channel),
-            mentioned=named or self._is_reply_to_us(channel, message),
+            mentioned=named or self._is_in_our_conversation(channel, message),
             title=self._places.title(channel), data=data,
         )  # fmt: skip
         return incoming, files
 
-    def _is_reply_to_us(self, channel: str, message: Json) -> bool:
+    def _is_in_our_conversation(self, channel: str, message: Json) -> bool:
         """Return whether a message replies to one of the bot, or is in a thread that the bot opened."""
         replied = value_at(message, "referenced_message", "author", "id")
         return replied == self.me or (self._content and self._places.is_opened_by(self.me, channel))

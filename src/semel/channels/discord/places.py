@@ -25,9 +25,9 @@ MAX_CHANNELS = 20_000
 
 @dataclass(frozen=True)
 class DiscordChannelInfo:
-    """A channel or a thread. `parent`: the channel of a thread, "" for others. `last`: its newest message, 0: none.
+    """A channel or a thread. `parent`: the channel of a thread, "" for a channel. `last`: its newest message, 0: none.
 
-    `opener`: the id of the account that opened the thread, "" for others.
+    `opener`: the id of the account that opened a thread, "" for a channel.
     """
 
     id: str
@@ -117,7 +117,7 @@ class Places:
         return info is not None and info.type in THREADED_TYPES
 
     def is_opened_by(self, account: str, channel: str) -> bool:
-        """Return whether this is a thread that the account is known to have opened."""
+        """Return whether a channel is a thread that the account is known to have opened."""
         info = self._channels.get(channel)
         return info is not None and info.opener == account
 

@@ -31,8 +31,8 @@ NOT_NOW = frozenset({"263", "401", "403", "437", "439", "442"})
 the channel, or it is busy."""
 NOT_NOW_DELAY_S = 5.0
 REJOIN_DELAY_S = 1.0
-NICK_CHECK_S = 5.0
-"""How long it counts that a person's nick has their account. Lines leave slowly, and the nick may change hands."""
+NICK_CHECK_INTERVAL_S = 5.0
+"""Seconds between two checks that a nick still has the person's account: while lines leave, it may change hands."""
 ABSENT_DELAY_S = 60.0
 """Seconds before the next attempt if a person is not there, or a channel does not let us in."""
 
@@ -41,7 +41,8 @@ ABSENT_DELAY_S = 60.0
 class _Line:
     """One line on its way. `refused_by`: the reply that refuses it. `echo`: the message as the server shows it.
 
-    `is_unseen`: the server has dealt with it, and has neither shown nor refused it: a filter, or the person's block.
+    `is_unseen`: the server acknowledged it, and neither showed nor refused it: perhaps a filter or the person dropped
+    it.
     `channel`: the one that it is for; "" if it is for a person.
     """
 
@@ -119,7 +120,7 @@ class IrcSender:
         checked_at = clock()
         for n, text in enumerate(lines):
             try:
-                if clock() > checked_at + NICK_CHECK_S:
+                if clock() > checked_at + NICK_CHECK_INTERVAL_S:
                     await self._check_target(op, target)
                     checked_at = clock()
                 id = await self._send_line(op, target, text, n) or id
@@ -132,13 +133,13 @@ class IrcSender:
         return Receipt(id or op.key)
 
     async def _check_target(self, op: Op, target: str) -> None:
-        """Check that the rest of a text still belongs there. Raises NotSent or Rejected."""
+        """Check that the rest of a text still goes to `target`. Raises NotSent or Rejected."""
         try:
-            found = await self._find_target(op)
+            current_target = await self._find_target(op)
         except Offline as lost:
             raise NotSent(str(lost)) from None
-        if found != target:
-            raise NotSent(f"{op.address} now has the nick {found}", NOT_NOW_DELAY_S)
+        if current_target != target:
+            raise NotSent(f"{op.address} now has the nick {current_target}", NOT_NOW_DELAY_S)
 
     async def _send_line(self, op: Op, target: str, text: str, n: int) -> str:
         """Send one line and return its id; "" if the server gives none. Raises NotSent, Rejected or Unknown."""

@@ -93,6 +93,7 @@ class IrcSession:
         return self._ready.done() and not self._connection.over.done()
 
     def has_capability(self, capability: str) -> bool:
+        """Return whether the server has granted an IRCv3 capability."""
         return capability in self._login.capabilities
 
     def fold(self, name: str) -> str:

@@ -1,9 +1,9 @@
 """Accept or decline invitations to rooms.
 
-Invitations of people who may speak here are accepted, and of everybody while a pairing code waits. Others stay
+Invitations of people who may speak here are accepted; while a pairing code waits, everybody's are. Others stay
 unanswered, so that strangers cannot find out whether the account is in use; they are counted, and accepted once their
-sender becomes known. An invitation to an encrypted
-room is declined with a reason that its members can see, because we could not read anything there.
+sender becomes known. An invitation to an encrypted room is declined with a reason that its members can see, because we
+could not read anything there.
 """
 
 from __future__ import annotations

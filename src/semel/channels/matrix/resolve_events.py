@@ -116,7 +116,8 @@ class EventResolver:
     async def _find_origin(self, id: str, room: Room) -> Origin | None:
         """Find the author and place of an event of this room; None if it is missing or hidden from us.
 
-        An event may name one of another room, whose conversation it must not reach. Raises Offline or Denied.
+        None also if it is one of another room: a reaction or an edit must not reach that room's conversation. Raises
+        Offline or Denied.
         """
         if id not in self._origins:
             event = await self._reader.get_json(room_path(room.id, "event", id))

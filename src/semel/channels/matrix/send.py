@@ -1,8 +1,8 @@
 """Make one attempt to send a part (look-ups first, then exactly one visible request), and find a part that was sent.
 
 The request is `PUT .../send/{type}/{Op.key}`. If the same device repeats it, the homeserver creates no second event and
-answers with the first one's id. A file is uploaded first; an upload without an event is invisible. If nothing says that
-the device is still the same (a token, and no `device`), what was said before this start is first looked for.
+answers with the first one's id. A file is uploaded first; an upload without an event is invisible. With a token and no
+`device`, this may be another device than before the start: a part of that time is first looked for in its room.
 
 No text is sent to encrypted rooms: it would be readable by the homeservers, while people there believe that it is
 encrypted. Deletions are sent, because they have no text.
@@ -57,7 +57,7 @@ class MatrixSender:
         self._encrypted: set[str] = set()
         self._aliases: dict[str, str] = {}
         self._uploads = RecentMap[str, str](_MAX_REMEMBERED_UPLOADS)
-        self._began_at = time.time()
+        self._created_at = time.time()
 
     async def send(self, op: Op) -> Receipt:
         """Make one attempt to send a part. Raises NotSent, Rejected or Unknown."""
@@ -70,7 +70,7 @@ class MatrixSender:
         await self._check_readable(place.room)
         if op.kind == "react":
             return await self._react(op, place.room)
-        if op.kind != "edit" and not self.settings.has_pinned_device and 0 < op.at < self._began_at:
+        if op.kind != "edit" and not self.settings.has_pinned_device and 0 < op.at < self._created_at:
             try:
                 if (receipt := await self.find(op, op.at)) is not None:
                     return receipt

@@ -80,7 +80,7 @@ class MatrixSettings:
 
     @property
     def has_pinned_device(self) -> bool:
-        """Whether every login is known to be of the same device; a token may be another device's than the last one."""
+        """Whether every login is known to be of the same device. A token without `device` may be of another one."""
         return self.token is None or bool(self.device)
 
 

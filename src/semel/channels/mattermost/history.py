@@ -1,9 +1,9 @@
 """Read a channel's posts page by page, the newest first (https://docs.mattermost.com/api/reference, "Get posts for a
 channel").
 
-The next page is asked for as what is before a post of this one, so posts that are written meanwhile shift nothing.
-Posts of one millisecond that fill more than a page are read by the page's number. `since` is no way to read a history:
-it gives at most 1000 posts, and has no pages. It serves for changes.
+The next page has what comes before a post of this one (`before`), so posts that are written meanwhile shift nothing.
+Only if the posts of one millisecond fill more than a page, their pages are numbered (`page`). `since` is no way to read
+a history: it gives at most 1000 posts, and has no pages. It serves for changes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ async def list_posts(
 
     `read`: makes a GET and returns a successful answer, or raises. Raises NotAPage.
     """
-    before, number = "", 0
+    before, page_number = "", 0
     seen: set[str] = set()
     while True:
-        page = read_page(await read(f"/channels/{channel}/posts?per_page={PAGE_SIZE}&page={number}{before}"))
-        if not page and before and not number:
+        page = read_page(await read(f"/channels/{channel}/posts?per_page={PAGE_SIZE}&page={page_number}{before}"))
+        if not page and before and not page_number:
             raise NotAPage("Mattermost's page ends before the post that it was to begin with")
         unseen = [post for post in page if post["id"] not in seen]
         for post in unseen:
@@ -45,9 +45,9 @@ async def list_posts(
         seen |= {post["id"] for post in page}
         anchor = _find_anchor(page)
         if anchor is None:
-            number += 1
+            page_number += 1
         else:
-            before, number = f"&before={anchor}", 0
+            before, page_number = f"&before={anchor}", 0
 
 
 def _find_anchor(page: list[Json]) -> str | None:

@@ -162,7 +162,7 @@ class MattermostParser:
         if post.get("delete_at"):
             return await self._parse_deletion(post)
         edited, was_put = post.get("edit_at"), post["create_at"] <= self._cursor.at
-        if isinstance(edited, int) and edited > 0 and was_put:  # other changes, such as a reply, are no edit
+        if isinstance(edited, int) and edited > 0 and was_put:  # a reply changes a post, too, and is no edit
             return await self._parse_edit(post) if edited > since_ms else []
         return await self._parse_message(post) if post["create_at"] > since_ms else []
 

@@ -6,7 +6,7 @@
 | 429 | `NotSent`, for Retry-After or X-Ratelimit-Reset |
 | 401 in Mattermost's words | `NotSent`: a person corrects the token |
 | 3xx | `NotSent`; redirects are not followed |
-| delete: 404 in Mattermost's words | sent: the post is gone (older servers: 403, and `MattermostSender` asks for it) |
+| delete: 404 in Mattermost's words | sent: the post is gone (older servers say 403; `MattermostSender` looks) |
 | other 4xx in Mattermost's words | `Rejected` |
 | 4xx in other words | `Unknown`: from a proxy, not from Mattermost |
 | 5xx, 408, 2xx with something else | `Unknown` |

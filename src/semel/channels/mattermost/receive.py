@@ -140,7 +140,7 @@ class MattermostReceiver:
         changed = [
             post for post in changed
             if post["id"] not in known and (post.get("delete_at") or post["create_at"] <= since)
-            and not post.get("original_id")  # a former text, which is kept as a deleted post
+            and not post.get("original_id")  # the text before an edit, kept as a deleted post
         ]  # fmt: skip
         return posts[::-1], sorted(changed, key=lambda post: int(post["create_at"]))
 

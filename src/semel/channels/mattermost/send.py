@@ -4,8 +4,8 @@ Each post carries the part's key in two places. `pending_post_id`: a server that
 with the post that exists and makes no new one. It is not in the API reference, and each server of a cluster remembers
 its own: so it is a second lock, and no promise rests on it. `props`: by it, `find` recognises the post in the history,
 which it reads from before the first attempt to the last page. Absence is believed only when LOOKS looks, with pauses,
-have not found it, and not while the server may still be fetching the previews of its links, which comes before it saves
-the post (the server's source, app/post.go, CreatePost).
+have not found it. The server fetches previews of a post's links before it saves the post (its source, app/post.go,
+CreatePost): while it may be doing that, absence is not believed either.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ CLOCK_TOLERANCE_S = 3.0
 """Seconds by which a post may seem older than it is, once the server's clock is compared with ours."""
 UNKNOWN_SKEW_S = 600.0
 """Seconds by which our clock may be ahead of the server's if it could not be compared."""
-PREVIEW_TIME_S = 6.0
-"""Seconds that the server may take for the preview of a link: 5 by its setting LinkMetadataTimeoutMilliseconds."""
+LINK_PREVIEW_TIMEOUT_S = 6.0
+"""Seconds that the server may take for the preview of a link: its setting LinkMetadataTimeoutMilliseconds is 5 s."""
 _LINK = re.compile(r"https?://", re.I)
 _MAX_REMEMBERED = 500
 
@@ -72,15 +72,15 @@ class MattermostSender:
         try:
             return receipt_of(op, await self._api.call("POST", "/posts", post))
         except Unknown:
-            self._uploads.pop(op.key, None)  # a post may have it; the server leaves it out of a second one
+            self._uploads.pop(op.key, None)  # a post may have the upload, and a second post would not get it
             raise
 
     async def _delete(self, op: Op) -> Receipt:
         path = f"/posts/{_check_target(op)}"
         reply = await self._api.call("DELETE", path)
-        if reply.status == 403 and reply.is_error:  # of older servers also if the post is gone
-            asked = await self._api.call("GET", path)
-            reply = asked if asked.status == 404 else reply
+        if reply.status == 403 and reply.is_error:  # older servers say so, too, if the post is gone
+            look_up = await self._api.call("GET", path)
+            reply = look_up if look_up.status == 404 else reply
         return receipt_of(op, reply)
 
     async def _react(self, op: Op) -> Receipt:
@@ -173,7 +173,7 @@ class MattermostSender:
             if (receipt := await self._look(op, place.channel, since)) is not None:
                 return receipt
         links = len(_LINK.findall(op.text))
-        if links and time.time() < since + CLOCK_MARGIN_S + PREVIEW_TIME_S * links:
+        if links and time.time() < since + CLOCK_MARGIN_S + LINK_PREVIEW_TIMEOUT_S * links:
             raise Unknown("Mattermost may still be fetching the previews of its links, and save it afterwards")
         return None
 

@@ -3,9 +3,9 @@
 After the authentication challenge, the server says hello, and then numbers its events. A gap in the numbers means that
 an event was lost: the connection is given up, and the history is read.
 
-A server that no longer counts a connection as logged in (the token was revoked, or the database failed when the session
-was looked up) leaves it open and sends it no more events. Only the answer to a request tells, so one is made now and
-then (the server's source, app/platform/web_conn.go and websocket_router.go).
+If the token was revoked, or the server's database failed when it looked up the session, the server no longer counts the
+connection as logged in: it leaves it open and sends no more events (its source, app/platform/web_conn.go and
+websocket_router.go). Only the answer to a request says so; therefore one is made at intervals.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ PING_INTERVAL_S = 20.0
 LOGIN_CHECK_INTERVAL_S = 30.0
 """Seconds between two requests that ask whether the connection is still logged in."""
 NOT_LOGGED_IN = "api.web_socket_router.not_authenticated.app_error"
+"""The id of the error if it is not."""
 MAX_BATCH = 200
 _BURST_S = 0.005
 """Seconds in which a next event still belongs to the same batch."""
@@ -96,7 +97,7 @@ class MattermostSocket:
                 return
 
     async def check_login(self) -> None:
-        """Ask at intervals whether the connection is still logged in; `next` reads the answers. Ends with it."""
+        """Ask at intervals whether the connection is still logged in, until it is closed. `next` reads the answers."""
         from websockets.exceptions import ConnectionClosed
 
         for number in count(2):

@@ -124,8 +124,11 @@ def _check_download(response: httpx2.Response) -> None:
 
 
 def parse_answer(status: int, body: bytes) -> tuple[int, Any]:
-    """Return (the status, the JSON of the body). An error may follow on "[" that the server wrote before it looked (the
-    server's source, api4/channel.go, getChannelsForUser): then they are the error's."""
+    """Return the status and the JSON of an answer; if its body is "[" and an error, those of the error.
+
+    The server may write "[" with status 200 before it knows that it fails (its source, api4/channel.go,
+    getChannelsForUser).
+    """
     data = parse_body(body)
     error = parse_body(body[1:]) if data is None and body.startswith(b"[{") else None
     code = value_at(error, "status_code")

@@ -19,7 +19,7 @@ from semel.text.json_types import list_at, object_at, text_at
 
 MAX_REMEMBERED_THREADS = 50
 """How many threads the cursor names: those in which the bot spoke or was addressed last."""
-MAX_REMEMBERED_GESTURES = 100
+MAX_REMEMBERED_CLIENT_IDS = 100
 """How many messages the cursor knows by their `client_msg_id`. A repeat was seen after 39 seconds."""
 _MARK = ":thread-"
 _TS = re.compile(r"(\d{1,12})\.(\d{6})")
@@ -100,8 +100,8 @@ class SlackCursor:
     `team`, `bot`: whose messages they are. `first`: when the channel first ran; older messages are never read. `at`:
     the time stamp up to which everything was put, apart from what Slack delivers late. Both are seconds since the
     epoch. `threads`: threads that the bot takes part in, as (channel, `ts`), the least recent first. The value says
-    whether the thread began with a mention of the bot, so that every reply in it is for the bot. `gestures`: the `ts`
-    of the newest messages, by digests of their channel, author and `client_msg_id`.
+    whether the thread began with a mention of the bot, so that every reply in it is for the bot.
+    `first_ts`: the `ts` of the newest messages, by a digest of channel, author and `client_msg_id`.
     """
 
     team: str
@@ -109,7 +109,7 @@ class SlackCursor:
     first: float
     at: float
     threads: dict[tuple[str, str], bool] = field(default_factory=dict)
-    gestures: dict[str, str] = field(default_factory=dict)
+    first_ts: dict[str, str] = field(default_factory=dict)
 
     def join_thread(self, channel: str, ts: str, began_with_us: bool = False) -> None:
         """Remember that the bot takes part in a thread. `began_with_us`: its first message mentions the bot."""
@@ -122,13 +122,13 @@ class SlackCursor:
         """Return whether a thread is known to have begun with a mention of the bot."""
         return ts is not None and self.threads.get((channel, ts), False)
 
-    def find_first(self, channel: str, author: str, gesture: str, ts: str) -> str:
-        """Return the `ts` of the first message with a `client_msg_id`: `ts`, which is then remembered, if it is new."""
-        identity = hashlib.blake2b(f"{channel} {author} {gesture}".encode(), digest_size=8).hexdigest()
-        first = self.gestures.setdefault(identity, ts)
-        if len(self.gestures) > MAX_REMEMBERED_GESTURES:
-            del self.gestures[next(iter(self.gestures))]
-        return first
+    def is_repeat(self, channel: str, author: str, client_msg_id: str, ts: str) -> bool:
+        """Return whether another message has this `client_msg_id`. If none is known, remember this one by its `ts`."""
+        digest = hashlib.blake2b(f"{channel} {author} {client_msg_id}".encode(), digest_size=8).hexdigest()
+        first_ts = self.first_ts.setdefault(digest, ts)
+        if len(self.first_ts) > MAX_REMEMBERED_CLIENT_IDS:
+            del self.first_ts[next(iter(self.first_ts))]
+        return first_ts != ts
 
     def advance(self, ts: float) -> None:
         self.at = max(self.at, ts)
@@ -136,7 +136,7 @@ class SlackCursor:
     def dump(self) -> str:
         threads = [[channel, ts, began] for (channel, ts), began in self.threads.items()]
         fields = {"team": self.team, "bot": self.bot, "first": self.first, "at": self.at, "threads": threads}
-        return json.dumps(fields | {"gestures": self.gestures}, separators=(",", ":"))
+        return json.dumps(fields | {"first_ts": self.first_ts}, separators=(",", ":"))
 
     @classmethod
     def load(cls, text: str) -> SlackCursor:
@@ -146,5 +146,5 @@ class SlackCursor:
         if team is None or bot is None:
             raise ValueError("the saved cursor is not one of Slack")
         threads = {(str(channel), str(ts)): bool(began) for channel, ts, began in list_at(saved, "threads")}
-        gestures = {str(gesture): str(ts) for gesture, ts in object_at(saved, "gestures").items()}
-        return cls(team, bot, float(saved["first"]), float(saved["at"]), threads, gestures)
+        first_ts = {str(digest): str(ts) for digest, ts in object_at(saved, "first_ts").items()}
+        return cls(team, bot, float(saved["first"]), float(saved["at"]), threads, first_ts)

@@ -145,8 +145,8 @@ class SlackParser:
         if self._us.wrote(message):
             return self._parse_own(channel, message)
         incoming = self._make_incoming("message", channel, message, message)
-        gesture, ts = text_at(message, "client_msg_id"), str(message["ts"])
-        if gesture is not None and self._cursor.find_first(channel, _author_id(message), gesture, ts) != ts:
+        client_msg_id, ts = text_at(message, "client_msg_id"), str(message["ts"])
+        if client_msg_id is not None and self._cursor.is_repeat(channel, _author_id(message), client_msg_id, ts):
             return []
         return [SlackDraft(incoming, _parse_files(message))]
 

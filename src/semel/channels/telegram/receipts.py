@@ -6,7 +6,7 @@
 | 429 | `NotSent`, for `retry_after` seconds |
 | 401, 404 | `NotSent`: the token is refused; it may be corrected |
 | 400 with `migrate_to_chat_id` | new message: `NotSent`, the next attempt goes to the new chat; change: `Rejected` |
-| 400 about the topic of a private chat | `NotSent`: the next attempt goes to the chat |
+| post, file: 400, the topic of a private chat is not found | `NotSent`: the next attempt goes to the chat itself |
 | 400 about the formatting or the kind of file | `NotSent`: the next attempt goes without formatting, or as a document |
 | edit: "is not modified"; delete: "not found" | sent: the message is already in the requested state |
 | 4xx whose body is truncated | `NotSent` |
@@ -55,7 +55,7 @@ class GroupMigrated(Exception):
 
 
 class TopicGone(Exception):
-    """The topic of a private chat does not exist; nothing was sent. The chat itself may take the message."""
+    """The topic of a private chat does not exist; nothing was sent. The next attempt goes to the chat itself."""
 
 
 class CaptionNeeded(Exception):

@@ -268,7 +268,7 @@ class XmppReceiver:
             self._more.set()
             return
         if not live.id and len(self._waiting) >= 10 * MAX_WAITING_MESSAGES:
-            self.session.lose("more messages came than can wait")
+            self.session.give_up("more messages came than can wait")
             return
         self._waiting.append(live)
         self._more.set()

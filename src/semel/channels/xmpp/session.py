@@ -104,10 +104,10 @@ class XmppSession:
             await stream.shut_down()
         self._fail_pending(Offline("the connection was closed"))
 
-    def lose(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
         """Give up the connection; pending calls fail with Offline."""
         if self._stream is not None:
-            self._stream.lose(Offline(why))
+            self._stream.give_up(Offline(why))
 
     async def wait_until_lost(self) -> Offline | Denied:
         """Wait until the connection is lost. Returns the reason."""
@@ -150,7 +150,7 @@ class XmppSession:
         connection is given up. For other addresses it is IqRefused with remote-server-timeout."""
         if asked not in ("", self.jid, self.settings.domain):
             return IqRefused(asked, "wait", "remote-server-timeout", "no answer")
-        self.lose(f"{self.settings.domain} did not answer in time")
+        self.give_up(f"{self.settings.domain} did not answer in time")
         return Offline(f"{self.settings.domain} did not answer in time")
 
     async def ping(self) -> None:

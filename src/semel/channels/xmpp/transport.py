@@ -60,7 +60,7 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
             ("connection_failed", self._refused.append),
             ("failed_auth", self._on_refused),
             ("no_auth", self._on_no_mechanism),
-            ("ssl_invalid_chain", lambda error: self.lose(_untrusted(error))),
+            ("ssl_invalid_chain", lambda error: self.give_up(_untrusted(error))),
             ("stream_error", self._on_stream_error),
         ):
             self.add_event_handler(name, handler)
@@ -75,7 +75,7 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         assert isinstance(attempt, asyncio.Task)
         self._started.add(attempt)
 
-    def lose(self, why: ConnectionLoss) -> None:
+    def give_up(self, why: ConnectionLoss) -> None:
         """Give up the connection. `why` becomes the result of the future `over`, unless that has one already."""
         if not self.over.done():
             self.over.set_result(why)
@@ -83,7 +83,7 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
 
     async def shut_down(self, grace: float = 2.0) -> None:
         """Close the connection and wait up to `grace` seconds each for its tasks and its socket to end. Idempotent."""
-        self.lose(Offline("closed"))
+        self.give_up(Offline("closed"))
         self.cancel_connection_attempt()
         for handle in self.scheduled_events.values():
             handle.cancel()
@@ -132,12 +132,12 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
     def data_received(self, data: Any) -> None:
         self._unread_bytes += len(data)
         if self._unread_bytes > MAX_STANZA_BYTES:
-            self.lose(Offline(f"the server sends a stanza of more than {MAX_STANZA_BYTES >> 20} MiB"))
+            self.give_up(Offline(f"the server sends a stanza of more than {MAX_STANZA_BYTES >> 20} MiB"))
             return
         try:
             super().data_received(data)
         except Exception as fault:
-            self.lose(Offline(f"the server's XML cannot be read: {type(fault).__name__}"))
+            self.give_up(Offline(f"the server's XML cannot be read: {type(fault).__name__}"))
 
     # ------------------------------------------------------------ no reconnecting, no leaked tasks
 
@@ -145,15 +145,17 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         """Give up instead: slixmpp would retry endlessly."""
         untrusted = next((why for why in self._refused if isinstance(why, ssl.SSLCertVerificationError)), None)
         if untrusted is not None:
-            self.lose(_untrusted(untrusted))
+            self.give_up(_untrusted(untrusted))
         else:
-            self.lose(Offline("; ".join(dict.fromkeys(map(str, self._refused))) or "the server cannot be connected to"))
+            self.give_up(
+                Offline("; ".join(dict.fromkeys(map(str, self._refused))) or "the server cannot be connected to")
+            )
 
     def reconnect(self, wait: float = 0.0, reason: str = "") -> None:
-        self.lose(Offline(reason or "the server redirects us to another host"))
+        self.give_up(Offline(reason or "the server redirects us to another host"))
 
     def disconnect(self, wait: float = 0.0, reason: str | None = None, ignore_send_queue: bool = True) -> Any:
-        self.lose(Offline(reason or "the connection ended before the login was complete"))
+        self.give_up(Offline(reason or "the connection ended before the login was complete"))
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done
@@ -167,7 +169,7 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         try:
             return bool(await super().start_tls())
         except Exception as fault:  # the connection was lost in the handshake
-            self.lose(Offline(f"TLS failed: {fault or type(fault).__name__}"))
+            self.give_up(Offline(f"TLS failed: {fault or type(fault).__name__}"))
             return False
 
     async def _handle_stream_features(self, features: Any) -> Any:
@@ -175,30 +177,32 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         return await super()._handle_stream_features(features)
 
     def exception(self, exception: Any) -> None:
-        self.lose(Offline(f"{type(exception).__name__} while the connection was used"))
+        self.give_up(Offline(f"{type(exception).__name__} while the connection was used"))
 
     # ------------------------------------------------------------ events of slixmpp
 
     def _on_ready(self, event: Any) -> None:
         if self._tls != "none" and not isinstance(self.socket, ssl.SSLObject | ssl.SSLSocket):
-            self.lose(Denied("the server did not encrypt the connection"))
+            self.give_up(Denied("the server did not encrypt the connection"))
         elif not self.ready.done():
             self.ready.set_result(None)
 
     def _on_gone(self, why: Any) -> None:
         self.gone.set()
         if isinstance(why, ssl.SSLCertVerificationError):
-            self.lose(_untrusted(why))
-        self.lose(Offline(str(why) if why else "the server closed the connection"))
+            self.give_up(_untrusted(why))
+        self.give_up(Offline(str(why) if why else "the server closed the connection"))
 
     def _on_refused(self, failure: Any) -> None:
         if failure["condition"] == "temporary-auth-failure":
-            self.lose(Offline("the server cannot check the password now"))
+            self.give_up(Offline("the server cannot check the password now"))
         else:
-            self.lose(Denied(f"the server does not accept the password of {self.requested_jid.bare}: check password"))
+            self.give_up(
+                Denied(f"the server does not accept the password of {self.requested_jid.bare}: check password")
+            )
 
     def _on_no_mechanism(self, event: Any) -> None:
-        self.lose(
+        self.give_up(
             Denied(
                 "the server offers no way to log in that keeps the password secret: it should offer STARTTLS, or set "
                 'tls = "direct" and port if it speaks TLS from the first byte'
@@ -209,11 +213,11 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         condition = error["condition"]
         if condition == "conflict":
             why = f"another connection of {self.requested_jid.bare} took the resource {self.boundjid.resource!r}"
-            self.lose(Denied(f"{why}: is a second gateway running? Give this one another resource"))
+            self.give_up(Denied(f"{why}: is a second gateway running? Give this one another resource"))
         elif condition in ("host-unknown", "not-authorized"):
-            self.lose(Denied(f"the server refuses {self.requested_jid.bare}: {condition}"))
+            self.give_up(Denied(f"the server refuses {self.requested_jid.bare}: {condition}"))
         else:
-            self.lose(Offline(f"the server ended the connection: {condition} {error['text'] or ''}".strip()))
+            self.give_up(Offline(f"the server ended the connection: {condition} {error['text'] or ''}".strip()))
 
 
 def _untrusted(fault: object) -> Denied:

@@ -108,12 +108,12 @@ class SlackDouble:
     # ------------------------------------------------------------ what people do
 
     def write(
-        self, channel: str, user: str, text: str, *, thread: str | None = None, gesture: str = "", **more: Any
+        self, channel: str, user: str, text: str, *, thread: str | None = None, client_msg_id: str = "", **more: Any
     ) -> str:
-        """Let a person write. Returns the message's `ts`. `gesture`: its client_msg_id, by default a new one."""
+        """Let a person write. Returns the message's `ts`. `client_msg_id`: by default a new one."""
         message: Json = {
             "type": "message", "user": user, "text": text, "team": self.team,
-            "client_msg_id": gesture or f"gesture-{next(self.numbers)}", **more,
+            "client_msg_id": client_msg_id or f"client-{next(self.numbers)}", **more,
         }  # fmt: skip
         return self.add_message(channel, message, thread)
 
