@@ -1,6 +1,6 @@
-"""The emoji by which a request or a question is answered where a reaction to its message is its button.
+"""The emoji with which people answer a request or a question where a reaction to its message is a button.
 
-An emoji means an option only on the message under which it was offered, so it can mean no other request (Law 13).
+An emoji stands for an option only on the message that offers it, so it cannot answer another request (Law 13).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ MAX_OFFERED = 10
 STYLE_EMOJI = {"allow": "✅", "deny": "❌"}
 OTHER_EMOJI = "🔵🟡🟣🟠🟢🟤🔴⚪⚫🔶"
 NUMBER_EMOJI = (*(f"{n}\ufe0f\u20e3" for n in range(1, 10)), "🔟")
-_VARIATION_SELECTOR = "\ufe0f"  # whether it follows an emoji depends on the client
+_VARIATION_SELECTOR = "\ufe0f"  # whether one follows an emoji depends on the client
 
 
 def choose_for_request(buttons: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return an emoji of its own for each button of a permission request; () if there are too many buttons.
 
-    The numbers of its options count on over a session, so these are no numbers.
+    It has no number emoji: its options are numbered on from those of the session's earlier requests.
     """
     if len(buttons) > MAX_OFFERED:
         return ()

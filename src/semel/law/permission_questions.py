@@ -91,8 +91,8 @@ def format_request(
     """Format a request for a chat, in Markdown.
 
     `first_number`: the number of the first of `options`. `seconds`: for how long it can be answered. `approvers`: who
-    may answer, as a phrase. `place`: where they can. `emoji`: the reactions that answer it, one for each option, or one
-    to deny a request without options.
+    may answer, as a phrase. `place`: where they can. `emoji`: the reactions that answer it: one for each option, or, if
+    there are no options, one that denies it.
     """
     lines = [describe_request(title, tool_input)]
     marks = [f"{each} " for each in emoji] or [""] * len(options)

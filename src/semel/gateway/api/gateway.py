@@ -42,10 +42,10 @@ from semel.timing.walltime import format_utc
 
 log = structlog.get_logger("semel.gateway")
 
-CHANNEL_TASK = "channel "  # how the names of the channels' tasks begin
+CHANNEL_TASK_PREFIX = "channel "  # how the names of the channels' tasks begin
 DUTIES_RETRY_S = 1.0  # delay after a ledger error while the duties are taken
 HAND_OVER_GRACE_S = 2.0  # how long a gateway that stops waits for messages under way, before another one has the duties
-MIN_SENDING_GRACE_S = 5.0  # how long `stop` waits at least for the parts that are under way, unless `grace` is shorter
+MIN_SENDING_GRACE_S = 5.0  # the least time that `stop` gives to parts under way, unless `grace` is shorter
 STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 
@@ -93,7 +93,7 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
     def _start_channels(self) -> None:
         self._start_task("outbox", self.outbox.run())
         for name, supervisor in self.channel_manager.supervisors().items():
-            self._start_task(f"{CHANNEL_TASK}{name}", supervisor.run())
+            self._start_task(f"{CHANNEL_TASK_PREFIX}{name}", supervisor.run())
 
     def _start_timers(self) -> None:
         self._start_task("schedules", self.schedules.run())
@@ -180,7 +180,7 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
         grace = self.settings.grace_s if grace is None else grace
         ends_at = asyncio.get_running_loop().time() + grace
         sending = self._tasks.pop("outbox", None)
-        await self._end_tasks({name for name in self._tasks if not name.startswith(CHANNEL_TASK)})
+        await self._end_tasks({name for name in self._tasks if not name.startswith(CHANNEL_TASK_PREFIX)})
         for deletion in self._deletions:
             deletion.cancel()
         if self.seats is not None and sending is not None:

@@ -165,9 +165,9 @@ class ChannelInbox:
         batch.items.append(await self._read_message(event, verdict, session))
 
     async def _read_press(self, event: Incoming, batch: _PreparedBatch) -> Incoming:
-        """Return a reaction that stands for an answer as that answer (`Caps.button_reactions`), else the event itself.
+        """Return the answer for which a reaction stands (`Caps.button_reactions`); any other event as it is.
 
-        The message may be reported, in this batch, by an echo before the reaction. Raises LedgerError.
+        The message that it is a reaction to may be known only from an echo before it in this batch. Raises LedgerError.
         """
         if not self._button_reactions or event.kind != "reaction" or event.removed or not event.of:
             return event
@@ -175,14 +175,10 @@ class ChannelInbox:
         echo = next(echoes, None)
         key = echo.key if echo is not None else None
         session = self._session_key(event)
-        answer = await self._inbox.record.read(
-            buttons.find_answer, self._channel, session, event.of, key, event.text
-        )  # fmt: skip
+        answer = await self._inbox.record.read(buttons.find_answer, self._channel, session, event.of, key, event.text)
         if answer is None:
             return event
-        return replace(
-            event, kind="message", key=press_key(answer, event.of, event.key), text=answer, mentioned=True
-        )  # fmt: skip
+        return replace(event, kind="message", key=press_key(answer, event.of, event.key), text=answer, mentioned=True)
 
     async def _read_failure(self, report: Incoming, batch: _PreparedBatch) -> None:
         """Add a failure report to the batch: a message failed after the platform had accepted it.

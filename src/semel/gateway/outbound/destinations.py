@@ -194,10 +194,10 @@ class Destinations:
             for leg, part in zip(legs, parts, strict=True)
         )
 
-    def are_buttons_reactions(self, dest: str | None, session: str) -> bool:
-        """Return whether a reaction to this session's request at `dest` is its button.
+    def is_answered_by_reactions(self, dest: str | None, session: str) -> bool:
+        """Return whether a reaction answers a request or question of this session at `dest`.
 
-        It is not if what people do there reaches another session.
+        It does not if what people do there reaches another session.
         """
         name, _, address = (dest or "").partition(":")
         channel = self.channels.get(name)

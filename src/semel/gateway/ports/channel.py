@@ -310,7 +310,7 @@ class Inbox(Protocol):
     async def may_invite(self, sender: Person) -> bool:
         """Return whether to accept this person's invitation to a conversation, which is not a message.
 
-        That is so if they may speak, or while a pairing code waits: only there they can send it.
+        It is if they may speak, or while a pairing code waits: they can send the code only in that conversation.
         """
         return await self.known(sender)
 

@@ -301,7 +301,7 @@ class ToolCallHandler:
         more = {"kind": "ask", "options": options}
         place = self._place(call, None)
         buttons = _list_buttons(options)
-        are_reactions = self.places.are_buttons_reactions(place.dest, call.caller.key)
+        are_reactions = self.places.is_answered_by_reactions(place.dest, call.caller.key)
         emoji = choose_for_question(buttons) if are_reactions else ()
         legs = self.places.legs_with_buttons(place.dest, call.caller.key, text, buttons, emoji)
         return replace(self._say(call, text, place, kind="ask", more=more), legs=legs), None

@@ -105,7 +105,7 @@ class Permissions:
     may_wait: Callable[[], bool] = lambda: True
     """Returns whether this turn may hold its agent until somebody answers. If not, its request is denied at once."""
     readers: Readers = field(default_factory=lambda: Readers())
-    are_buttons_reactions: bool = False  # whether a request at the session's home is answered by reactions
+    is_answered_by_reactions: bool = False  # whether a request at the session's home is answered by reactions
 
     def __post_init__(self) -> None:
         self.open: dict[int, OpenRequest] = {}
@@ -155,7 +155,7 @@ class Permissions:
         self._next_number = permission_questions.numbers_from(first, body["options"])[-1] + 1
         approvers = format_approvers(self.approvals)
         buttons = permission_questions.list_buttons(body["options"], first, self.readers.place)
-        emoji = answer_emoji.choose_for_request(buttons) if self.are_buttons_reactions else ()
+        emoji = answer_emoji.choose_for_request(buttons) if self.is_answered_by_reactions else ()
         question = permission_questions.format_request(
             str(body["title"]), body["input"], body["options"], first, self.deadline, approvers,
             self.readers.place, emoji,

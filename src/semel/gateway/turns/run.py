@@ -103,7 +103,7 @@ class Run:
             self.live.conversation, self.agent.permissions, self.permission_deadline, self._on_expired, self._is_seen,
             partial(self.places.legs_with_buttons, self.begun.home, self.begun.key), self.agent.approvals,
             self.begun.last_number, lambda: self.may_wait(self), find_readers(self.begun, self.agent.approvals),
-            self.places.are_buttons_reactions(self.begun.home, self.begun.key),
+            self.places.is_answered_by_reactions(self.begun.home, self.begun.key),
         )  # fmt: skip
         self.guests = find_guests(self.begun.events)
 

@@ -445,7 +445,7 @@ def _list_claim_lines(tx: Tx, claim_row: ClaimRow) -> list[Json]:
     }
     if claim_row.outcome == "quiet" and claim_row.reason in placeholders.REASONS:
         head = f"c{claim_row.id}: a message{to} is reserved before its text is known"
-    elif claim_row.outcome == "quiet" and claim_row.reason == buttons.REASON:
+    elif claim_row.outcome == "quiet" and claim_row.reason == buttons.TAKEN_AWAY_REASON:
         head = f"c{claim_row.id}: a request{to} is over"
     elif claim_row.outcome == "quiet" and claim_row.reason == buttons.OFFER_REASON:
         head = f"c{claim_row.id}: a request{to} can be answered by a reaction"

@@ -4,6 +4,9 @@ A leg whose operation has `closes` was cut for a channel that can do that (`Caps
 is named in the item (`button_part`). When the item is over, the part's message is edited: its text with a line that
 says how it ended, and no buttons. The edit is the part of a quiet claim of its own: it says nothing that the record
 does not say in a notice, in the answer to a command or in the item; so its failure causes no notice.
+
+Where reactions are the buttons (`Caps.button_reactions`), the operation of the leg has `offered`: pairs of an emoji and
+its answer. Once the message is queued, our own reactions to it are queued behind it, as parts of a quiet claim, too.
 """
 
 from __future__ import annotations
@@ -23,10 +26,10 @@ from semel.ledger.transcript import entries, part_requests
 if TYPE_CHECKING:
     from semel.ledger.delivery.cutting import Leg
 
-REASON = "its buttons are taken away"
-"""The reason of the quiet claim."""
+TAKEN_AWAY_REASON = "its buttons are taken away"
+"""The reason of the quiet claim of the edit."""
 OFFER_REASON = "its answers are offered as reactions"
-"""The reason of the quiet claim of our reactions to a request: one for each answer, as a button to press."""
+"""The reason of the quiet claim of our reactions."""
 
 
 def with_buttons(
@@ -42,7 +45,7 @@ def with_buttons(
 def with_reactions(
     legs: Sequence[Leg], offered: Sequence[tuple[str, str]], *, are_taken_away: bool = False
 ) -> tuple[Leg, ...]:
-    """Return the legs, the last one of which offers these (emoji, answer) as reactions (`offer_reactions`).
+    """Return the legs, the last one of which offers these (emoji, answer) as reactions (see `offer_answers`).
 
     `are_taken_away`: the message is edited once they are of no use. Our reactions stay.
     """
@@ -56,10 +59,10 @@ def _with_fields(legs: Sequence[Leg], fields: dict[str, Any], are_taken_away: bo
     return (*legs[:-1], replace(legs[-1], op={**legs[-1].op, **more}))
 
 
-def begin_asking(tx: Tx, session: int, seq: int | None) -> int | None:
-    """Queue the reactions that the message of a request offers, if any. `seq`: the entry that asks.
+def offer_answers(tx: Tx, session: int, seq: int | None) -> int | None:
+    """Queue the reactions that stand for the answers to a request or question, if its message offers any.
 
-    Return the part whose buttons are taken away later; None if there is none.
+    `seq`: the entry that asks. Return the part whose buttons are taken away later; None if there is none.
     """
     entry = tx.one(EntryRow, "entry_get", session=session, seq=seq) if seq is not None else None
     last = None
@@ -76,7 +79,7 @@ def begin_asking(tx: Tx, session: int, seq: int | None) -> int | None:
 def _offer_reactions(tx: Tx, posted: OutgoingPart, emoji: Sequence[str]) -> None:
     """Queue a reaction to the message `posted` for each emoji, so that people only have to press it.
 
-    They are parts of a quiet claim: they say nothing that the message does not say, so their failure causes no notice.
+    They say nothing that the message does not say, so their failure causes no notice.
     """
     claim = _add_quiet_claim(tx, posted, "reaction", OFFER_REASON)
     for n, each in enumerate(emoji):
@@ -84,7 +87,7 @@ def _offer_reactions(tx: Tx, posted: OutgoingPart, emoji: Sequence[str]) -> None
 
 
 def is_late_offer(tx: Tx, row: OutgoingPart) -> bool:
-    """Return whether a part is a reaction by which we offer an answer to a request that is over."""
+    """Return whether a part is one of our reactions to a request that is over."""
     if row.reason != OFFER_REASON:
         return False
     asking = tx.one(OutgoingPart, "part_get", id=entries.load(row.op).get("target_part"))
@@ -92,7 +95,7 @@ def is_late_offer(tx: Tx, row: OutgoingPart) -> bool:
 
 
 def find_answer(tx: Tx, channel: str, session: str, message: str, key: str | None, emoji: str) -> str | None:
-    """Return the answer for which a reaction to a message of ours stands; None if that offers no such reaction.
+    """Return the answer for which a reaction to a message of ours stands; None if the message does not offer it.
 
     `session`: the key of the session in which the reaction is heard: only its own messages count. `message`: the
     platform's id of the message. `key`: its idempotency key, if the platform reports it only now.
@@ -127,7 +130,7 @@ def take_away_buttons(tx: Tx, item: int) -> None:
     text = _find_current_text(tx, posted)
     if text is None:
         return
-    claim = _add_quiet_claim(tx, posted, "edit", REASON)
+    claim = _add_quiet_claim(tx, posted, "edit", TAKEN_AWAY_REASON)
     ended = _add_ending(tx, posted, text, _describe_ending(row))
     _queue_part(tx, posted, claim, 0, {"kind": "edit", "buttons": [], "text": ended, "target_part": part})
 

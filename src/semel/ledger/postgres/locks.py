@@ -119,11 +119,12 @@ def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
 
         def read_taken() -> Taken:
             rows = read_rows()
-            found = {row[_HOME] for row in rows}
-            lines = named.union(home for home in found if not is_local(home))
-            # Nothing is sent to a page or a terminal. So its line is locked only where no session stands for it yet.
-            needed = lines.union(set(homes) - found)
-            _lock_lines(connection, needed - named if is_all_known else needed)
+            homes_of_rows = {row[_HOME] for row in rows}
+            lines = named.union(home for home in homes_of_rows if not is_local(home))
+            # Nothing is sent to a page or a terminal: the rows of its sessions are locked, and no line. If it has no
+            # session yet, there is no such row, so its line is locked, too.
+            locked = lines.union(set(homes) - homes_of_rows)
+            _lock_lines(connection, locked - named if is_all_known else locked)
             return Taken(frozenset(row[_ID] for row in rows), rows, lines)
 
         if is_all_known:

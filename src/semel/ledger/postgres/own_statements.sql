@@ -60,9 +60,9 @@ ON CONFLICT(day, scope, subject) DO UPDATE SET turns = spent.turns + excluded.tu
 SELECT s.id FROM session s ORDER BY s.id FOR NO KEY UPDATE
 
 -- name: lock_lines
--- the lines of these destinations. One that nothing was sent to yet gets its line here: else whoever sends there first, and
--- whoever adds a session there at the same time, would hold nothing in common. The WHERE keeps each row that is there as
--- it is; it is locked nevertheless
+-- the lines of these destinations. A destination that nothing was sent to yet gets its line here: otherwise there would be
+-- no row to lock for whoever sends there first while somebody else adds a session there. WHERE false changes no row that
+-- exists, but locks it
 INSERT INTO line(dest, last) SELECT d.dest, 0 FROM unnest(CAST(:dests AS text[])) AS d(dest) ORDER BY d.dest
 ON CONFLICT(dest) DO UPDATE SET last = line.last WHERE false
 

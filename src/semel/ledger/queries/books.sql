@@ -90,7 +90,7 @@ WHERE t.joined IS NOT NULL AND c.outcome = 'echo' AND c.how = 'block' AND c.id >
 
 -- name: book_unsaid_unsent
 -- only what was said is sent, apart from placeholders, the part that posts one, and the part that deletes it; and from
--- the edits that take the buttons of a request away, and the reactions that are its buttons
+-- the edits that take the buttons of a request away, and the reactions that serve as its buttons
 SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim LEFT JOIN part m ON m.claim = c.id AND m.n = 0
 WHERE c.outcome <> 'said' AND NOT (
   c.outcome = 'quiet' AND c.text = '' AND c.reason IN ('reserved', 'filled', 'withdrawn') AND (c.erased IS NOT NULL

@@ -163,7 +163,7 @@ class OpBatch:
         if op.announcement is not None:
             words, legs = op.announcement.text, op.announcement.legs
             seq = permission_requests.announce(self.tx, self.session, self.caller.turn, words, legs)
-            part = buttons.begin_asking(self.tx, self.session, seq)
+            part = buttons.offer_answers(self.tx, self.session, seq)
             entries.set_item(self.tx, self.items[op.slot], body={"announced": seq, "button_part": part})
         if op.kind == permission_requests.KIND:
             repeated_words.supersede_before_request(self.tx, self.caller, self.items[op.slot])

@@ -105,7 +105,7 @@ def record_call(
         tx.run("blob_add", **blob, at=tx.now)
     request = _with_item(tx, caller, request)
     said = claims.say(tx, caller, request)
-    if "item" in request.more and (part := buttons.begin_asking(tx, caller.session, said.seq)) is not None:
+    if "item" in request.more and (part := buttons.offer_answers(tx, caller.session, said.seq)) is not None:
         entries.set_item(tx, request.more["item"], body={"button_part": part})
     return said
 
