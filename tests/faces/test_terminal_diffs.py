@@ -19,7 +19,7 @@ from textual.widgets import OptionList, Static
 
 from semel.faces.terminal import line_matcher
 from semel.faces.terminal.app import ChatApp
-from semel.faces.terminal.diffs import COARSE, TINTS, format_diffs
+from semel.faces.terminal.diffs import COARSE_MESSAGE, TINTS, format_diffs
 from semel.faces.terminal.question import Question
 from semel.faces.terminal.rows import make_widget
 
@@ -106,13 +106,13 @@ def test_a_change_of_10_000_lines_is_compared_in_bounded_time_and_a_coarse_compa
     lines = format_diffs([diff]).plain.split("\n")
     assert time.process_time() - start < 1
     assert [line for line in lines if line.startswith("+")] == [f"+{line}" for line in new[::7]]
-    assert [line[1:] for line in lines[2:] if line[0] != "-"] == new and COARSE not in lines
+    assert [line[1:] for line in lines[2:] if line[0] != "-"] == new and COARSE_MESSAGE not in lines
     few: dict[str, Any] = {"path": "a.txt", "oldText": "\n".join("abcde" * 2000), "newText": "\n".join("bcdae" * 2000)}
     start = time.process_time()
-    assert format_diffs([few], 5).plain.split("\n")[1] == COARSE
+    assert format_diffs([few], 5).plain.split("\n")[1] == COARSE_MESSAGE
     assert time.process_time() - start < 1
     other = {**few, "newText": "\n".join("fghij" * 2000)}
-    assert COARSE not in format_diffs([other]).plain, "no line is in both"
+    assert COARSE_MESSAGE not in format_diffs([other]).plain, "no line is in both"
 
 
 @given(
@@ -124,7 +124,7 @@ def test_what_is_shown_as_the_same_is_the_same_whatever_is_too_much_to_compare(
     old: list[str], new: list[str], limit: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_matcher, "MAX_COMPARED", limit)
+        patch.setattr(line_matcher, "MAX_COMPARED_PAIRS", limit)
         shown = line_matcher.LineMatcher(old, new).get_opcodes()
     assert all(old[a:b] == new[c:d] for tag, a, b, c, d in shown if tag == "equal")
     assert [place for _, a, b, _, _ in shown for place in range(a, b)] == list(range(len(old)))

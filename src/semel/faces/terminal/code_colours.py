@@ -27,21 +27,24 @@ class CodeTheme(HighlightTheme):
 
 
 def colour_lines(lines: Sequence[str], path: str, first: int, end: int) -> Sequence[Sequence[Span]]:
-    """Return the colours of each line. Of a large text, they begin at line `first`, from 0 on, and end before line
-    `end`, or after MAX_COLOURED_CHARS: other lines have none.
+    """Return the colours of each line.
+
+    Of a large text, only the lines from `first` to before `end` (counted from 0) have colours, and only the first
+    MAX_COLOURED_CHARS characters of these.
     """
     none: Sequence[Span] = ()
     language = _find_language(PurePath(path).name)
     if not language:
         return [none] * len(lines)
-    begin, last = (first, end) if sum(map(len, lines)) > MAX_COLOURED_CHARS else (0, len(lines))
-    end, chars = begin, 0
-    while end < last and (chars := chars + len(lines[end]) + 1) <= MAX_COLOURED_CHARS:
-        end += 1
-    coloured = _colour_text("\n".join(lines[begin:end]), language) if end > begin else []
-    if len(coloured) != end - begin:
+    if sum(map(len, lines)) <= MAX_COLOURED_CHARS:
+        first, end = 0, len(lines)
+    coloured_end, chars = first, 0
+    while coloured_end < end and (chars := chars + len(lines[coloured_end]) + 1) <= MAX_COLOURED_CHARS:
+        coloured_end += 1
+    coloured = _colour_text("\n".join(lines[first:coloured_end]), language) if coloured_end > first else []
+    if len(coloured) != coloured_end - first:
         return [none] * len(lines)
-    return [*([none] * begin), *coloured, *([none] * (len(lines) - end))]
+    return [*([none] * first), *coloured, *([none] * (len(lines) - coloured_end))]
 
 
 @lru_cache(maxsize=256)

@@ -27,7 +27,7 @@ TAB_CELLS = 8
 CONTEXT_LINES = 3
 MAX_KEPT_DIFFS = 16  # whose lines were compared: they are drawn for each width, and in the request for the change
 DIVIDER = " │ "
-COARSE = "too many lines for a comparison: some that are shown as changed may be the same"
+COARSE_MESSAGE = "too many lines for a comparison: some that are shown as changed may be the same"
 
 Piece = tuple[str, str, Sequence[Span]]  # a text, the style of all of it, and the colours in it
 Line = list[Piece]
@@ -76,7 +76,10 @@ def _join_lines(lines: Sequence[Line]) -> Content:
 
 
 def _list_lines(diff: Json, width: int, max_lines: int | None) -> Iterator[Line]:
-    """Name the file, and say so if its text is too large to be here; then the changes, coloured up to `max_lines`."""
+    """List a line with the file's name, one that says so if its text is too large to be here, and the changes.
+
+    `max_lines`: how many lines are shown; later changes need no colours. None: all.
+    """
     is_new = diff.get("oldText") is None and not diff.get("left_out")
     yield [(visible(f"{diff['path']}{' (a new file)' if is_new else ''}"), "bold", ())]
     if diff.get("left_out"):
@@ -86,9 +89,9 @@ def _list_lines(diff: Json, width: int, max_lines: int | None) -> Iterator[Line]
     if not groups:
         return
     if is_coarse:
-        yield [(COARSE, "dim", ())]
+        yield [(COARSE_MESSAGE, "dim", ())]
     (_, first_old, end_old, first_new, end_new), *rest = [opcode for group in groups for opcode in group]
-    count = end_new - first_new
+    count = end_new - first_new  # of lines that are shown
     for _, old_start, old_end, new_start, new_end in rest:
         if max_lines is not None and count > max_lines:
             break

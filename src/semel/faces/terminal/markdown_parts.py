@@ -19,8 +19,8 @@ _DETAILS = re.compile(r"<details(?: open)?>\s*(?:<summary>\s*)?")
 _DETAILS_END = re.compile(r"\s*</details>\s*$")
 
 _NOTE = re.compile(r"\[\^([^\]\s]{1,40})\]")
-NOTE_SCHEME = "footnote:"  # of the links that lead to a footnote; the name follows
-MARK_SCHEME = "footnote-mark:"  # of those that lead from a footnote to where it is referred to
+NOTE_SCHEME = "footnote:"  # of the links from a mark to its footnote; the name follows
+MARK_SCHEME = "footnote-mark:"  # of the links from a footnote back to a mark; the name follows
 
 MAX_PART_CHARS = 8_000  # after which a part of an agent's message ends with its block
 
@@ -87,8 +87,9 @@ def _draw_details(children: Sequence[Token]) -> list[Token]:
 
 
 def _link_notes(children: Sequence[Token]) -> list[Token]:
-    """Make the mark of a footnote a link to where the footnote begins, and there a bold one back. All signs stay: the
-    other end may not have come yet.
+    """Make each mark of a footnote a link to the footnote, and the mark that begins the footnote a bold link back.
+
+    All signs stay: what a link leads to may not have come yet.
     """
     drawn: list[Token] = []
     links = 0  # that are open
@@ -111,7 +112,7 @@ def _link_notes(children: Sequence[Token]) -> list[Token]:
 
 
 def holds_target(text: str, address: str) -> bool:
-    """Whether a text of Markdown has what a link leads to: the begin of a footnote, or a mark that refers to it."""
+    """Whether a text of Markdown has what a link leads to: the beginning of a footnote, or a mark of it."""
     scheme, _, name = address.partition(":")
     begins = rf"^[ >]{{0,9}}\[\^{re.escape(name)}\]:"
     if scheme != MARK_SCHEME.removesuffix(":"):

@@ -191,7 +191,7 @@ class AgentWidget(RowWidget):
         self._last_start = 0  # where the text of the last part begins
         self._undrawn_texts: list[str] = []  # of the parts above the first drawn one
         self._changing_parts = asyncio.Lock()
-        self._left_from: dict[str, MarkdownBlock] = {}  # by the address of the link back from a footnote
+        self._clicked_marks: dict[str, MarkdownBlock] = {}  # the block of the mark last clicked, by the link back to it
 
     def compose(self) -> ComposeResult:
         yield HeadLine()
@@ -236,28 +236,28 @@ class AgentWidget(RowWidget):
         return self._shown_text
 
     async def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
-        """Show the footnote, or from there the place that led to it; or open another link in the browser."""
+        """Show a mark's footnote, or the mark that led to this footnote; open any other link in the browser."""
         event.stop()
         if not event.href.startswith((NOTE_SCHEME, MARK_SCHEME)):
             self.app.open_url(event.href)
             return
         clicked = [block for block in self._list_blocks() if block.region.contains_point(self.app.mouse_position)]
-        left_from = self._left_from.get(event.href)
-        target = left_from if left_from and left_from.is_attached else self._find_block(event.href)
+        mark = self._clicked_marks.get(event.href)
+        target = mark if mark and mark.is_attached else self._find_block(event.href)
         while target is None and not self.is_whole:
             await self.draw_part_above()
             target = self._find_block(event.href)
         if target is None:
             return
         if clicked and event.href.startswith(NOTE_SCHEME):
-            self._left_from[MARK_SCHEME + event.href.removeprefix(NOTE_SCHEME)] = clicked[-1]
+            self._clicked_marks[MARK_SCHEME + event.href.removeprefix(NOTE_SCHEME)] = clicked[-1]
         target.scroll_visible(animate=False)
 
     def _list_blocks(self) -> list[MarkdownBlock]:
         return [block for part in self._parts for block in part.query(MarkdownBlock)]
 
     def _find_block(self, address: str) -> MarkdownBlock | None:
-        """Find the first block with what a link in this text leads to, of those that are drawn."""
+        """Find the first drawn block with what a link in this text leads to; None if there is none."""
         return next((block for block in self._list_blocks() if holds_target(block.source or "", address)), None)
 
     async def _draw(self) -> None:
