@@ -5,31 +5,31 @@ addEventListener("install", () => skipWaiting());
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
 
 /**
- * {show: {tag, title, body}, told: [session, how many needs it has]}, or {hide: tag}. A tag is the hash of the session.
- * What was shown is answered with {told} to all pages, which keep it.
+ * Messages are {show: {tag, title, body}, told: [session, how many needs it has]}, or {hide: tag}. A tag is the hash of a
+ * session's address. Once a notification was shown, {told} goes back to all pages, which keep it.
  */
-addEventListener("message", (event) => event.waitUntil(take(event.data)));
+addEventListener("message", (event) => event.waitUntil(handleMessage(event.data)));
 
 addEventListener("notificationclick", (event) => {
   event.notification.close();
-  event.waitUntil(lead(event.notification.tag));
+  event.waitUntil(leadToSession(event.notification.tag));
 });
 
-const pages = () => clients.matchAll({ type: "window", includeUncontrolled: true });
+const listPages = () => clients.matchAll({ type: "window", includeUncontrolled: true });
 
-async function take({ show, told, hide }) {
+async function handleMessage({ show, told, hide }) {
   if (hide) for (const shown of await registration.getNotifications({ tag: hide })) shown.close();
-  if (!show || (await pages()).some((page) => page.visibilityState === "visible")) return; // somebody looks at another tab
+  if (!show || (await listPages()).some((page) => page.visibilityState === "visible")) return; // somebody looks at another tab
   const { title, body, tag } = show;
-  const isShown = (await registration.getNotifications({ tag })).some(({ data }) => data >= told[1]); // another tab told it
+  const isShown = (await registration.getNotifications({ tag })).some(({ data }) => data >= told[1]); // another tab asked for it
   const icon = "/page/icon-192.png";
   if (!isShown) await registration.showNotification(title, { body, tag, data: told[1], icon, badge: icon });
-  for (const page of await pages()) page.postMessage({ told });
+  for (const page of await listPages()) page.postMessage({ told });
 }
 
 /** Leads to a session: in the page that shows it, else in one that somebody sees, else in the one that was used last. */
-async function lead(hash) {
-  const open = (await pages()).filter(({ url }) => new URL(url).pathname === "/"); // the one used last comes first
+async function leadToSession(hash) {
+  const open = (await listPages()).filter(({ url }) => new URL(url).pathname === "/"); // the one used last comes first
   const session = sessionOf(hash);
   const page = open.find(({ url }) => sessionOf(new URL(url).hash) === session) ?? open.find(({ visibilityState }) => visibilityState === "visible") ?? open[0];
   if (!page) return clients.openWindow(`/${hash}`);

@@ -333,7 +333,7 @@ function drawState(): void {
   const asked = open.view.items("permission").some((item) => item.state === "open") ? t("the agent asks for permission") : "";
   byId("busy").classList.remove("wrong");
   byId("composer").dataset.state = session.state || "idle";
-  const doing = failed ? [t("the turn failed")] : [running || waiting ? gateways.troubleOf(session.gateway) : "", running ? asked || silence() || t("working") : "", waiting];
+  const doing = failed ? [t("the turn failed")] : [running || waiting ? gateways.describeTrouble(session.gateway) : "", running ? asked || silence() || t("working") : "", waiting];
   say(byId("busy"), doing.filter(Boolean).join(" · "));
   show(byId("stop"), running || session.state === "waiting"); // also what is about to begin
   busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);

@@ -21,10 +21,9 @@ export class Gateways {
   private wrong = signal(""); // why they cannot be told
   private none = false; // only a restart of the gateway makes it one of a cluster
   private timer: ReturnType<typeof setInterval> | undefined;
-
   private changed: () => void;
 
-  /** `changed` is called after they were asked for. */
+  /** `changed` is called each time the gateways were asked for. */
   constructor(changed: () => void) {
     this.changed = changed;
     byId("gateways-button").addEventListener("click", () => this.open());
@@ -57,23 +56,23 @@ export class Gateways {
     const { gateways, missing_gateways: missing } = this.found.peek();
     this.none = gateways.length === 0;
     show(byId("gateways-button"), !this.none);
-    const silent = gateways.filter(isSilent).map(tellSilence);
+    const silent = gateways.filter(isSilent).map(describeSilence);
     const gone = missing.map((one) => t("{sessions} for {gateway}, which is gone", { sessions: waits(one.sessions), gateway: plainly(one.gateway) }));
     say(byId("gateways-told"), [...silent, ...gone].join("\n"));
     show(byId("gateways-told"), silent.length + gone.length > 0);
     this.changed();
   }
 
-  /** Why a session of this gateway does not go on, in words; "" if its gateway is well. */
-  troubleOf(gateway: string | undefined): string {
+  /** Why the sessions of this gateway do not go on, in words; "" if it is well. */
+  describeTrouble(gateway: string | undefined): string {
     const { gateways, missing_gateways: missing } = this.found.peek();
     const silent = gateways.find((one) => one.name === gateway && isSilent(one));
-    if (silent) return tellSilence(silent);
+    if (silent) return describeSilence(silent);
     return missing.some((one) => one.gateway === gateway) ? t("{gateway} is gone: start it", { gateway: plainly(gateway!) }) : "";
   }
 }
 
-const tellSilence = ({ name, seen }: GatewayRow): string => t("{name} is silent since {when}", { name: plainly(name), when: clock(seen) });
+const describeSilence = ({ name, seen }: GatewayRow): string => t("{name} is silent since {when}", { name: plainly(name), when: clock(seen) });
 
 export const isSilent = ({ silent_s: seconds }: GatewayRow): boolean => seconds > SILENT_AFTER;
 

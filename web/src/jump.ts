@@ -1,5 +1,5 @@
-// Jumps to a message of the open session, or to what needs somebody there. Up to a near message, history is loaded into the view; a far one is shown in
-// a separate view of the entries around it.
+// Jumps to a message of the open session, or to what needs somebody there. Up to a near message, history is loaded into
+// the view; a far one is shown in a separate view of the entries around it.
 
 import { ask, at } from "./api.ts";
 import { byId, show } from "./dom.ts";
@@ -40,7 +40,7 @@ export class Jump {
     byId("newest").addEventListener("click", () => props.back());
   }
 
-  /** Goes to the entry `target`, or to the first row that needs somebody, as soon as the view has its first snapshot. */
+  /** Goes to the entry with the seq `target`, or to the first row that needs somebody, once the view has its first snapshot. */
   aim(target: number | "open"): void {
     this.target = target;
     void this.go();

@@ -1,12 +1,13 @@
-// Notifications of this browser: one when a session needs somebody while nobody looks at the page, or still does a while
-// after the reader has left. They are switched on in the settings; the page never asks for them by itself.
+// Notifications of this browser: one when a session begins to need somebody while nobody looks at the page, and one when
+// it still does a while after the reader has left. They are switched on in the settings; the page never asks for them by
+// itself.
 
 import { keep, kept } from "./kept.ts";
 import { type SessionList, needsOf } from "./session_list.ts";
 import { whatIsNeeded } from "./sessions.tsx";
 import { called } from "./text.ts";
 import { t } from "./texts.ts";
-import { AWAY_MS, UntoldNeeds, leave } from "./untold_needs.ts";
+import { AWAY_MS, UntoldNeeds, noteLeaving } from "./untold_needs.ts";
 import type { ListedSession } from "./wire.ts";
 
 const WORKER = "/page/worker.js";
@@ -51,18 +52,18 @@ export function notifyOfNeeds(list: SessionList): void {
   document.addEventListener("visibilitychange", () => {
     clearTimeout(away);
     if (!document.hidden) return;
-    leave();
+    noteLeaving();
     away = setTimeout(() => notify(untold.due()), AWAY_MS);
   });
   navigator.serviceWorker.addEventListener("message", ({ data }) => {
-    if (data.told) untold.keepTold(...(data.told as [string, number]));
-    else goTo(data.open);
+    if (data.told) untold.keepNotified(...(data.told as [string, number]));
+    else goToSession(data.open);
   });
   if (isNotifying()) void navigator.serviceWorker.register(WORKER).catch(() => {}); // the browser may have removed it
 }
 
-/** Goes to a session after its notification was clicked, also if the page's address is this one. */
-function goTo(address: string): void {
+/** Goes to a session whose notification was clicked, also if the page has its address already. */
+function goToSession(address: string): void {
   if (location.hash === address) dispatchEvent(new HashChangeEvent("hashchange"));
   else location.hash = address;
 }

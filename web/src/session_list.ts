@@ -31,7 +31,7 @@ export class SessionList {
   private readonly current = signal(NONE); // those that are not archived
   private readonly old = signal(NONE);
   private readonly shown = computed(() => (this.archived.value ? this.old : this.current).value);
-  /** Whether the sessions that are shown were fetched: if not, nobody knows whether there are any. */
+  /** Whether the list that is shown was fetched: if not, it is not known to be empty. */
   readonly isFetched = computed(() => this.shown.value !== NONE);
   readonly rows = computed(() => this.shown.value.rows);
   readonly more = computed(() => this.shown.value.more && this.limit < MAX_LISTED);

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
-import { AWAY_MS, UntoldNeeds, leave } from "../src/untold_needs.ts";
+import { AWAY_MS, UntoldNeeds, noteLeaving } from "../src/untold_needs.ts";
 import { installDoubles } from "./browser_double.ts";
 
 beforeEach(() => {
@@ -18,20 +18,20 @@ test("what the reader saw is notified a while after they left, and only once, in
   const tab = new UntoldNeeds();
   const other = new UntoldNeeds();
   for (const each of [tab, other]) each.take(one); // while somebody looks
-  leave();
+  noteLeaving();
   assert.deepEqual(tab.take(one).due, []);
   mock.timers.tick(AWAY_MS);
   assert.deepEqual([tab.due(), other.take(one).due], [["a"], ["a"]]);
-  tab.keepTold("a", 1);
+  tab.keepNotified("a", 1);
   assert.deepEqual([tab.due(), other.due(), other.take(one).due, new UntoldNeeds().take(one).due], [[], [], [], []]);
 });
 
 test("what comes after the reader has left is due at once, one more too, and one that comes after it was answered", () => {
   const tab = new UntoldNeeds();
   tab.take(new Map());
-  leave();
+  noteLeaving();
   assert.deepEqual(tab.take(one), { due: ["a"], over: [] });
-  tab.keepTold("a", 1);
+  tab.keepNotified("a", 1);
   assert.deepEqual(tab.take(new Map([["a", 2]])).due, ["a"]);
   assert.deepEqual(tab.take(new Map()), { due: [], over: ["a"] });
   assert.deepEqual(tab.take(one).due, ["a"]);
@@ -41,6 +41,6 @@ test("that a need was notified, and is over before this is known, does not silen
   const tab = new UntoldNeeds();
   tab.take(one);
   tab.take(new Map());
-  tab.keepTold("a", 1);
+  tab.keepNotified("a", 1);
   assert.deepEqual(tab.take(one).due, ["a"]);
 });
