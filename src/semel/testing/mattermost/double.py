@@ -187,7 +187,9 @@ class MattermostDouble:
         """Write a post, and tell the bot of it. `fields`: message, root_id, file_ids, props, type."""
         room = self.rooms[channel]
         now, id = self._take_time(), self.new_id("post")
-        files = [self.files[file] for file in fields.get("file_ids") or [] if self._attach(file, id, user, channel)]
+        files = [
+            self.files[file] for file in fields.get("file_ids") or [] if self._attach_file(file, id, user, channel)
+        ]
         infos = [{name: value for name, value in file.items() if name != "content"} for file in files]
         post = {
             "id": id, "create_at": now, "update_at": now, "edit_at": 0, "delete_at": 0, "user_id": user,
@@ -203,12 +205,12 @@ class MattermostDouble:
             first["update_at"] = now  # a reply changes the post that its thread began with
         return post
 
-    def _attach(self, file: str, post: str, user: str, channel: str) -> bool:
-        """Attach a file to a post. Returns False if it is another's or has a post: the server tells nobody of that."""
-        known = self.files.get(file)
-        if known is None or (known["user_id"], known["channel_id"], known["post_id"]) != (user, channel, ""):
+    def _attach_file(self, file: str, post: str, user: str, channel: str) -> bool:
+        """Attach a file to a post. Returns False if it is another's or has a post: the server then leaves it out."""
+        info = self.files.get(file)
+        if info is None or (info["user_id"], info["channel_id"], info["post_id"]) != (user, channel, ""):
             return False
-        known["post_id"] = post
+        info["post_id"] = post
         return True
 
     def _take_time(self) -> int:
@@ -228,9 +230,9 @@ class MattermostDouble:
 
     def delete_post(self, id: str) -> None:
         room, post = self.find_post(id)
-        told = json.dumps(post)  # as it was before
+        before = json.dumps(post)
         post |= {"delete_at": self.now_ms(), "update_at": self.now_ms()}
-        self.tell("post_deleted", room, {"delete_by": post["user_id"], "post": told})
+        self.tell("post_deleted", room, {"delete_by": post["user_id"], "post": before})
 
     def add_file(self, user: str, channel: str, name: str, mime: str, content: bytes) -> Json:
         id = self.new_id("file")
@@ -249,7 +251,7 @@ class MattermostDouble:
 
 
 class MattermostLink:
-    """One open WebSocket. `token`: it logged in with it. `queue`: what is to be sent; None closes it."""
+    """One open WebSocket. `token`: that of its login. `queue`: what is to be sent; None closes it."""
 
     def __init__(self, token: str = "") -> None:
         self.token = token

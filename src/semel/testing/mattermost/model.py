@@ -12,14 +12,17 @@ MattermostFaultKind = Literal["drop", "hang", "500", "502", "429", "401", "400",
 
 
 class MattermostError(Exception):
-    """A request was refused. `id`: Mattermost's name of the error. `began`: what of an answer of success went first."""
+    """A request was refused. `id`: Mattermost's name of the error.
+
+    `began`: the beginning of an answer, with status 200, that was sent before the error was found.
+    """
 
     def __init__(self, status: int, id: str, message: str = "It did not work.", began: str = "") -> None:
         super().__init__(id)
         self.status = status
-        self.began = began
         self.id = id
         self.message = message
+        self.began = began
 
     def body(self) -> Json:
         return {
@@ -32,9 +35,9 @@ class MattermostError(Exception):
 class MattermostFault:
     """What goes wrong with requests whose "METHOD PATH" matches `pattern`.
 
-    `how`: "drop" (the connection is closed), "hang", "502" (a proxy's page), "empty" (a page
-    without a post), or a status. `after`: the request takes
-    effect before it fails. `times`: how many requests fail; None: all. `skip`: how many pass before them.
+    `how`: "drop" (the connection is closed), "hang", "502" (a proxy's page), "empty" (a page without a
+    post), or a status. `after`: the request takes effect before it fails. `times`: how many requests fail; None: all.
+    `skip`: how many pass before them.
     """
 
     pattern: str
