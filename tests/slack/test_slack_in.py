@@ -13,7 +13,7 @@ from slack_house import ANN, BOB, BOT, ROOM, SlackDouble, SlackHouse, slack, unt
 from semel.channels.slack import sockets
 from semel.channels.slack.address import to_number
 from semel.faces.channel_check import ChannelCheck, check_channel
-from semel.gateway.ports import Button, Denied, Kept, Missing, NotSent, Offline
+from semel.gateway.ports import Button, Denied, Kept, Missing, NotSent, Offline, Unknown
 
 
 def number(channel: str, ts: str) -> str:
@@ -453,7 +453,7 @@ async def test_missing_scopes_are_named_before_anything_is_read(there: SlackHous
         await there.fresh().run(there.inbox)
 
 
-async def test_another_bots_token_in_the_same_section_is_denied_and_sends_nothing(there: SlackHouse) -> None:
+async def test_another_bots_token_in_the_same_section_is_denied_and_neither_sends_nor_finds(there: SlackHouse) -> None:
     await there.online()
     await there.stop()
     there.double.bot_user, there.double.people["U1BOT"] = "U1BOT", {"id": "U1BOT", "name": "other"}
@@ -462,3 +462,5 @@ async def test_another_bots_token_in_the_same_section_is_denied_and_sends_nothin
         await channel.run(there.inbox)
     with pytest.raises(Exception, match="belongs to another bot"):
         await channel.send(there.op("hello"))
+    with pytest.raises(Unknown, match="belongs to another bot"):
+        await channel.find(there.op("hello"), 0.0)

@@ -16,7 +16,7 @@ from semel.channels.slack.send import LOOKS, SlackSender
 from semel.channels.slack.settings import SlackSettings
 from semel.channels.slack.transport import SlackApi
 from semel.channels.uploads import limit_upload_time
-from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Safety
+from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Safety, Unknown
 from semel.text.json_types import Json
 
 MAX_PART_CHARS = 8_000
@@ -82,6 +82,8 @@ class SlackChannel:
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Find a part and return its receipt; None if it was not sent after `since` (seconds since the epoch)."""
+        if self._receiver.another_bot is not None:
+            raise Unknown(self._receiver.another_bot)
         return await self._sender.find(op, since)
 
     async def typing(self, address: str) -> None:
