@@ -34,10 +34,10 @@ async def chat(cli: Cli) -> AsyncIterator[IrcDouble]:
         yield server
 
 
-async def stop(cli: Cli, process: Any) -> None:
-    """Wait for its end, and check that it was a good one."""
-    said, _ = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
-    assert process.returncode == 0, said
+async def wait_for_clean_end(cli: Cli, process: Any) -> None:
+    """Wait until the gateway has ended, and check its exit code and the laws."""
+    output, _ = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
+    assert process.returncode == 0, output
     laws = await asyncio.to_thread(cli, "doctor", "--laws")
     assert laws.stdout.splitlines()[-1] == "all laws hold"
 
@@ -49,12 +49,12 @@ async def test_a_part_whose_lines_leave_one_by_one_leaves_whole(cli: Cli, chat: 
     chat.tell("semel", "ann", prompt("\n\n".join(LINES)))
     await chat.wait_said(LINES[2])
     process.terminate()
-    await stop(cli, process)
+    await wait_for_clean_end(cli, process)
     assert [text for _, text in chat.said] == LINES
     assert [part["state"] for part in await asyncio.to_thread(cli.json, "outbox", "list")] == ["sent"]
 
 
-async def test_an_answer_in_the_grace_is_the_answer(cli: Cli, chat: IrcDouble) -> None:
+async def test_an_answer_to_a_request_counts_during_the_grace_period(cli: Cli, chat: IrcDouble) -> None:
     process = await asyncio.to_thread(cli.up)
     await asyncio.to_thread(heard, process, "channel online")
     chat.tell("semel", "ann", PERMISSION)
@@ -62,6 +62,6 @@ async def test_an_answer_in_the_grace_is_the_answer(cli: Cli, chat: IrcDouble) -
     process.terminate()
     await asyncio.to_thread(heard, process, "stopping")
     chat.tell("semel", "ann", "/approve 1")
-    await stop(cli, process)
+    await wait_for_clean_end(cli, process)
     entries = await asyncio.to_thread(cli.json, "show", "demo:irc:ann")
     assert entries[-1]["text"] == "Thank you, it is tidy now."

@@ -120,7 +120,7 @@ def test_a_change_of_10_000_lines_is_compared_in_bounded_time_and_a_coarse_compa
     new=st.lists(st.sampled_from("abcdefghijkl")),
     limit=st.integers(0, 99),
 )
-def test_what_is_shown_as_the_same_is_the_same_whatever_is_too_much_to_compare(
+def test_lines_shown_as_equal_are_equal_however_few_lines_may_be_compared(
     old: list[str], new: list[str], limit: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -19,7 +19,7 @@ async def test_who_asks_a_gateway_that_knows_of_no_other_is_told_where_the_reaso
     assert "no other one is known; nothing was accepted. `semel status` says why." in answer.text
 
 
-async def test_while_no_gateway_is_active_a_page_that_is_loaded_is_the_page_and_no_problem_as_json() -> None:
+async def test_while_no_gateway_is_active_a_reload_shows_the_page_and_not_a_problem_as_json() -> None:
     settings = Settings()
     app = make_waiting_app(settings, Forwarder("alpha", settings, Lives()))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:

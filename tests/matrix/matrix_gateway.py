@@ -53,8 +53,8 @@ async def until(what: Callable[[], Awaitable[Any]], why: str, seconds: float = P
     return found
 
 
-async def answered(house: House, room: str, count: int) -> list[str]:
-    """What the bot said there, once it is so much."""
+async def wait_for_texts(house: House, room: str, count: int) -> list[str]:
+    """Return the texts of the bot in a room, once there are `count`."""
 
     async def said() -> list[str]:
         texts = await house.alice.texts(room, house.bot.name)
@@ -63,8 +63,8 @@ async def answered(house: House, room: str, count: int) -> list[str]:
     return list(await until(said, f"{count} answers"))
 
 
-def session(address: str) -> str:
-    """The session of a room or a thread."""
+def session_key(address: str) -> str:
+    """Return the key of the session of a room or a thread."""
     return f"main:chat:{escape_address(address)}"
 
 

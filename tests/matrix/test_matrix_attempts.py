@@ -29,7 +29,7 @@ def post(address: str = ROOM, text: str = "hello", **more: Any) -> Op:
     return Op(**{"key": "k-1", "kind": "post", "address": address, "text": text, **more})
 
 
-async def test_a_token_of_any_device_sends_nothing_that_the_room_has_already() -> None:
+async def test_a_token_without_a_pinned_device_sends_nothing_that_the_room_has_already() -> None:
     there = {"event_id": "$o", "sender": "@bot:test", "type": "m.room.message", "content": {"dev.semel.key": "k-1"}}
     unnamed = {"user": "", "password": None, "token": "token-2"}
     async with Double() as server:

@@ -54,6 +54,12 @@ class MattermostHouse:
                 await self.task
             self.task = None
 
+    async def wait_for_failure(self) -> None:
+        """Wait until the channel's `run` fails. Raises what it raised."""
+        assert self.task is not None
+        task, self.task = self.task, None
+        await asyncio.wait_for(task, 20)
+
     async def again(self) -> None:
         """Start anew: another channel with the same inbox."""
         await self.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from pathlib import Path
@@ -185,10 +184,8 @@ async def test_a_connection_that_the_server_no_longer_counts_as_logged_in_is_giv
     await there.online()
     there.double.forget_logins()
     there.double.write(there.direct, there.ann, "unheard")
-    assert there.task is not None
     with pytest.raises(Offline, match="logged in"):
-        await asyncio.wait_for(there.task, 20)
-    there.task = None
+        await there.wait_for_failure()
     await there.online()
     assert [event.text for event in there.inbox.events] == ["unheard"]
 
@@ -199,10 +196,8 @@ async def test_a_token_that_is_revoked_while_nothing_is_said_is_reported(
     monkeypatch.setattr(sockets, "LOGIN_CHECK_INTERVAL_S", 0.05)
     await there.online()
     there.double.token = "another0000000000000000000"
-    assert there.task is not None
     with pytest.raises(Offline):
-        await asyncio.wait_for(there.task, 20)
-    there.task = None
+        await there.wait_for_failure()
     with pytest.raises(Denied, match="does not accept this token"):
         await there.channel.run(there.inbox)
 
@@ -219,10 +214,8 @@ async def test_a_lost_event_ends_the_connection_and_its_post_is_read_from_the_hi
     await there.online()
     there.double.lose_event()
     there.double.write(there.direct, there.ann, "after the gap")
-    assert there.task is not None
     with pytest.raises(Offline, match="lost events"):
-        await asyncio.wait_for(there.task, 20)
-    there.task = None
+        await there.wait_for_failure()
     await there.online()
     assert [event.text for event in there.inbox.events] == ["after the gap"]
 
@@ -231,10 +224,8 @@ async def test_a_disk_that_is_full_loses_nothing(there: MattermostHouse) -> None
     await there.online()
     there.inbox.fail = OSError("no space left")
     there.double.write(there.direct, there.ann, "hello")
-    assert there.task is not None
     with pytest.raises(OSError):
-        await asyncio.wait_for(there.task, 20)
-    there.task = None
+        await there.wait_for_failure()
     await there.online()
     assert [event.text for event in there.inbox.events] == ["hello"]
 

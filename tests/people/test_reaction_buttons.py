@@ -22,26 +22,26 @@ REACTING = {"button_reactions": True, "button_edits": True}
 _reactions = itertools.count(1)
 
 
-def reaction(post: Post, emoji: str, who: Person = ADA) -> Incoming:
+def make_reaction(post: Post, emoji: str, who: Person = ADA) -> Incoming:
     group = post.address != "dm"
     return Incoming("reaction", f"r{next(_reactions)}", post.address, who, emoji, of=post.id, group=group)
 
 
-async def react(w: Chat, post: Post, emoji: str, who: Person = ADA, copies: int = 1) -> None:
-    await w.chat.tell(reaction(post, emoji, who), copies=copies)
+async def press_reaction(w: Chat, post: Post, emoji: str, who: Person = ADA, copies: int = 1) -> None:
+    await w.chat.tell(make_reaction(post, emoji, who), copies=copies)
 
 
-def offered(w: Chat, post: Post) -> list[str]:
+def list_offered(w: Chat, post: Post) -> list[str]:
     """The emoji of our own reactions to a message."""
     return [each.text for each in w.chat.platform.log if each.kind == "react" and each.target == post.id]
 
 
 async def until_offered(w: Chat, post: Post, count: int) -> list[str]:
     async def there() -> bool:
-        return len(offered(w, post)) >= count
+        return len(list_offered(w, post)) >= count
 
     await until(there)
-    return offered(w, post)
+    return list_offered(w, post)
 
 
 async def test_a_request_offers_an_emoji_for_each_option_and_a_reaction_answers_it_once(tmp_path: Path) -> None:
@@ -54,14 +54,14 @@ async def test_a_request_offers_an_emoji_for_each_option_and_a_reaction_answers_
         for n, (each, option) in enumerate(zip(emoji, options, strict=True), 1):
             assert f"\n{n}. {each} {option['name']}" in told
         assert "/deny, or reacts with an option's emoji, within" in told
-        await react(w, post, "✅\ufe0f", copies=3)
+        await press_reaction(w, post, "✅\ufe0f", copies=3)
         assert await w.until_shown("Allow once, by", "room") == "Allow once, by ada: rm -r build"
         assert (await until_edited(w)).text == f"{post.text}\n\nAllow once, by ada"
-        await react(w, post, emoji[-1])
+        await press_reaction(w, post, emoji[-1])
         assert "gone: Allow once, by ada" in await w.until_shown("gone", "room")
         assert (await request(w, "demo:chat:room"))["by"] == "ada"
         await w.sent()
-        assert offered(w, post) == emoji
+        assert list_offered(w, post) == emoji
         [part] = [one["id"] for one in await w.gateway.record.read(parts.list_newest) if one["text"] == emoji[0]]
         story = await w.gateway.record.read(explain.tell_story, f"p{part}")
         assert "can be answered by a reaction" in str(story)
@@ -73,11 +73,11 @@ async def test_a_reaction_of_who_may_not_answer_or_to_another_message_allows_not
         hello = Post((await w.until_shown("", "room")) and w.chat.platform.log[0].id, "", "room", "")
         await asked(w, BOB, room="room")
         post = posted(w, "asks for permission")
-        await react(w, post, "✅", BOB)
+        await press_reaction(w, post, "✅", BOB)
         await w.until_shown("/approve: ", "room")
-        await react(w, hello, "✅")
-        await react(w, replace(post, address="dm"), "✅")  # as if it were one of this conversation
-        await react(w, post, "👍")
+        await press_reaction(w, hello, "✅")
+        await press_reaction(w, replace(post, address="dm"), "✅")  # as if it were one of this conversation
+        await press_reaction(w, post, "👍")
         assert (await request(w, "demo:chat:room"))["state"] == "open"
         assert [one.get("kind") for one in await w.entries(KEY)] == ["reaction"]
         heard = [one for one in await w.entries("demo:chat:room") if one.get("kind") == "reaction"]
@@ -86,11 +86,11 @@ async def test_a_reaction_of_who_may_not_answer_or_to_another_message_allows_not
         await w.until_shown("Allow once, by ada", "room")
 
 
-async def test_a_reaction_means_the_request_that_it_is_under(tmp_path: Path) -> None:
+async def test_a_reaction_answers_the_request_that_it_is_under(tmp_path: Path) -> None:
     async with asking(tmp_path, facts=REACTING) as w:
         await asked(w, step=TWO)
         await w.until_shown("asks for permission: rm -r dist")
-        await react(w, posted(w, "permission: rm -r build"), "✅")
+        await press_reaction(w, posted(w, "permission: rm -r build"), "✅")
         assert await w.until_shown("Allow once: ") == "Allow once: rm -r build"
 
 
@@ -99,7 +99,7 @@ async def test_a_reaction_counts_that_comes_with_the_first_news_of_its_message(t
         w.chat.platform.fail_next(Fault.DROP)
         await asked(w)
         post = posted(w, "asks for permission")
-        await w.chat.tell(Incoming("echo", post.key, of=post.id), reaction(post, "✅"))
+        await w.chat.tell(Incoming("echo", post.key, of=post.id), make_reaction(post, "✅"))
         await w.until_shown("tidy")
 
 
@@ -107,8 +107,8 @@ async def test_a_question_is_answered_by_the_first_number_that_somebody_presses(
     async with Chat(tmp_path, facts=REACTING) as w:
         post = await ask(w, "Which colour?", "red", "deep blue")
         assert await until_offered(w, post, 2) == ["1\ufe0f\u20e3", "2\ufe0f\u20e3"]
-        await react(w, post, "2\u20e3")
-        await react(w, post, "1\ufe0f\u20e3")
+        await press_reaction(w, post, "2\u20e3")
+        await press_reaction(w, post, "1\ufe0f\u20e3")
         assert (await until_edited(w)).text == f"{post.text}\n\ndeep blue, by ada"
         await w.idle(KEY)
         heard = [entry["text"] for entry in await w.entries(KEY) if entry["role"] == "user"]
@@ -116,7 +116,7 @@ async def test_a_question_is_answered_by_the_first_number_that_somebody_presses(
         assert await w.until_shown("answered already") == "That question is answered already: deep blue, by ada."
 
 
-async def test_what_is_not_offered_yet_is_not_offered_once_it_is_answered(tmp_path: Path) -> None:
+async def test_reactions_that_have_not_left_are_dropped_once_the_request_is_answered(tmp_path: Path) -> None:
     async with asking(tmp_path, facts=REACTING) as w:
         w.chat.platform.retry_after = 0.2
         w.chat.platform.always = lambda op: Fault.LIMIT if op.kind == "react" else None
@@ -127,16 +127,16 @@ async def test_what_is_not_offered_yet_is_not_offered_once_it_is_answered(tmp_pa
         w.chat.platform.always = lambda op: None
         await until_edited(w)
         await w.sent()
-        assert offered(w, post) == [] and len(edits(w)) == 1
+        assert list_offered(w, post) == [] and len(edits(w)) == 1
 
 
-async def test_a_reaction_that_the_platform_refuses_is_no_news(tmp_path: Path) -> None:
+async def test_a_reaction_of_ours_that_the_platform_refuses_causes_no_notice(tmp_path: Path) -> None:
     async with asking(tmp_path, facts=REACTING) as w:
         w.chat.platform.always = lambda op: Fault.REJECT if op.kind == "react" else None
         await asked(w)
         await w.sent()
         assert not [entry for entry in await w.entries(KEY) if "rejected" in entry["text"]]
-        await react(w, posted(w, "asks for permission"), "✅")
+        await press_reaction(w, posted(w, "asks for permission"), "✅")
         await w.until_shown("tidy")
 
 

@@ -8,7 +8,7 @@
 
 It knows the account "bot" with the password "pw", lets everybody join every channel, and echoes with labels. Every nick
 is there, and is logged in to the account of its name, or to that in `accounts`. A text in `dropped` is acknowledged and
-nothing else. A page of history has at most `page` messages, whatever is asked for.
+not shown to anybody. A page of history has at most `page` messages, whatever is asked for.
 """
 
 from __future__ import annotations
