@@ -34,7 +34,7 @@ async def list_posts(
     while True:
         page = read_page(await read(f"/channels/{channel}/posts?per_page={PAGE_SIZE}&page={page_number}{before}"))
         if not page and before and not page_number:
-            raise NotAPage("Mattermost's page ends before the post that it was to begin with")
+            raise NotAPage("Mattermost gave an empty page where there are older posts")
         unseen = [post for post in page if post["id"] not in seen]
         for post in unseen:
             if post["create_at"] <= since_ms:
