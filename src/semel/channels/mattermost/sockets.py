@@ -62,7 +62,7 @@ class MattermostSocket:
             if event is not None:
                 if text_at(event, "error", "id") == NOT_LOGGED_IN:
                     raise Offline("Mattermost no longer counts the WebSocket as logged in", 0.0)
-                self._count(event)
+                self._check_number(event)
                 return event
 
     async def next_batch(self) -> list[Json]:
@@ -81,7 +81,7 @@ class MattermostSocket:
                 break
         return events
 
-    async def begin(self, token: str) -> None:
+    async def log_in(self, token: str) -> None:
         """Answer the challenge, and wait for hello. The server closes the connection if it refuses the token."""
         from websockets.exceptions import ConnectionClosed
 
@@ -107,7 +107,7 @@ class MattermostSocket:
             except ConnectionClosed:
                 return
 
-    def _count(self, event: Json) -> None:
+    def _check_number(self, event: Json) -> None:
         """Check an event's number. Raises Offline after a gap."""
         seq = event.get("seq")
         if "event" not in event or not isinstance(seq, int):
@@ -141,7 +141,7 @@ async def open_socket(settings: MattermostSettings) -> AsyncIterator[MattermostS
         socket = MattermostSocket(connection)
         try:
             async with asyncio.timeout(settings.timeout):
-                await socket.begin(settings.token)
+                await socket.log_in(settings.token)
         except TimeoutError:
             raise Offline("Mattermost opened a WebSocket and did not say hello") from None
         checking = asyncio.create_task(socket.check_login())
