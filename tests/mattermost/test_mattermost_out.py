@@ -114,6 +114,7 @@ async def test_a_file_is_uploaded_anew_once_its_upload_may_have_been_used(there:
         await there.channel.send(op)
     there.double.remove(there.double.shown(there.direct)[0]["id"])  # a person deleted it; so no look finds it
     there.double.advance(31)
+    await there.online()
     assert await there.channel.find(op, time.time() - 60) is None
     await there.channel.send(op)
     (post,) = there.double.shown(there.direct)
@@ -165,7 +166,8 @@ async def test_a_part_whose_answer_was_lost_is_found_or_proved_absent(there: Mat
         await there.channel.send(op)
     for n in range(250):  # more than two pages, several in each millisecond
         there.double.write(there.direct, there.ann, f"later {n}")
-    found = await there.fresh().find(op, since)
+    await there.again()
+    found = await there.channel.find(op, since)
     posts = [post["id"] for post in there.double.shown(there.direct) if post["user_id"] == BOT]
     assert [found.id] == posts if was_taken and found is not None else (found, posts) == (None, [])
     looks = there.double.asked(f"/channels/{there.direct}/posts")
@@ -177,7 +179,11 @@ async def test_a_message_with_links_is_not_absent_while_their_previews_may_be_fe
     op = there.op("see ![a](https://e.org/a.png) and https://e.org")
     with pytest.raises(Unknown, match="previews"):
         await there.channel.find(op, time.time() - CLOCK_MARGIN_S - 11)
-    assert await there.channel.find(op, time.time() - CLOCK_MARGIN_S - 13) is None
+    since = time.time() - CLOCK_MARGIN_S - 13
+    with pytest.raises(Unknown, match="has not been connected yet"):
+        await there.channel.find(op, since)
+    await there.online()
+    assert await there.channel.find(op, since) is None
 
 
 @pytest.mark.parametrize("how", ["403", "500", "502", "drop"])

@@ -238,6 +238,10 @@ async def test_a_message_whose_answer_was_lost_is_found_behind_more_than_a_page(
 async def test_absence_is_believed_only_after_three_looks(there: SlackHouse) -> None:
     op = there.op("never sent")
     there.double.write(there.direct, ANN, "something else")
+    with pytest.raises(Unknown, match="has not been connected yet"):
+        await there.channel.find(op, time.time() - 60)
+    await there.online()
+    there.double.requests.clear()
     assert await there.channel.find(op, time.time() - 60) is None
     assert len(there.asked("conversations.history")) == 3
 

@@ -72,7 +72,10 @@ class MattermostChannel:
         """Find a part and return its receipt; None if it was not sent after `since` (seconds since the epoch)."""
         if self._receiver.another_bot is not None:
             raise Unknown(self._receiver.another_bot)
-        return await self._sender.find(op, since)
+        receipt = await self._sender.find(op, since)
+        if receipt is None and not self._receiver.is_known_bot:  # to another one, our messages are a stranger's
+            raise Unknown("the channel has not been connected yet: the token may be another bot's")
+        return receipt
 
     async def typing(self, address: str) -> None:
         """Show that an answer is on its way. May raise; the indicator is best effort."""

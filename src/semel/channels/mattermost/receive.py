@@ -33,13 +33,18 @@ MAX_WAIT_S = 120.0
 
 
 class MattermostReceiver:
-    """The receiving half of one account. `another_bot`: why the channel is blocked: its cursor is another bot's."""
+    """The receiving half of one account.
+
+    `another_bot`: why the channel is blocked: its cursor is another bot's. `is_known_bot`: the token was found to be
+    that of the cursor's bot.
+    """
 
     def __init__(
         self, name: str, settings: MattermostSettings, api: MattermostApi, directory: MattermostDirectory,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:  # fmt: skip
         self.another_bot: str | None = None
+        self.is_known_bot = False
         self._name = name
         self._settings = settings
         self._api = api
@@ -93,6 +98,7 @@ class MattermostReceiver:
             now = self._now_ms()
             cursor = MattermostCursor(us.user, now, now)
             await inbox.put((), cursor.dump())
+            self.is_known_bot = True
             return cursor
         cursor = MattermostCursor.load(text)
         self.another_bot = None
@@ -102,6 +108,7 @@ class MattermostReceiver:
                 f"a section of its own, [channels.{self._name}-2], or put the first one back"
             )
             raise Denied(self.another_bot)
+        self.is_known_bot = True
         return cursor
 
     async def _listen(

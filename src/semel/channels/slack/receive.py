@@ -63,6 +63,8 @@ class SlackReceiver:
         self._is_doubted = asyncio.Event()  # set if the bot's token was refused
         self.another_bot: str | None = None
         """Why the channel is blocked: its cursor is another bot's. `None` if it is not blocked."""
+        self.is_known_bot = False
+        """Whether the token was found to be that of the cursor's bot."""
 
     def __repr__(self) -> str:
         return f"<SlackReceiver of {self._name} at {self._api.host}>"
@@ -235,6 +237,7 @@ class SlackReceiver:
         else:
             cursor = SlackCursor.load(text)
             self._check_bot(cursor, us)
+        self.is_known_bot = True
         self._cursor = cursor
         self._parser = SlackParser(us, cursor, self._settings.threads)
 
