@@ -116,6 +116,18 @@ async def test_a_question_is_answered_by_the_first_number_that_somebody_presses(
         assert await w.until_shown("answered already") == "That question is answered already: deep blue, by ada."
 
 
+async def test_who_presses_when_nothing_else_is_to_be_sent_is_told_at_once(tmp_path: Path) -> None:
+    async with Chat(tmp_path, facts=REACTING) as w:
+        post = await ask(w, "Which colour?", "red", "deep blue")
+        await react(w, post, "2\u20e3")
+        await w.until_shown("You said: deep blue")
+        await w.sent()
+        await w.idle(KEY)
+        await w.gateway.outbox.wait_until_idle()
+        await react(w, post, "1\u20e3")
+        await w.until_shown("answered already")
+
+
 async def test_reactions_that_have_not_left_are_dropped_once_the_request_is_answered(tmp_path: Path) -> None:
     async with asking(tmp_path, facts=REACTING) as w:
         w.chat.platform.retry_after = 0.2

@@ -124,11 +124,9 @@ class ChannelInbox:
             self._status.count(result.status)
             if result.addressed is not None:
                 self._inbox.turns.act_on(result.addressed)
-                if result.addressed.is_hinted:
-                    self._kick()
                 if result.addressed.command:
                     self._inbox.commands.wake(result.addressed.session)
-        if any(result.status in ("echo", "failed") for result in results):
+        if any(result.is_to_send for result in results):
             self._kick()
 
     # ------------------------------------------------------------ reading one event

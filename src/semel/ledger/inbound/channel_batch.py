@@ -94,10 +94,14 @@ ItemStatus = Literal["accepted", "duplicate", "conflict", "quarantined", "echo",
 
 @dataclass(frozen=True)
 class ItemResult:
-    """The result of one item of a batch. `addressed`: the effect of an accepted message on its session."""
+    """The result of one item of a batch. `addressed`: the effect of an accepted message on its session.
+
+    `is_to_send`: recording it left something in the outbox.
+    """
 
     status: ItemStatus
     addressed: hear.Addressed | None = None
+    is_to_send: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,37 +137,38 @@ def _record_item(
 ) -> ItemResult:
     if isinstance(item, OwnMessageReport):
         send_queue.settle_reported_part(tx, channel, item.key, item.id)
-        return ItemResult("echo")
+        return ItemResult("echo", is_to_send=True)
     if isinstance(item, DeliveryFailureReport):
-        return ItemResult(_record_failure(tx, channel, item, channels))
+        status = _record_failure(tx, channel, item, channels)
+        return ItemResult(status, is_to_send=status == "failed")
     if isinstance(item, UnreadableInput):
         return ItemResult(_record_unusable(tx, channel, item))
     event = replace(_with_files(tx, source, item), title=item.title)
     outcome = hear.hear(tx, event, [item.addressee], start=start)
-    if str(event.key).startswith(QUESTION_PRESS_PREFIX):
-        _tell_late_press(tx, channel, item, outcome)
+    is_told = str(event.key).startswith(QUESTION_PRESS_PREFIX) and _tell_late_press(tx, channel, item, outcome)
     if outcome.status != "accepted":
         release_files(tx, item.files)
-        return ItemResult(outcome.status)  # type: ignore[arg-type]
+        return ItemResult(outcome.status, is_to_send=is_told)  # type: ignore[arg-type]
     people.remember_place(tx, channel, item.address, item.account, item.is_direct)
-    return ItemResult("accepted", outcome.addressed[0])
+    addressed = outcome.addressed[0]
+    return ItemResult("accepted", addressed, is_to_send=is_told or addressed.is_hinted)
 
 
-def _tell_late_press(tx: Tx, channel: str, item: MessageItem, outcome: hear.HeardOutcome) -> None:
-    """Tell somebody who pressed too late how the question was answered, and by whom.
+def _tell_late_press(tx: Tx, channel: str, item: MessageItem, outcome: hear.HeardOutcome) -> bool:
+    """Tell somebody who pressed too late how the question was answered, and by whom. Return whether they are told.
 
     A press that answers the question is told nothing. A press that a platform reports again is told once.
     """
     session = tx.one(SessionRow, "session_by_key", key=item.addressee.key)
     if session is None or session.deleted is not None or outcome.status == "duplicate":
-        return
+        return False
     answer = _find_answer(tx, channel, session, str(item.event.key).removeprefix(QUESTION_PRESS_PREFIX))
     if outcome.status == "conflict":
         if not tx.exists("conflict_is_new", event=outcome.event, digest=item.event.digest):
-            return
+            return False
         answer = answer or _read_first_press(tx, outcome.event)
     elif answer is None or answer.event == outcome.event:
-        return
+        return False
     words = shorten(squeeze_to_line(answer.text), MAX_OPTION_CHARS)
     name = shorten(squeeze_to_line(answer.by), MAX_NAME_CHARS)
     text = f"That question is answered already{f': {words}' if words else ''}{f', by {name}' if name else ''}."
@@ -173,6 +178,7 @@ def _tell_late_press(tx: Tx, channel: str, item: MessageItem, outcome: hear.Hear
     legs = cut(tx, dest, session.key, text) or single_part(dest, session.key, text)
     caller = Caller(session.id, session.key, None, None)
     claims.queue_notice(tx, caller, ClaimRequest("notice", text, dest, legs=legs), LATE_PRESS_REASON, tell_there=False)
+    return True
 
 
 def _find_answer(tx: Tx, channel: str, session: SessionRow, receipt: str) -> _Answer | None:
