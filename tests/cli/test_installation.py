@@ -33,7 +33,14 @@ def test_from_a_clone_advice_names_the_program_in_its_environment(clone: Path) -
 
 
 def test_what_only_looks_like_the_command_is_left(clone: Path) -> None:
-    for text in ("~/.local/share/semel holds", "semel.toml says", "semel: wrong", ".venv/bin/semel up"):
+    for text in (
+        "~/.local/share/semel holds",
+        "semel.toml says",
+        "semel: wrong",
+        ".venv/bin/semel up",
+        "nick=semel up",
+        "the nick semel is taken",
+    ):
         assert name_command(text) == text
 
 

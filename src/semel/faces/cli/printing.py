@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ STATE_STYLES = {
 }  # fmt: skip
 """State -> rich style. The word alone carries the meaning; colour only repeats it."""
 
-_ADVISED_COMMAND = re.compile(rf"(?<![\w./:-]){PROGRAM}(?= [a-z])((?: [a-z][a-z-]*){{0,2}})(?=([^`\n;()]*))")
+_ADVISED_COMMAND = re.compile(rf"(?<![\w./:=-]){PROGRAM}(?= [a-z])((?: [a-z][a-z-]*){{0,2}})(?=([^`\n;()]*))")
 _given_options: dict[str, str] = {}
 
 
@@ -53,17 +54,24 @@ def name_command(text: str) -> str:
     if not _ADVISED_COMMAND.search(text):
         return text
     program = find_command()
-    return _ADVISED_COMMAND.sub(lambda match: program + _add_given_options(match[1], match[2]), text)
+    return text if program == PROGRAM and not _given_options else _ADVISED_COMMAND.sub(partial(_write, program), text)
+
+
+def _write(program: str, match: re.Match[str]) -> str:
+    """Return an advised command as it is typed here; unchanged if it is none, such as in "the nick semel is taken"."""
+    from semel.faces.cli import build_command  # only now: it imports the module of the advised command
+
+    word = match[1].split()[0]
+    is_command = word in getattr(build_command(word), "commands", {})
+    return program + _add_given_options(match[1], match[2]) if is_command else match[0]
 
 
 def _add_given_options(words: str, rest: str) -> str:
     """Return the words of an advised command, such as " outbox list", with the given options. `rest`: what follows."""
-    if not _given_options:
-        return words
-    from semel.faces.cli import build_command  # only now: it imports the module of the advised command
+    from semel.faces.cli import build_command
 
     named: list[str] = []
-    command = build_command(words.split()[0]) if words else None
+    command = build_command(words.split()[0])
     for word in words.split():
         if (inner := getattr(command, "commands", {}).get(word)) is None:
             break
