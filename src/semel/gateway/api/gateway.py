@@ -45,7 +45,7 @@ log = structlog.get_logger("semel.gateway")
 CHANNEL_TASK_PREFIX = "channel "  # how the names of the channels' tasks begin
 DUTIES_RETRY_S = 1.0  # delay after a ledger error while the duties are taken
 HAND_OVER_GRACE_S = 2.0  # how long a gateway that stops waits for messages under way, before another one has the duties
-MIN_SENDING_GRACE_S = 5.0  # the least time that `stop` gives to parts under way, unless `grace` is shorter
+MIN_SENDING_GRACE_S = 5.0  # how long parts are sent, and waited for, after the turns; less if `grace` is shorter
 STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 
@@ -169,9 +169,9 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
         """Start nothing new, wait up to `grace` seconds for running turns, then end everything.
 
         The channels go on until the turns have ended: a person can still answer what an agent asks, and what they write
-        is recorded for the next gateway, which also resumes the turns that did not finish. Then they go on until the
-        parts that are under way have been sent: these have the rest of the grace, or MIN_SENDING_GRACE_S if that is
-        longer. `grace`: None takes the setting `grace_s`.
+        is recorded for the next gateway, which also resumes the turns that did not finish. Then what is due is sent,
+        for up to MIN_SENDING_GRACE_S. The parts that are then under way have the rest of the grace, or as long again.
+        `grace`: None takes the setting `grace_s`.
         """
         await self.jobs.stop()
         if "jobs" in self._tasks:
@@ -190,7 +190,10 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
         await self.commands.stop()
         await self.typing.stop()
         await self.spawns.stop(2.0)
-        await self.outbox.stop(max(min(grace, MIN_SENDING_GRACE_S), ends_at - asyncio.get_running_loop().time()))
+        sending_grace = min(grace, MIN_SENDING_GRACE_S)
+        if sending is not None:
+            await self.outbox.send_due(sending_grace)  # what the turns said last, too
+        await self.outbox.stop(max(sending_grace, ends_at - asyncio.get_running_loop().time()))
         if sending is not None:
             await sending
         await self._end_tasks(set(self._tasks))

@@ -180,6 +180,12 @@ class Outbox:
             times = (departures.due, self._held_chats.next_due)
             await self._wait_for_work(min((due for due in times if due is not None), default=None))
 
+    async def send_due(self, seconds: float) -> None:
+        """Wait until nothing is under way and nothing is due, for at most this long."""
+        self.kick()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.wait_until_idle(), seconds)
+
     async def stop(self, grace: float) -> None:
         """Stop sending. Wait up to `grace` seconds for running attempts, then record the remaining ones as unknown."""
         self._stopping = True
