@@ -114,6 +114,12 @@ def test_whoever_asks_the_other_gateway_needs_what_the_active_one_asks_for(membe
     assert (sent.status_code, again.json()["status"]) == (202, "duplicate")
     login = httpx2.post(f"{beta.address}/v1/login", json={"token": TOKEN}, headers={"Origin": beta.address})
     assert login.status_code == 204 and login.headers["set-cookie"].startswith("semel_")
+    link = beta.cli("link").stdout.strip()
+    assert link.startswith(f"{beta.address}/#code=")
+    for status in (204, 401):  # once
+        by_code = {"code": link.partition("=")[2]}
+        login = httpx2.post(f"{beta.address}/v1/login", json=by_code, headers={"Origin": beta.address})
+        assert login.status_code == status
     assert texts(alpha.cli, "main", "user") == ["yes"]
 
 

@@ -106,9 +106,10 @@ class RunningGateway:
         """Whether the gateway listens on this machine only. Then its own user needs no login."""
         return is_loopback(self.config.host)
 
-    def make_login_link(self) -> LoginLink:
-        """Make a link that logs one browser in, once."""
-        return make_login_link(self.state)
+    def make_login_link(self) -> LoginLink | None:
+        """Make a link that logs one browser in, once; None if another gateway is the active one, which keeps codes."""
+        seats = self.gateway.seats
+        return make_login_link(self.state) if seats is None or seats.active is None else None
 
     @property
     def turns(self) -> int:

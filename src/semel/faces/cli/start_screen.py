@@ -44,6 +44,8 @@ def print_greeting(running: RunningGateway) -> None:
         _print_rows(out, "login", [link.links[0], name_command(until)])
         if link.links[0].startswith("http:"):
             _print_rows(out, "tls", [NO_TLS])
+    elif is_open:
+        _print_rows(out, "login", [name_command("semel link")])
     _print_rows(out, "terminal", [f"{find_command()} chat{_data_dir_option(config)}"])
     _print_rows(out, "agents", [_describe_agent(agent) for agent in config.gateway.agents.values()])
     _print_rows(out, "channels", _describe_channels(running))

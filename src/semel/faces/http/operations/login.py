@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from msgspec import Struct
 from starlette.datastructures import State
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from semel.faces.http import security
+from semel.faces.http.forwarding import FORWARDED_BY
 from semel.faces.http.routing import ApiCall, RequestBody, Returns, Router, json_response
 from semel.faces.http.security import Access
 
@@ -61,14 +63,21 @@ def _is_https(request: Request) -> bool:
 
 @router.route("POST", "/v1/login/codes", Returns("The link.", LoginLink))
 async def make_login_code(call: ApiCall) -> Response:
-    """Make a link that logs one browser in, once, within ten minutes."""
-    return json_response(make_login_link(call.request.app.state))
+    """Make a link that logs one browser in, once, within ten minutes. It leads to the gateway that was asked."""
+    seats = call.gateway.seats
+    asked = call.request.headers.get(FORWARDED_BY, "").split(",")[0]
+    other = seats.find_other_gateway(asked) if seats is not None else None
+    urls = (other.address,) if other is not None and other.address else ()
+    return json_response(make_login_link(call.request.app.state, urls))
 
 
-def make_login_link(state: State) -> LoginLink:
-    """Make a new code, and the links that contain it. `state`: the application's state, which keeps the codes."""
-    made = state.login_codes.create()
-    return LoginLink(made.code, round(made.expires * 1000), [f"{url}/#code={made.code}" for url in state.page_urls])
+def make_login_link(state: State, urls: Sequence[str] = ()) -> LoginLink:
+    """Make a new code, and the links that contain it.
+
+    `state`: the application's state, which keeps the codes. `urls`: of the page, if they are another gateway's.
+    """
+    made, links = state.login_codes.create(), [url.rstrip("/") for url in urls or state.page_urls]
+    return LoginLink(made.code, round(made.expires * 1000), [f"{url}/#code={made.code}" for url in links])
 
 
 @router.route("POST", "/v1/logout", Returns("The cookie is deleted.", status=204), access=Access.PAGE)
