@@ -106,12 +106,12 @@ async def _serve(config: Settings, note_start: Callable[[], None]) -> None:
     manager = ServiceManager.from_environment()
     stop, at_once = asyncio.Event(), asyncio.Event()
 
-    def on_signal() -> None:
+    def on_interrupt() -> None:
         (at_once if stop.is_set() else stop).set()
 
     loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signal_number, on_signal)
+    loop.add_signal_handler(signal.SIGINT, on_interrupt)
+    loop.add_signal_handler(signal.SIGTERM, stop.set)  # `semel drain` may come while the gateway is stopping
     caller = ClusterCaller(stop, manager.report_waiting, manager.environment)
     is_watched = sys.stdout.isatty() and config.log != "json"
     log = structlog.get_logger(ACTIVITY_LOGGER if is_watched else "semel.up")
