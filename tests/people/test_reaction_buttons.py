@@ -15,7 +15,7 @@ from test_buttons import ask, edits, posted, until_edited
 from semel.gateway.ports import Incoming, Person
 from semel.law.answer_emoji import choose_for_question, choose_for_request
 from semel.ledger.admin import explain
-from semel.ledger.delivery import parts
+from semel.ledger.delivery import buttons, parts
 from semel.testing.channels import Fault, Post
 
 REACTING = {"button_reactions": True, "button_edits": True}
@@ -119,6 +119,7 @@ async def test_a_question_is_answered_by_the_first_number_that_somebody_presses(
 async def test_who_presses_when_nothing_else_is_to_be_sent_is_told_at_once(tmp_path: Path) -> None:
     async with Chat(tmp_path, facts=REACTING) as w:
         post = await ask(w, "Which colour?", "red", "deep blue")
+        await until_offered(w, post, 2)
         await react(w, post, "2\u20e3")
         await w.until_shown("You said: deep blue")
         await w.sent()
@@ -126,6 +127,29 @@ async def test_who_presses_when_nothing_else_is_to_be_sent_is_told_at_once(tmp_p
         await w.gateway.outbox.wait_until_idle()
         await react(w, post, "1\u20e3")
         await w.until_shown("answered already")
+
+
+async def test_an_answer_that_is_reported_again_after_its_session_was_deleted_stays_a_repeat(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts=REACTING) as w:
+        await asked(w)
+        await until_offered(w, posted(w, "asks for permission"), 1)
+        approval = reaction(posted(w, "asks for permission"), "✅")
+        await w.chat.tell(approval)
+        await w.until_shown("tidy")
+        question = await ask(w, "Which colour?", "red", "blue")
+        await until_offered(w, question, 1)
+        answer = reaction(question, "2\u20e3")
+        await w.chat.tell(answer)
+        await w.until_shown("You said: blue")
+        await w.idle(KEY)
+        await w.gateway.delete(KEY)
+
+        async def erased() -> bool:
+            return not await w.gateway.record.read(buttons.find_answer, "chat", KEY, str(answer.of), None, answer.text)
+
+        await until(erased)
+        await w.chat.tell(approval, answer)
+        assert KEY not in [session["key"] for session in await w.gateway.sessions()]
 
 
 async def test_reactions_that_have_not_left_are_dropped_once_the_request_is_answered(tmp_path: Path) -> None:

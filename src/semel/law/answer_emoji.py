@@ -38,3 +38,8 @@ def choose_for_question(buttons: Sequence[Mapping[str, Any]]) -> tuple[str, ...]
 def is_same_emoji(one: str, other: str) -> bool:
     """Return whether two reactions are the same emoji."""
     return one.replace(_VARIATION_SELECTOR, "") == other.replace(_VARIATION_SELECTOR, "")
+
+
+def is_number(emoji: str) -> bool:
+    """Return whether a reaction is one of those that stand for the options of a question."""
+    return any(is_same_emoji(number, emoji) for number in NUMBER_EMOJI)

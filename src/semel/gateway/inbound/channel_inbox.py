@@ -20,6 +20,7 @@ from semel.gateway.inbound.commands import GREET
 from semel.gateway.inbound.inbox import MAX_TEXT_CHARS, EventInbox
 from semel.gateway.ports import Heard, Incoming, Kept, Missing, Person, press_key
 from semel.law import identity
+from semel.law.answer_emoji import is_number
 from semel.law.commands import AgentMessage
 from semel.law.wake import Busy
 from semel.ledger.delivery import buttons
@@ -140,7 +141,12 @@ class ChannelInbox:
         files = _stored_file_ids(event.files)
         batch.files += files
         problem = _find_wrong_type(event)
-        event = await self._read_press(_scrub_event(event), batch) if problem is None else event
+        if problem is None:
+            read = await self._read_press(_scrub_event(event), batch)
+            if read is None:
+                self._status.count("duplicate")
+                return
+            event = read
         verdict = Verdict() if problem is not None else await self._people.judge(self._channel, event)
         if verdict.refused is not None:
             self._status.count(f"refused:{verdict.refused}")
@@ -162,10 +168,11 @@ class ChannelInbox:
             return
         batch.items.append(await self._read_message(event, verdict, session))
 
-    async def _read_press(self, event: Incoming, batch: _PreparedBatch) -> Incoming:
+    async def _read_press(self, event: Incoming, batch: _PreparedBatch) -> Incoming | None:
         """Return the answer for which a reaction stands (`Caps.button_reactions`); any other event as it is.
 
-        The message that it is a reaction to may be known only from an echo before it in this batch. Raises LedgerError.
+        Return None for a repeat of an answer whose request was erased: only its key is known (Law 1). The message that
+        it is a reaction to may be known only from an echo before it in this batch. Raises LedgerError.
         """
         if not self._button_reactions or event.kind != "reaction" or event.removed or not event.of:
             return event
@@ -174,9 +181,17 @@ class ChannelInbox:
         key = echo.key if echo is not None else None
         session = self._session_key(event)
         answer = await self._inbox.record.read(buttons.find_answer, self._channel, session, event.of, key, event.text)
-        if answer is None:
+        if answer == "" and await self._was_press(event, event.of):
+            return None
+        if not answer:
             return event
         return replace(event, kind="message", key=press_key(answer, event.of, event.key), text=answer, mentioned=True)
+
+    async def _was_press(self, reaction: Incoming, message: str) -> bool:
+        """Return whether a reaction was heard as an answer. All answers to a question have one key."""
+        if await self.has_heard(press_key("/", message, reaction.key)):
+            return True
+        return is_number(reaction.text) and await self.has_heard(press_key("", message, reaction.key))
 
     async def _read_failure(self, report: Incoming, batch: _PreparedBatch) -> None:
         """Add a failure report to the batch: a message failed after the platform had accepted it.

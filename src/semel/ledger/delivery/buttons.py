@@ -97,6 +97,7 @@ def is_late_offer(tx: Tx, row: OutgoingPart) -> bool:
 def find_answer(tx: Tx, channel: str, session: str, message: str, key: str | None, emoji: str) -> str | None:
     """Return the answer for which a reaction to a message of ours stands; None if the message does not offer it.
 
+    Return "" if the content of the message was erased, so that it is not known any more.
     `session`: the key of the session in which the reaction is heard: only its own messages count. `message`: the
     platform's id of the message. `key`: its idempotency key, if the platform reports it only now.
     """
@@ -107,6 +108,8 @@ def find_answer(tx: Tx, channel: str, session: str, message: str, key: str | Non
     if posted is None or (posted.channel, posted.session_key) != (channel, session):
         return None
     op = entries.load(posted.op)
+    if not op:
+        return ""
     if "target_part" in op:  # an edit may have the receipt of what it edits
         op = entries.load(parts.get(tx, op["target_part"]).op)
     return next((answer for offered, answer in op.get("offered", ()) if is_same_emoji(offered, emoji)), None)
