@@ -11,7 +11,7 @@ from typing import Any
 MAX_OFFERED = 10
 """How many emoji are offered under one message: each is a reaction that is sent."""
 STYLE_EMOJI = {"allow": "✅", "deny": "❌"}
-OTHER_EMOJI = "🔵🟡🟣🟠🟢🟤🔴⚪⚫🔶"
+OTHER_EMOJI = "🔵🟡🟣🟠🟤⚪⚫🔶🔷⭐"  # none that is green or red: those would look like yes and no
 NUMBER_EMOJI = (*(f"{n}\ufe0f\u20e3" for n in range(1, 10)), "🔟")
 _VARIATION_SELECTOR = "\ufe0f"  # whether one follows an emoji depends on the client
 
