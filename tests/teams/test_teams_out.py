@@ -147,6 +147,9 @@ async def test_a_refusal_says_what_a_person_can_do(there: TeamsHouse) -> None:
     ):
         with pytest.raises(Rejected, match=words):
             await there.channel.send(there.op("hello", to=address))
+    there.double.people[ANN].has_app = False
+    with pytest.raises(Rejected, match=r"MessageWritesBlocked\); the person has blocked the bot, or removed the app"):
+        await there.channel.send(there.op("hello"))
     with pytest.raises(Rejected, match="not an address of Teams"):
         await there.channel.send(there.op("hello", to="#garden"))
 

@@ -31,6 +31,7 @@ HINTS = {
     "ConversationBlockedByUser": "the person has blocked the bot",
     "ConversationNotFound": "there is no such chat, or the bot is not in it",
     "ForbiddenOperationException": "the app is not installed for this person",
+    "MessageWritesBlocked": "the person has blocked the bot, or removed the app",
     "MessageSizeTooBig": "the message is larger than Teams takes",
     "NotEnoughPermissions": "the app lacks a permission for it",
 }
@@ -55,7 +56,7 @@ def check_reply(reply: TeamsReply) -> TeamsReply:
 
 def receipt_of(op: Op, place: TeamsPlace, reply: TeamsReply) -> Receipt:
     """Return the receipt for the answer to a part. Raises NotSent, Rejected or Unknown."""
-    if op.kind == "delete" and reply.status == 404 and reply.is_error:
+    if op.kind == "delete" and reply.status == 404 and reply.code:
         return Receipt(op.target or op.key)
     check_reply(reply)
     if op.kind == "delete":

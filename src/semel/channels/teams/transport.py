@@ -64,7 +64,7 @@ class TeamsReply:
 
     @property
     def is_error(self) -> bool:
-        """Whether it is an error in the Bot Connector's own words (its reference, "ErrorResponse object")."""
+        """Whether it is an error in the Bot Connector's own words."""
         return isinstance(object_at(self.data, "error").get("code"), str)
 
     @property
@@ -76,7 +76,7 @@ class TeamsReply:
         if not self.is_error:
             return f"HTTP {self.status}, and not an answer of Teams"
         words = text_at(self.data, "error", "message") or ""
-        return f"{words} ({self.code})"[:300] if words else self.code[:300]
+        return f"{words} ({self.code})"[:300] if words and self.code else (words or self.code)[:300]
 
 
 class TeamsApi:
@@ -164,4 +164,22 @@ def parse_reply(answer: HttpAnswer) -> TeamsReply:
     if not isinstance(data, dict):
         is_empty = not answer.body and answer.headers.get("content-length", "0") == "0"
         return TeamsReply(answer.status, is_object=False, is_empty=is_empty, retry_after=wait)
-    return TeamsReply(answer.status, data, retry_after=wait)
+    return TeamsReply(answer.status, _read_error(data) or data, retry_after=wait)
+
+
+def _read_error(data: Json) -> Json | None:
+    """Return an error in another form than the reference's "ErrorResponse object" in that form; None if it is none.
+
+    `{"message": "..."}` answers a path or method that there is not. For `{"message": "{\"subCode\": ...}"}` see
+    https://learn.microsoft.com/microsoftteams/platform/bots/how-to/conversations/send-proactive-messages, "Understand
+    who blocked, muted, or uninstalled a bot".
+    """
+    text = text_at(data, "message")
+    if text is None or "error" in data or "id" in data:
+        return None
+    try:
+        inner = json.loads(text)
+    except (ValueError, RecursionError):
+        inner = None
+    code, words = text_at(inner, "subCode") or "", text_at(inner, "details") or text
+    return {"error": {"code": code, "message": scrub(words)}}

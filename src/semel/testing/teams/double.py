@@ -99,6 +99,10 @@ class TeamsDouble:
             if known.base == base:
                 known.people.clear()
 
+    def delete_chat(self, person: str) -> None:
+        """Let a person delete the chat with the bot. The next one has another id."""
+        del self.conversations[self._find(f"@{person}").id]
+
     # ------------------------------------------------------------ what people do
 
     def write(
@@ -244,7 +248,7 @@ class TeamsDouble:
         """Take a new activity of the bot. Returns the answer. Raises ConnectorError."""
         known = self._check_place(conversation)
         if activity.get("type") == "typing":
-            return {"id": self._new_event()}
+            return {}
         if known.id == known.base and known.kind == "channel":
             raise ConnectorError(400, "BadSyntax", "A channel's message needs a conversation of its own.")
         self._check_message(activity)
@@ -339,8 +343,12 @@ class TeamsDouble:
         )
 
     def _open_chat(self, person: str) -> TeamsConversation:
-        id = f"a:1{person.replace('-', '') * 4}"[:131]
-        return self.conversations.setdefault(id, TeamsConversation(id, "personal", f"@{person}", id, people={person}))
+        address = f"@{person}"
+        known = next((each for each in self.conversations.values() if each.address == address), None)
+        id = f"a:1{next(self._numbers)}{person.replace('-', '') * 4}"[:131]
+        return known or self.conversations.setdefault(
+            id, TeamsConversation(id, "personal", address, id, people={person})
+        )
 
     def _check_place(self, conversation: str) -> TeamsConversation:
         known = self.conversations.get(conversation)
@@ -348,6 +356,8 @@ class TeamsDouble:
             raise ConnectorError(404, "ConversationNotFound", "Conversation not found.")
         if not known.people:
             raise ConnectorError(403, "BotNotInConversationRoster", "The bot is not part of the conversation roster.")
+        if known.kind == "personal" and not all(self.people[id].has_app for id in known.people):
+            raise ConnectorError(403, "MessageWritesBlocked", "Thread is blocked from message writes.")
         if known.kind == "personal" and any(self.people[id].has_blocked for id in known.people):
             raise ConnectorError(403, "ConversationBlockedByUser", "User blocked the conversation with the bot.")
         return known

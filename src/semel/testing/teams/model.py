@@ -17,7 +17,7 @@ ISSUER = "https://api.botframework.com"
 KEY_ID = "key-1"
 MAX_MESSAGE_BYTES = 28 * 1024
 """Bytes of a message, in UTF-16."""
-FaultKind = Literal["drop", "hang", "cut", "500", "502", "503", "504", "412", "429", "html", "error"]
+FaultKind = Literal["drop", "hang", "cut", "500", "502", "503", "504", "412", "429", "html", "error", "empty"]
 _ERRORS = {
     "500": (500, "ServiceError"), "503": (503, "ServiceUnavailable"), "504": (504, "GatewayTimeout"),
     "412": (412, "PreconditionFailed"), "429": (429, "Throttled"),
@@ -34,7 +34,11 @@ class ConnectorError(Exception):
         self.retry_after = retry_after
 
     def body(self) -> Json:
-        """Return the body of the answer (the Bot Connector's reference, "ErrorResponse object")."""
+        """Return the body of the answer: an "ErrorResponse object" of the Bot Connector's reference, or another."""
+        if self.code == "MessageWritesBlocked":  # the page on proactive messages
+            return {"errorCode": 209, "message": json.dumps({"subCode": self.code, "details": str(self)}, indent=2)}
+        if self.code == "MethodNotAllowed":
+            return {"message": str(self)}
         return {"error": {"code": self.code, "message": str(self)}}
 
 
@@ -49,7 +53,7 @@ class TeamsFault(CallFault):
     """What goes wrong with calls of this name: token, openid, keys, post, create, edit, delete, typing, look.
 
     `how`: "drop" (the connection is closed), "hang", "cut" (the answer breaks off), "500" and its like, "html" (a page
-    with status 200), or "error" (with `status` and `code`).
+    with status 200), "empty" (202 without a body), or "error" (with `status` and `code`).
     """
 
     HOWS = get_args(FaultKind)

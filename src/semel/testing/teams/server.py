@@ -32,6 +32,7 @@ CONTROL = frozenset(
 )  # fmt: skip
 """The methods of the double that `POST /control/NAME` calls."""
 TOKEN_PATH = f"/login/{TENANT}/oauth2/v2.0/token"
+NO_METHOD = "The requested resource does not support http method '{}'."
 CONVERSATIONS_PATH = "/teams/v3/conversations"
 
 
@@ -135,11 +136,11 @@ def _call_connector(double: TeamsDouble, request: HttpRequest, path: str, name: 
     if name == "create":
         return _json_reply(201, double.create(body))
     if len(parts) not in (2, 3) or parts[1] != "activities":
-        raise ConnectorError(405, "MethodNotAllowed")
+        raise ConnectorError(405, "MethodNotAllowed", NO_METHOD.format(request.method))
     if name in ("post", "typing"):
         return _json_reply(201, double.take(parts[0], body))
     if len(parts) != 3 or name == "look":
-        raise ConnectorError(405, "MethodNotAllowed")
+        raise ConnectorError(405, "MethodNotAllowed", NO_METHOD.format(request.method))
     answer = double.change(parts[0], parts[2], body if name == "edit" else None)
     return HttpReply(200) if answer is None else _json_reply(200, answer)
 
@@ -156,6 +157,8 @@ async def _apply_fault(fault: TeamsFault, reply: HttpReply | None) -> HttpReply:
         case "502" | "html":
             status = 502 if fault.how == "502" else 200
             return HttpReply(status, b"<html><body>bad gateway</body></html>", {"content-type": "text/html"})
+        case "empty":
+            return HttpReply(202)
         case "error":
             return _json_reply(fault.status, ConnectorError(fault.status, fault.code).body())
     error = make_fault_error(fault.how)
