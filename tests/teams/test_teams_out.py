@@ -24,6 +24,9 @@ async def test_a_message_is_sent_edited_and_deleted(there: TeamsHouse) -> None:
     for _ in range(2):  # a repeat finds it gone
         assert (await there.channel.send(delete)).id == receipt.id
     assert there.double.texts(CHAT) == []
+    there.double.fail("edit", "empty", after=True)  # accepted, without a body
+    other = await there.channel.send(there.op("one"))
+    assert (await there.channel.send(there.op("two", kind="edit", target=other.id))).id == other.id
     with pytest.raises(Rejected, match="not found"):
         await there.channel.send(edit)
 
@@ -125,7 +128,7 @@ def test_markdown_becomes_the_html_of_teams(text: str, html: str) -> None:
 FAULTS: list[tuple[str, bool, type[Exception]]] = [
     ("429", False, NotSent), ("412", False, Unknown), ("500", True, Unknown), ("502", False, Unknown),
     ("503", True, Unknown), ("504", False, Unknown), ("drop", True, Unknown), ("cut", True, Unknown),
-    ("html", False, Unknown), ("error", False, Rejected),
+    ("html", False, Unknown), ("empty", True, Unknown), ("error", False, Rejected),
 ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 | answer | meaning |
 |---|---|
-| 2xx with the message's id; of a deletion, without a body | sent |
+| 2xx with the message's id; of an edit or a deletion, also without | sent |
 | 429 | `NotSent`, for Retry-After |
 | 401 | `NotSent`: the next attempt fetches a new token; a person corrects the credentials |
 | 3xx | `NotSent`; redirects are not followed |
@@ -59,15 +59,9 @@ def receipt_of(op: Op, place: TeamsPlace, reply: TeamsReply) -> Receipt:
     if op.kind == "delete" and reply.status == 404 and reply.code:
         return Receipt(op.target or op.key)
     check_reply(reply)
-    if op.kind == "delete":
+    if op.kind in ("edit", "delete"):
         return Receipt(op.target or op.key)
-    if not reply.is_object:
-        raise Unknown("Teams' answer names no message")
     id = text_at(reply.data, "id") or ""
-    if op.kind == "edit":
-        if not id:
-            raise Unknown("Teams' answer names no message")
-        return Receipt(op.target or op.key)
     if place.begins_threads:  # the answer names the thread, and the message with which it begins
         thread, id = id, text_at(reply.data, "activityId") or id.rpartition("=")[2]
         place = TeamsPlace(chat=place.chat, thread=thread.rpartition(";messageid=")[2])
