@@ -57,6 +57,20 @@ async def test_who_never_wrote_is_reached_if_they_have_the_app(there: TeamsHouse
         await there.channel.send(there.op("hello", to=f"@{BOB}"))
 
 
+async def test_who_deleted_the_chat_is_written_to_in_a_new_one(there: TeamsHouse) -> None:
+    there.double.write(ANN, "hello")
+    await there.hear()
+    there.double.delete_chat(ANN)
+    receipt = await there.channel.send(there.op("…"))
+    await there.channel.send(there.op("hello", kind="edit", target=receipt.id))
+    await there.channel.send(there.op("again"))
+    assert there.double.texts(CHAT) == ["hello", "again"] and there.calls("create") == ["create"]
+    there.double.write(ANN, "thanks")
+    await there.hear()
+    await there.channel.send(there.op("bye"))
+    assert there.double.texts(CHAT) == ["hello", "again", "bye"] and there.calls("create") == ["create"]
+
+
 async def test_where_a_chat_is_served_is_saved_with_its_messages(there: TeamsHouse) -> None:
     there.double.write(ANN, "hello")
     moved = there.double.service_url.replace("/teams/", "/moved/")

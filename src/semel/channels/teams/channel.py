@@ -17,8 +17,8 @@ from semel.channels.teams.transport import TOKEN_REFUSED, TeamsApi
 from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, Op, Receipt, Safety
 from semel.text.json_types import Json
 
-MAX_CALLS = 3
-"""Calls of one attempt: for a token, for a chat, and the one that shows the message."""
+MAX_CALLS = 4
+"""Calls of one attempt: for a token, to a chat that was deleted, for a new one, and the one that shows the message."""
 
 
 class TeamsChannel:

@@ -7,7 +7,7 @@
 | edit | `PUT /ID/activities/MESSAGE` |
 | delete | `DELETE /ID/activities/MESSAGE` |
 | typing | `POST /ID/activities` with `type: "typing"` |
-| before the first message to a person who never wrote | `POST` of a conversation, which nobody sees |
+| before the first message to who never wrote, or deleted the chat | `POST` of a conversation, which nobody sees |
 
 Source: https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-connector-api-reference, "Conversation
 operations", and
@@ -35,6 +35,7 @@ MAX_TEXT_UNITS = 8_000
 MAX_MESSAGE_BYTES = 28_000
 """Bytes of a message in UTF-16."""
 _MAX_REMEMBERED = 500
+_DELETED = "ConversationNotFound"
 
 
 class TeamsSender:
@@ -45,6 +46,7 @@ class TeamsSender:
         self._settings = settings
         self._receiver = receiver
         self._opened = RecentMap[str, str](_MAX_REMEMBERED)  # ids of personal chats that were opened by a call
+        self._deleted = RecentMap[str, str](_MAX_REMEMBERED)  # persons, by ids of chats that they deleted
 
     async def send(self, op: Op) -> Receipt:
         """Make one attempt to send a part. Raises NotSent, Rejected or Unknown."""
@@ -82,7 +84,20 @@ class TeamsSender:
 
     async def _call(self, method: str, place: TeamsPlace, path: str, body: Json | None) -> TeamsReply:
         places = await self._receiver.load_places()
-        conversation = places.find_conversation(place) or await self._open(place)
+        known = places.find_conversation(place)
+        if known in self._deleted:
+            known = self._opened.get(place.person)
+        reply = await self._call_in(known or await self._open(place), method, place, path, body)
+        if known and place.person and reply.status == 404 and reply.code == _DELETED:
+            self._deleted[known] = place.person
+            self._opened.pop(place.person, None)
+            reply = await self._call_in(await self._open(place), method, place, path, body)
+        return reply
+
+    async def _call_in(
+        self, conversation: str, method: str, place: TeamsPlace, path: str, body: Json | None
+    ) -> TeamsReply:
+        places = await self._receiver.load_places()
         target = f"/{quote(conversation, safe='')}/activities{path}"
         return await self._api.call(method, places.find_url(place), target, body)
 
