@@ -178,6 +178,19 @@ async def test_known_keys_are_used_for_days_while_they_cannot_be_read_again(ther
     assert await post("four") == 200
 
 
+async def test_tokens_with_unknown_keys_cannot_keep_the_others_waiting(there: TeamsHouse) -> None:
+    there.double.write(ANN, "hello")
+    activity = there.double.deliveries.pop().payload
+    assert (await there.take(*there.double.make_request(activity)))[0] == 200
+    there.now += 400.0
+    there.double.fail("openid", "502", times=None)
+    forged = {"authorization": f"Bearer {SigningKey('key-9').sign(activity['serviceUrl'], there.now)}"}
+    body = there.double.make_request(activity)[1]
+    assert [(await there.take(forged, body))[0] for _ in range(5)] == [503] * 5  # it may be a new key
+    assert (await there.take(*there.double.make_request(activity)))[0] == 200
+    assert there.calls("openid") == ["openid"] * 2  # not for each of them
+
+
 async def test_no_access_token_goes_to_an_address_without_tls(there: TeamsHouse) -> None:
     there.double.write(ANN, "hello")
     activity = there.double.deliveries.pop().payload

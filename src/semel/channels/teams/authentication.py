@@ -45,6 +45,7 @@ class TeamsAuthenticator:
         self._keys: dict[str, Json] = {}
         self._read_at = 0.0
         self._refresh_at = 0.0
+        self._missed_at = 0.0  # when they could not be read
         self._reading = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -110,10 +111,20 @@ class TeamsAuthenticator:
         if id not in self._keys:
             async with self._reading:
                 if id not in self._keys and self._clock() - self._read_at >= MIN_KEYS_AGE_S:
-                    await self._read_keys()
+                    await self._read_newer_keys()
         if not isinstance(id, str) or id not in self._keys:
             raise WebhookRefused(401, "the token is signed with a key that Microsoft does not publish", "bad-signature")
         return self._keys[id]
+
+    async def _read_newer_keys(self) -> None:
+        """Read the keys, but not again soon after that failed: whoever has its turn next waits meanwhile."""
+        if self._clock() - self._missed_at < MIN_KEYS_AGE_S:
+            raise Offline("Microsoft's keys could not be read a moment ago")
+        try:
+            await self._read_keys()
+        except Offline:
+            self._missed_at = self._clock()
+            raise
 
     async def _read_keys(self) -> None:
         metadata = await self._get(self._settings.openid)
