@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from letters import PASSED, heard, raw, settings
 
 from semel.channels.email.address import parse_address
-from semel.channels.email.html_to_text import convert_html
 from semel.channels.email.parse import ParsedMail, parse_mail
+from semel.channels.html_to_text import convert_html
 from semel.law.identity import check_event_key
 
 HEADERS = (

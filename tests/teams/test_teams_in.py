@@ -93,6 +93,14 @@ async def test_a_new_person_is_greeted_and_files_are_named(there: TeamsHouse) ->
     assert file.text == "" and [type(each) for each in file.files] == [Missing] and file.files[0].name == "plan.pdf"
 
 
+async def test_a_message_that_is_html_only_is_heard(there: TeamsHouse) -> None:
+    html = '<div><p>is x &lt; <b>5</b>?</p><img alt="plot" src="https://example.org/p.png"></div>'
+    attachments = [{"contentType": "text/html", "content": html}]
+    there.double.tell(ANN, CHAT, {"type": "message", "id": "8", "text": "", "attachments": attachments})
+    [event] = await there.hear()
+    assert event.text == "is x < 5?\n\n[image: plot]" and event.files == ()
+
+
 async def test_what_nobody_said_is_no_event_and_what_is_odd_is_kept(there: TeamsHouse) -> None:
     for activity in ({"type": "conversationUpdate"}, {"type": "invoke", "name": "x"}, {"type": "typing"}):
         there.double.tell(ANN, CHAT, {"id": "f:1", **activity})

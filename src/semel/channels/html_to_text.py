@@ -1,7 +1,7 @@
-"""Convert a mail's HTML to plain text: the visible text in order, with link addresses; hidden elements are dropped.
+"""Convert HTML to plain text: the visible text in order, with link addresses; hidden elements are dropped.
 
 The time of a conversion is linear in the length of the input, whatever the input is. HTML5 parsers repair malformed
-input, and a hostile mail can make the repair take minutes. The tokenizer here repairs nothing. That is safe, because
+input, and a hostile message can make the repair take minutes. The tokenizer here repairs nothing. That is safe, because
 its output is shown as plain text and never becomes HTML again.
 """
 

@@ -1,7 +1,7 @@
 """The email channel: one account, read by IMAP, sent from by SMTP (docs/email.md).
 
 Incoming: `receive` reads the mailbox, with `imap_queries` over `transport`, which keeps the blocking IMAP library off
-the event loop. `parse` turns each mail into a record, with the help of `parse_headers`, `parse_body`, `html_to_text`,
+the event loop. `parse` turns each mail into a record, with the help of `parse_headers`, `parse_body`,
 `quoted_text`, `sender_trust` and `parse_bounce`. Outgoing: `compose` writes the mail (`render` makes its HTML) and
 `send` hands it to the SMTP server once. `address` maps mails to conversations.
 """

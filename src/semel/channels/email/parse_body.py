@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any, TypeVar
 
-from semel.channels.email.html_to_text import MAX_HTML_CHARS, convert_html
 from semel.channels.email.parse_headers import Mail, decode_bytes, decode_words
+from semel.channels.html_to_text import MAX_HTML_CHARS, convert_html
 
 Value = TypeVar("Value")
 

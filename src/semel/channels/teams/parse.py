@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from semel.channels.html_to_text import MAX_HTML_CHARS, convert_html
 from semel.channels.teams.address import TeamsPlace, make_message_id, parse_address
 from semel.channels.teams.cards import read_press
 from semel.gateway.ports import Incoming, Missing, Person, press_key
@@ -153,7 +154,7 @@ def _read_text(activity: Json) -> tuple[str, bool]:
 
     Only the entities say who is mentioned: anybody can write the marks.
     """
-    text = scrub(text_at(activity, "text") or "")
+    text = scrub(text_at(activity, "text") or "") or _read_html(activity)
     us = text_at(activity, "recipient", "id")
     ours = [
         text_at(entity, "text") or ""
@@ -165,6 +166,16 @@ def _read_text(activity: Json) -> tuple[str, bool]:
             text = text.lstrip().removeprefix(mark).removeprefix("&nbsp;").lstrip(" \t\n\u00a0,:")
             break
     return _MENTION.sub(lambda mention: f"@{mention[1].removeprefix('@')}", text).strip(), bool(ours)
+
+
+def _read_html(activity: Json) -> str:
+    """Return the text of a message that comes as HTML only: of most messages it is the text once more."""
+    contents = [
+        text_at(attachment, "content") or ""
+        for attachment in objects_in(activity.get("attachments"))
+        if attachment.get("contentType") == "text/html"
+    ]
+    return convert_html("\n".join(contents)[:MAX_HTML_CHARS])
 
 
 def _read_answered(activity: Json, place: TeamsPlace) -> str | None:
