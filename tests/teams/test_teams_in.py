@@ -41,6 +41,11 @@ async def test_others_are_mentioned_by_name_and_written_marks_mention_nobody(the
     there.double.tell(ANN, there.group, {"type": "message", "id": "7", "text": "<at>Semel</at> ask <at>Bob</at>\n"})
     [event] = await there.hear()
     assert (event.text, event.mentioned) == ("@Semel ask @Bob", False)
+    mention = {"type": "mention", "text": "<at>Semel</at>", "mentioned": {"id": f"28:{APP_ID.upper()}"}}
+    message = {"type": "message", "id": "8", "text": "<at>Semel</at> go", "entities": [mention]}
+    there.double.tell(ANN, there.group, message)
+    [event] = await there.hear()
+    assert (event.text, event.mentioned) == ("go", True)  # ids are compared without case
 
 
 async def test_edits_deletions_and_reactions_are_heard_once_each(there: TeamsHouse) -> None:

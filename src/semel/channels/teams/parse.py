@@ -155,11 +155,11 @@ def _read_text(activity: Json) -> tuple[str, bool]:
     Only the entities say who is mentioned: anybody can write the marks.
     """
     text = scrub(text_at(activity, "text") or "") or _read_html(activity)
-    us = text_at(activity, "recipient", "id")
+    us = (text_at(activity, "recipient", "id") or "").lower()
     ours = [
         text_at(entity, "text") or ""
         for entity in objects_in(activity.get("entities"))
-        if entity.get("type") == "mention" and us and text_at(entity, "mentioned", "id") == us
+        if entity.get("type") == "mention" and us and (text_at(entity, "mentioned", "id") or "").lower() == us
     ]
     for mark in filter(None, map(scrub, ours)):
         if text.lstrip().startswith(mark):
