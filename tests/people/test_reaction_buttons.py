@@ -120,12 +120,12 @@ async def test_who_presses_when_nothing_else_is_to_be_sent_is_told_at_once(tmp_p
     async with Chat(tmp_path, facts=REACTING) as w:
         post = await ask(w, "Which colour?", "red", "deep blue")
         await until_offered(w, post, 2)
-        await react(w, post, "2\u20e3")
+        await press_reaction(w, post, "2\u20e3")
         await w.until_shown("You said: deep blue")
         await w.sent()
         await w.idle(KEY)
         await w.gateway.outbox.wait_until_idle()
-        await react(w, post, "1\u20e3")
+        await press_reaction(w, post, "1\u20e3")
         await w.until_shown("answered already")
 
 
@@ -133,12 +133,12 @@ async def test_an_answer_that_is_reported_again_after_its_session_was_deleted_st
     async with asking(tmp_path, facts=REACTING) as w:
         await asked(w)
         await until_offered(w, posted(w, "asks for permission"), 1)
-        approval = reaction(posted(w, "asks for permission"), "✅")
+        approval = make_reaction(posted(w, "asks for permission"), "✅")
         await w.chat.tell(approval)
         await w.until_shown("tidy")
         question = await ask(w, "Which colour?", "red", "blue")
         await until_offered(w, question, 1)
-        answer = reaction(question, "2\u20e3")
+        answer = make_reaction(question, "2\u20e3")
         await w.chat.tell(answer)
         await w.until_shown("You said: blue")
         await w.idle(KEY)
