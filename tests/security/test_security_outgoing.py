@@ -7,6 +7,7 @@ import asyncio
 import gzip
 import json
 import re
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -193,7 +194,7 @@ async def test_an_address_never_chooses_where_a_request_goes(name: str) -> None:
             channel = make(server.url)
             try:
                 async with asyncio.timeout(20):
-                    await channel.send(Op(f"key-{n}", "post", address, "text", session="s", at=1.0))
+                    await channel.send(Op(f"key-{n}", "post", address, "text", session="s", at=time.time()))
             except (NotSent, Rejected, Unknown):
                 pass
             if address == plain:
