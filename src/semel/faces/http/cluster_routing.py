@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive
 
-from semel.faces.http.forwarding import FORWARDED_BY, Forwarder, Unavailable, Unreachable
-from semel.faces.http.routing import Operation, check_and_log_access, handle_checked
+from semel.faces.http.forwarding import Forwarder, Unavailable, Unreachable
+from semel.faces.http.routing import FORWARDED_BY, Operation, check_and_log_access, handle_checked
 from semel.faces.http.security import Access
 from semel.faces.http.settings import Settings
 from semel.gateway.api.gateway import Gateway

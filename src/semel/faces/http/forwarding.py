@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from semel.faces.http.problems import Problem, make_response
-from semel.faces.http.routing import Operation, read_bytes, run_until_stopped
+from semel.faces.http.routing import FORWARDED_BY, Operation, read_bytes, run_until_stopped
 from semel.faces.http.security import Access, find_node
 from semel.faces.http.settings import Settings
 from semel.gateway.seats import Lives
@@ -34,8 +34,6 @@ from semel.ledger.storage.cluster import ClusterGateway
 
 log = structlog.get_logger("semel.http")
 
-FORWARDED_BY = "x-semel-forwarded-by"
-"""Header with the names of the gateways that forwarded a request, in order. None of them is asked again."""
 CONNECT_TIMEOUT_S = 4.0
 RETRY_AFTER_S = 2
 HOP_HEADERS = frozenset(

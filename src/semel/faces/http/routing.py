@@ -49,6 +49,8 @@ class _BoundedIntConvertor(IntegerConvertor):
 
 
 register_url_convertor("int", _BoundedIntConvertor())
+FORWARDED_BY = "x-semel-forwarded-by"
+"""Header with the names of the gateways that forwarded a request, in order. None of them is asked again."""
 MAX_INT = 2**63 - 1
 BOOL_WORDS = ("0", "1", "true", "false")
 """The values of a bool in a query."""

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from semel.faces.http import static
 from semel.faces.http.app import assemble_app
 from semel.faces.http.cluster_routing import OF_AGENTS, OWN_PATHS
-from semel.faces.http.forwarding import FORWARDED_BY, Forwarder, Unavailable
-from semel.faces.http.routing import Operation, json_response
+from semel.faces.http.forwarding import Forwarder, Unavailable
+from semel.faces.http.routing import FORWARDED_BY, Operation, json_response
 from semel.faces.http.security import Access, check_access
 from semel.faces.http.settings import Settings
 from semel.ledger.storage.cluster import ClusterGateway

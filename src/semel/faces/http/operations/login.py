@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from semel.faces.http import security
-from semel.faces.http.forwarding import FORWARDED_BY
-from semel.faces.http.routing import ApiCall, RequestBody, Returns, Router, json_response
+from semel.faces.http.routing import FORWARDED_BY, ApiCall, RequestBody, Returns, Router, json_response
 from semel.faces.http.security import Access
 
 router = Router("doors")
