@@ -91,4 +91,4 @@ def test_a_message_that_has_not_left_yet_is_taken_back_into_the_box(page: Browse
     shows(page, "#outgoing .body", "first")
     page.offline(False)
     bodies(page, "first")
-    assert [entry["text"] for entry in live.entries()] == ["first"]
+    page.until(lambda: [entry["text"] for entry in live.entries()] == ["first"], "it is recorded")
