@@ -162,7 +162,7 @@ def test_a_webhook_is_added_without_an_account(cli: Cli) -> None:
 
 def test_slack_over_http_needs_the_signing_secret_and_no_app_token(cli: Cli, slack: list[str]) -> None:
     api, bot_token, _ = slack
-    args = ("channel", "add", "slack", "--set", f"api={api}")
+    args = ("channel", "add", "slack", "--set", f"api={api}", "--set", "settle=0.2")
     with semel(*args, env=cli.env, cwd=cli.home) as terminal:
         assert "1  Socket Mode" in terminal.expect("2  HTTP")
         terminal.answer("Number or name [1]:", "http")
@@ -187,7 +187,17 @@ def test_a_script_names_the_way_to_slack_by_the_setting_that_it_needs(
     secrets = {"bot_token": bot_token, "app_token": app_token, "signing_secret": SIGNING_SECRET}
     for key, secret in secrets.items():
         (cli.home / key).write_text(secret)
-    args = ("channel", "add", "slack", "--set", f"api={api}", "--set", "bot_token=file:bot_token")
+    args = (
+        "channel",
+        "add",
+        "slack",
+        "--set",
+        f"api={api}",
+        "--set",
+        "settle=0.2",
+        "--set",
+        "bot_token=file:bot_token",
+    )
     refused = cli(*args, rc=2).stderr
     assert f"--set {setting}=... ({way}: " in refused
     both = ("--set", "app_token=file:app_token", "--set", "signing_secret=file:signing_secret")
@@ -199,7 +209,7 @@ def test_a_script_names_the_way_to_slack_by_the_setting_that_it_needs(
 
 def test_a_retry_asks_only_for_what_was_refused(cli: Cli, slack: list[str]) -> None:
     api, bot_token, app_token = slack
-    args = ("channel", "add", "slack", "--set", f"api={api}")
+    args = ("channel", "add", "slack", "--set", f"api={api}", "--set", "settle=0.2")
     with semel(*args, env=cli.env, cwd=cli.home) as terminal:
         terminal.answer("Number or name [1]:", "1")
         terminal.answer("that the installation gave): ", bot_token)
