@@ -131,7 +131,7 @@ def test_an_editor_that_refuses_pushed_turns_gets_them_as_a_quotation(desk: Desk
     editor.until(lambda: "say: pushed" in "".join(editor.texts()), "the quotation")
     editor.until(lambda: "pushed" in [text.strip() for text in editor.texts()], "the answer")
     assert len([text for text in editor.texts() if "say: pushed" in text]) == 1
-    assert "First.\n\n> **user:** say: pushed" in "".join(editor.texts()), "it is not joined to the message before"
+    assert "\n\n> **user:** say: pushed" in "".join(editor.texts()), "it is not joined to the message before"
 
 
 def test_a_permission_is_answered_in_the_editor(desk: Desk) -> None:

@@ -47,6 +47,7 @@ def test_what_needs_somebody_is_answered_in_place_and_a_row_says_how_it_ended(pa
     shows(page, f"{need('failed')} .text", "no credit left")
     page.click(f"{need('failed')} .options button")
     page.until(lambda: failing.prompts == 2, "the turn runs again")
+    page.until(lambda: page.texts(f"{need('failed')} .outcome"), "its row says so, and moves the others no more")
 
     page.run("void document.querySelector(arguments[0]).focus()", f"{need('question')} .options button")
     live.do(lambda: live.gateway.say("asks", "Rather water.", sender="Ann"))
