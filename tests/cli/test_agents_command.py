@@ -163,6 +163,7 @@ def test_an_agent_that_works_is_found_to_work(cli: Cli) -> None:
     assert "not tried" not in done.stdout  # the demo needs no login
 
 
+@pytest.mark.long
 def test_a_check_without_a_prompt_says_that_the_login_was_not_tried(cli: Cli) -> None:
     configure(cli, mine=login_agent("prompt"))
     done = cli("agents", "check")
@@ -203,6 +204,7 @@ def test_a_mode_in_which_the_agent_decides_alone_is_noted(cli: Cli) -> None:
     assert any("has not started Semel's MCP server" in note for note in found["notes"])
 
 
+@pytest.mark.long
 def test_an_agent_that_never_asks_is_noted_unless_it_may_do_everything(cli: Cli) -> None:
     configure(cli, pi=[*command(), "--name", "pi-acp"])
     asks_nobody = "it decides by itself what it may do, and asks nobody"
@@ -379,6 +381,7 @@ def test_a_token_of_which_claude_says_that_it_is_no_login_is_one(cli: Cli, monke
     assert "secret" not in said
 
 
+@pytest.mark.long
 def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,6 +405,7 @@ def test_a_check_tells_which_login_the_agent_says_that_it_uses(cli: Cli, monkeyp
     assert "its login: A key" in cli("doctor").stdout
 
 
+@pytest.mark.long
 def test_codex_says_that_it_uses_an_account_and_not_the_key_that_is_set(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,6 +426,7 @@ def test_codex_says_that_it_uses_an_account_and_not_the_key_that_is_set(
         assert "sk-" not in said and "secret" not in said
 
 
+@pytest.mark.long
 def test_a_server_that_codex_ignores_is_told_unless_its_own_file_names_one(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 SHORT = Plan("full", seed=3, draws=1, share=0.04, short=True)
 
 
+@pytest.mark.long
 def test_power_loss_behind_any_operation_loses_nothing_acknowledged(recorded: Recording, cut: Path) -> None:
     """A sample of `python -m proof power`: behind each answer to a caller, and a few others."""
     points = [k for k, op in enumerate(recorded.ops) if op.kind in PHYSICAL]
