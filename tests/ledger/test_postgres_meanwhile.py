@@ -138,6 +138,20 @@ def test_a_text_is_recorded_in_a_session_that_is_being_added_at_a_destination_no
     assert one.broken() == []
 
 
+def test_a_destination_may_be_named_twice_by_who_locks_everything(
+    ledgers: tuple[StoredLedger, StoredLedger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from semel.ledger.postgres import locks
+
+    one, _ = ledgers
+    begin_turn(one, hear_message(one, "job", None), b"token")
+    rule = locks.LOCKS[record_call]
+    twice = {"everything": True, "homes": ("mail:2", "mail:2")}
+    monkeypatch.setitem(locks.LOCKS, record_call, lambda *args: replace(rule(*args), **twice))
+    send(one, b"token", "mail:2", "a report")
+    assert [departure.channel for departure in one.depart(CAPACITIES).sends] == ["mail"]
+
+
 def test_a_text_is_recorded_in_a_session_that_was_added_at_its_destination_meanwhile(
     ledgers: tuple[StoredLedger, StoredLedger], monkeypatch: pytest.MonkeyPatch
 ) -> None:

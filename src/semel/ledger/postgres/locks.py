@@ -139,7 +139,7 @@ def take(connection: Connection, locks: Locks, now: int) -> Callable[[], Taken]:
 
 def _lock_lines(connection: Connection, dests: Collection[str]) -> None:
     if dests:
-        connection.send(own_statements()["lock_lines"], {"dests": sorted(dests)})
+        connection.send(own_statements()["lock_lines"], {"dests": sorted(set(dests))})
 
 
 def _bind(names: tuple[str, ...], params: Mapping[str, Any], **known: Any) -> dict[str, Any]:
