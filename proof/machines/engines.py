@@ -45,9 +45,17 @@ def open_threaded_ledger(folder: Path, clock: Callable[[], int] = now_ms, *, aga
     return PostgresStore.open(server.url(name) if again else empty_database(), clock=clock)
 
 
+_END_HOLDERS = """SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l
+JOIN pg_database d ON d.oid = l.database WHERE l.locktype = 'advisory' AND d.datname = current_database()"""
+
+
 def empty_database() -> str:
-    """The URL of this process's database, emptied."""
+    """The URL of this process's database, emptied.
+
+    A gateway that was closed a moment ago may still hold it: the server ends a closed connection a little later.
+    """
     server, name, command = _database(os.getpid())
+    server.execute(_END_HOLDERS, name)
     server.execute(command, name)
     return server.url(name)
 
@@ -72,6 +80,7 @@ def _database(process: int) -> tuple[PostgresServer, str, str]:
         *(f"DELETE FROM {table}" for table in emptied),
         *(f"SELECT setval('{sequence}', 1, false)" for sequence in sequences),
         "UPDATE ledger SET incarnation = 1, commits = 0, copied = NULL",
+        "DROP TABLE IF EXISTS active_member, member",  # the first gateway of a cluster makes them
     ]
     return server, name, ";".join(commands)
 
