@@ -193,7 +193,7 @@ class Model(OutgoingParts):
 
     def _binds(self, key: str, begun: turns.BegunTurn) -> None:
         events = [e.event for e in begun.events]
-        silent = self.house.telling.get(begun.session, set()) - {t.seq for t in begun.untold_entries}
+        silent = self.house.telling.get(begun.session, set()) - {t.seq for t in begun.entries_to_tell}
         self.turn[key] = begun.turn
         assert not silent, f"Law 7: the agent of {key} is never told of the notices {sorted(silent)}"
         if begun.attempt == 1:
@@ -329,7 +329,7 @@ class Model(OutgoingParts):
         key = run.begun.key
         stop = {"answered": "end_turn", "errored": "error", "cancelled": "cancelled"}[how]
         closing, legs = run.speech.closing()
-        upto = max((t.seq for t in run.begun.untold_entries), default=0)
+        upto = max((t.seq for t in run.begun.entries_to_tell), default=0)
         told = (turn_ops.Notice("failed", "turn.failed"),) if how == "errored" else ()
         stopped = turns.StopRequest("anna") if how == "cancelled" else None
         unended = [slot for slot, one in run.viewing.call_fields.items() if one.get("status") in ("pending", "running")]
@@ -343,7 +343,7 @@ class Model(OutgoingParts):
         self.bound[key] = []
         self.stopped.discard(key)
         self.ended[run.begun.turn] = {"answered": "done", "errored": "failed"}.get(how, how)
-        self.house.was_told(run.begun.session, [t.seq for t in run.begun.untold_entries])
+        self.house.was_told(run.begun.session, [t.seq for t in run.begun.entries_to_tell])
         self._left(key, run, closing)
 
     def _left(self, key: str, run: Running, closing: int | None) -> None:

@@ -229,7 +229,7 @@ class Racer:
         said = () if begun.home is None else (self._ask_to_say("block", begun, begun.home, f"answer {begun.turn}"),)
         event, stop = ("answered", "end_turn") if how < 0.95 else ("cancelled", "cancelled")
         told = begun.events[-1].seq if begun.events else 0
-        end = End(event, stop, told_upto=told, usage=UsageReport(tokens=7))  # type: ignore[arg-type]
+        end = End(event, stop, last_prompted_seq=told, usage=UsageReport(tokens=7))  # type: ignore[arg-type]
         self._ledger.finish(fence, caller, [turn_ops.Block(1, said)], slots, end)
 
     def _ask_to_say(self, how: Any, begun: turns.BegunTurn, dest: str, text: str) -> ClaimRequest:

@@ -22,7 +22,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import interventions, turns
 from semel.ledger.turns.interventions import StopTarget
-from semel.ledger.turns.turns import UntoldEntry
+from semel.ledger.turns.turns import EntryToTellRow
 from semel.ledger.turns.withdrawals import free_session
 from semel.testing import FakeChannel, Fault, FrozenClock, Platform
 
@@ -152,7 +152,7 @@ def test_what_ran_or_waited_is_over_and_nobody_is_asked_again(tmp_path: Path) ->
             assert len(told) == 5
             assert told[4]["delivery"][0]["to"] == "hook:room"
             assert turns.begin(tx, 1, "next") is None
-            assert len(tx.all(UntoldEntry, "entries_to_tell", session=1)) == 2, "the agent is told, too"
+            assert len(tx.all(EntryToTellRow, "entries_to_tell", session=1)) == 2, "the agent is told, too"
             assert overview.list_failing_agents(tx) == [], "it is not the agent's failure"
 
         store.read_sync(look)
@@ -176,7 +176,7 @@ async def test_each_home_is_told_once_and_old_conversations_only_in_the_record(t
     with Store.open_sync(tmp_path / "copy.db") as store:
         dests = sorted(p["dest"] for p in store.read_sync(parts.list_newest))
         assert dests == ["hook:c", "hook:shared"]
-        texts = [e.text for e in store.read_sync(lambda tx: tx.all(UntoldEntry, "entries_to_tell", session=1))]
+        texts = [e.text for e in store.read_sync(lambda tx: tx.all(EntryToTellRow, "entries_to_tell", session=1))]
         assert len(texts) == 1
         assert "was restored to its state" in texts[0]
 

@@ -10,13 +10,13 @@ from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.transcript import views
 from semel.ledger.turns import turns
-from semel.ledger.turns.turns import UntoldEntry
+from semel.ledger.turns.turns import EntryToTellRow
 from semel.testing import FakeChannel
 
 
 async def to_tell(w: World) -> list[str]:
     return await w.gateway.record.read(
-        lambda tx: [e.text for e in tx.all(UntoldEntry, "entries_to_tell", session=views.find_session(tx, "s").id)]
+        lambda tx: [e.text for e in tx.all(EntryToTellRow, "entries_to_tell", session=views.find_session(tx, "s").id)]
     )
 
 

@@ -55,7 +55,7 @@ def test_it_is_the_same_turn_that_begin_would_have_begun(desk: Desk) -> None:
     tell(desk, starter, "a", text="same")
     desk.hear("same", "b")
     (at_once,), later = starter.begun, desk.begin("b")
-    fields = ("attempt", "chapter", "epoch", "memory", "untold_entries", "lost_turn", "last_number")
+    fields = ("attempt", "chapter", "epoch", "memory", "entries_to_tell", "lost_turn", "last_number")
     assert [getattr(at_once, name) for name in fields] == [getattr(later, name) for name in fields]
     assert [(e.text, e.kind, e.seq, e.wakes) for e in at_once.events] == [
         (e.text, e.kind, e.seq, e.wakes) for e in later.events

@@ -40,7 +40,7 @@ def test_two_sessions_with_one_home_know_what_either_said_there(desk: Desk) -> N
     desk.finish(desk.begin("chat"), block(1, "From the first.", "chat:1"))
     assert texts(desk, "chat") == texts(desk, "chat-too") == ["From the first."]
     assert desk.entries("chat-too")[-1]["from"] == "chat"
-    assert [t.text for t in desk.begin("chat-too").untold_entries] == ["From the first."]
+    assert [t.text for t in desk.begin("chat-too").entries_to_tell] == ["From the first."]
     assert desk.begin("chat") is None, "being told does not wake"
 
 

@@ -54,7 +54,7 @@ def test_a_withdrawn_message_ends_alone_though_the_gateway_died_meanwhile(desk: 
     assert [withdraw(desk, "wrong") for _ in range(2)] == [Withdrawal(True)] * 2
     assert desk.finish(desk.begin(lease="g1")) is True
     begun = desk.begin(lease="g1")
-    assert [event.text for event in begun.events] == ["before", "behind"] and begun.untold_entries == ()
+    assert [event.text for event in begun.events] == ["before", "behind"] and begun.entries_to_tell == ()
     assert withdraw(desk, "behind") == Withdrawal(False, begun.root), "its turn is to be stopped"
     assert withdraw(desk, "wrong") == Withdrawal(True), "a repeat has the same answer, however late"
     ended: dict[str, Any] = {entry["text"]: entry.get("ended") for entry in desk.entries()}
@@ -129,7 +129,7 @@ def test_what_was_shown_when_a_turn_was_lost_stays_partial_and_is_told(desk: Des
     second = desk.begin(lease="g1")
     entry = desk.entries()[-1]
     assert (entry["text"], entry["partial"], "live" in entry) == ("Half an answ", True, False)
-    assert [(t.text, t.partial) for t in second.untold_entries] == [("Half an answ", True)]
+    assert [(t.text, t.partial) for t in second.entries_to_tell] == [("Half an answ", True)]
     assert second.has_started_tools is True
     assert desk.items()[0]["status"] == "no result"
 
@@ -162,22 +162,22 @@ def test_a_third_loss_fails_the_turn_tells_it_and_lets_the_next_begin(desk: Desk
     assert "lost 3 times" in desk.entries()[-1]["text"]
     begun = desk.begin(lease="g3")
     assert [e.text for e in begun.events] == ["two"]
-    assert len(begun.untold_entries) == 1
+    assert len(begun.entries_to_tell) == 1
 
 
 def test_a_notice_rides_in_every_prompt_until_one_reached_an_agent(desk: Desk) -> None:
     desk.hear("one")
     desk.do(turns.add_notice, desk.session().id, "A message was held.")
     begun = desk.begin()
-    assert [t.text for t in begun.untold_entries] == ["A message was held."]
+    assert [t.text for t in begun.entries_to_tell] == ["A message was held."]
     desk.finish(begun, event="errored")  # the agent could not be started: it was told nothing
     desk.hear("two")
     begun = desk.begin()
-    assert [t.text for t in begun.untold_entries] == ["A message was held."]
+    assert [t.text for t in begun.entries_to_tell] == ["A message was held."]
     desk.do(turns.add_notice, desk.session().id, "And another.")
-    desk.finish(begun, told_upto=max(t.seq for t in begun.untold_entries))
+    desk.finish(begun, last_prompted_seq=max(t.seq for t in begun.entries_to_tell))
     desk.hear("three")
-    assert [t.text for t in desk.begin().untold_entries] == ["And another."]
+    assert [t.text for t in desk.begin().entries_to_tell] == ["And another."]
 
 
 def test_a_notice_never_wakes(desk: Desk) -> None:

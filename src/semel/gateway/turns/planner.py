@@ -87,7 +87,7 @@ class AttemptPlanner:
         if resumes and live.conversation.memory != RECORD:  # otherwise it reads them in the transcript
             notes += prompt.format_tool_calls(lost_attempts.forgotten_calls)
         live.primed = live.primed or how != "recall"
-        entries = begun.untold_entries
+        entries = begun.entries_to_tell
         if live.conversation.memory == RECORD:  # it reads all others in the transcript
             entries = tuple(entry for entry in entries if entry.root == begun.root)
         return Plan(how, lost_attempts.utterances, tuple(notes), entries)
@@ -134,7 +134,7 @@ class AttemptPlanner:
             notes += prompt.format_lost_conversation(spoken, instructions)
         elif live.conversation.restored == "loaded":
             differs = await self.difference(live, begun.turn)
-            known_seqs = {entry.seq for entry in begun.untold_entries if not entry.left_for_home} | {
+            known_seqs = {entry.seq for entry in begun.entries_to_tell if not entry.left_for_home} | {
                 entry.seq for entry in utterances
             }  # the prompt already lists these elsewhere
             lacks = tuple(entry for entry in differs.lacks if entry.seq not in known_seqs)

@@ -439,12 +439,12 @@ class Run:
             ops += self.speech.claim_silence()
         last_text = self.speech.last_spoken[-1].text if self.speech.last_spoken else ""
         end_notices = tuple(make_end_notices(event, end, self.begun.attempt, last_text))
-        was_told = self.was_prompted and event != "errored"  # otherwise the next prompt tells the entries again
-        told_upto = max((t.seq for t in self.begun.untold_entries), default=0) if was_told else 0
+        were_prompted = self.was_prompted and event != "errored"  # otherwise the next prompt includes the entries again
+        last_prompted_seq = max((t.seq for t in self.begun.entries_to_tell), default=0) if were_prompted else 0
         held_notice = self.corrections.notice(self.speech.problems, self.begun.home) if event == "answered" else None
         turn_end = finish_turn.End(
-            event, end.stop, end.error, told_upto, closing, legs, end_notices, held_notice, bool(self.speech.problems),
-            stopped=self.stopped, remembered=self.remembered, answer=self.answer,
+            event, end.stop, end.error, last_prompted_seq, closing, legs, end_notices, held_notice,
+            bool(self.speech.problems), stopped=self.stopped, remembered=self.remembered, answer=self.answer,
             usage=self.usage.report() if self.was_prompted else None,
         )  # fmt: skip
         self.slots, due = await self.record.write(

@@ -56,7 +56,7 @@ FROM entry e INDEXED BY entry_tell LEFT JOIN turn t ON t.id = e.turn
 WHERE e.session = :session AND e.tell = 1 AND coalesce(t.chapter, e.chapter) = (SELECT s.chapter FROM session s WHERE s.id = :session)
 ORDER BY e.seq
 
--- name: entry_told
+-- name: entries_prompted
 -- entries up to here were in a prompt
 UPDATE entry SET tell = 0 WHERE session = :session AND tell = 1 AND seq <= :upto
 

@@ -4,7 +4,7 @@
 INSERT INTO turn(session, epoch, chapter, root, attempt, state, started, day, how, spawn)
 VALUES(:session, :epoch, :chapter, coalesce(CAST(:root AS BIGINT), 0), :attempt, 'running', :at, :day, :how, :spawn)
 RETURNING {TurnRow}, EXISTS(SELECT 1 FROM hearing h WHERE h.session = turn.session AND h.turn IS NULL) AS has_waiting,
-  EXISTS(SELECT 1 FROM entry e WHERE e.session = turn.session AND e.tell = 1) AS has_untold
+  EXISTS(SELECT 1 FROM entry e WHERE e.session = turn.session AND e.tell = 1) AS has_entries_to_tell
 
 -- name: turn_own_root
 -- make a first attempt its own root

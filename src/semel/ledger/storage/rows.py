@@ -176,7 +176,7 @@ class AddedTurn(TurnRow):
     """A turn that was just added. Each is 1 if its session has waiting events, entries to tell."""
 
     has_waiting: int
-    has_untold: int
+    has_entries_to_tell: int
 
 
 class AddedEvent(Row):

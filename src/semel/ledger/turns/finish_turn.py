@@ -39,7 +39,7 @@ class End:
     - `event`: the event that ends it (`semel.law.turn`): "answered", "errored" or "cancelled".
     - `stop`: the agent's stop reason, or "error".
     - `error`: why the turn failed; None if the agent gave no error.
-    - `told_upto`: the prompt told the agent the entries up to this seq; 0 if the next prompt must tell them again.
+    - `last_prompted_seq`: the prompt included the entries up to this seq; 0 if the next prompt must include them again.
     - `closing`: the slot of the closing text; None if no text waits for the end of the turn.
     - `legs`: the parts in which the closing text is sent; () if none is to be sent.
     - `notices`: notices about the end, which are recorded and sent after everything that was said.
@@ -54,7 +54,7 @@ class End:
     event: law.Event
     stop: str
     error: str | None = None
-    told_upto: int = 0
+    last_prompted_seq: int = 0
     closing: int | None = None
     legs: tuple[Leg, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -94,8 +94,8 @@ def finish(
     )  # fmt: skip
     show_end(tx, fence.session, ending.asked)
     free_session(tx, row, fence.turn)
-    if end.told_upto:
-        tx.run("entry_told", session=fence.session, upto=end.told_upto)
+    if end.last_prompted_seq:
+        tx.run("entries_prompted", session=fence.session, upto=end.last_prompted_seq)
         _tell_late_delivery(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
     if end.usage is not None:
         limits.count_usage(tx, row, turn, ending.askers, usage, end.usage.policy)

@@ -53,7 +53,7 @@ def mark_seen(tx: Tx, session: int, rev: int) -> bool:
 def begin_chapter(tx: Tx, row: SessionRow) -> None:
     """Begin a chapter with the next entry. In it, the agent starts without memory and is told nothing from before."""
     tx.number("session_new_chapter", id=row.id)
-    tx.run("entry_told", session=row.id, upto=row.seq)
+    tx.run("entries_prompted", session=row.id, upto=row.seq)
     entries.touch_session(tx, row.id)
 
 

@@ -45,8 +45,8 @@ class InterruptingEvent(Row):
     source: str
 
 
-class UntoldEntry(EntryRow):
-    """An entry that no prompt has told the agent about yet. `root`: the root of its turn.
+class EntryToTellRow(EntryRow):
+    """An entry that the agent's next prompt must include, as it is stored. `root`: the root of its turn.
 
     `leaves`: 1 if it was or will be sent to the session's home, or was seen there in a placeholder.
     """
@@ -75,7 +75,7 @@ class EntryToTell:
 class BegunTurn:
     """A turn that has begun.
 
-    `events`: the events bound to it. `untold_entries`: earlier entries that its prompt must include. `memory`: the
+    `events`: the events bound to it. `entries_to_tell`: earlier entries that its prompt must include. `memory`: the
     agent's id of the conversation. `lost_turn`: the attempt before this one. `has_failed`: in an earlier attempt, the
     agent reported a failure instead of dying. `has_started_tools`: an earlier attempt had started a tool call.
     `was_prompted`: an agent was prompted in an earlier attempt. `last_number`: the highest option number that was shown
@@ -93,7 +93,7 @@ class BegunTurn:
     attempt: int
     chapter: int
     events: tuple[TurnEvent, ...]
-    untold_entries: tuple[EntryToTell, ...]
+    entries_to_tell: tuple[EntryToTell, ...]
     memory: str | None
     has_started_tools: bool = False
     was_prompted: bool = False
@@ -232,7 +232,7 @@ def complete_begin(
     `heard`: the event with which it began, if that was heard in the same transaction.
     """
     events = (heard,) if heard is not None and not turn.has_waiting else list_bound(tx, turn.id)
-    begun = _read_begun_turn(tx, row, turn, events, has_untold=bool(turn.has_untold))
+    begun = _read_begun_turn(tx, row, turn, events, has_entries_to_tell=bool(turn.has_entries_to_tell))
     if policy is not None and turn.day is not None:
         limits.count_turn(tx, row, turn.day, (event.person for event in begun.events if event.wakes), policy)
     return begun
@@ -437,17 +437,17 @@ def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str, at
 
 def _read_begun_turn(
     tx: Tx, row: SessionRow, turn: TurnRow, events: tuple[TurnEvent, ...], attempts: Sequence[TurnRow] = (),
-    lost: int | None = None, failed: bool = False, has_untold: bool = True,
+    lost: int | None = None, failed: bool = False, has_entries_to_tell: bool = True,
 ) -> BegunTurn:  # fmt: skip
     local = is_local(row.home)
-    untold = tuple(
+    entries_to_tell = tuple(
         EntryToTell(e.seq, e.role, e.text, bool(e.partial), local or bool(e.leaves), e.root)
-        for e in (tx.all(UntoldEntry, "entries_to_tell", session=row.id) if has_untold else ())
+        for e in (tx.all(EntryToTellRow, "entries_to_tell", session=row.id) if has_entries_to_tell else ())
     )
     return BegunTurn(
         session=row.id, key=row.key, agent=row.agent, home=row.home, turn=turn.id, epoch=turn.epoch,
         root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=events,
-        untold_entries=untold, memory=row.memory, has_started_tools=any(a.tools for a in attempts),
+        entries_to_tell=entries_to_tell, memory=row.memory, has_started_tools=any(a.tools for a in attempts),
         was_prompted=any(a.how is not None for a in attempts), lost_turn=lost, has_failed=failed,
         last_number=row.numbers, folder=row.folder,
         people=() if row.home is None or local else tuple(list_people_at(tx, row.home)),
