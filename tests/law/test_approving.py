@@ -269,8 +269,8 @@ def test_of_two_agents_in_one_chat_each_is_answered_by_name() -> None:
 def test_an_answer_to_another_conversations_request_is_told_whose_it_is_and_where_it_is_answered(
     number: int | None, reply: Reply
 ) -> None:
-    told = replace(SHOWN[8], is_elsewhere=True, is_told=True, whose="bob", session="demo:chat:bob")
-    said = name_request([told], CHAT, True, number, reply, replied_item=8)
+    notified = replace(SHOWN[8], is_elsewhere=True, is_owner_notified=True, whose="bob", session="demo:chat:bob")
+    said = name_request([notified], CHAT, True, number, reply, replied_item=8)
     assert said == (
         "Nothing was allowed or denied here. A request is open in the conversation with bob: answer it on the page, or "
         "in the terminal with `semel chat demo:chat:bob`."

@@ -178,7 +178,7 @@ def test_a_session_that_was_told_a_text_is_held_when_the_text_is_erased_that_was
     (departure,) = one.depart(CAPACITIES).sends
     assert one.receipt(departure.part, AttemptOutcome("silence"), RULES["chat"]) == "held"
     rev = max(entry.rev for entry in list_entries(one, chat))
-    interrupt(monkeypatch, "find_sessions_told", lambda: other.delete(job))
+    interrupt(monkeypatch, "find_sessions_with_copies", lambda: other.delete(job))
     one.erase(job)
     assert [part.state for part in one.parts()] == ["dropped"]
     assert max(entry.rev for entry in list_entries(one, chat)) > rev, "whoever watches the chat sees it"

@@ -138,10 +138,10 @@ def format_owner_notice(title: str, tool_input: Any, session: str, whose: str, s
     )
 
 
-def format_told_ending(ending: str, whose: str) -> str:
-    """Return a text for an owner who was told of a request: how it ended.
+def format_ending_elsewhere(ending: str, whose: str) -> str:
+    """Return a text for an owner who was notified of a request: how it ended.
 
-    `ending`: how, as its chat is told. `whose`: the name of the person whose chat it is.
+    `ending`: how, as the text in its own chat says it. `whose`: the name of the person whose chat it is.
     """
     return f"In the conversation with {_line(whose, MAX_NAME_CHARS)}: {ending}"
 

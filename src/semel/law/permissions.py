@@ -79,9 +79,9 @@ class PosedRequest:
 
     `first_rev`: the first rev of the view that shows the request. `parts`: the parts of its notice. `ending`: how the
     request ended, in words; "" while it is open. `is_elsewhere`: it belongs to another session, which has its home in
-    the same chat, or of which an owner was told there. `is_told`: the latter; the notice says that it is answered
-    elsewhere, and gives no numbers. `whose`, `session`: the name of the person in whose conversation it is then asked,
-    and the key of that conversation's session.
+    the same chat, or of which an owner was notified there. `is_owner_notified`: the latter; the notice says that it is
+    answered elsewhere, and gives no numbers. `whose`, `session`: the name of the person in whose conversation it is
+    then asked, and the key of that conversation's session.
     """
 
     request: PermissionRequest
@@ -90,7 +90,7 @@ class PosedRequest:
     parts: tuple[NoticePart, ...] = ()
     ending: str = ""
     is_elsewhere: bool = False
-    is_told: bool = False
+    is_owner_notified: bool = False
     whose: str = ""
     session: str = ""
 
@@ -124,11 +124,11 @@ def name_request(
     If the answer counts for no request, returns an explanation for the person. `posed`: the open requests and the most
     recently closed ones, oldest first. `allow`: the answer allows; otherwise it denies. `number`: the number that the
     answer gives. `reply`: what the answer replies to. `replied_item`: the item of the request of another session that
-    it replies to, if an owner was told of that.
+    it replies to, if an owner was notified of that.
     """
     own_requests = [posed_request for posed_request in posed if not posed_request.is_elsewhere]
     if reply == "elsewhere":
-        return _say_elsewhere([p for p in posed if p.is_told and p.request.item == replied_item])
+        return _say_elsewhere([p for p in posed if p.is_owner_notified and p.request.item == replied_item])
     if isinstance(reply, int):
         matching = [posed_request for posed_request in own_requests if posed_request.request.notice_seq == reply]
         if not matching:
@@ -220,7 +220,7 @@ def _by_number(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool,
         if posed_request.is_elsewhere
         and posed_request.state == "open"
         and has_reached(posed_request, origin)
-        and not (posed_request.is_told and own_requests)  # this chat was shown no numbers of it
+        and not (posed_request.is_owner_notified and own_requests)  # this chat was shown no numbers of it
     ]
     if others:
         statement = _say_elsewhere(others)
@@ -281,8 +281,8 @@ def _gone(
     statement = f"{GONE}: {closed.ending}." if closed is not None and closed.ending else f"{GONE}."
     open_requests = [posed_request for posed_request in _open(posed) if not posed_request.is_elsewhere]
     if not open_requests:
-        told = next((posed_request for posed_request in _open(posed) if posed_request.is_told), None)
-        asked = NOTHING_ASKED if told is None else f"{NOTHING_ASKED} {_say_where_told(told)}"
+        notified = next((posed_request for posed_request in _open(posed) if posed_request.is_owner_notified), None)
+        asked = NOTHING_ASKED if notified is None else f"{NOTHING_ASKED} {_say_where_answered(notified)}"
         return f"{statement} {asked}" if closed is not None else asked
     if closed is None:
         return _unread(open_requests[-1], origin)
@@ -305,20 +305,20 @@ def _describe_absence_at(origin: AnswerOrigin, posed_request: PosedRequest) -> s
 
 
 def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
-    told = [posed_request for posed_request in posed if posed_request.is_told]
-    answerable = [posed_request for posed_request in posed if not posed_request.is_told]
+    notified = [posed_request for posed_request in posed if posed_request.is_owner_notified]
+    answerable = [posed_request for posed_request in posed if not posed_request.is_owner_notified]
     if not answerable:
-        return _say_elsewhere(told)
+        return _say_elsewhere(notified)
     if any(posed_request.is_elsewhere for posed_request in answerable):
         return f"{NOTHING_DONE}: more than one agent asks here. Reply to the request that you mean."
     example = f"/{'approve' if allow else 'deny'} {answerable[0].request.first_number}"
     lines = [line for posed_request in answerable for line in _list_answers(posed_request.request, allow)]
-    if told:
+    if notified:
         head = f"{NOTHING_DONE}: more than one agent asks here. Say which, like {example}:"
         lines += [
             f"On the page or in the terminal, in the conversation with {shorten_to_line(other.whose, MAX_NAME_CHARS)}: "
             f"{other.request.summary_line}"
-            for other in told
+            for other in notified
         ]
         return "\n".join([head, *lines])
     request_words = "for more than one thing; say which" if len(posed) > 1 else "for this; confirm it with its number"
@@ -327,14 +327,14 @@ def _say_which(posed: Sequence[PosedRequest], allow: bool) -> str:
 
 def _say_elsewhere(posed: Sequence[PosedRequest]) -> str:
     """Say that an answer is for another session's request, one of `posed`, and where each is answered, if known."""
-    told = [posed_request for posed_request in posed if posed_request.is_told]
-    if not told or len(told) < len(posed):
+    notified = [posed_request for posed_request in posed if posed_request.is_owner_notified]
+    if not notified or len(notified) < len(posed):
         return REPLY_ELSEWHERE
-    return " ".join([f"{NOTHING_DONE} here.", *map(_say_where_told, told)])
+    return " ".join([f"{NOTHING_DONE} here.", *map(_say_where_answered, notified)])
 
 
-def _say_where_told(posed_request: PosedRequest) -> str:
-    """Say where a request of another session is answered, of which an owner was told."""
+def _say_where_answered(posed_request: PosedRequest) -> str:
+    """Say where a request of another session is answered, of which an owner was notified."""
     whose = shorten_to_line(posed_request.whose, MAX_NAME_CHARS)
     return (
         f"A request is open in the conversation with {whose}: answer it on the page, or in the terminal with "
@@ -356,8 +356,8 @@ def _no_option_here(posed: Sequence[PosedRequest], origin: AnswerOrigin, number:
         return _no_such_option(number, reached)
     if own_requests:
         return _unread(own_requests[-1], origin)
-    told = [_say_where_told(posed_request) for posed_request in _open(posed) if posed_request.is_told]
-    return " ".join([f"There is no option {number} here. {NOTHING_ASKED}", *told])
+    places = [_say_where_answered(posed_request) for posed_request in _open(posed) if posed_request.is_owner_notified]
+    return " ".join([f"There is no option {number} here. {NOTHING_ASKED}", *places])
 
 
 def _no_such_option(number: int, posed: Sequence[PosedRequest]) -> str:

@@ -14,15 +14,15 @@ MAX_SEARCHED_SESSIONS = 200
 """How many of the newest sessions are searched for one that the page shows."""
 
 
-def tell_owners(tx: Tx, text: str, kind: str, told: int | None = None) -> list[str]:
+def tell_owners(tx: Tx, text: str, kind: str, except_session: int | None = None) -> list[str]:
     """Add a notice for each owner. Return the keys of the sessions that have the notice.
 
     Each owner gets the notice in the direct chat in which they last wrote. If no owner has such a chat, it goes into
-    the newest session whose home is the page or the terminal; if there is none either, nobody is told. `kind`: the kind
-    of the notice. `told`: the id of a session that already has the notice.
+    the newest session whose home is the page or the terminal; if there is none either, nobody is notified. `kind`: the
+    kind of the notice. `except_session`: the id of a session that already has the notice.
     """
     sessions = find_direct_sessions(tx) or _find_local_session(tx)
-    for session in (session for session in sessions if session.id != told):
+    for session in (session for session in sessions if session.id != except_session):
         claims.add_home_notice(tx, session, text, turn=None, kind=kind, tell=False)
     return [session.key for session in sessions]
 

@@ -191,7 +191,7 @@ def _owners(*_: Any) -> Locks:
     return Locks(find=(("find_local_session", local),), find_homes=(("find_homes_of_role", {"role": "owner"}),))
 
 
-def _request_told(item: int, *_: Any) -> Locks:
+def _request_and_owners(item: int, *_: Any) -> Locks:
     find = (("find_session_of_item", {"item": item}),)
     return Locks(find=find, find_homes=(("find_homes_of_role", {"role": "owner"}),))
 
@@ -217,9 +217,9 @@ def _is_limited(policy: limits.LimitPolicy | None) -> bool:
 
 
 def _ends_requests(session: int, *_: Any) -> Locks:
-    """Whoever was told of an open request of the session is told of its end, too."""
+    """Whoever was notified of an open request of the session is notified of its end, too."""
     limit = permission_requests.MAX_RECENT_REQUESTS
-    return Locks(ids=(session,), find=(("find_sessions_told_of_requests", {"session": session, "limit": limit}),))
+    return Locks(ids=(session,), find=(("find_sessions_notified_of_requests", {"session": session, "limit": limit}),))
 
 
 def _begin(session: int, *rest: Any) -> Locks:
@@ -277,7 +277,7 @@ def _due(capacities: Mapping[str, send_queue.ChannelCapacity], *_: Any) -> Locks
 
 def _erase(session: int, *_: Any) -> Locks:
     limit = max(erase.ROWS_PER_STEP, age_out.ENTRIES_PER_STEP)
-    return Locks(ids=(session,), find=(("find_sessions_told", {"session": session, "limit": limit}),))
+    return Locks(ids=(session,), find=(("find_sessions_with_copies", {"session": session, "limit": limit}),))
 
 
 def _import(
@@ -307,7 +307,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     file_objects.finish_removal: _nothing,
     commands.answer: lambda event, session, *_: Locks(ids=(session,)),
     answers.record_answer: _ends_requests,
-    answers.cancel_undelivered: _found("find_sessions_told_of_item", "item"),
+    answers.cancel_undelivered: _found("find_sessions_notified_of_item", "item"),
     nodes.assign_sources: _nothing,
     schedules.configure: _nothing,
     schedules.add: _nothing,
@@ -361,7 +361,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     held_notice.list_chats_to_tell: _nothing,
     held_notice.tell_chat: lambda dest, *_: Locks(homes=(dest,)),
     owner_notice.tell_owners: _owners,
-    permission_requests.tell_owners: _request_told,
+    permission_requests.tell_owners: _request_and_owners,
     # people
     people.add_code: _nothing,
     people.void_code: _nothing,

@@ -78,8 +78,8 @@ SELECT session FROM spawn WHERE id = :spawn
 -- the session of a background job
 SELECT session FROM job WHERE run = :run
 
--- name: find_sessions_told_of_requests
--- the sessions in which owners were told of permission requests of a session: of the open ones, and of the last ones
+-- name: find_sessions_notified_of_requests
+-- the sessions in which owners were notified of permission requests of a session: of the open ones, and of the last ones
 WITH r AS (SELECT i.body FROM item i WHERE i.session = :session AND i.live = 1 AND i.kind = 'permission'
   UNION ALL (SELECT i.body FROM item i WHERE i.session = :session AND i.kind = 'permission'
   ORDER BY i.id DESC LIMIT :limit))
@@ -102,8 +102,8 @@ SELECT n.id FROM (SELECT s.id, s.home FROM session s WHERE s.archived IS NULL AN
   ORDER BY s.id DESC LIMIT :limit) n
 WHERE n.home NOT LIKE '%:_%' OR split_part(n.home, ':', 1) = ANY(:channels) ORDER BY n.id DESC LIMIT 1
 
--- name: find_sessions_told_of_item
--- the session of a permission request, and those in which owners were told of it
+-- name: find_sessions_notified_of_item
+-- the session of a permission request, and those in which owners were notified of it
 SELECT i.session FROM item i WHERE i.id = :item UNION SELECT o.id FROM item i
 CROSS JOIN LATERAL json_array_elements_text(CAST(i.body AS json) -> 'told') t(key) JOIN session o ON o.key = t.key
 WHERE i.id = :item
@@ -135,7 +135,7 @@ SELECT p.dest FROM part p WHERE p.state IN ('queued', 'sending', 'unknown') AND 
 WITH d AS (SELECT p.claim FROM part p WHERE p.state IN ('queued', 'sending', 'unknown'))
 SELECT c.session FROM d JOIN claim c ON c.id = d.claim UNION SELECT e.session FROM d JOIN entry e ON e.claim = d.claim
 
--- name: find_sessions_told
+-- name: find_sessions_with_copies
 -- the sessions at whose home those texts of a session are recorded, too, that are erased or aged out next
 SELECT e.session FROM (SELECT c.id FROM erasure x JOIN claim c ON c.session = x.session AND c.id < x.at
   WHERE x.session = :session ORDER BY c.id DESC LIMIT :limit) d JOIN entry e ON e.claim = d.id

@@ -43,7 +43,7 @@ UPDATE session SET folder = :folder WHERE id = :id
 -- the gateway that serves the session
 UPDATE session SET seat = :seat, away = NULL WHERE id = :id
 
--- name: session_told_away
+-- name: session_note_away
 -- people were told that the gateway which serves the session is away
 UPDATE session SET away = :at WHERE id = :id
 

@@ -92,9 +92,9 @@ def name_request(
                     for request in _list_posed(tx, other.id)
                     if request.state == "open"
                 ]
-    posed += _list_told(tx, session)
+    posed += _list_notified_requests(tx, session)
     reply = _classify_reply(tx, session.id, replied_seq) if replied_seq is not None else "unknown" if replies else None
-    replied_item = _find_told_item(tx, session.id, replied_seq) if reply == "elsewhere" else None
+    replied_item = _find_notified_item(tx, session.id, replied_seq) if reply == "elsewhere" else None
     return name(posed, origin, allow, number, reply, replied_item)
 
 
@@ -109,18 +109,18 @@ def _list_posed(tx: Tx, session: int) -> list[PosedRequest]:
     return [_read_posed(tx, rows[item], item in answered) for item in sorted(rows)]
 
 
-def _list_told(tx: Tx, session: SessionRow) -> list[PosedRequest]:
-    """Return the open requests of other sessions that an owner was told of in this session, oldest first."""
+def _list_notified_requests(tx: Tx, session: SessionRow) -> list[PosedRequest]:
+    """Return the open requests of other sessions of which an owner was notified in this session, oldest first."""
     rows = tx.all(EntryRow, "entries_last", session=session.id, before=session.seq + 1, limit=MAX_SEARCHED_ENTRIES)
-    told = {int(more["item"]): row for row in rows if (more := entries.load(row.more)).get("kind") == OWNER_KIND}
-    items = [tx.one(ItemRow, "item_get", id=item) for item in sorted(told)]
+    notices = {int(more["item"]): row for row in rows if (more := entries.load(row.more)).get("kind") == OWNER_KIND}
+    items = [tx.one(ItemRow, "item_get", id=item) for item in sorted(notices)]
     return [
         PosedRequest(
             _read_request(item),
             "open",
-            parts=_notice_parts(tx, session.id, told[item.id].seq),
+            parts=_notice_parts(tx, session.id, notices[item.id].seq),
             is_elsewhere=True,
-            is_told=True,
+            is_owner_notified=True,
             whose=str(entries.load(item.body).get("whose") or ""),
             session=tx.get(SessionRow, "session_by_id", id=item.session).key,
         )
@@ -194,8 +194,8 @@ def _classify_reply(tx: Tx, session: int, seq: int) -> Reply:
     return "elsewhere" if more.get("kind") == OWNER_KIND else seq if more.get("kind") == KIND else None
 
 
-def _find_told_item(tx: Tx, session: int, seq: int | None) -> int | None:
-    """Return the item of another session's request of which the entry `seq` told an owner; None if it tells of none."""
+def _find_notified_item(tx: Tx, session: int, seq: int | None) -> int | None:
+    """Return the item of another session's request of which the entry `seq` notified an owner; None if of none."""
     entry = tx.one(EntryRow, "entry_get", session=session, seq=seq) if seq is not None else None
     more = {} if entry is None else entries.load(entry.more)
     return int(more["item"]) if more.get("kind") == OWNER_KIND else None
@@ -218,9 +218,9 @@ def tell_owners(tx: Tx, item: int, whose: str, seconds: float) -> None:
     body, session = entries.load(row.body), tx.get(SessionRow, "session_by_id", id=row.session)
     if body.get("state") == "open":
         text = law.format_owner_notice(str(body.get("title") or ""), body.get("input"), session.key, whose, seconds)
-        told = owner_notice.find_direct_sessions(tx)
-        owner_notice.add_notices_of(tx, told, item, text, OWNER_KIND)
-        entries.set_item(tx, item, body={"told": [owners.key for owners in told], "whose": whose})
+        notified = owner_notice.find_direct_sessions(tx)
+        owner_notice.add_notices_of(tx, notified, item, text, OWNER_KIND)
+        entries.set_item(tx, item, body={"told": [chat.key for chat in notified], "whose": whose})
 
 
 def add_hints(tx: Tx, session: SessionRow, message_seq: int, *, is_from_home: bool) -> bool:
@@ -266,9 +266,9 @@ def add_outcome_notice(tx: Tx, item: ItemRow, text: str, is_announced: bool = Fa
     body = entries.load(item.body)
     if item.kind == KIND and body.get("announced") and not is_announced:
         announce(tx, item.session, item.turn, text)
-    if told := [tx.one(SessionRow, "session_by_key", key=key) for key in body.get("told") or ()]:
-        sessions = [session for session in told if session is not None and session.deleted is None]
-        text = law.format_told_ending(text, str(body.get("whose") or ""))
+    if notified := [tx.one(SessionRow, "session_by_key", key=key) for key in body.get("told") or ()]:
+        sessions = [session for session in notified if session is not None and session.deleted is None]
+        text = law.format_ending_elsewhere(text, str(body.get("whose") or ""))
         owner_notice.add_notices_of(tx, sessions, item.id, text, KIND)
 
 

@@ -154,7 +154,7 @@ def tell_away(tx: Tx, session: int, seat: str) -> None:
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.seat != seat or row.away is not None or row.deleted is not None:
         return
-    tx.run("session_told_away", id=session, at=tx.now)
+    tx.run("session_note_away", id=session, at=tx.now)
     text = (
         f"This conversation waits for the gateway {seat}, on whose machine its agent works and which does not answer. "
         "It goes on once that gateway is back. /new begins anew at another one."
