@@ -267,14 +267,14 @@ def test_of_what_is_held_the_chat_is_told_while_it_waits_for_a_person_there_and_
     desk.call(question)
     while sends := desk.do(send_queue.depart, {"chat": ChannelCapacity(RULES, 9)}).sends:
         desk.do(send_queue.record_outcome, sends[0].part, AttemptOutcome("silence", reason="lost"), RULES)
-    assert desk.look(held_notice.list_chats_to_tell) == ["chat:1"]
+    assert desk.look(held_notice.list_chats_to_notify) == ["chat:1"]
     desk.show(begun, turn_ops.ItemSet(2, {"state": "expired"}, live=False))
-    desk.do(held_notice.tell_chat, "chat:1")
+    desk.do(held_notice.notify_chat, "chat:1")
     told = [entry["text"] for entry in desk.entries("chat") if entry.get("kind") == held_notice.KIND]
     assert [text.partition(" of ")[0] for text in told] == [
         "The agent waits for a permission, but its request", "A question",
     ]  # fmt: skip
-    assert desk.look(held_notice.list_chats_to_tell) == []
+    assert desk.look(held_notice.list_chats_to_notify) == []
 
 
 def test_a_chat_is_not_told_of_a_request_whose_turn_is_being_stopped(desk: Desk) -> None:
@@ -287,9 +287,9 @@ def test_a_chat_is_not_told_of_a_request_whose_turn_is_being_stopped(desk: Desk)
     )
     [part] = desk.do(send_queue.depart, {"chat": ChannelCapacity(RULES, 9)}).sends
     desk.do(send_queue.record_outcome, part.part, AttemptOutcome("silence", reason="lost"), RULES)
-    assert desk.look(held_notice.list_chats_to_tell) == ["chat:1"]
+    assert desk.look(held_notice.list_chats_to_notify) == ["chat:1"]
     desk.do(interventions.request_stop, begun.session, turns.StopRequest("ada"))
-    assert desk.look(held_notice.list_chats_to_tell) == []
+    assert desk.look(held_notice.list_chats_to_notify) == []
 
 
 @pytest.mark.parametrize("dest", ["chat:1", "mail:9"], ids=["in the chat", "on another channel"])
@@ -306,7 +306,7 @@ def test_a_notice_that_waits_leaves_only_if_what_it_tells_of_is_not_settled(
     lost = AttemptOutcome("silence", reason="lost")
     desk.do(send_queue.record_outcome, sent.part, lost, RULES, channels=("chat", "mail"))
     if dest == "chat:1":
-        desk.do(held_notice.tell_chat, dest)
+        desk.do(held_notice.notify_chat, dest)
     if decision is not None:
         desk.do(send_queue.decide, sent.part, decision)
     room = {name: ChannelCapacity(RULES, 9 if dest.startswith(name) else 0) for name in ("chat", "mail")}

@@ -137,7 +137,7 @@ async def test_a_message_that_its_platform_refused_during_the_turn_is_no_answer_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_told: bool
 ) -> None:
     if is_told:
-        monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+        monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         w.chat.platform.fail_next(Fault.REJECT)
         gate = tmp_path / "go on"

@@ -74,7 +74,7 @@ async def test_a_chat_where_nothing_else_arrives_is_told_after_a_while_also_by_t
 ) -> None:
     async with Chat(tmp_path) as w:
         await hold_an_answer(w, 1)
-    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         await w.until_shown(TOLD)
     async with Chat(tmp_path) as w:
@@ -85,7 +85,7 @@ async def test_a_chat_where_nothing_else_arrives_is_told_after_a_while_also_by_t
 async def test_a_notice_that_is_held_itself_is_followed_by_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         w.chat.platform.fail_next(Fault.LOSE, Fault.LOSE)
         await w.tell("question")
@@ -104,7 +104,7 @@ async def test_a_notice_that_is_held_itself_is_followed_by_no_other(
 async def test_a_notice_that_waits_does_not_leave_once_a_person_has_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
-    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         w.chat.platform.fail_next(Fault.LOSE, Fault.LIMIT)
         await w.tell("question")
@@ -139,7 +139,7 @@ async def hold(w: Chat, step: dict[str, object], who: Person, room: str) -> None
 async def test_an_owner_learns_where_a_permission_request_that_may_be_missing_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         await hold(w, PERMISSION, ADA, "dm")
         told = await w.until_shown(TOLD)
@@ -276,7 +276,7 @@ async def test_a_part_of_an_answer_that_was_refused_is_told_as_such_and_of_sever
 async def test_a_chat_that_refuses_everything_gets_one_notice_until_something_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         w.chat.platform.fail_always(Fault.REJECT)
         await w.tell("question")
@@ -309,7 +309,7 @@ async def test_the_next_gateway_tells_of_no_refused_request_that_is_over(
         w.chat.platform.fail_next(Fault.REJECT)
         await w.tell(script(PERMISSION))
         await until(lambda: _is_rejected(w))
-    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         await w.until_shown("The agent asks for permission: rm -r build")  # its turn is run again, and asks anew
         await w.tell("/approve 4")
@@ -320,7 +320,7 @@ async def test_the_next_gateway_tells_of_no_refused_request_that_is_over(
 async def test_a_member_learns_that_the_owner_answers_what_may_be_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         await hold(w, PERMISSION, BOB, "bobs")
         told = await w.until_shown(TOLD, "bobs")
@@ -379,7 +379,7 @@ async def test_a_question_that_may_be_missing_is_told_once_also_by_the_next_gate
 ) -> None:
     async with Chat(tmp_path) as w:
         await hold(w, QUESTION, BOB, "bobs")
-    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with Chat(tmp_path) as w:
         told = await w.until_shown(TOLD, "bobs")
         assert told.startswith("A question of ") and "Which one?" not in told
@@ -427,10 +427,10 @@ def test_the_chats_of_a_channel_that_is_away_wait() -> None:
     away = {"away"}
     chats = HeldChats(lambda channel: channel not in away)
     chats.add(["away:1", "here:1"], 0)
-    assert chats.take_due(held_chats.TELL_AFTER_MS - 1) == {}
-    assert chats.take_due(held_chats.TELL_AFTER_MS) == {"here:1": False}
+    assert chats.take_due(held_chats.NOTIFY_AFTER_MS - 1) == {}
+    assert chats.take_due(held_chats.NOTIFY_AFTER_MS) == {"here:1": False}
     away.clear()
-    assert chats.take_due(2 * held_chats.TELL_AFTER_MS) == {"away:1": False}
+    assert chats.take_due(2 * held_chats.NOTIFY_AFTER_MS) == {"away:1": False}
     assert chats.next_due is None
     chats.add(["here:1"], 0)
     chats.note_arrival("here:1", 5)

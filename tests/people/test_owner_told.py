@@ -123,7 +123,7 @@ async def test_a_bare_answer_is_not_taken_for_the_owners_own_request_beside_it(t
 async def test_an_owner_who_may_not_have_been_told_learns_so_in_the_own_chat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, fate: str
 ) -> None:
-    monkeypatch.setattr(held_chats, "TELL_AFTER_MS", 0)
+    monkeypatch.setattr(held_chats, "NOTIFY_AFTER_MS", 0)
     async with asking(tmp_path) as w:
         await w.tell(script("hello"), ADA, OWN)
         await w.until_shown("hello", OWN)

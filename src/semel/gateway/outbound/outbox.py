@@ -156,13 +156,13 @@ class Outbox:
         refusals = {name: channel.caps.account_refusals for name, channel in self._channels.items()}
         for missing in await self._write_with_retries(send_queue.recover, self._rules, refusals) or ():
             _log.warning("%s: configure it again, or see 'semel outbox list'", missing.describe())
-        untold = await self._write_with_retries(held_notice.list_chats_to_tell) or ()
-        own_chats = [dest for dest in untold if dest.partition(":")[0] in self._channels]
+        chats = await self._write_with_retries(held_notice.list_chats_to_notify) or ()
+        own_chats = [dest for dest in chats if dest.partition(":")[0] in self._channels]
         self._held_chats.add(own_chats, self._clock.now())
         while not self._stopping:
             self._kicked.clear()
             for dest, has_arrival in self._held_chats.take_due(self._clock.now()).items():
-                if await self._write_with_retries(held_notice.tell_chat, dest, has_arrival) is False:
+                if await self._write_with_retries(held_notice.notify_chat, dest, has_arrival) is False:
                     self._held_chats.wait_for_arrival(dest)
             try:
                 # Without a channel nothing can be sent, so the transaction is skipped.

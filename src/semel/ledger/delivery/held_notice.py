@@ -1,12 +1,12 @@
 """Tell a chat that an answer, a question or a permission request did not, or may not, have arrived there (Laws 7, 12).
 
-What is held may not have arrived. What was rejected did not, and its chat is told so, too: its person waits for the
-answer, or an agent for theirs.
+What is held may not have arrived. What was rejected did not. Its chat is notified of that, too: its person waits for
+the answer, or an agent waits for theirs.
 
-The chat is told once it can be. The notice is a message of its own: what is held is never sent twice. A session gets
-one notice about its held answers until they are settled, and one about each held or rejected question or permission
-request that is still open. So does an owner's session about a request of another session, of which the owner was to be
-told there. The notice's own fate does not matter: if it is held, too, no further one follows.
+The chat is notified as soon as it can be. The notice is a message of its own: what is held is never sent twice. A
+session gets one notice about its held answers until they are settled, and one about each held or rejected question or
+permission request that is still open. An owner's session gets one, too, about a request of another session, if the
+notice of that request is missing there. The notice's own fate does not matter: if it is held, no further one follows.
 
 A notice about rejected answers names those of the last day that were rejected since the last such notice, once no part
 of them is in line. If that notice was rejected, too, the next one names its answers as well, and waits until something
@@ -93,7 +93,7 @@ class MissingRequest(Row):
 
 
 @dataclass(frozen=True)
-class UntoldNotice:
+class DueNotice:
     """A notice that a chat does not have yet. `reason`: of its claim. `claims`: the rejected answers that it names.
 
     `first`: when the oldest of what it tells of came (ms).
@@ -107,31 +107,31 @@ class UntoldNotice:
     claims: frozenset[int] = frozenset()
 
 
-def list_chats_to_tell(tx: Tx) -> list[str]:
-    """Return the homes of sessions at which something is missing that nobody was told of there."""
+def list_chats_to_notify(tx: Tx) -> list[str]:
+    """Return the homes of sessions at which something is missing of which nobody was notified there."""
     newest = {"newest": NEWEST_REJECTED, "restored": _find_restore(tx)}
     dests: dict[str, None] = {}
     for state in ("held", "rejected"):
         dests |= dict.fromkeys(tx.values(str, "homes_with_missing_messages", state=state, **newest))
-    return [dest for dest in dests if _list_untold(tx, dest) or _has_untold_rejected(tx, dest)]
+    return [dest for dest in dests if _list_due(tx, dest) or _has_rejected_to_notify(tx, dest)]
 
 
-def tell_chat(tx: Tx, dest: str, has_arrival: bool = False) -> bool:
+def notify_chat(tx: Tx, dest: str, has_arrival: bool = False) -> bool:
     """Add to each session with the home `dest` the notices about what is missing there, unless it has them already.
 
     `has_arrival`: something arrived at `dest` since the last notice there was rejected, if it was. Return False if
-    something is left to tell once something arrives.
+    a notice is left, which is added once something arrives.
     """
-    rejected, are_all_told = _list_rejected(tx, dest, has_arrival)
-    for notice in _list_untold(tx, dest) + rejected:
+    rejected, are_all_added = _list_rejected(tx, dest, has_arrival)
+    for notice in _list_due(tx, dest) + rejected:
         _add_notice(tx, Caller(notice.session, notice.key, None, None), dest, notice)
-    return are_all_told
+    return are_all_added
 
 
-def tell_rejected(tx: Tx, caller: Caller, dest: str, claim: int) -> int | None:
+def add_rejected_notice(tx: Tx, caller: Caller, dest: str, claim: int) -> int | None:
     """Add to the caller's session, with the home `dest`, the notice about its rejected answers, for a turn that ends.
 
-    Return the seq of its entry; None if the answer of `claim` is not among those that nobody was told of.
+    Return the seq of its entry; None if the answer of `claim` is not among those that still need one.
     """
     rejected, _ = _list_rejected(tx, dest, has_arrival=True)
     notice = next((notice for notice in rejected if claim in notice.claims), None)
@@ -149,7 +149,7 @@ def is_missing_still(tx: Tx, dest: str, reason: str) -> bool:
     return any(notice.reason == reason for notice in _list_missing(tx, dest))
 
 
-def _add_notice(tx: Tx, caller: Caller, dest: str, notice: UntoldNotice) -> int:
+def _add_notice(tx: Tx, caller: Caller, dest: str, notice: DueNotice) -> int:
     request = ClaimRequest(
         "notice", notice.text, dest, more={"kind": KIND},
         legs=tuple(cut(tx, dest, notice.key, notice.text) or single_part(dest, notice.key, notice.text)),
@@ -157,60 +157,60 @@ def _add_notice(tx: Tx, caller: Caller, dest: str, notice: UntoldNotice) -> int:
     return claims.queue_notice(tx, caller, request, notice.reason, tell_there=False)
 
 
-def _list_untold(tx: Tx, dest: str) -> list[UntoldNotice]:
-    return [notice for notice in _list_missing(tx, dest) if not _is_told(tx, dest, notice.reason, notice.first)]
+def _list_due(tx: Tx, dest: str) -> list[DueNotice]:
+    return [notice for notice in _list_missing(tx, dest) if not _has_notice(tx, dest, notice.reason, notice.first)]
 
 
-def _list_missing(tx: Tx, dest: str) -> list[UntoldNotice]:
-    """Return the notices about held answers, and about held or rejected requests that are open, told or not."""
+def _list_missing(tx: Tx, dest: str) -> list[DueNotice]:
+    """Return the notices about held answers, and about held or rejected requests that are open, also those that the chat has."""
     newest = {"dest": dest, "newest": NEWEST_REJECTED, "restored": _find_restore(tx)}
     is_owner = any(person.role == "owner" for person in people.list_people_at(tx, dest))
     missing = []
     for held in tx.all(HeldAnswers, "held_answers_at", **newest):
         text = _describe_answers(held, tx.now, is_owner)
-        missing.append(UntoldNotice(held.session, held.key, REASON_PREFIX + held.key, text, held.first))
+        missing.append(DueNotice(held.session, held.key, REASON_PREFIX + held.key, text, held.first))
     for state in ("held", "rejected"):
         for request in tx.all(MissingRequest, "missing_requests_at", state=state, **newest):
             reason = f"{REASON_PREFIX}{request.key} #{request.seq}" + (REJECTED_SUFFIX if state == "rejected" else "")
             if text := _describe_request(tx, request, is_owner, is_rejected=state == "rejected"):
-                missing.append(UntoldNotice(request.session, request.key, reason, text, request.first))
+                missing.append(DueNotice(request.session, request.key, reason, text, request.first))
     return missing
 
 
-def _list_rejected(tx: Tx, dest: str, has_arrival: bool) -> tuple[list[UntoldNotice], bool]:
-    """Return the notices about answers that were rejected, and whether nothing is left to tell after them."""
+def _list_rejected(tx: Tx, dest: str, has_arrival: bool) -> tuple[list[DueNotice], bool]:
+    """Return the notices about answers that were rejected, and whether none is left after them."""
     since = max(tx.now - REJECTED_COUNTED_MS, _find_restore(tx))
     answers: dict[str, list[RejectedAnswer]] = {}
     for answer in tx.all(RejectedAnswer, "rejected_answers_at", dest=dest, since=since, newest=NEWEST_REJECTED):
         answers.setdefault(answer.key, []).append(answer)
-    untold, are_all_told = [], True
+    notices, are_all_added = [], True
     for key, rejected in answers.items():
         reason = REASON_PREFIX + key + REJECTED_SUFFIX
-        told = tx.one(NewestNotices, "notices_newest", dest=dest, reason=reason, since=since)
-        newest, standing = (told.newest, told.standing) if told is not None else (None, None)
+        earlier = tx.one(NewestNotices, "notices_newest", dest=dest, reason=reason, since=since)
+        newest, standing = (earlier.newest, earlier.standing) if earlier is not None else (None, None)
         missing = [answer for answer in rejected if standing is None or answer.ended > standing]
         if not missing:
             continue
         if any(answer.in_line for answer in missing) or (newest != standing and not has_arrival):
-            are_all_told = False
+            are_all_added = False
         else:
             named = frozenset(answer.claim for answer in missing)
             text, first = _describe_rejected(missing, tx.now), missing[0].first
-            untold.append(UntoldNotice(missing[0].session, key, reason, text, first, named))
-    return untold, are_all_told
+            notices.append(DueNotice(missing[0].session, key, reason, text, first, named))
+    return notices, are_all_added
 
 
-def _has_untold_rejected(tx: Tx, dest: str) -> bool:
-    untold, are_all_told = _list_rejected(tx, dest, has_arrival=True)
-    return bool(untold) or not are_all_told
+def _has_rejected_to_notify(tx: Tx, dest: str) -> bool:
+    notices, are_all_added = _list_rejected(tx, dest, has_arrival=True)
+    return bool(notices) or not are_all_added
 
 
-def _is_told(tx: Tx, dest: str, reason: str, since: int) -> bool:
+def _has_notice(tx: Tx, dest: str, reason: str, since: int) -> bool:
     return tx.exists("claim_noticed", dest=dest, reason=reason, since=since - 1)
 
 
 def _find_restore(tx: Tx) -> int:
-    """Return when the ledger was last restored from a backup (ms), of which the chats were told then; 0 if never."""
+    """Return when the ledger was last restored from a backup (ms), of which the chats were notified then; 0 if never."""
     restored = tx.one(RestoreRow, "restore_last")
     return 0 if restored is None else restored.at
 
@@ -274,9 +274,9 @@ def _say_how_answered(decision: str) -> str:
     return f"/history shows it, and a message to the agent answers it; {decision}."
 
 
-def _describe_other_request(tx: Tx, told: MissingRequest, at: str, fate: str) -> str:
-    """Say that a request of another session, of which an owner was to be told, is missing; "" if it is not open."""
-    item = tx.one(ItemRow, "item_get", id=entries.load(told.more).get("item"))
+def _describe_other_request(tx: Tx, notice: MissingRequest, at: str, fate: str) -> str:
+    """Say that a request of another session, of which an owner was to be notified, is missing; "" if it is not open."""
+    item = tx.one(ItemRow, "item_get", id=entries.load(notice.more).get("item"))
     is_open = item is not None and item.live and not _is_stopped(tx, item)
     session = tx.one(SessionRow, "session_by_id", id=item.session) if item is not None and is_open else None
     if item is None or session is None:

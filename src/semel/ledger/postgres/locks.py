@@ -358,8 +358,8 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     send_queue.record_outcome: _part,
     send_queue.decide: _part,
     send_queue.recover: lambda *_: Locks(find=(("find_sessions_in_line", {}),)),
-    held_notice.list_chats_to_tell: _nothing,
-    held_notice.tell_chat: lambda dest, *_: Locks(homes=(dest,)),
+    held_notice.list_chats_to_notify: _nothing,
+    held_notice.notify_chat: lambda dest, *_: Locks(homes=(dest,)),
     owner_notice.tell_owners: _owners,
     permission_requests.tell_owners: _request_and_owners,
     # people

@@ -137,7 +137,7 @@ def _add_silence_notice(tx: Tx, session: SessionRow, ending: Ending) -> int:
     turn, fallen = ending.turn, end_evidence.find_fallen(tx, session, ending)
     if fallen is not None and session.home is not None:
         caller = claims.Caller(session.id, session.key, turn.id, turn.root)
-        if (seq := held_notice.tell_rejected(tx, caller, session.home, fallen)) is not None:
+        if (seq := held_notice.add_rejected_notice(tx, caller, session.home, fallen)) is not None:
             return seq
         return turns.add_notice(tx, session.id, NOTHING_MORE_NOTICE, turn=turn.id, kind=NOTHING_MORE_KIND, tell=False)
     text = _empty_turn_text(tx, turn.id)
