@@ -135,7 +135,7 @@ async def test_people_are_told_once_that_a_session_waits_for_a_gateway_that_is_g
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_INTERVAL_S", 0.01)
-    monkeypatch.setattr(module, "AWAY_TOLD_AFTER_S", 0.05)
+    monkeypatch.setattr(module, "AWAY_NOTICE_AFTER_S", 0.05)
     row = session(store, "bound", seat="gone", memory=True)
     store.write_sync(lambda tx: tx.run("session_wake", id=row.id, due=1, since=1))
     seats, served = active(gateway("beta")), Served()

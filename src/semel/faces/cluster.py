@@ -49,9 +49,9 @@ log = structlog.get_logger("semel.cluster")
 ATTEMPT_INTERVAL_S = 0.3  # seconds between two attempts to take over
 BEAT_INTERVAL_S = 0.5  # seconds between two signs of life of the event loop
 HANG_S = 4.0  # an event loop without one for longer hangs: the gateway's place is not renewed, and lost 8 s later
-FRAMES_TOLD = 6  # of the thread that hangs
+MAX_LOGGED_FRAMES = 6  # of the thread that hangs
 START_INTERVAL_S = 1.0  # seconds before a start is tried again that the database has cut short
-ATTEMPTS_TOLD = 10  # one of so many is told to the caller, which shows its service manager that the gateway lives
+ATTEMPTS_PER_REMARK = 10  # one of so many is told to the caller, which shows its service manager that the gateway lives
 
 
 class StoppedWaiting(Exception):
@@ -109,7 +109,7 @@ async def _wait_for_place(member: ClusterMember, caller: ClusterCaller, update: 
     while not await _try_to_take_place(member):
         if (text := update()) != last_text:
             log.log(logging.INFO if member.problem is None else logging.WARNING, text)
-        if text != last_text or attempts % ATTEMPTS_TOLD == 0:
+        if text != last_text or attempts % ATTEMPTS_PER_REMARK == 0:
             caller.tell(text)
         last_text, attempts = text, attempts + 1
         await _wait_or_stop(caller, ATTEMPT_INTERVAL_S)
@@ -279,7 +279,7 @@ class ClusterLink:
 def _find_frames(thread: int) -> list[str]:
     """Return where a thread is, the innermost frame first."""
     frames = traceback.extract_stack(sys._current_frames().get(thread))
-    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames[-FRAMES_TOLD:])]
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames[-MAX_LOGGED_FRAMES:])]
 
 
 def start_again(config: GatewayConfig, caller: ClusterCaller, reason: str) -> NoReturn:

@@ -27,7 +27,7 @@ log = structlog.get_logger("semel.seats")
 
 LOOK_INTERVAL_S = 2.0
 STARTING_S = 6.0  # seconds after which a session that was given to a gateway is among the agents that it counts
-AWAY_TOLD_AFTER_S = 60.0  # seconds for which a session waits for a gateway that is gone, before people are told
+AWAY_NOTICE_AFTER_S = 60.0  # seconds for which a session waits for a gateway that is gone, before people are told
 
 
 class Served(Protocol):
@@ -192,7 +192,7 @@ class Seats:
         now = time.monotonic()
         self._away_since = {row.id: self._away_since.get(row.id, now) for row in waiting}
         for row in waiting:
-            if row.away is None and row.seat is not None and now - self._away_since[row.id] > AWAY_TOLD_AFTER_S:
+            if row.away is None and row.seat is not None and now - self._away_since[row.id] > AWAY_NOTICE_AFTER_S:
                 await record.write(rows.tell_away, row.id, row.seat)
                 served_by = {"session": row.key, "gateway": row.seat}
                 log.warning("a session waits for its gateway, which is gone", **served_by)

@@ -14,7 +14,7 @@ from semel.faces.client import quote_segment, session_path
 from semel.text.wellformed import shorten_to_line
 
 MAX_JOB_CHARS = 80
-MAX_FAILED_TOLD = 3  # of the jobs that were not started, the newest
+MAX_SHOWN_FAILURES = 3  # of the jobs that were not started, the newest
 
 jobs = typer.Typer(help="List and cancel the commands that agents run in the background.", no_args_is_help=True)
 app.add_typer(jobs, name="jobs")
@@ -58,10 +58,10 @@ def list_(
         wrapped_columns=("JOB",),
     )
     failed = [job for job in job_list if job.get("error")]
-    for job in failed[:MAX_FAILED_TOLD]:
+    for job in failed[:MAX_SHOWN_FAILURES]:
         print_remark(f"{job['id']} was not started: {job['error']}")
-    if len(failed) > MAX_FAILED_TOLD:
-        print_remark(f"{len(failed) - MAX_FAILED_TOLD} more were not started: semel why JOB says why")
+    if len(failed) > MAX_SHOWN_FAILURES:
+        print_remark(f"{len(failed) - MAX_SHOWN_FAILURES} more were not started: semel why JOB says why")
 
 
 async def _read_jobs(session: str | None, reader: Reader) -> list[dict[str, Any]]:

@@ -41,13 +41,13 @@ def take_over(data_dir: Path) -> Iterator[None]:
 def _lock_start(lock: BinaryIO) -> None:
     """Lock the file, or give up after a while: if a gateway runs by then, the start says so."""
     end = time.monotonic() + START_LOCK_TIMEOUT_S
-    is_told = False
+    has_logged = False
     while True:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        if not is_told:
-            is_told = True
+        if not has_logged:
+            has_logged = True
             _log("another start on the same data is under way; waiting for it")
         if time.monotonic() > end:
             return

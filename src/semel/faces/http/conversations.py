@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from semel.gateway.ports.channel import Heard
 
 HISTORY_HEAD = "The conversation so far. It took place before this session began:"
-UNTOLD_KINDS = {"image": "an image", "audio": "a sound"}
+OMITTED_KINDS = {"image": "an image", "audio": "a sound"}
 """The blocks that have no place in a message's text, in words."""
 MAX_ID_CHARS = 100  # of a client's conversation id in a session key; a longer one is replaced by its digest
 
@@ -234,7 +234,7 @@ def _write_history(history: Sequence[ConversationMessage]) -> str:
 
 def _describe_message(message: ConversationMessage) -> str:
     """Return a message of the history in words. Its images and sounds are only named."""
-    files = [f"[{name}]" for block in message.blocks if (name := UNTOLD_KINDS.get(block["type"])) is not None]
+    files = [f"[{name}]" for block in message.blocks if (name := OMITTED_KINDS.get(block["type"])) is not None]
     return " ".join(filter(None, [message.text, *files]))
 
 

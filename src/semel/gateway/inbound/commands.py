@@ -283,7 +283,7 @@ class Commands:
             return choice.text + await self.record.read(_list_what_else_is_open, command, choice)
         context = AnswerContext(choice.face, command.event, choice.seen)
         status = await self.controls.answer(
-            command.key, choice.item, choice.option, _sender_name(command), is_told=True, context=context
+            command.key, choice.item, choice.option, _sender_name(command), is_announced=True, context=context
         )
         if status == "answered":
             return await self.record.read(permission_requests.describe_answer, choice.item) or choice.text

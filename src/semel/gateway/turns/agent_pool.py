@@ -232,26 +232,26 @@ class AgentPool:
         live.tools_timer = asyncio.get_running_loop().call_later(delay_s, self._set_tools, live, False)
 
     def _set_tools(self, live: LiveAgent, has_tools: bool) -> None:
-        """Set whether the agent has Semel's tools. Correct what the session's watchers were told before."""
+        """Set whether the agent has Semel's tools. Correct what the session's watchers were shown before."""
         if live.has_tools is True or self.live.get(live.session) is not live:
             return
-        was_told, live.has_tools = live.has_tools is not None, has_tools
+        was_known, live.has_tools = live.has_tools is not None, has_tools
         if not has_tools and live.agent not in self._without_tools:
             self._without_tools.add(live.agent)
             log.warning("agent has no tools", agent=live.agent, why=live.tools_problem)
-        if was_told or not has_tools:
-            self._begin_telling(live, has_tools)
+        if was_known or not has_tools:
+            self._begin_recording_tools(live, has_tools)
 
-    def _begin_telling(self, live: LiveAgent, has_tools: bool) -> None:
+    def _begin_recording_tools(self, live: LiveAgent, has_tools: bool) -> None:
         """Start a task that records, for the session's watchers, whether its agent has Semel's tools."""
 
-        async def tell() -> None:
+        async def record_tools() -> None:
             try:
                 await self.record.write(entries.set_about, live.session, {"tools": has_tools})
             except LedgerError as error:
                 log.warning("it could not be recorded which tools an agent has", session=live.key, why=str(error))
 
-        task = asyncio.get_running_loop().create_task(tell(), name=f"tools of {live.key}")
+        task = asyncio.get_running_loop().create_task(record_tools(), name=f"tools of {live.key}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -301,7 +301,7 @@ class AgentPool:
             live.signals.put_nowait(signal)
             if isinstance(signal, Update):
                 if signal.data.get("sessionUpdate") == COMMANDS:
-                    live.has_told_commands.set()
+                    live.has_announced_commands.set()
                 self._schedule_aftermath(live)
             if isinstance(signal, Died):
                 self._end_if_idle(live, signal.why)

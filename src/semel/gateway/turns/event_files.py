@@ -52,10 +52,8 @@ class EventFiles:
 
     async def prepare(self, fence: TurnFence, events: Sequence[TurnEvent]) -> tuple[list[TurnEvent], WorkspaceFiles]:
         """Return the events with the words of their voice notes, and the copies of their files. Raises Fenced."""
-        told_events = await self._write_down(fence, events)
-        return told_events, await prompt_blocks.copy_files(
-            self._store, self._workspace, told_events, self._conversation
-        )
+        written = await self._write_down(fence, events)
+        return written, await prompt_blocks.copy_files(self._store, self._workspace, written, self._conversation)
 
     def stop(self) -> None:
         """Write no voice note down any more, because the turn was stopped or has ended: `prepare` returns soon."""
@@ -68,8 +66,9 @@ class EventFiles:
 
         Events that came as content blocks stay as they are: their agent gets the sound.
         """
-        told = [event for event in events if not event.blocks]
-        notes = [(event.seq, file) for event in told for file in list_open_notes(event.entry_fields)]
+        notes = [
+            (event.seq, file) for event in events if not event.blocks for file in list_open_notes(event.entry_fields)
+        ]
         if not notes or not self._transcriber.is_configured:
             return list(events)
         outcomes = await self._transcribe_notes(notes)

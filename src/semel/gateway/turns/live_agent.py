@@ -93,7 +93,7 @@ class LiveAgent:
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     tools_timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     signals: asyncio.Queue[QueuedSignal] = field(default_factory=asyncio.Queue, repr=False)
-    has_told_commands: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    has_announced_commands: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     history_ended: bool = False  # whether its replay shows that its last turn had ended
     announces: bool | None = None  # whether its stream announces tool calls; None: unknown yet
     record_afterwards: Callable[[list[Update]], Awaitable[None]] | None = field(

@@ -188,8 +188,8 @@ class Permissions:
 
     async def tell_owners(self, record: LedgerAccess) -> None:
         """Tell the owners of the recorded open requests that only they can answer, of each once."""
-        untold = [entry for entry in self.open.values() if entry.tells_owners and entry.item is not None]
-        for entry in untold:
+        unnotified = [entry for entry in self.open.values() if entry.tells_owners and entry.item is not None]
+        for entry in unnotified:
             entry.tells_owners = False
             await record.write(permission_requests.tell_owners, entry.item, self.readers.name, self.deadline)
 

@@ -222,7 +222,7 @@ class SessionControls:
             if is_new and awaits_commands:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(COMMANDS_TIMEOUT_S):
-                        await live.has_told_commands.wait()
+                        await live.has_announced_commands.wait()
         finally:
             await self.spawns.give_back(live)
         await self.spawns.record_offers(live)
@@ -237,13 +237,13 @@ class SessionControls:
         return settings.model if settings is not None and settings.kind == "model" else None
 
     async def answer(
-        self, session: str, item: int, option: str | None, by: str, *, is_told: bool = False,
+        self, session: str, item: int, option: str | None, by: str, *, is_announced: bool = False,
         context: answers.AnswerContext = answers.OVER_THE_API,
     ) -> str:  # fmt: skip
         """Answer a permission request or a question. Return "answered", "already" or "closed".
 
         `item`: the request's item in the view. `option`: an option's id, or the text that answers a question. `by`: the
-        name of the person. `is_told`: the chat in which the person was asked learns the outcome in another way.
+        name of the person. `is_announced`: the chat in which the person was asked learns the outcome in another way.
         `context`: where the answer came from. A permission request is "answered" only once the agent has the answer,
         too; if a stop was faster, it is "closed". Raises NotFound, BadRequest.
         """
@@ -252,7 +252,7 @@ class SessionControls:
             raise NotFound(f"there is no request {item} in this session; {WHAT_A_REQUEST_IS}")
         digest = identity.digest_fields({"answer": option})
         async with self._answering.setdefault(item, asyncio.Lock()):  # nobody passes on what another one recorded
-            result = await self.record.write(answers.record_answer, number, item, option, by, digest, is_told, context)
+            result = await self.record.write(answers.record_answer, number, item, option, by, digest, is_announced, context)
             is_for_agent = result.kind == "permission" and result.status in ("answered", "repeat", "already")
             status = await self._hand_to_agent(number, item, result) if is_for_agent else str(result.status)
         if result.status == "unknown":

@@ -11,7 +11,7 @@ from semel.ledger.transcript import entries
 from semel.text.json_types import Json
 from semel.timing.walltime import format_utc
 
-MAX_ATTEMPTS_TOLD = 20  # of a part: while its platform is away for days, it is tried every ten minutes
+MAX_LISTED_ATTEMPTS = 20  # of a part: while its platform is away for days, it is tried every ten minutes
 
 
 def make_line(at: int | None, text: str) -> Json:
@@ -32,8 +32,8 @@ def list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     detail = f", receipt {part_row.receipt}" if part_row.receipt else ""
     if part_row.state == "queued":
         detail = _repeat_mark(part_row)
-    is_told = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
-    error = f": {part_row.error}" if part_row.error and not is_told else ""
+    is_listed = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
+    error = f": {part_row.error}" if part_row.error and not is_listed else ""
     settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
     if (restored := _find_restore(tx, part_row, attempts)) is not None:
         copied = format_utc(restored.copied)
@@ -82,7 +82,7 @@ def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow], d
     `decided`: those decisions that were kept. Of many attempts, only the first and the newest get lines of their own.
     """
     out = []
-    omitted = attempts[1 : 1 - MAX_ATTEMPTS_TOLD] if len(attempts) > MAX_ATTEMPTS_TOLD else ()
+    omitted = attempts[1 : 1 - MAX_LISTED_ATTEMPTS] if len(attempts) > MAX_LISTED_ATTEMPTS else ()
     if omitted:
         told = f"{len(omitted)} attempts in between are not listed; the last of them began at this time"
         out.append(make_line(omitted[-1].at, f"p{part_row.id}: {told}"))

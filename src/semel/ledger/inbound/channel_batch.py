@@ -145,19 +145,19 @@ def _record_item(
         return ItemResult(_record_unusable(tx, channel, item))
     event = replace(_with_files(tx, source, item), title=item.title)
     outcome = hear.hear(tx, event, [item.addressee], start=start)
-    is_told = str(event.key).startswith(QUESTION_PRESS_PREFIX) and _tell_late_press(tx, channel, item, outcome)
+    is_notified = str(event.key).startswith(QUESTION_PRESS_PREFIX) and _notify_late_press(tx, channel, item, outcome)
     if outcome.status != "accepted":
         release_files(tx, item.files)
-        return ItemResult(outcome.status, is_to_send=is_told)  # type: ignore[arg-type]
+        return ItemResult(outcome.status, is_to_send=is_notified)  # type: ignore[arg-type]
     people.remember_place(tx, channel, item.address, item.account, item.is_direct)
     addressed = outcome.addressed[0]
-    return ItemResult("accepted", addressed, is_to_send=is_told or addressed.is_hinted)
+    return ItemResult("accepted", addressed, is_to_send=is_notified or addressed.is_hinted)
 
 
-def _tell_late_press(tx: Tx, channel: str, item: MessageItem, outcome: hear.HeardOutcome) -> bool:
-    """Tell somebody who pressed too late how the question was answered, and by whom. Return whether they are told.
+def _notify_late_press(tx: Tx, channel: str, item: MessageItem, outcome: hear.HeardOutcome) -> bool:
+    """Tell somebody who pressed too late how the question was answered, and by whom. Return whether they are notified.
 
-    A press that answers the question is told nothing. A press that a platform reports again is told once.
+    A press that answers the question gets no notice. A press that a platform reports again gets one notice.
     """
     session = tx.one(SessionRow, "session_by_key", key=item.addressee.key)
     if session is None or session.deleted is not None or outcome.status == "duplicate":

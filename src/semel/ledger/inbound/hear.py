@@ -337,8 +337,8 @@ def _address(
     addressed, woken = _decide_wake(tx, row, event, addressee, start)
     entry = _add_entry(tx, row, event_id, event, addressed)
     seq = entry.seq
-    is_told_to_agent = event.kind == "message" and not event.automatic and addressed.act is not None
-    may_answer = is_told_to_agent and added.has_live_items == 1
+    is_shown_to_agent = event.kind == "message" and not event.automatic and addressed.act is not None
+    may_answer = is_shown_to_agent and added.has_live_items == 1
     opened = None if woken is None or start is None else _open_turn_at_once(tx, row, event_id, event, woken, start)
     row, turn = opened or (row, None)
     if may_answer:

@@ -60,7 +60,7 @@ class PostgresHints:
         self._instance = secrets.token_hex(6)  # a gateway that starts again has the same name
         self._waiting = _Waiting()
         self._unsent: str | None = None  # a message that was taken from what waits
-        self._told = threading.Event()  # something waits, or this is closed
+        self._sender_woken = threading.Event()  # something waits, or this is closed
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -82,23 +82,23 @@ class PostgresHints:
         """See `ClusterHints`."""
         if sessions:
             self._waiting.add_changed(sessions)
-            self._told.set()
+            self._sender_woken.set()
 
     def wake_session(self, gateway: str | None, session: int) -> None:
         """See `ClusterHints`. A gateway that names itself is not told."""
         if gateway != self._name:
             self._waiting.add_woken(gateway, session)
-            self._told.set()
+            self._sender_woken.set()
 
     def tell_duties(self) -> None:
         """See `ClusterHints`."""
         self._waiting.add_duties()
-        self._told.set()
+        self._sender_woken.set()
 
     def close(self) -> None:
         """See `ClusterHints`."""
         self._closed.set()
-        self._told.set()
+        self._sender_woken.set()
         end = time.monotonic() + CLOSE_S
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
@@ -133,8 +133,8 @@ class PostgresHints:
         while not (fields := self._waiting.take_fields()):
             if self._closed.is_set():
                 return None
-            self._told.wait()
-            self._told.clear()
+            self._sender_woken.wait()
+            self._sender_woken.clear()
         return _dump({"from": self._instance, "name": self._name} | fields)
 
     # ------------------------------------------------------------ listening

@@ -81,7 +81,7 @@ class Member:
         self._renewed_at = 0.0  # when the last renewal began that succeeded, by `read_steady_clock`
         self._free_since: dict[int, float] = {}
         """Member -> when nobody was first seen to hold its lock; 0: the lock of the database."""
-        self._told: list[ClusterGateway] = []
+        self._noted_gateways: list[ClusterGateway] = []
         self._has_lock = False
         self._hangs = False  # its event loop
         self._hands_over = False  # it is about to end, and does not become the active one any more
@@ -265,13 +265,13 @@ class Member:
                 self._bury_member(connection, row.id)
                 connection.end("COMMIT")
                 rows.remove(row)
-        self._tell_gateways([row.gateway for row in rows if row.has_lease])
+        self._note_gateways([row.gateway for row in rows if row.has_lease])
 
     def _begin_duties(self, connection: Connection) -> None:
         """Become the active gateway, while its workers go on. Whoever has the duties knows first who lives."""
         assert self.holder is not None and self._watcher is not None
         self.holder.take_over(0, self.id)
-        self._tell_gateways([row.gateway for row in list_members(connection) if row.has_lease])
+        self._note_gateways([row.gateway for row in list_members(connection) if row.has_lease])
         self._watcher.note_active()
 
     def _is_gone(self, row: MemberRow) -> bool:
@@ -286,11 +286,11 @@ class Member:
             connection.send(own_statements()[name], {"id": member})
         self._free_since.pop(member, None)
 
-    def _tell_gateways(self, gateways: list[ClusterGateway]) -> None:
+    def _note_gateways(self, gateways: list[ClusterGateway]) -> None:
         assert self._watcher is not None
         self.active = next((gateway for gateway in gateways if gateway.is_active), None)
-        if gateways != self._told:
-            self._told = gateways
+        if gateways != self._noted_gateways:
+            self._noted_gateways = gateways
             self._watcher.note_gateways(gateways)
 
     def _watch_clock(self) -> None:

@@ -296,7 +296,7 @@ class OpenSession:
         if is_request(row):
             self._dialogs.ask_if_open(row)
             return
-        if "seq" in row and self._is_told_as_error(row):
+        if "seq" in row and self._is_shown_as_error(row):
             return
         if not self._prompts and self._pushed_turns.begin_turn(row, is_idle=self._is_idle):
             return
@@ -311,7 +311,7 @@ class OpenSession:
         self._unshown_rows[name_row(row)] = None
         self.show()
 
-    def _is_told_as_error(self, row: Json) -> bool:
+    def _is_shown_as_error(self, row: Json) -> bool:
         """Whether this notice says that a turn failed whose prompt is answered with the same words."""
         if row.get("kind") != TURN_FAILED_KIND:
             return False
