@@ -7,7 +7,7 @@ import { type SessionList, needsOf } from "./session_list.ts";
 import { whatIsNeeded } from "./sessions.tsx";
 import { called } from "./text.ts";
 import { t } from "./texts.ts";
-import { AWAY_MS, UntoldNeeds, noteLeaving } from "./untold_needs.ts";
+import { AWAY_MS, UnnotifiedNeeds, noteLeaving } from "./unnotified_needs.ts";
 import type { ListedSession } from "./wire.ts";
 
 const WORKER = "/page/worker.js";
@@ -35,7 +35,7 @@ const addressOf = (key: string): string => `#/s/${encodeURIComponent(key)}/open`
  */
 export function notifyOfNeeds(list: SessionList): void {
   if (!canNotify) return;
-  const untold = new UntoldNeeds();
+  const unnotified = new UnnotifiedNeeds();
   const notify = (keys: string[]): void => {
     if (!document.hidden || !isNotifying()) return;
     const due = list.needy.peek().filter(({ key }) => keys.includes(key));
@@ -44,7 +44,7 @@ export function notifyOfNeeds(list: SessionList): void {
   let isListed = false; // the first value is from before anything was fetched
   list.needy.subscribe((needy) => {
     if (!isListed) return void (isListed = true);
-    const { due, over } = untold.take(new Map(needy.map((session) => [session.key, needsOf(session)])));
+    const { due, over } = unnotified.take(new Map(needy.map((session) => [session.key, needsOf(session)])));
     notify(due);
     if (isNotifying()) for (const key of over) void tell({ hide: addressOf(key) });
   });
@@ -53,10 +53,10 @@ export function notifyOfNeeds(list: SessionList): void {
     clearTimeout(away);
     if (!document.hidden) return;
     noteLeaving();
-    away = setTimeout(() => notify(untold.due()), AWAY_MS);
+    away = setTimeout(() => notify(unnotified.due()), AWAY_MS);
   });
   navigator.serviceWorker.addEventListener("message", ({ data }) => {
-    if (data.told) untold.keepNotified(...(data.told as [string, number]));
+    if (data.told) unnotified.keepNotified(...(data.told as [string, number]));
     else goToSession(data.open);
   });
   if (isNotifying()) void navigator.serviceWorker.register(WORKER).catch(() => {}); // the browser may have removed it

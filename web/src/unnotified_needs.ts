@@ -7,14 +7,14 @@ export const AWAY_MS = 30000; // who comes back within this time is not notified
 
 type Counts = ReadonlyMap<string, number>; // by session: how many things need somebody
 
-export class UntoldNeeds {
+export class UnnotifiedNeeds {
   private counts: Counts = new Map();
 
   /** Takes what the gateway lists. Returns the sessions to notify of if nobody looks, and those that no longer need anybody. */
   take(counts: Counts): { due: string[]; over: string[] } {
     const before = this.counts;
     this.counts = counts;
-    keep("told", [...readNotified()].map(([key, count]) => [key, Math.min(count, counts.get(key) ?? 0)]).filter(([, count]) => count));
+    keep("notified", [...readNotified()].map(([key, count]) => [key, Math.min(count, counts.get(key) ?? 0)]).filter(([, count]) => count));
     return {
       due: this.due((key, count) => count > (before.get(key) ?? 0)),
       over: [...before.keys()].filter((key) => !counts.has(key)),
@@ -31,11 +31,11 @@ export class UntoldNeeds {
   /** Keeps that so many needs of a session were notified, apart from those that are over by now. */
   keepNotified(key: string, count: number): void {
     const open = Math.min(count, this.counts.get(key) ?? 0);
-    if (open) keep("told", [...readNotified().set(key, open)]);
+    if (open) keep("notified", [...readNotified().set(key, open)]);
   }
 }
 
 /** Keeps when the reader left: now. */
 export const noteLeaving = (): void => keep("left", String(Date.now()));
 
-const readNotified = (): Map<string, number> => new Map(kept<[string, number][]>("told", []));
+const readNotified = (): Map<string, number> => new Map(kept<[string, number][]>("notified", []));
