@@ -47,7 +47,9 @@ def _some(tx: Any, to: Any, start: int, count: int) -> None:
             turn_ops.Notice(f"a secret notice {n}", "note", tell=True),
         ]
         slots = show.show(tx, fence, caller, ops, turn_ops.Slots())
-        finish_turn.finish(tx, fence, caller, [], slots, finish_turn.End("answered", "end_turn", last_prompted_seq=1 << 40))
+        finish_turn.finish(
+            tx, fence, caller, [], slots, finish_turn.End("answered", "end_turn", last_prompted_seq=1 << 40)
+        )
         for part in tx.all(PartRow, "parts_of_claim", claim=slots.claims[2]):
             tx.run("part_depart", id=part.id, state="sending", now=tx.now, marked=0)
             tx.run(
