@@ -6,7 +6,8 @@ says how it ended, and no buttons. The edit is the part of a quiet claim of its 
 does not say in a notice, in the answer to a command or in the item; so its failure causes no notice.
 
 Where reactions are the buttons (`Caps.button_reactions`), the operation of the leg has `offered`: pairs of an emoji and
-its answer. Once the message is queued, our own reactions to it are queued behind it, as parts of a quiet claim, too.
+its answer. Once the message is queued, `queue_reactions` queues our own reactions behind it, as parts of a quiet claim,
+too.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def with_buttons(
 def with_reactions(
     legs: Sequence[Leg], offered: Sequence[tuple[str, str]], *, are_taken_away: bool = False
 ) -> tuple[Leg, ...]:
-    """Return the legs, the last one of which offers these (emoji, answer) as reactions (see `offer_answers`).
+    """Return the legs, the last one of which offers these (emoji, answer) as reactions (see `queue_reactions`).
 
     `are_taken_away`: the message is edited once they are of no use. Our reactions stay.
     """
@@ -59,31 +60,34 @@ def _with_fields(legs: Sequence[Leg], fields: dict[str, Any], are_taken_away: bo
     return (*legs[:-1], replace(legs[-1], op={**legs[-1].op, **more}))
 
 
-def offer_answers(tx: Tx, session: int, seq: int | None) -> int | None:
-    """Queue the reactions that stand for the answers to a request or question, if its message offers any.
+def find_asking_part(tx: Tx, session: int, seq: int | None) -> PartRow | None:
+    """Return the part that has the buttons of a request or question: the last one of the entry `seq`, which asks.
 
-    `seq`: the entry that asks. Return the part whose buttons are taken away later; None if there is none.
+    None if no part is sent for the entry, or if there is no entry.
     """
     entry = tx.one(EntryRow, "entry_get", session=session, seq=seq) if seq is not None else None
-    last = None
-    if entry is not None and entry.claim is not None:
-        last = next(reversed(tx.all(PartRow, "parts_of_claim", claim=entry.claim)), None)
-    if last is None:
+    if entry is None or entry.claim is None:
         return None
-    op = entries.load(last.op)
-    if "offered" in op:
-        _offer_reactions(tx, parts.get(tx, last.id), [emoji for emoji, _ in op["offered"]])
-    return last.id if op.get("closes") else None
+    return next(reversed(tx.all(PartRow, "parts_of_claim", claim=entry.claim)), None)
 
 
-def _offer_reactions(tx: Tx, posted: OutgoingPart, emoji: Sequence[str]) -> None:
-    """Queue a reaction to the message `posted` for each emoji, so that people only have to press it.
+def has_removable_buttons(part: PartRow) -> bool:
+    """Return whether the buttons of a part are taken away once they are of no use."""
+    return bool(entries.load(part.op).get("closes"))
 
-    They say nothing that the message does not say, so their failure causes no notice.
+
+def queue_reactions(tx: Tx, part: PartRow) -> None:
+    """Queue a reaction for each answer that a part offers, if it offers any, so that people only have to press it.
+
+    The reactions say nothing that the message does not say, so their failure causes no notice.
     """
+    offered = entries.load(part.op).get("offered")
+    if offered is None:
+        return
+    posted = parts.get(tx, part.id)
     claim = _add_quiet_claim(tx, posted, "reaction", OFFER_REASON)
-    for n, each in enumerate(emoji):
-        _queue_part(tx, posted, claim, n, {"kind": "react", "text": each, "target_part": posted.id})
+    for n, (emoji, _) in enumerate(offered):
+        _queue_part(tx, posted, claim, n, {"kind": "react", "text": emoji, "target_part": posted.id})
 
 
 def is_late_offer(tx: Tx, row: OutgoingPart) -> bool:
