@@ -98,16 +98,14 @@ WHERE c.outcome <> 'said' AND NOT (
     OR (p.n = 0 AND p.op ->> 'kind' = 'delete' AND p.op ->> 'target' IS NOT NULL AND c.reason = 'withdrawn')
     OR (p.n = 1 AND p.op ->> 'kind' = 'delete' AND CAST(p.op ->> 'target_part' AS BIGINT) = m.id AND c.reason = 'withdrawn')))
 AND NOT (
-  c.outcome = 'quiet' AND c.text = '' AND c.kind = 'edit' AND c.reason = 'its buttons are taken away' AND (c.erased IS NOT NULL
-    OR (p.n = 0 AND p.op ->> 'kind' = 'edit' AND EXISTS(
-      SELECT 1 FROM part b JOIN claim s ON s.id = b.claim WHERE b.id = CAST(p.op ->> 'target_part' AS BIGINT)
-      AND s.outcome = 'said' AND s.session = c.session AND b.dest = p.dest)))
-)
-AND NOT (
-  c.outcome = 'quiet' AND c.text = '' AND c.kind = 'reaction' AND c.reason = 'its answers are offered as reactions' AND (c.erased IS NOT NULL
-    OR (p.op ->> 'kind' = 'react' AND EXISTS(
-      SELECT 1 FROM part b JOIN claim s ON s.id = b.claim WHERE b.id = CAST(p.op ->> 'target_part' AS BIGINT)
-      AND s.outcome = 'said' AND s.session = c.session AND b.dest = p.dest)))
+  c.outcome = 'quiet' AND c.text = '' AND (
+    (c.kind = 'edit' AND c.reason = 'its buttons are taken away')
+    OR (c.kind = 'reaction' AND c.reason = 'its answers are offered as reactions')
+  ) AND (c.erased IS NOT NULL OR (
+    ((c.kind = 'edit' AND p.op ->> 'kind' = 'edit' AND p.n = 0) OR (c.kind = 'reaction' AND p.op ->> 'kind' = 'react'))
+    AND EXISTS(SELECT 1 FROM part b JOIN claim s ON s.id = b.claim WHERE b.id = CAST(p.op ->> 'target_part' AS BIGINT)
+      AND s.outcome = 'said' AND s.session = c.session AND b.dest = p.dest)
+  ))
 )
 
 -- name: book_reserved
