@@ -8,6 +8,7 @@ and socket behind; then nobody answers at the socket.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ import shlex
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from semel.tools import trusted_files
 
@@ -118,6 +120,14 @@ def find_wait(data_dir: Path) -> str | None:
         if is_process_running(int(wait["pid"])):
             return f"{wait['name']} (process {wait['pid']}) {wait['why']}"
     return None
+
+
+def try_lock_start(lock: BinaryIO) -> bool:
+    """Lock the open file START_LOCK_FILE. Return False if another process has locked it, which starts a gateway."""
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def find_giving_way(data_dir: Path) -> int | None:

@@ -7,7 +7,6 @@ gateway must be the one that stays: it has the options and variables that were m
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from semel.faces.cli.drain import POLL_INTERVAL_S, await_end
-from semel.tools.address import START_LOCK_FILE, find_giving_way
+from semel.tools.address import START_LOCK_FILE, find_giving_way, try_lock_start
 
 START_LOCK_TIMEOUT_S = 60.0  # as long as an editor waits for the gateway that it starts
 
@@ -29,7 +28,7 @@ def take_over(data_dir: Path) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # none has started here yet; or the start itself says what is wrong
-            _lock_start(stack.enter_context((data_dir / START_LOCK_FILE).open("wb")))
+            _wait_to_lock_start(stack.enter_context((data_dir / START_LOCK_FILE).open("wb")))
         if (pid := find_giving_way(data_dir)) is not None:
             _log("taking over from the gateway that an editor started", process=pid)
             with contextlib.suppress(ProcessLookupError):
@@ -38,19 +37,13 @@ def take_over(data_dir: Path) -> Iterator[None]:
         yield
 
 
-def _lock_start(lock: BinaryIO) -> None:
+def _wait_to_lock_start(lock: BinaryIO) -> None:
     """Lock the file, or give up after a while: if a gateway runs by then, the start says so."""
+    if try_lock_start(lock):
+        return
+    _log("another start on the same data is under way; waiting for it")
     end = time.monotonic() + START_LOCK_TIMEOUT_S
-    has_logged = False
-    while True:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        if not has_logged:
-            has_logged = True
-            _log("another start on the same data is under way; waiting for it")
-        if time.monotonic() > end:
-            return
+    while not try_lock_start(lock) and time.monotonic() <= end:
         time.sleep(POLL_INTERVAL_S)
 
 

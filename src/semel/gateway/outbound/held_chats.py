@@ -36,7 +36,7 @@ class HeldChats:
         return min(self._due.values(), default=None)
 
     def add(self, dests: Iterable[str], now: int) -> None:
-        """Note that something is held or was rejected at these destinations now (ms). They may have been notified of it."""
+        """Note that something is held or was rejected at these destinations now (ms). They may know of it already."""
         for dest in dests:
             self._due.setdefault(dest, now + NOTIFY_AFTER_MS)
 

@@ -252,7 +252,9 @@ class SessionControls:
             raise NotFound(f"there is no request {item} in this session; {WHAT_A_REQUEST_IS}")
         digest = identity.digest_fields({"answer": option})
         async with self._answering.setdefault(item, asyncio.Lock()):  # nobody passes on what another one recorded
-            result = await self.record.write(answers.record_answer, number, item, option, by, digest, is_announced, context)
+            result = await self.record.write(
+                answers.record_answer, number, item, option, by, digest, is_announced, context
+            )
             is_for_agent = result.kind == "permission" and result.status in ("answered", "repeat", "already")
             status = await self._hand_to_agent(number, item, result) if is_for_agent else str(result.status)
         if result.status == "unknown":

@@ -162,7 +162,7 @@ def _list_due(tx: Tx, dest: str) -> list[DueNotice]:
 
 
 def _list_missing(tx: Tx, dest: str) -> list[DueNotice]:
-    """Return the notices about held answers, and about held or rejected requests that are open, also those that the chat has."""
+    """Return the notices about held answers, and about held or rejected requests that are open; the chat may have them."""
     newest = {"dest": dest, "newest": NEWEST_REJECTED, "restored": _find_restore(tx)}
     is_owner = any(person.role == "owner" for person in people.list_people_at(tx, dest))
     missing = []
@@ -210,7 +210,7 @@ def _has_notice(tx: Tx, dest: str, reason: str, since: int) -> bool:
 
 
 def _find_restore(tx: Tx) -> int:
-    """Return when the ledger was last restored from a backup (ms), of which the chats were notified then; 0 if never."""
+    """Return when the ledger was last restored from a backup (ms); 0 if never. The chats were notified of it then."""
     restored = tx.one(RestoreRow, "restore_last")
     return 0 if restored is None else restored.at
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import importlib
 import shutil
 import subprocess
@@ -17,10 +16,18 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from semel.text.json_types import Json
-from semel.tools.address import START_LOCK_FILE, NoGateway, find_last_config, find_pid, find_socket, was_killed
+from semel.tools.address import (
+    START_LOCK_FILE,
+    NoGateway,
+    find_last_config,
+    find_pid,
+    find_socket,
+    try_lock_start,
+    was_killed,
+)
 
 if TYPE_CHECKING:
     from semel.faces.client import AsyncClient, RequestRefused
@@ -205,7 +212,7 @@ class GatewayLink:
             ) from None
         try:
             with (self.data_dir / START_LOCK_FILE).open("wb") as lock:
-                while not _try_lock_file(lock):  # in no thread, which our end would have to wait for
+                while not try_lock_start(lock):  # in no thread, which our end would have to wait for
                     if await self.is_answering():  # a stopped process (SIGSTOP) keeps the lock
                         return
                     await asyncio.sleep(POLL_INTERVAL_S)
@@ -256,14 +263,6 @@ class GatewayLink:
         if shutil.disk_usage(self.data_dir).free < MIN_FREE_BYTES:
             return f"the disk of {self.data_dir} is full"
         return f"it ended with exit code {code}"
-
-
-def _try_lock_file(file: BinaryIO) -> bool:
-    """Lock a file. Return False if another process has it."""
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
 
 
 def is_unavailable(refusal: RequestRefused) -> bool:
