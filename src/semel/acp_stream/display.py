@@ -132,7 +132,7 @@ class Display:
                 break
             offset = self._control(text, end, settled)
         shown = "".join((*settled, self._line))
-        same = _common(before, shown)
+        same = _measure_common_prefix(before, shown)
         return settled_before + same, shown[same:]
 
     def _write(self, run: str, settled: list[str]) -> None:
@@ -192,7 +192,7 @@ class Display:
                 self._column = min(len(self._line), max(0, (number or 1) - 1))
 
 
-def _common(before: str, after: str) -> int:
+def _measure_common_prefix(before: str, after: str) -> int:
     """Return the length of the longest common prefix of two texts."""
     if after.startswith(before):
         return len(before)

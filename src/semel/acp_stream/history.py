@@ -85,7 +85,7 @@ class Replay:
         self.interrupted_message: tuple[str, str | None] | None = (
             None  # role and id of the message that an attachment interrupts
         )
-        self.unrepeated_calls: dict[str, tuple[ToolCall, set[str]]] = {}  # known calls and their `_marks`, by id
+        self.unrepeated_calls: dict[str, tuple[ToolCall, set[str]]] = {}  # known calls and their `_list_marks`, by id
         self.known_call_ids: set[str] = set()  # ids of replayed calls that repeat a known one
         self.previous_role = ""  # role of the previous message, or "tool"
         self.new_calls: set[str] = set()  # ids of calls that are new in this replay
@@ -98,7 +98,7 @@ class Replay:
     def _learn(self, node: GrowingItem) -> None:
         fields = node.fields
         if isinstance(node, ToolCall):
-            self.unrepeated_calls[fields["call"]] = (node, _marks(fields.get("title"), fields.get("input"), ""))
+            self.unrepeated_calls[fields["call"]] = (node, _list_marks(fields.get("title"), fields.get("input"), ""))
             return
         role = {"message": fields.get("role"), "thought": "thought", "notice": "agent"}.get(node.kind)
         if role not in self.known_texts:
@@ -331,15 +331,15 @@ class Replay:
         return False
 
     def _same_call(self, data: Mapping[str, Any]) -> str:
-        """Return the id of the first known call that shares one of this call's `_marks`; "" if there is none.
+        """Return the id of the first known call that shares one of this call's `_list_marks`; "" if there is none.
 
         Calls that this replay has repeated already are not considered.
         """
-        marks = _marks(data.get("title"), data.get("rawInput"), content_text(data.get("content")))
+        marks = _list_marks(data.get("title"), data.get("rawInput"), content_text(data.get("content")))
         return next((name for name, (_, known_marks) in self.unrepeated_calls.items() if marks & known_marks), "")
 
 
-def _marks(title: object, tool_input: object, content: str) -> set[str]:
+def _list_marks(title: object, tool_input: object, content: str) -> set[str]:
     """Return strings made from a call's input and title, by which the call is recognised under another id.
 
     Two calls count as the same if they share such a string. A title of one word is left out if the call has an input.

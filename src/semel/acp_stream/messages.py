@@ -124,7 +124,7 @@ class BlockAssembler:
             same = block is not None and mid in (None, block.mid)
             return self._grow(block, text) if block is not None and same else self._begin(kind, mid, text)
         if block is not None and mid in (None, block.mid):
-            ops = self._settle_withheld(block, text)
+            ops = self._settle_withheld_chunk(block, text)
             folded = self._fold_copy(block, text)
             return ops + (folded if folded is not None else self._grow(block, text))
         if block is not None and self._is_copy_of(block, text):
@@ -345,26 +345,27 @@ class BlockAssembler:
         chunk.
 
         If the wording alone proves the copy, only the text after the copy is added to the thought. If the copy is only
-        probable, the chunk is withheld until the next one decides (`_settle_withheld`). If there is no copy, return
-        None: the caller then adds the whole chunk.
+        probable, the chunk is withheld until the next one decides (`_settle_withheld_chunk`). If there is no copy,
+        return None: the caller then adds the whole chunk.
         """
         for part in (block.all_chunks, block.section):
             repeat = part.find_repeat(text)
             if repeat is not None:
                 new, is_proved = repeat
-                return self._append_rest(block, new) if is_proved else self._withhold(block, text, new)
+                return self._append_rest(block, new) if is_proved else self._withhold_chunk(block, text, new)
         last, before = block.pieces[-1], block.pieces[-2][-1:] if len(block.pieces) > 1 else ""
         if len(text) <= len(last) or not text.startswith(last) or before.isalnum():
             return None
-        return self._withhold(block, text, text[len(last) :]) if is_glued(last, text) and is_distinctive(last) else None
+        is_copy = is_glued(last, text) and is_distinctive(last)
+        return self._withhold_chunk(block, text, text[len(last) :]) if is_copy else None
 
-    def _withhold(self, block: TextBlock, text: str, new: str) -> list[Op]:
+    def _withhold_chunk(self, block: TextBlock, text: str, new: str) -> list[Op]:
         """Withhold the chunk `text`, a probable copy followed by the text `new`, until the next chunk decides."""
         block.withheld_copy = (text, new)
         block.is_plain = False
         return []
 
-    def _settle_withheld(self, block: TextBlock, text: str = "") -> list[Op]:
+    def _settle_withheld_chunk(self, block: TextBlock, text: str = "") -> list[Op]:
         """Add to the block the chunk that was withheld, if there is one. `text`: the next chunk; "" if there is none.
 
         The chunk begins with a probable copy. If no chunk follows, or one that begins with an empty line, it is taken
@@ -425,7 +426,7 @@ class BlockAssembler:
         block = self.open_blocks[kind]
         if block is None:
             return []
-        ops = self._settle_withheld(block)
+        ops = self._settle_withheld_chunk(block)
         self.open_blocks[kind] = None
         for rival, cursor in block.rivals:
             is_whole_repeat = not cursor.remaining and rival.size == block.size  # equal: even short texts count
@@ -456,7 +457,7 @@ class BlockAssembler:
         Do nothing if no chunk is withheld.
         """
         block = self.open_blocks[THOUGHT]
-        return self._settle_withheld(block) if block is not None else []
+        return self._settle_withheld_chunk(block) if block is not None else []
 
     def begin_turn(self) -> list[Op]:
         """Begin a turn: end the open blocks, and forget the blocks with which later text would be compared."""

@@ -81,22 +81,22 @@ def read_snapshots(data: Mapping[str, Any], profile: Profile, result: bool) -> l
     response = tool_response(data.get("_meta"))
     if response is not None:
         cut = bool(value_at(response, "persistedOutputPath"))
-        result_list.append(_clean(_response_text(response), DIRECT, profile, cut))
+        result_list.append(_make_snapshot(_response_text(response), DIRECT, profile, cut))
     raw = data.get("rawOutput")
     if raw is not None:
         cut = value_at(raw, "metadata", "truncated") is True
-        result_list.append(_clean(_raw_text(raw), RAW, profile, cut))
+        result_list.append(_make_snapshot(_raw_text(raw), RAW, profile, cut))
     if data.get("content") is not None:
         text = content_text(data["content"])
         if result or profile.content_before_result == "output":
             rank = CONTENT if result or profile.content == "window" else ARGUMENTS
-            result_list.append(_clean(_unfence(text, profile.fences), rank, profile, False))
+            result_list.append(_make_snapshot(_unfence(text, profile.fences), rank, profile, False))
     return [snapshot for snapshot in result_list if snapshot.text]
 
 
-def _clean(text: str, rank: int, profile: Profile, cut: bool) -> Snapshot:
+def _make_snapshot(text: str, rank: int, profile: Profile, cut: bool) -> Snapshot:
     text, missing = unwrap(text)
-    text, ended_early = _without(text, profile.cut_notes)
+    text, ended_early = _cut_note(text, profile.cut_notes)
     window = profile.content == "window" and rank in (CONTENT, RAW)
     for mark in profile.window_marks:
         match = mark.match(text)
@@ -105,7 +105,7 @@ def _clean(text: str, rank: int, profile: Profile, cut: bool) -> Snapshot:
     return Snapshot(text, rank, missing or cut or ended_early, window)
 
 
-def _without(text: str, notes: tuple[Pattern, ...]) -> tuple[str, bool]:
+def _cut_note(text: str, notes: tuple[Pattern, ...]) -> tuple[str, bool]:
     for note in notes:
         match = note.search(text, max(0, len(text) - 2048))
         if match:
@@ -115,7 +115,7 @@ def _without(text: str, notes: tuple[Pattern, ...]) -> tuple[str, bool]:
 
 def terminal_text(text: str, profile: Profile) -> Snapshot:
     """Return a terminal's output as a snapshot, for an agent that sends the whole output (`text`) in each update."""
-    return _clean(text, DIRECT, profile, False)
+    return _make_snapshot(text, DIRECT, profile, False)
 
 
 def tool_response(meta: object) -> Any:
@@ -128,7 +128,7 @@ def _response_text(response: object, depth: int = 0) -> str:
     if isinstance(response, str):
         return response
     if isinstance(response, list):
-        return _joined(response)
+        return _join_blocks(response)
     if isinstance(response, dict):
         if isinstance(response.get("stdout"), str) or isinstance(response.get("stderr"), str):
             return _join_stdout_stderr(response)
@@ -140,7 +140,8 @@ def _raw_text(raw: object, depth: int = 0) -> str:
     if isinstance(raw, str):
         return raw
     if isinstance(raw, list):
-        return _joined(raw) or "\n".join(filter(None, (_raw_text(result, depth + 1) for result in objects_in(raw))))
+        texts = (_raw_text(result, depth + 1) for result in objects_in(raw))
+        return _join_blocks(raw) or "\n".join(filter(None, texts))
     if not isinstance(raw, dict) or depth > 3:
         return ""
     for key in ("aggregated_output", "stdout", "formatted_output", "output", "text"):
@@ -163,7 +164,7 @@ def _join_stdout_stderr(value: Mapping[str, Any]) -> str:
     return out + ("\n" if out and err and not out.endswith("\n") else "") + err
 
 
-def _joined(blocks: list[Any]) -> str:
+def _join_blocks(blocks: list[Any]) -> str:
     texts = [block if isinstance(block, str) else _block_text(block) for block in blocks]
     return "\n\n".join(text for text in texts if text)
 
@@ -176,7 +177,7 @@ def _block_text(block: object) -> str:
 def content_text(content: object) -> str:
     """Return the text in an ACP `ToolCallContent` list, without its diffs and its references to terminals."""
     inner = [part.get("content") for part in objects_in(content) if part.get("type") == "content"]
-    return _joined([block for block in inner if block is not None])
+    return _join_blocks([block for block in inner if block is not None])
 
 
 def read_diffs(content: object) -> list[dict[str, Any]]:

@@ -103,7 +103,7 @@ class PendingSurrogates:
         for stream, (_, last) in list(self.waiting.items()):
             if tools_only and stream in CHUNKS:
                 continue
-            if update is None or _ends(update, stream, last):
+            if update is None or _ends_stream(update, stream, last):
                 del self.waiting[stream]
                 yield _say_lost_half(stream, last)
 
@@ -121,7 +121,7 @@ def _stream_of(update: Mapping[str, Any]) -> str:
     return kind if kind in CHUNKS else f"tool {update.get('toolCallId')}"
 
 
-def _ends(update: Mapping[str, Any], stream: str, last: Mapping[str, Any]) -> bool:
+def _ends_stream(update: Mapping[str, Any], stream: str, last: Mapping[str, Any]) -> bool:
     """Return whether `update` ends a stream, or continues it without the missing half.
 
     `last`: the latest update of that stream, whose text ended with a half.

@@ -82,7 +82,7 @@ class Version2:
             if (description := describe_attachment(part)) in known_files:  # the whole message was sent again
                 known_files.remove(description)
                 continue
-            if len(_text(parts[:n])) > size:  # the text before it is new
+            if len(_read_text(parts[:n])) > size:  # the text before it is new
                 ops += self._whole_text(kind, mid, parts[:n])
             ops += self.blocks.chunk(kind, {"messageId": mid, "content": part})
         return ops + self._whole_text(kind, mid, content)
@@ -92,7 +92,7 @@ class Version2:
         return next((block for block in blocks if block.mid == mid and block.fields.get("role") != "user"), None)
 
     def _whole_text(self, kind: str, mid: str, content: Any) -> list[Op]:
-        text = _text(content)
+        text = _read_text(content)
         block = self._find_block(kind, mid)
         if block is None:
             chunk = {"messageId": mid, "content": {"type": "text", "text": text}}
@@ -164,7 +164,7 @@ class Version2:
         return self.calls.update(terminal.call, update)
 
     def _chunk_update(self, terminal: Terminal, data: Mapping[str, Any]) -> dict[str, Any]:
-        text = terminal.decoder.decode(_bytes(data.get("data")))
+        text = terminal.decoder.decode(_decode_bytes(data.get("data")))
         return {"_meta": {"terminal_output_delta": {"data": text}}} if text else {}
 
     def _state_update(self, terminal: Terminal, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,17 +172,17 @@ class Version2:
         output, exited = data.get("output"), data.get("exitStatus")
         if isinstance(output, dict):
             terminal.decoder.reset()
-            meta["terminal"] = {"toolResponse": terminal.decoder.decode(_bytes(output.get("data")))}
+            meta["terminal"] = {"toolResponse": terminal.decoder.decode(_decode_bytes(output.get("data")))}
         if isinstance(exited, dict):
             meta["terminal_exit"] = {"exit_code": exited.get("exitCode")}
         return {"_meta": meta} if meta else {}
 
 
-def _text(content: object) -> str:
+def _read_text(content: object) -> str:
     return "".join(text_at(block, "text") or "" for block in objects_in(content) if block.get("type") == "text")
 
 
-def _bytes(data: object) -> bytes:
+def _decode_bytes(data: object) -> bytes:
     try:
         return base64.b64decode(data, validate=True) if isinstance(data, str) else b""
     except (binascii.Error, ValueError):

@@ -60,9 +60,11 @@ def as_json(item: ViewItem) -> dict[str, Any] | None:
     """
     fields = dict(item.fields)
     if item.kind == "message":
-        return _picked(item, ("role", "text"), ("partial", "superseded", "history", "message_id", "content"), fields)
+        return _pick_fields(
+            item, ("role", "text"), ("partial", "superseded", "history", "message_id", "content"), fields
+        )
     if item.kind == "thought":
-        return None if fields.get("repeated") else _picked(item, ("text",), ("superseded", "history"), fields)
+        return None if fields.get("repeated") else _pick_fields(item, ("text",), ("superseded", "history"), fields)
     if item.kind == "tool":
         output = render_terminal(str(fields["output"]))
         head = {
@@ -79,7 +81,7 @@ def as_json(item: ViewItem) -> dict[str, Any] | None:
     return {"item": item.kind, **fields}
 
 
-def _picked(
+def _pick_fields(
     item: ViewItem, required: tuple[str, ...], optional: tuple[str, ...], fields: dict[str, Any]
 ) -> dict[str, Any]:
     picked = {key: fields[key] for key in required}
