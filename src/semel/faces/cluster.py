@@ -124,8 +124,8 @@ async def wait_after_failure(config: GatewayConfig, caller: ClusterCaller, error
     text = f"waits: {error}"
     log.warning(text)
     caller.tell(text)
-    with _publishing_wait(config) as publish:
-        publish(text)
+    with _noting_wait(config) as note_reason:
+        note_reason(text)
         await _wait_or_stop(caller, START_INTERVAL_S)
 
 
@@ -137,11 +137,11 @@ async def _wait_or_stop(caller: ClusterCaller, seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def _publishing_wait(config: GatewayConfig) -> Iterator[Callable[[str | None], None]]:
+def _noting_wait(config: GatewayConfig) -> Iterator[Callable[[str | None], None]]:
     """Yield a function that publishes why this gateway can take no place. When the block ends, it waits no more."""
     last: str | None = None
 
-    def publish(why: str | None) -> None:
+    def note_reason(why: str | None) -> None:
         nonlocal last
         if why != last:
             last = why
@@ -149,9 +149,9 @@ def _publishing_wait(config: GatewayConfig) -> Iterator[Callable[[str | None], N
 
     note_wait(config.gateway.data_dir, config.cluster.name, None)  # of a killed one
     try:
-        yield publish
+        yield note_reason
     finally:
-        publish(None)
+        note_reason(None)
 
 
 @contextlib.asynccontextmanager
@@ -173,7 +173,7 @@ async def _answer_others(
     await unix_server.start()
     published = contextlib.ExitStack()  # while the active one answers here
     waiting = contextlib.ExitStack()
-    publish_wait = waiting.enter_context(_publishing_wait(config))
+    note_waiting = waiting.enter_context(_noting_wait(config))
 
     def update() -> str:
         had_address = _has_address(app.state.active)
@@ -186,7 +186,7 @@ async def _answer_others(
         elif had_address and not _has_address(member.active):
             published.close()
         text = _describe_wait(member)
-        publish_wait(None if member.problem is None and member.active is not None else text)
+        note_waiting(None if member.problem is None and member.active is not None else text)
         return text
 
     try:
